@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the machine can do at best: bench/limits.c."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def limits(program: Path) -> dict[str, float]:
+    """Operation -> nanoseconds."""
+    output = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    return {name: float(value) for name, value in (line.split() for line in output.splitlines())}
+
+
+def floor(what: str, found: dict[str, float]) -> float | None:
+    """The least that `what` could cost on this machine: there and back by a jump each, and the operation itself."""
+    detour, stamp = found["jump-pair"], found["rdtsc"] + found["store-16-bytes"]
+    return {
+        "count at entry": found["inc"] + detour,
+        "count at entry and return": 2 * (found["inc"] + detour),
+        "stamp at entry": stamp + detour,
+        "entry and return, recorded": 2 * (stamp + detour),
+    }.get(what)

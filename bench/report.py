@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The table: a line for what was measured, a column for each tool, ratios to gilk and to the machine's limit."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.limits import floor
+from bench.measure import Row
+
+#: What we set out to reach (design: figures to reach), in the unit of the row.
+GOALS = {"count at entry": 3.0, "entry and return, recorded": 25.0, "activate 11000 functions": 20.0}
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def markdown(rows: Sequence[Row], limits: dict[str, float]) -> Iterator[str]:
+    """The lines of the report."""
+    yield f"{processor()}, Linux {platform.release()}, {datetime.now(UTC):%Y-%m-%d}"
+    yield ""
+    yield "Limits, ns: " + ", ".join(f"{name} {value:.2f}" for name, value in limits.items())
+    yield ""
+    tools = sorted({row.tool for row in rows}, key=lambda tool: (tool != "gilk", tool))
+    yield "| what | limit | goal | " + " | ".join(tools) + " |"
+    yield "|---|---|---|" + "---|" * len(tools)
+    for what in dict.fromkeys(row.what for row in rows):
+        yield _line(what, {row.tool: row for row in rows if row.what == what}, tools, limits)
+    yield from _notes(rows)
+
+
+def _line(what: str, found: dict[str, Row], tools: Sequence[str], limits: dict[str, float]) -> str:
+    least = floor(what, limits)
+    ours = found["gilk"].value if "gilk" in found else None
+    cells = [_cell(found.get(tool), ours if tool != "gilk" else least) for tool in tools]
+    return f"| {what} | {f'{least:.1f} ns' if least else ''} | {_goal(what, found.get('gilk'))} | {' | '.join(cells)} |"
+
+
+def _goal(what: str, row: Row | None) -> str:
+    if what not in GOALS:
+        return ""
+    goal = GOALS[what]
+    unit = row.unit if row else "ns"
+    met = row is not None and row.value is not None and row.value <= goal
+    return f"{goal:.0f} {unit}, {'met' if met else 'MISSED'}"
+
+
+def _cell(row: Row | None, against: float | None) -> str:
+    """A value and, in brackets, how many times the figure it stands against: gilk's; for gilk the limit."""
+    if row is None:
+        return ""
+    if row.value is None:
+        return "failed"
+    ratio = f" ({row.value / against:.1f}x)" if against and against > 0 else ""
+    return f"{_number(row.value)} {row.unit}{ratio}"
+
+
+def _number(value: float) -> str:
+    """Three significant figures, without an exponent."""
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _notes(rows: Sequence[Row]) -> Iterator[str]:
+    noted = [row for row in rows if row.note]
+    if noted:
+        yield ""
+    for row in noted:
+        yield f"- {row.tool}, {row.what}: {row.note}"

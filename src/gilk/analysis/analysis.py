@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The analysis of one image: functions on demand, each worked out once."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import numpy as np
+
+from gilk.analysis import blocks as blocking
+from gilk.analysis.jumps import ENTERED, LEAVES_BY_INDIRECT_JUMP, JumpTargets, within
+from gilk.analysis.liveness import Liveness
+from gilk.analysis.model import Block, End, Function, Step
+from gilk.analysis.noreturn import Returns
+from gilk.analysis.parts import Extents, Parts, is_cold
+from gilk.analysis.summaries import Summaries
+from gilk.analysis.tables import Tables
+from gilk.analysis.traverse import Surroundings, Traversal
+from gilk.image.model import Image, Span, SymbolKind
+
+
+class Analysis:
+    """Pure: all that is said about ``image`` comes from its values.
+
+    ``jumps`` may come from a cache; otherwise the image is scanned when first
+    needed.
+    """
+
+    def __init__(self, image: Image, jumps: JumpTargets | None = None) -> None:
+        self.image = image
+        self._given = jumps
+        self._functions: dict[int, Function] = {}
+        self._table_exits: dict[int, frozenset[int]] = {}
+        self._entries = {span.start for span in image.spans} | image.plt.keys()
+
+    @cached_property
+    def jumps(self) -> JumpTargets:
+        return self._given or JumpTargets.scan(self.image)
+
+    def function(self, span: Span) -> Function:
+        """The blocks of one function."""
+        known = self._functions.get(span.start)
+        if known is None:
+            known = self._functions[span.start] = self._analyse(span)
+        return known
+
+    def functions(self) -> Iterator[Function]:
+        """All, in address order."""
+        return (self.function(span) for span in self.image.spans)
+
+    def steps(self, function: Function, block: Block) -> tuple[Step, ...]:
+        """The instructions of ``block``, each with what is live just before it."""
+        return self.liveness(function).steps(block)
+
+    def live_after(self, function: Function, block: Block) -> int:
+        """What is live where control is about to leave ``block``.
+
+        Before its terminator, or behind its last instruction where it falls
+        through.
+        """
+        return self.liveness(function).before_end(block)
+
+    def liveness(self, function: Function) -> Liveness:
+        return self._summaries.of(function)
+
+    @cached_property
+    def returns(self) -> Returns:
+        return Returns(self.image, self.jumps)
+
+    @cached_property
+    def parts(self) -> Parts:
+        return Parts(self.image, self.jumps)
+
+    @cached_property
+    def _summaries(self) -> Summaries:
+        return Summaries(self.image, self.function)
+
+    @cached_property
+    def _tables(self) -> Tables:
+        return Tables(self.image, self.jumps, self.parts)
+
+    @cached_property
+    def _symbols(self) -> list[int]:
+        kinds = (SymbolKind.FUNC, SymbolKind.IFUNC)
+        return sorted({symbol.address for symbol in self.image.symbols if symbol.kind in kinds})
+
+    @cached_property
+    def _landing_pads(self) -> list[int]:
+        return sorted({pad for frame in self.image.frames for pad in frame.landing_pads})
+
+    def _analyse(self, span: Span) -> Function:
+        traversal, parts = self._traverse(span), self.parts.of(span)
+        more = [address for address in self._tables_into(span) if span.start <= address < traversal.end]
+        if more:
+            traversal.add(more)
+            self._tables.resolve(traversal)
+        pads = frozenset(_between(self._landing_pads, span.start, traversal.end))
+        taken = within(self.jumps.taken, span.start, traversal.end)
+        blocks = blocking.build(traversal, [*taken, *self._unreached(traversal)], pads)
+        return self._function(span, traversal, blocks, parts)
+
+    def _traverse(self, span: Span) -> Traversal:
+        """From all ways in that the image as a whole tells of."""
+        code = self.image.read(span.start, span.end - span.start)
+        end = span.start + len(code)
+        heads = {start for start, _ in self.parts.of(span)}
+        around = Surroundings(self.returns.after, lambda address: address in self._entries and address not in heads)
+        traversal = Traversal(code, span.start, around)
+        if code:
+            pads = _between(self._landing_pads, span.start, end)
+            traversal.add([span.start, *pads, *self.jumps.into(span.start, end)])
+            traversal.add(_between(self._symbols, span.start, end))
+            pointed = within(self.jumps.pointers, span.start, end)
+            traversal.add(address for address in pointed if address in traversal.main.index)
+            self._tables.resolve(traversal)
+        return traversal
+
+    def _tables_into(self, span: Span) -> Iterable[int]:
+        """Where jump tables of other spans may lead in this one: it is, or may be, a part of their function."""
+        parts = self.parts.of(span)
+        if parts:
+            return {address for start, _ in parts for address in self._tables_of(start)}
+        return self._all_tables if is_cold(span) or self._may_be_part(span) else ()
+
+    def _may_be_part(self, span: Span) -> bool:
+        index = bisect.bisect_left(self.image.spans, span.start, key=_start)
+        return span.source == "eh_frame" and not self.jumps.traits[index] & ENTERED
+
+    @cached_property
+    def _all_tables(self) -> frozenset[int]:
+        """Where jump tables lead out of their spans, in the whole image."""
+        jumping = np.flatnonzero(self.jumps.traits & LEAVES_BY_INDIRECT_JUMP).tolist()
+        return frozenset().union(*(self._tables_of(self.image.spans[i].start) for i in jumping))
+
+    def _tables_of(self, start: int) -> frozenset[int]:
+        """Where the jump tables of the function at ``start`` lead outside of it."""
+        known = self._table_exits.get(start)
+        if known is None:
+            span = self.image.span_at(start)
+            known = frozenset(self._traverse(span).foreign) if span is not None else frozenset()
+            self._table_exits[start] = known
+        return known
+
+    def _unreached(self, traversal: Traversal) -> Iterator[int]:
+        """Targets of branches in bytes that the traversal does not reach: they may be code all the same."""
+        main = traversal.main
+        for address in main.controls[:-1]:
+            if not main.reached(address):
+                yield main.at(address).near_branch_target
+
+    def _function(
+        self, span: Span, traversal: Traversal, blocks: tuple[Block, ...], parts: Extents
+    ) -> Function:
+        reached = {block.start for block in blocks}
+        wanted = {*traversal.inner, *traversal.leaders, *self._unreached(traversal)}
+        return Function(
+            name=span.name,
+            start=span.start,
+            end=traversal.end,
+            aliases=span.aliases,
+            blocks=blocks,
+            calls=tuple(sorted(traversal.calls.items())),
+            indirect=tuple(block.terminator for block in blocks if block.how is End.INDIRECT),
+            noreturn=not self.returns.at(span.start),
+            inner=frozenset(a for a in wanted if span.start < a < traversal.end and a not in reached),
+            code=traversal.code,
+            parts=parts,
+        )
+
+
+def _start(span: Span) -> int:
+    return span.start
+
+
+def _between(addresses: list[int], start: int, end: int) -> list[int]:
+    return addresses[bisect.bisect_left(addresses, start) : bisect.bisect_left(addresses, end)]

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What analysis finds: functions, blocks, control flow, liveness, as immutable values.
+
+A *block* is a maximal run of instructions entered only at its first and left
+only after its last. A call does not end a block, unless it cannot return.
+Blocks hold only code reached from the function's entries: by branches, jump
+tables and landing pads.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+from iced_x86 import Instruction
+
+
+class End(IntEnum):
+    """How a block ends."""
+
+    FALL = 0  # into the next block
+    JUMP = 1  # direct unconditional jump, inside the function
+    BRANCH = 2  # conditional, falls through otherwise
+    TAIL = 3  # direct or PLT jump out of the function
+    TABLE = 4  # indirect jump, all targets known
+    INDIRECT = 5  # indirect jump, targets unknown and possibly in this function
+    TAIL_INDIRECT = 6  # indirect jump proven to leave the function
+    RETURN = 7
+    NORETURN = 8  # a call that does not come back
+    STOP = 9  # ud2, hlt, int3, or bytes that do not decode
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """[start, end) and its way out. ``index`` is the N of ``@N`` in a point's name."""
+
+    index: int
+    start: int
+    end: int
+    terminator: int  # address of the last instruction when it transfers control, else ``end``
+    how: End
+    successors: tuple[int, ...]  # starts of blocks of this function
+    target: int = 0  # where it leads besides: out of the function, or amid an instruction; several: one of them
+    landing_pad: bool = False
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function with its blocks, sorted by start; instructions are decoded on demand."""
+
+    name: str
+    start: int
+    end: int
+    aliases: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    calls: tuple[tuple[int, int], ...]  # (site, target); target 0 when indirect
+    indirect: tuple[int, ...]  # sites of jumps whose targets are unknown
+    noreturn: bool
+    inner: frozenset[int]  # direct branch targets strictly inside, from anywhere in the image, that start no block
+    code: bytes  # image bytes of [start, end)
+    parts: tuple[tuple[int, int], ...] = ()  # other extents that belong to it (its .cold part)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [block.start for block in self.blocks]
+
+    def block_at(self, address: int) -> Block | None:
+        i = bisect.bisect_right(self._starts, address) - 1
+        if i >= 0 and address < self.blocks[i].end:
+            return self.blocks[i]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One instruction of a block with what is live just before it.
+
+    ``live`` has a bit per general register, numbered as the hardware does
+    (rax=0, rcx=1, rdx=2, rbx=3, rsp=4, ...), and FLAGS_LIVE.
+    """
+
+    instruction: Instruction
+    live: int
+
+
+FLAGS_LIVE = 1 << 16
+EVERYTHING = (1 << 17) - 1

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Which spans are one function: compilers move rarely executed blocks away, to ``foo.cold``."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gilk.analysis.jumps import JumpTargets
+from gilk.image.model import Image, Span
+
+Extents = tuple[tuple[int, int], ...]
+
+_COLD: Final = re.compile(r"\.cold(\.\d+)?$")
+
+
+class Parts:
+    """Pairs of a function and its cold part, by name, or where names are missing by the jumps between them."""
+
+    def __init__(self, image: Image, jumps: JumpTargets) -> None:
+        self._extents: dict[int, set[tuple[int, int]]] = {}
+        starts = {span.start for span in image.spans}
+        for source, target in zip(jumps.sources.tolist(), jumps.targets.tolist(), strict=True):
+            ours, theirs = image.span_at(source), image.span_at(target)
+            if ours is None or theirs is None or ours == theirs:
+                continue
+            if _is_cold_of(ours, theirs) or _is_cold_of(theirs, ours) or _returns_amid(ours, target, starts):
+                self._join(ours, theirs)
+
+    def of(self, span: Span) -> Extents:
+        """The other extents of the function whose bytes ``span`` holds."""
+        return self.of_address(span.start)
+
+    def of_address(self, start: int) -> Extents:
+        """The same for the function that begins at ``start``."""
+        return tuple(sorted(self._extents.get(start, ())))
+
+    def _join(self, one: Span, other: Span) -> None:
+        self._extents.setdefault(one.start, set()).add((other.start, other.end))
+        self._extents.setdefault(other.start, set()).add((one.start, one.end))
+
+
+def is_cold(span: Span) -> bool:
+    """Whether its name says that it is part of another function."""
+    return any(_COLD.search(name) for name in _names(span))
+
+
+def _is_cold_of(span: Span, parent: Span) -> bool:
+    """``foo.cold`` of ``foo``, whichever of several functions of that name it is: one jumps to the other."""
+    return any(_COLD.sub("", name) in (parent.name, *parent.aliases) for name in _names(span) if _COLD.search(name))
+
+
+def _names(span: Span) -> tuple[str, ...]:
+    return (span.name, *span.aliases)
+
+
+def _returns_amid(span: Span, target: int, starts: set[int]) -> bool:
+    """A jump from a nameless span into the middle of a function: only a part of it does that."""
+    return span.source == "eh_frame" and target not in starts

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Linear decodings of a function's bytes, and the stretches of them that control flow reaches.
+
+Compilers emit code without gaps, so one decoding from a function's start has
+nearly every instruction at its place: the traversal then needs to look only at
+the instructions that transfer control. A branch that lands between them opens
+a further stream, which ends where it falls in step with the first.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+
+from iced_x86 import Instruction
+
+from gilk.arch import decode as x86
+
+
+@dataclass
+class Stream:
+    """Instructions from ``start`` on, one after the other.
+
+    ``low`` maps the position (in ``controls``) of each reached control transfer
+    to the lowest reached address that runs straight into it.
+    """
+
+    start: int
+    end: int  # just past the last instruction: the end of the span, or a head of the main stream
+    instructions: list[Instruction]
+    index: dict[int, int]  # address -> position in instructions
+    controls: list[int]  # addresses of control transfers, and ``end``
+    low: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, instructions: list[Instruction], start: int, end: int) -> Stream:
+        controls = [i.ip for i in instructions if i.flow_control or x86.stops(i)]
+        addresses = [i.ip for i in instructions]
+        return cls(start, end, instructions, dict(zip(addresses, range(len(addresses)), strict=True)), [*controls, end])
+
+    def at(self, address: int) -> Instruction:
+        return self.instructions[self.index[address]]
+
+    def reach(self, address: int) -> int | None:
+        """Note that ``address``, a head, is reached; the control transfer that follows if it is newly found."""
+        row = bisect.bisect_left(self.controls, address)
+        known = self.low.get(row)
+        if known is None or address < known:
+            self.low[row] = address
+        return self.controls[row] if known is None else None
+
+    def reached(self, address: int) -> bool:
+        """Whether the instruction at ``address``, a head, is reached."""
+        known = self.low.get(bisect.bisect_left(self.controls, address))
+        return known is not None and known <= address
+
+    def head_before(self, address: int) -> int:
+        """The last head at or before ``address``."""
+        row = bisect.bisect_right(self.instructions, address, key=_address) - 1
+        return self.instructions[row].ip
+
+    def stretches(self) -> list[tuple[int, int]]:
+        """(lowest address, address of the control transfer or ``end``) of all that is reached, sorted."""
+        return sorted((low, self.controls[row]) for row, low in self.low.items())
+
+
+def _address(instruction: Instruction) -> int:
+    return instruction.ip
+
+
+def main_stream(code: bytes, start: int) -> Stream:
+    return Stream.of(x86.decode(code, start), start, start + len(code))
+
+
+def side_stream(main: Stream, code: bytes, address: int) -> Stream:
+    """From ``address``, no head of ``main``, up to where it falls in step with it."""
+    instructions = []
+    end = address
+    while end < main.end and end not in main.index:
+        instruction = x86.decode_one(code[end - main.start : end - main.start + 15], end)
+        instructions.append(instruction)
+        end = instruction.next_ip
+    return Stream.of(instructions, address, min(end, main.end))

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Liveness across calls: functions are solved callees first, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from iced_x86 import Instruction
+
+from gilk.analysis.liveness import IMPORTED, UNKNOWN, Liveness, Summary
+from gilk.analysis.model import Block, End, Function
+from gilk.arch import decode as x86
+from gilk.image.model import Image, Span
+
+
+@dataclass
+class _Visit:
+    """A function on the stack of the search: Tarjan's algorithm without recursion."""
+
+    function: Function
+    pending: list[int]
+    number: int
+    low: int
+
+
+class Summaries:
+    """Liveness of the functions of one image, on demand."""
+
+    def __init__(self, image: Image, function: Callable[[Span], Function]) -> None:
+        self._image = image
+        self._function = function
+        self._spans = {span.start: span for span in image.spans}
+        self._solved: dict[int, Liveness] = {}
+        self._summaries: dict[int, Summary] = {}
+
+    def of(self, function: Function) -> Liveness:
+        """Solve ``function``, and all that it calls first."""
+        if function.start not in self._solved:
+            self._search(function)
+        return self._solved[function.start]
+
+    def _callees(self, function: Function) -> list[int]:
+        """Entries in this image that ``function`` calls or jumps to."""
+        leads = {target for _, target in function.calls}
+        leads.update(block.target for block in function.blocks if block.target)
+        return sorted(address for address in leads if address in self._spans)
+
+    def _search(self, root: Function) -> None:
+        """Solve strongly connected components as they complete."""
+        visits: dict[int, _Visit] = {}
+        component: list[int] = []
+        stack = [self._visit(root, visits, component)]
+        while stack:
+            visit = stack[-1]
+            if not visit.pending:
+                stack.pop()
+                if stack:
+                    stack[-1].low = min(stack[-1].low, visit.low)
+                if visit.low == visit.number:
+                    self._complete(component, visit, visits)
+                continue
+            callee = visit.pending.pop()
+            if callee in visits:
+                visit.low = min(visit.low, visits[callee].number)
+            elif callee not in self._solved:
+                stack.append(self._visit(self._function(self._spans[callee]), visits, component))
+
+    def _visit(self, function: Function, visits: dict[int, _Visit], component: list[int]) -> _Visit:
+        number = len(visits) + len(self._solved)
+        visit = visits[function.start] = _Visit(function, self._callees(function), number, number)
+        component.append(function.start)
+        return visit
+
+    def _complete(self, component: list[int], root: _Visit, visits: dict[int, _Visit]) -> None:
+        """Solve the members: each sees the others as unknown, since none has a summary yet."""
+        members: list[int] = []
+        while not members or members[-1] != root.function.start:
+            members.append(component.pop())
+        for start in members:
+            self._solved[start] = self._solve(visits[start].function)
+        for start in members:
+            self._summaries[start] = self._solved[start].summary()
+            del visits[start]
+
+    def _solve(self, function: Function) -> Liveness:
+        span = self._spans[function.start]
+        return Liveness(function, span.exported, self._call, self._outside)
+
+    def _call(self, instruction: Instruction) -> Summary:
+        if x86.is_direct_call(instruction):
+            return self._at(instruction.near_branch_target)
+        if instruction.is_ip_rel_memory_operand and instruction.ip_rel_memory_address in self._image.got:
+            return IMPORTED
+        return UNKNOWN
+
+    def _outside(self, block: Block) -> Summary:
+        return self._at(block.target) if block.how in (End.TAIL, End.FALL) else UNKNOWN
+
+    def _at(self, address: int) -> Summary:
+        if address in self._image.plt:
+            return IMPORTED
+        return self._summaries.get(address, UNKNOWN)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Recursive traversal: which instructions of a function are reached, and how control leaves each run of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from iced_x86 import Instruction
+
+from gilk.analysis.model import End
+from gilk.analysis.streams import Stream, main_stream, side_stream
+from gilk.arch import decode as x86
+
+
+class Way(NamedTuple):
+    """How control goes on after a transfer. ``how`` is None where it just continues: a call that returns."""
+
+    end: int  # address after the instruction
+    how: End | None
+    inside: tuple[int, ...]  # addresses in the function that may come next
+    outside: int = 0  # a direct target elsewhere
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the traversal must be told about the rest of the image."""
+
+    returns: Callable[[Instruction], bool]  # whether this call comes back
+    is_entry: Callable[[int], bool]  # whether a jump there is a tail call
+
+
+class Traversal:
+    """Grows by `add`; read `streams`, `ways` and `inner` when done.
+
+    ``resolved`` holds, for indirect jumps found out so far, how they end and
+    their targets in this function: fill it and `add` the targets.
+    """
+
+    def __init__(self, code: bytes, start: int, around: Surroundings) -> None:
+        self.code = code
+        self.start = start
+        self.end = start + len(code)
+        self.around = around
+        self.streams = [main_stream(code, start)]
+        self.ways: dict[int, Way] = {}  # by address of the transfer; by -end for the end of a stream
+        self.leaders: set[int] = set()  # every address that control transfers lead to, inside
+        self.inner: set[int] = set()  # those of them amid a reached instruction
+        self.resolved: dict[int, tuple[End, tuple[int, ...], int]] = {}
+        self.foreign: set[int] = set()  # where indirect jumps lead in other spans
+        self.calls: dict[int, int] = {}
+
+    @property
+    def main(self) -> Stream:
+        return self.streams[0]
+
+    def add(self, roots: Iterable[int]) -> None:
+        """Traverse from ``roots`` all that is not reached yet.
+
+        Addresses that the linear decoding does not have wait until nothing else
+        is left, so that the likelier decoding of a byte comes first.
+        """
+        ready: list[int] = list(roots)
+        waiting: list[int] = []
+        self.leaders.update(ready)
+        while ready or waiting:
+            if not ready:
+                ready += self._out_of_step(waiting.pop())
+                continue
+            address = ready.pop()
+            stream = self.stream_at(address)
+            if stream is None:
+                waiting.append(address)
+                continue
+            control = stream.reach(address)
+            if control is not None:
+                ready += self._leave(stream, control)
+
+    def stream_at(self, address: int) -> Stream | None:
+        """The stream that has an instruction at ``address``."""
+        return next((stream for stream in self.streams if address in stream.index), None)
+
+    def resolve(self, site: int, how: End, targets: tuple[int, ...], outside: tuple[int, ...]) -> bool:
+        """Say where the indirect jump at ``site`` leads, and go there; whether that is news."""
+        resolution = (how, targets, outside[0] if outside else 0)
+        if resolution == self.ways[site][1:]:
+            return False
+        self.foreign.update(outside)
+        self.resolved[site] = resolution
+        self.ways[site] = Way(self.ways[site].end, *resolution)
+        self.add(targets)
+        return True
+
+    def _out_of_step(self, address: int) -> list[int]:
+        """Open a stream at ``address``, unless it is amid a reached instruction; what to go on with."""
+        if self.stream_at(address) is not None:
+            return [address]
+        stream = side_stream(self.main, self.code, address)
+        if self.main.reached(self.main.head_before(address)):
+            self.inner.add(address)
+            return [stream.end] if stream.end < self.end else []
+        self.streams.append(stream)
+        return [address]
+
+    def _leave(self, stream: Stream, control: int) -> list[int]:
+        """Note how control leaves at ``control``; the addresses it goes on to."""
+        if control == stream.end:  # runs into the main stream, or off the function's end
+            inside = (control,) if control < self.end else ()
+            way = self.ways[-control] = Way(control, End.FALL, inside, 0 if inside else control)
+        else:
+            way = self.ways[control] = self._way(stream.at(control))
+        if way.how is not None:
+            self.leaders.update(way.inside)
+        return list(way.inside)
+
+    def _way(self, control: Instruction) -> Way:
+        flow, after = control.flow_control, control.next_ip
+        if flow in (x86.CALL, x86.CALL_INDIRECT, x86.INTERRUPT):
+            return self._call(control, after)
+        if flow == x86.RETURN:
+            return Way(after, End.RETURN, ())
+        if flow == x86.JUMP_INDIRECT:
+            return Way(after, *self.resolved.get(control.ip, (End.INDIRECT, (), 0)))
+        if x86.stops(control):
+            return Way(after, End.STOP, ())
+        return self._branch(control.near_branch_target, after, conditional=flow != x86.JUMP)
+
+    def _call(self, control: Instruction, after: int) -> Way:
+        if x86.is_trap(control):
+            return Way(after, End.STOP, ())
+        if x86.is_direct_call(control):
+            self.calls[control.ip] = control.near_branch_target
+        elif control.flow_control == x86.CALL_INDIRECT:
+            self.calls[control.ip] = 0
+        if not self.around.returns(control):
+            return Way(after, End.NORETURN, ())
+        return Way(after, None, (after,)) if after < self.end else Way(after, End.NORETURN, ())
+
+    def _branch(self, target: int, after: int, conditional: bool) -> Way:
+        inside = self.start <= target < self.end
+        targets = (target,) if inside else ()
+        outside = 0 if inside else target
+        if conditional:
+            falls = (after,) if after < self.end and after not in targets else ()
+            return Way(after, End.BRANCH, falls + targets, outside)
+        tail = not inside and self.around.is_entry(target)
+        return Way(after, End.TAIL if tail else End.JUMP, targets, outside)

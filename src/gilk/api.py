@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What users of gilk import, and all that the command line does.
+
+    import gilk
+
+    with gilk.attach(pid) as target, target.session() as session:
+        session.insert("main:entry", gilk.count)
+        session.insert([f.entry for f in target.functions("parse_*")], gilk.time)
+        ...
+        table = session.poll()          # an Arrow table of samples
+        print(session.counts())
+
+Everything heavy is imported where it is first needed: `gilk scan` of a file that
+is known should not wait for Arrow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gilk.errors import CompileError, GilkError, ImageError, StoreError, TargetError, UsageError
+
+if TYPE_CHECKING:
+    from gilk.render.report import RunReport
+    from gilk.session.places import BlockView, FunctionView, Place
+    from gilk.session.request import Builtin, CFunction, Request
+    from gilk.session.run import Progress, Result, Run
+    from gilk.session.session import Probe, Session
+    from gilk.session.survey import Graph, Survey, cfg, scan
+    from gilk.target.process import Loaded, Process
+    from gilk.target.restore import restore
+    from gilk.trace.calls import pair as calls
+    from gilk.trace.reading import read
+
+    count, stamp, args, regs, time = Builtin.COUNT, Builtin.STAMP, Builtin.ARGS, Builtin.REGS, Builtin.TIME
+
+__all__ = [
+    "BlockView", "CFunction", "CompileError", "FunctionView", "GilkError", "Graph", "ImageError", "Loaded", "Place",
+    "Probe", "Progress", "Request", "Run", "RunReport", "Session", "StoreError", "Survey", "Target", "TargetError",
+    "UsageError", "args", "attach", "c", "calls", "cfg", "count", "launch", "parse_request", "prepare_run", "read",
+    "regs", "report", "restore", "scan", "stamp", "time",
+]  # fmt: skip
+
+#: Where the names are that are imported on first use; `:` leads to one by another name.
+_LAZY = {
+    **dict.fromkeys(("BlockView", "FunctionView", "Place"), "gilk.session.places"),
+    **dict.fromkeys(("CFunction", "Request"), "gilk.session.request"),
+    **{name: f"gilk.session.request:Builtin.{name.upper()}" for name in ("count", "stamp", "args", "regs", "time")},
+    **dict.fromkeys(("Progress", "Run"), "gilk.session.run"),
+    **dict.fromkeys(("Probe", "Session"), "gilk.session.session"),
+    **dict.fromkeys(("Graph", "Survey", "cfg", "scan"), "gilk.session.survey"),
+    "Loaded": "gilk.target.process",
+    "RunReport": "gilk.render.report",
+    "calls": "gilk.trace.calls:pair",
+    "read": "gilk.trace.reading",
+    "restore": "gilk.target.restore",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name that is not imported yet (PEP 562)."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, path = _LAZY[name].partition(":")
+    value: Any = importlib.import_module(module)
+    for part in (path or name).split("."):
+        value = getattr(value, part)
+    globals()[name] = value
+    return value
+
+
+def c(source: str | Path, function: str) -> CFunction:
+    """The instrument ``function`` of a C file."""
+    from gilk.session.request import CFunction
+
+    return CFunction(Path(source), function)
+
+
+class Target:
+    """A process that gilk is attached to, or has launched. As a context manager it lets go at the end."""
+
+    def __init__(self, held: Process) -> None:
+        self.process = held
+
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def images(self) -> tuple[Loaded, ...]:
+        """Main program first."""
+        return self.process.loaded()
+
+    def functions(self, glob: str = "*", image: str = "") -> tuple[FunctionView, ...]:
+        """Functions by name; ``image`` is a glob for other images than the main program. Raises UsageError."""
+        from gilk.session import places
+
+        return tuple(places.functions(self.process, glob, image))
+
+    def function(self, name: str, image: str = "") -> FunctionView:
+        """The first function of that name. Raises UsageError `no-such-function`."""
+        from gilk.session import places
+
+        return next(places.functions(self.process, name, image))
+
+    def session(self, points: int = 1 << 18, threads: int = 1024, ring: int = 4 << 20) -> Session:
+        """Probes that live until the session is closed; one session at a time. Raises TargetError."""
+        from gilk.session.session import Session
+
+        return Session(self.process, points, threads, ring)
+
+    def resume(self) -> None:
+        """Let a launched program run: it waits, before any of its code, until then."""
+        self.process.release()
+
+    def wait(self) -> int | None:
+        """The exit status of a launched program, as a shell gives it, once it has ended."""
+        end = self.process.wait(block=False)
+        return end.code if end else None
+
+    def close(self) -> bool:
+        """Undo everything; whether all code is what it was."""
+        return self.process.close()
+
+
+def attach(pid: int) -> Target:
+    """Raises TargetError `no-such-process`, `no-permission`, `already-traced`."""
+    from gilk.target import process
+
+    return Target(process.attach(pid))
+
+
+def launch(command: Sequence[str], environment: dict[str, str] | None = None, directory: str = "") -> Target:
+    """Start a program and stop it before its own code runs; ``resume()`` lets it go. Raises TargetError."""
+    from gilk.target import process
+
+    return Target(process.start(list(command), environment, directory))
+
+
+def parse_request(text: str) -> Request:
+    """``POINTS=INSTRUMENT``. Raises UsageError."""
+    from gilk.session import request
+
+    return request.parse(text)
+
+
+def prepare_run(
+    requests: list[Request], pids: Sequence[int], command: Sequence[str], output: Path | None = None
+) -> Run:
+    """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go."""
+    from gilk.session.run import Run
+    from gilk.target import process
+
+    held: list[process.Process] = []
+    try:
+        held += [process.attach(pid) for pid in pids]
+        if command:
+            held.append(process.start(list(command)))
+    except BaseException:
+        for one in held:
+            one.close()
+        raise
+    return Run(held, requests, output, tuple(command))
+
+
+def report(result: Result) -> RunReport:
+    """A run's result in the form that is shown."""
+    from gilk.render.histogram import by_function
+    from gilk.render.report import RunReport
+
+    notes = list(result.notes)
+    if result.calls is not None:
+        lost = result.calls.abandoned + result.calls.open + result.calls.orphans + result.calls.cut
+        if lost:
+            notes.append(
+                f"{lost} timed calls are not whole: {result.calls.abandoned} left by a jump or an exception, "
+                f"{result.calls.open} still under way, {result.calls.orphans} entered before, "
+                f"{result.calls.cut} cut by dropped records"
+            )
+    return RunReport(
+        counts=result.counts,
+        **result.numbers,
+        tactics=result.tactics,
+        refusals=result.refusals,
+        restored=result.restored,
+        partial=result.partial,
+        notes=notes,
+        latency=by_function(result.calls.table) if result.calls is not None else {},
+        file=result.file,
+    )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Encoders for the few instructions that patches are made of.
+
+Registers are hardware numbers (rax=0, rcx=1, rdx=2, rbx=3, rsp=4, ... r15=15).
+Each function returns machine code; tests/arch/test_asm.py holds every form
+against objdump. Encodings: Intel SDM volume 2.
+"""
+
+from __future__ import annotations
+
+import struct
+
+RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI = range(8)
+R8, R9, R10, R11, R12, R13, R14, R15 = range(8, 16)
+
+LAHF = b"\x9f"
+SAHF = b"\x9e"
+SETO_AL = b"\x0f\x90\xc0"
+#: Turns the 0 or 1 that ``seto al`` left back into the overflow flag: 1 + 127 overflows a signed byte.
+ADD_AL_127 = b"\x04\x7f"
+RDTSC = b"\x0f\x31"
+SHL_RDX_32 = b"\x48\xc1\xe2\x20"
+OR_RAX_RDX = b"\x48\x09\xd0"
+INT3 = b"\xcc"
+JMP32 = b"\xe9"
+CALL32 = b"\xe8"
+JMP8 = b"\xeb"
+JNE32 = b"\x0f\x85"
+JA32 = b"\x0f\x87"
+JC32 = b"\x0f\x82"
+
+_GS = 0x65
+_NO_INDEX = 0x24
+_ABSOLUTE = 0x25
+
+
+def _rex(reg: int, base: int, wide: bool = True) -> int:
+    return 0x40 | (wide << 3) | ((reg >> 3) << 2) | (base >> 3)
+
+
+def _gs_absolute(opcode: int, reg: int, offset: int) -> bytes:
+    """``opcode reg, gs:[offset]`` on 64 bits."""
+    return struct.pack("<BBBBBi", _GS, _rex(reg, 0), opcode, 0x04 | (reg & 7) << 3, _ABSOLUTE, offset)
+
+
+def _gs_based(opcode: int, reg: int, base: int, offset: int, wide: bool) -> bytes:
+    """``opcode reg, gs:[base + offset]``; ``base`` is neither rsp nor r12, which need a SIB byte."""
+    return struct.pack("<BBBBi", _GS, _rex(reg, base, wide), opcode, 0x80 | (reg & 7) << 3 | base & 7, offset)
+
+
+def inc_gs(offset: int) -> bytes:
+    """``inc qword ptr gs:[offset]``"""
+    return _gs_absolute(0xFF, 0, offset)
+
+
+def cmp_gs(reg: int, offset: int) -> bytes:
+    """``cmp reg, gs:[offset]``"""
+    return _gs_absolute(0x3B, reg, offset)
+
+
+def load_gs(reg: int, offset: int) -> bytes:
+    """``mov reg, gs:[offset]``"""
+    return _gs_absolute(0x8B, reg, offset)
+
+
+def cmpxchg_gs(reg: int, offset: int) -> bytes:
+    """``cmpxchg gs:[offset], reg``: no lock, the one writer is this thread."""
+    return struct.pack("<BBBBBBi", _GS, _rex(reg, 0), 0x0F, 0xB1, 0x04 | (reg & 7) << 3, _ABSOLUTE, offset)
+
+
+def store_gs(reg: int, base: int, offset: int) -> bytes:
+    """``mov gs:[base + offset], reg``"""
+    return _gs_based(0x89, reg, base, offset, wide=True)
+
+
+def store_gs32(reg: int, base: int, offset: int) -> bytes:
+    """``mov dword ptr gs:[base + offset], reg32``"""
+    return _gs_based(0x89, reg, base, offset, wide=False)
+
+
+def store_gs32_immediate(base: int, offset: int, value: int) -> bytes:
+    """``mov dword ptr gs:[base + offset], value``"""
+    return _gs_based(0xC7, 0, base, offset, wide=False) + struct.pack("<I", value)
+
+
+def rdfsbase(reg: int) -> bytes:
+    """``rdfsbase reg``"""
+    return bytes((0xF3, _rex(0, reg), 0x0F, 0xAE, 0xC0 | reg & 7))
+
+
+def add_rip(reg: int) -> bytes:
+    """``add reg, [rip + rel32]`` without its rel32."""
+    return bytes((_rex(reg, 0), 0x03, 0x05 | (reg & 7) << 3))
+
+
+def lea_stack(reg: int, offset: int) -> bytes:
+    """``lea reg, [rsp + offset]``: moves the stack pointer, or reads it, and keeps the flags."""
+    return struct.pack("<BBBBi", _rex(reg, 0), 0x8D, 0x84 | (reg & 7) << 3, _NO_INDEX, offset)
+
+
+def store_stack(reg: int, offset: int) -> bytes:
+    """``mov [rsp + offset], reg``"""
+    return struct.pack("<BBBBi", _rex(reg, 0), 0x89, 0x84 | (reg & 7) << 3, _NO_INDEX, offset)
+
+
+def load_stack(reg: int, offset: int) -> bytes:
+    """``mov reg, [rsp + offset]``"""
+    return struct.pack("<BBBBi", _rex(reg, 0), 0x8B, 0x84 | (reg & 7) << 3, _NO_INDEX, offset)
+
+
+def lea(reg: int, base: int, offset: int) -> bytes:
+    """``lea reg, [base + offset]``; ``base`` is neither rsp nor r12."""
+    return struct.pack("<BBBi", _rex(reg, base), 0x8D, 0x80 | (reg & 7) << 3 | base & 7, offset)
+
+
+def move(to: int, source: int) -> bytes:
+    """``mov to, source``"""
+    return bytes((_rex(source, to), 0x89, 0xC0 | (source & 7) << 3 | to & 7))
+
+
+def and_immediate(reg: int, value: int) -> bytes:
+    """``and reg32, value``: clears the upper half too."""
+    prefix = bytes((0x41,)) if reg > 7 else b""
+    return prefix + struct.pack("<BBI", 0x81, 0xE0 | reg & 7, value)
+
+
+def move_immediate(reg: int, value: int) -> bytes:
+    """``mov reg32, value``: zero extended."""
+    prefix = bytes((0x41,)) if reg > 7 else b""
+    return prefix + struct.pack("<BI", 0xB8 | reg & 7, value & 0xFFFFFFFF)
+
+
+def store_stack_immediate(offset: int, value: int) -> bytes:
+    """``mov dword ptr [rsp + offset], value`` for 0 <= offset < 128."""
+    return struct.pack("<BBBBI", 0xC7, 0x44, _NO_INDEX, offset, value & 0xFFFFFFFF)
+
+
+#: Recommended multi-byte nops (Intel SDM volume 2, NOP, table 4-12), by length.
+NOPS = (
+    b"",
+    b"\x90",
+    b"\x66\x90",
+    b"\x0f\x1f\x00",
+    b"\x0f\x1f\x40\x00",
+    b"\x0f\x1f\x44\x00\x00",
+    b"\x66\x0f\x1f\x44\x00\x00",
+    b"\x0f\x1f\x80\x00\x00\x00\x00",
+    b"\x0f\x1f\x84\x00\x00\x00\x00\x00",
+)

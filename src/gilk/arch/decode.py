@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Decoding x86-64, and the classes of instruction that the analyses tell apart.
+
+Enumerations of iced are plain integers here: comparing them is the inner loop.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iced_x86 import Code, Decoder, FlowControl, Instruction, MemorySizeExt, Mnemonic, Register
+
+NEXT: Final[int] = FlowControl.NEXT
+JUMP: Final[int] = FlowControl.UNCONDITIONAL_BRANCH
+JUMP_INDIRECT: Final[int] = FlowControl.INDIRECT_BRANCH
+BRANCH: Final[int] = FlowControl.CONDITIONAL_BRANCH
+RETURN: Final[int] = FlowControl.RETURN
+CALL: Final[int] = FlowControl.CALL
+CALL_INDIRECT: Final[int] = FlowControl.INDIRECT_CALL
+INTERRUPT: Final[int] = FlowControl.INTERRUPT
+TRANSACTION: Final[int] = FlowControl.XBEGIN_XABORT_XEND
+EXCEPTION: Final[int] = FlowControl.EXCEPTION
+
+NO_REGISTER: Final[int] = Register.NONE
+RIP: Final[int] = Register.RIP
+INVALID: Final[int] = Code.INVALID
+
+_SYSTEM_CALLS: Final = frozenset({Code.SYSCALL, Code.SYSENTER, Code.INT_IMM8})
+_TRAPS: Final = frozenset({Code.INT3, Code.INT1})
+_NEAR_CALLS: Final = frozenset({Code.CALL_REL32_64, Code.CALL_REL16})
+
+
+def decode(code: bytes, address: int) -> list[Instruction]:
+    """All instructions of ``code``, one after the other; bytes that do not decode give ``Code.INVALID``."""
+    return list(Decoder(64, code, ip=address))
+
+
+def decode_one(code: bytes, address: int) -> Instruction:
+    """The instruction at the beginning of ``code``."""
+    return Decoder(64, code, ip=address).decode()
+
+
+def is_system_call(instruction: Instruction) -> bool:
+    """``syscall``, ``sysenter`` or ``int n``: control comes back after it."""
+    return instruction.code in _SYSTEM_CALLS
+
+
+def is_direct_call(instruction: Instruction) -> bool:
+    """A near call with its target in the instruction."""
+    return instruction.code in _NEAR_CALLS
+
+
+def is_trap(instruction: Instruction) -> bool:
+    """``int3`` or ``int1``, which a program executes only to stop."""
+    return instruction.code in _TRAPS
+
+
+def branch_target(instruction: Instruction) -> int:
+    """Where a direct jump, branch or call leads; 0 for anything else."""
+    return instruction.near_branch_target
+
+
+def stops(instruction: Instruction) -> bool:
+    """No control flow continues after it: ud2, hlt, int3, undecodable bytes."""
+    return instruction.flow_control == EXCEPTION or instruction.code == Code.HLT or instruction.code in _TRAPS
+
+
+def is_nop(instruction: Instruction) -> bool:
+    """Padding: ``nop`` of any length."""
+    return instruction.mnemonic == Mnemonic.NOP
+
+
+def memory_bytes(instruction: Instruction) -> int:
+    """Size of the memory operand."""
+    return MemorySizeExt.size(instruction.memory_size)
+
+
+def register_bytes(register: int) -> int:
+    """Size of a general register."""
+    if register >= Register.RAX:
+        return 8
+    if register >= Register.EAX:
+        return 4
+    return 2 if register >= Register.AX else 1

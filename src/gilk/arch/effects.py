@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What an instruction reads and overwrites among general registers and status flags.
+
+Masks have a bit per general register, numbered as the hardware does, and above
+them either one bit for all status flags (`effects`) or one for each
+(`fine_effects`, which liveness uses: ``dec`` leaves the carry alone).
+
+*Reads* is everything that may be read. *Kills* is everything that is
+overwritten in full whatever happens: a 32-bit write clears the upper half and
+so is one; 8- and 16-bit writes, ``cmov`` and repeated string instructions are
+not. The direction flag is not in the masks: a patch never changes it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iced_x86 import Code, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register
+
+from gilk.arch.decode import is_system_call
+
+REGISTERS: Final = (1 << 16) - 1
+FLAGS_SHIFT: Final = 16
+STATUS_FLAGS: Final = 0x3F  # iced's RflagsBits: OF SF ZF AF CF PF
+FINE_FLAGS: Final = STATUS_FLAGS << FLAGS_SHIFT
+FINE_EVERYTHING: Final = REGISTERS | FINE_FLAGS
+
+RCX: Final = 1 << 1
+RSP: Final = 1 << 4
+R11: Final = 1 << 11
+PRESERVED: Final = 1 << 3 | 1 << 4 | 1 << 5 | 0xF000  # rbx, rsp, rbp, r12-r15: what callees keep by convention
+
+_READS: Final = frozenset({OpAccess.READ, OpAccess.COND_READ, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE})
+_KILLS: Final = frozenset({OpAccess.WRITE, OpAccess.READ_WRITE})
+_WRITES: Final = _KILLS | {OpAccess.COND_WRITE, OpAccess.READ_COND_WRITE}
+_CACHE_LIMIT: Final = 200_000  # instructions; some 40 MB
+
+# The processor manuals leave all flags undefined after these: an old value may well survive.
+_FLAGS_UNDEFINED: Final = frozenset({Mnemonic.DIV, Mnemonic.IDIV, Mnemonic.BSF, Mnemonic.BSR})
+# By a count in cl, which may be zero: then no flag changes.
+_SHIFTS: Final = frozenset(
+    {
+        Mnemonic.SHL, Mnemonic.SAL, Mnemonic.SHR, Mnemonic.SAR, Mnemonic.SHLD, Mnemonic.SHRD,
+        Mnemonic.ROL, Mnemonic.ROR, Mnemonic.RCL, Mnemonic.RCR,
+    }
+)  # fmt: skip
+_ZERO_IDIOMS: Final = frozenset({Mnemonic.SBB})  # iced itself knows xor and sub
+_NO_EFFECT: Final = frozenset({Mnemonic.NOP, Mnemonic.ENDBR64, Mnemonic.ENDBR32, Mnemonic.RESERVEDNOP})
+_BYTES: Final = (
+    Register.AL, Register.CL, Register.DL, Register.BL, Register.SPL, Register.BPL, Register.SIL, Register.DIL,
+)  # fmt: skip
+
+
+def _register_bits() -> dict[int, tuple[int, int]]:
+    """iced register -> (its bit, the same bit if writing it overwrites all 64 bits, else 0)."""
+    bits: dict[int, tuple[int, int]] = {}
+    for number in range(16):
+        bit = 1 << number
+        bits[Register.R8L + number - 8 if number >= 8 else _BYTES[number]] = (bit, 0)
+        bits[Register.AX + number] = (bit, 0)
+        bits[Register.EAX + number] = bits[Register.RAX + number] = (bit, bit)
+    return bits | {Register.AH + number: (1 << number, 0) for number in range(4)}
+
+
+_BITS: Final = _register_bits()
+_NOT_GENERAL: Final = (0, 0)
+_information: Final = InstructionInfoFactory()
+_cache: Final[dict[Instruction, tuple[int, int]]] = {}
+
+
+def register_bit(register: int) -> int:
+    """The mask bit of an iced register of any width; 0 when it is no general register."""
+    return _BITS.get(register, _NOT_GENERAL)[0]
+
+
+def fine_effects(instruction: Instruction) -> tuple[int, int]:
+    """(reads, kills) with a bit per status flag from `FLAGS_SHIFT` on."""
+    known = _cache.get(instruction)
+    if known is None:
+        if len(_cache) >= _CACHE_LIMIT:
+            _cache.clear()
+        known = _cache[instruction] = _compute(instruction)
+    return known
+
+
+def effects(instruction: Instruction) -> tuple[int, int]:
+    """(reads, kills); bit 16 is read when any status flag is, killed when all are."""
+    reads, kills = fine_effects(instruction)
+    killed = kills & FINE_FLAGS == FINE_FLAGS
+    return fold(reads), kills & REGISTERS | (killed << FLAGS_SHIFT)
+
+
+def fold(mask: int) -> int:
+    """A fine mask with its six flag bits made one."""
+    return mask & REGISTERS | (bool(mask & FINE_FLAGS) << FLAGS_SHIFT)
+
+
+def _compute(instruction: Instruction) -> tuple[int, int]:
+    mnemonic = instruction.mnemonic
+    if mnemonic in _NO_EFFECT:
+        return 0, 0
+    if is_system_call(instruction):
+        return _system_call(instruction)
+    if mnemonic == Mnemonic.XBEGIN or instruction.code == Code.INVALID:
+        return FINE_EVERYTHING, 0  # an abort brings back the registers of this very point
+    reads = kills = 0
+    for used in _information.info(instruction).used_registers():
+        bit, full = _BITS.get(used.register, _NOT_GENERAL)
+        if used.access in _READS:
+            reads |= bit
+        if used.access in _KILLS:
+            kills |= full
+    if mnemonic in _ZERO_IDIOMS and _same_registers(instruction):
+        reads = 0
+    return reads | (instruction.rflags_read & STATUS_FLAGS) << FLAGS_SHIFT, kills | _flags_killed(instruction)
+
+
+def _system_call(instruction: Instruction) -> tuple[int, int]:
+    """The kernel may look at every register; ``syscall`` itself overwrites rcx and r11, and rflags come back."""
+    kills = RCX | R11 if instruction.code == Code.SYSCALL else 0
+    return FINE_EVERYTHING & ~kills, kills
+
+
+def _same_registers(instruction: Instruction) -> bool:
+    return (
+        instruction.op0_kind == instruction.op1_kind == OpKind.REGISTER
+        and instruction.op0_register == instruction.op1_register
+    )
+
+
+def _flags_killed(instruction: Instruction) -> int:
+    mnemonic = instruction.mnemonic
+    if mnemonic in _FLAGS_UNDEFINED or instruction.has_rep_prefix or instruction.has_repne_prefix:
+        return 0  # a repeat count of zero changes no flag
+    if mnemonic in _SHIFTS and Register.CL in (instruction.op1_register, instruction.op2_register):
+        return 0
+    return (instruction.rflags_modified & STATUS_FLAGS) << FLAGS_SHIFT
+
+
+def writes(instruction: Instruction) -> int:
+    """Every general register that may change, in part or on a condition too."""
+    mask = 0
+    for used in _information.info(instruction).used_registers():
+        if used.access in _WRITES:
+            mask |= _BITS.get(used.register, _NOT_GENERAL)[0]
+    return mask

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A user's C instrument: compiled once, linked to each arena it is used in."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from iced_x86 import Decoder, InstructionInfoFactory, OpAccess, Register, RegisterExt
+
+from gilk.build.toolchain import NATIVE, compile_object, link, prune
+from gilk.errors import CompileError, UsageError
+from gilk.image.elf import load
+from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN, link_script, wrapper
+
+_WRITES = frozenset((OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE))
+_CALLER_SAVED = 0x0FC7  # rax rcx rdx rsi rdi r8-r11
+_GENERAL = (
+    *(Register.RAX, Register.RCX, Register.RDX, Register.RBX, Register.RSP, Register.RBP, Register.RSI, Register.RDI),
+    *(Register.R8, Register.R9, Register.R10, Register.R11, Register.R12, Register.R13, Register.R14, Register.R15),
+)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An object file in memory; ``undefined`` are the names that the target must supply."""
+
+    source: Path
+    function: str
+    content: bytes
+    undefined: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Code for one arena and initial data for the writable page below it.
+
+    ``entry`` takes struct gilk_regs and an iid whatever the function takes; ``plain``
+    takes only an iid, and is for functions that do.
+    ``takes_registers``: it wants struct gilk_regs. ``clobbers``: caller-saved registers it may change.
+    """
+
+    code: bytes
+    data: bytes
+    entry: int
+    plain: int
+    takes_registers: bool
+    clobbers: int = field(default=_CALLER_SAVED)
+
+
+def compile_instrument(source: Path, function: str) -> Compiled:
+    """Raises UsageError `no-such-file`, `no-such-instrument`, CompileError `does-not-compile`."""
+    if not source.is_file():
+        raise UsageError("no-such-file", f"there is no instrument file {source}")
+    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
+        place = Path(name)
+        text = place / "instrument.c"
+        text.write_text(wrapper(source.resolve(), function))
+        whole, output = place / "whole.o", place / "instrument.o"
+        include = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent)]
+        try:
+            compile_object(text, whole, [*include, "-fPIC", "-fno-plt"])
+        except CompileError as error:
+            if f"'{function}' undeclared here" in error.message:
+                raise UsageError("no-such-instrument", f"{source} has no function {function!r}") from None
+            raise
+        prune(whole, output, ENTRY, PLAIN, FORM)
+        return Compiled(source, function, output.read_bytes(), _undefined(output))
+
+
+def _undefined(path: Path) -> tuple[str, ...]:
+    """Names that code which was kept refers to: nm lists those of dropped sections too, unless they are stripped."""
+    needed = path.with_suffix(".needed")
+    try:
+        subprocess.run(["strip", "--strip-unneeded", "-o", str(needed), str(path)], capture_output=True, check=True)
+        listing = subprocess.run(["nm", "-u", str(needed)], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        raise CompileError("no-binutils", "nm or strip, of binutils, is missing", "install binutils") from None
+    ours = {"gilk_control", "_GLOBAL_OFFSET_TABLE_"}
+    return tuple(name for name in (line.split()[-1] for line in listing.splitlines()) if name not in ours)
+
+
+def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str, int]) -> Linked:
+    """Link for addresses ``code`` and ``data``; ``symbols`` give every undefined name its address."""
+    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
+        place = Path(name)
+        (place / "instrument.o").write_bytes(compiled.content)
+        script = place / "instrument.ld"
+        script.write_text(link_script(code, data))
+        output = place / "instrument"
+        link([place / "instrument.o"], script, output, symbols)
+        image = load(output)
+    addresses = {s.name: s.address for s in image.symbols}
+    body = next(s for s in image.sections if s.name == ".all")
+    held = next((s for s in image.sections if s.name == ".held"), None)
+    content = image.read(body.address, body.size)
+    form = image.read(addresses[FORM], 1)[0]
+    return Linked(
+        content,
+        image.read(held.address, held.size).ljust(held.size, b"\0") if held else b"",
+        addresses[ENTRY],
+        addresses[PLAIN],
+        bool(form),
+        _clobbers(content, code, addresses["gilk_text_end"]),
+    )
+
+
+def _clobbers(code: bytes, start: int, end: int) -> int:
+    """Which caller-saved registers any instruction of the instrument writes."""
+    factory = InstructionInfoFactory()
+    written = set()
+    for instruction in Decoder(64, code[: end - start], ip=start):
+        for used in factory.info(instruction).used_registers():
+            if used.access in _WRITES:
+                written.add(RegisterExt.full_register(used.register))
+    return sum(1 << i for i, register in enumerate(_GENERAL) if register in written) & _CALLER_SAVED

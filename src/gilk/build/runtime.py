@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The runtime that every arena begins with: built on first use, cached by content."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gilk.build.toolchain import NATIVE, compile_object, compiler, flags, link
+from gilk.image.cache import load_arrays, store_arrays
+from gilk.image.elf import load
+
+_SOURCES = ("runtime/claim.c", "runtime/dispatch.c", "runtime/signal.c", "runtime/thunks.S")
+_READ = (*_SOURCES, "runtime/host.h", "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h")
+_SYMBOLS = (
+    *("gilk_claim_thunk", "gilk_registers_thunk", "gilk_vector_thunk", "gilk_log_registers", "gilk_params"),
+    *("gilk_signal_enter", "gilk_signal_leave"),
+)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Position-independent code; ``symbols`` are offsets from its start."""
+
+    code: bytes
+    symbols: dict[str, int]
+
+
+@functools.cache
+def runtime() -> Runtime:
+    """Raises CompileError."""
+    key = f"runtime-{_digest()}"
+    kept = load_arrays(key)
+    if kept is not None and {"code", "offsets"} <= kept.keys() and len(kept["offsets"]) == len(_SYMBOLS):
+        return Runtime(kept["code"].tobytes(), dict(zip(_SYMBOLS, kept["offsets"].tolist(), strict=True)))
+    made = _build()
+    offsets = np.array([made.symbols[name] for name in _SYMBOLS], np.int64)
+    store_arrays(key, {"code": np.frombuffer(made.code, np.uint8), "offsets": offsets})
+    return made
+
+
+def _digest() -> str:
+    digest = hashlib.sha256(repr((compiler(), flags())).encode())
+    for name in _READ:
+        digest.update((NATIVE / name).read_bytes())
+    return digest.hexdigest()
+
+
+def _build() -> Runtime:
+    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
+        place = Path(name)
+        objects = []
+        for source in _SOURCES:
+            objects.append(place / (Path(source).name + ".o"))
+            compile_object(NATIVE / source, objects[-1], ["-fPIE", "-Werror"])
+        output = place / "runtime"
+        link(objects, NATIVE / "runtime" / "runtime.ld", output, {})
+        image = load(output)
+    segment = next(s for s in image.segments if s.executable)
+    start = min(s.address for s in image.symbols if s.name == "gilk_claim_thunk")
+    return Runtime(
+        segment.data[start - segment.address :],
+        {s.name: s.address - start for s in image.symbols if s.name in _SYMBOLS},
+    )

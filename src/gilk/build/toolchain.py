@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The system's C compiler and linker, as functions from files to files."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from gilk.errors import CompileError
+
+NATIVE = Path(__file__).resolve().parent.parent / "native"
+
+#: Code that runs at a probe: no SIMD state touched, no canary, no string
+#: instructions (the direction flag may be set), addresses relative to rip.
+FLAGS = (
+    *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-ffreestanding", "-fno-stack-protector", "-mgeneral-regs-only"),
+    *("-mfsgsbase", "-mstringop-strategy=unrolled_loop", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables"),
+    *("-fno-ident", "-fno-jump-tables", "-ffunction-sections", "-fdata-sections"),
+)
+_GCC_ONLY = {"-mstringop-strategy=unrolled_loop"}
+
+
+@functools.cache
+def compiler() -> tuple[str, ...]:
+    """$CC, cc, gcc, clang, or the ziglang wheel. Raises CompileError `no-compiler`."""
+    named = os.environ.get("CC")
+    if named:
+        return tuple(shlex.split(named))
+    for name in ("cc", "gcc", "clang"):
+        found = shutil.which(name)
+        if found:
+            return (found,)
+    probe = subprocess.run([sys.executable, "-m", "ziglang", "version"], capture_output=True, check=False)
+    if probe.returncode == 0:
+        return (sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-linux-gnu")
+    raise CompileError("no-compiler", "there is no C compiler", "install gcc, or `pip install ziglang`")
+
+
+@functools.cache
+def _is_gcc() -> bool:
+    answer = subprocess.run([*compiler(), "-v"], capture_output=True, text=True, check=False)
+    return "gcc version" in answer.stderr
+
+
+def flags() -> list[str]:
+    return [flag for flag in FLAGS if _is_gcc() or flag not in _GCC_ONLY]
+
+
+def compile_object(source: Path, output: Path, extra: list[str]) -> None:
+    """Raises CompileError `does-not-compile` with the compiler's own message."""
+    kind = [] if source.suffix == ".S" else flags()
+    _run([*compiler(), *kind, *extra, "-c", str(source), "-o", str(output)], "does-not-compile")
+
+
+def link(objects: list[Path], script: Path, output: Path, symbols: dict[str, int]) -> None:
+    """A static executable laid out by ``script``; ``symbols`` are absolute. Raises CompileError `does-not-link`."""
+    defined = [f"-Wl,--defsym,{name}={value:#x}" for name, value in symbols.items()]
+    options = ["-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none", "-Wl,--no-relax", "-Wl,--no-warn-rwx-segments"]
+    _run([*compiler(), *options, f"-Wl,-T,{script}", *defined, *map(str, objects), "-o", str(output)], "does-not-link")
+
+
+def prune(source: Path, output: Path, entry: str, *keep: str) -> None:
+    """Leave out of an object file what ``entry`` and ``keep`` do not need."""
+    options = ["-nostdlib", "-r", f"-Wl,--gc-sections,-e,{entry}", *(f"-Wl,-u,{name}" for name in keep)]
+    _run([*compiler(), *options, str(source), "-o", str(output)], "does-not-link")
+
+
+def _run(command: list[str], slug: str) -> None:
+    environment = dict(os.environ, LC_ALL="C")
+    result = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
+    if result.returncode:
+        raise CompileError(slug, result.stderr.strip() or f"{command[0]} failed with status {result.returncode}")

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk cfg TARGET FUNCTION``: one function, as text, JSON, Graphviz's language or a picture."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import click
+
+from gilk.api import GilkError, UsageError
+from gilk.api import cfg as graph_of
+from gilk.render.graph import to_dot, to_json, to_text
+
+
+@click.command()
+@click.argument("target")
+@click.argument("function")
+@click.option("--dot", "form", flag_value="dot", help="Print the graph in Graphviz's language.")
+@click.option("--svg", "form", flag_value="svg", help="Print a picture, drawn by Graphviz's dot.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def cfg(target: str, function: str, form: str | None, as_json: bool) -> None:
+    """Disassembly and control-flow graph of FUNCTION in TARGET (an ELF file or pid:N), points numbered."""
+    if form and as_json:
+        raise UsageError("usage", f"--{form} and --json are two forms of output", "choose one")
+    graph = graph_of(target, function)
+    if as_json:
+        click.echo(json.dumps(to_json(graph)))
+    elif form:
+        dot = to_dot(graph)
+        click.echo(dot if form == "dot" else draw(dot), nl=False)
+    else:
+        click.echo(to_text(graph), nl=False)
+
+
+def draw(dot: str) -> str:
+    """The picture as SVG. Raises GilkError `no-graphviz`, `graphviz-failed`."""
+    program = shutil.which("dot")
+    if program is None:
+        raise GilkError("no-graphviz", "there is no program `dot` to draw with", "apt install graphviz, or use --dot")
+    done = subprocess.run([program, "-Tsvg"], input=dot, capture_output=True, encoding="utf-8", errors="replace")
+    if done.returncode != 0:
+        raise GilkError("graphviz-failed", f"{program} ended with {done.returncode}", done.stderr.strip())
+    return done.stdout

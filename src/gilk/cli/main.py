@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk``: the list of subcommands, and what becomes of their errors.
+
+To add a subcommand `x`: a row in COMMANDS, a click command `x` in cli/x.py, a
+page docs/cli/x.md, a test tests/cli/test_x.py. A command that returns an `int`
+ends with that status.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+
+import click
+
+from gilk.cli.failure import report
+from gilk.version import VERSION
+
+# Help texts are here, not in the modules, so that `gilk --help` loads none of them.
+COMMANDS = {
+    "doctor": "What works on this machine, what is missing, how to get it.",
+    "scan": "Functions, blocks and points of a program, and how each can be spliced.",
+    "cfg": "One function: disassembly and control-flow graph, points numbered.",
+    "run": "Put instruments into a running or new process and bring back the samples.",
+    "show": "Print a file of samples.",
+    "query": "Ask a file of samples a question in SQL.",
+    "restore": "Put a process right after gilk itself was killed.",
+}
+
+
+class Commands(click.Group):
+    """A group that imports a subcommand when it is used, so that one broken or missing part leaves the rest working."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in COMMANDS if importlib.util.find_spec(f"gilk.cli.{name}")]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = getattr(importlib.import_module(f"gilk.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(VERSION, prog_name="gilk", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Put code of your choice anywhere in a running program, and take it out again."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (default: the process's own) and return the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    given = tuple(arguments)  # click consumes its list
+    try:
+        result = _invoke(arguments)
+        sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:
+        return report(error, as_json=wants_json(given))
+    return result if isinstance(result, int) else 0
+
+
+def _invoke(arguments: list[str]) -> object:
+    """Not `cli.main`, which ends the process itself when the reader of our output has gone."""
+    try:
+        with cli.make_context("gilk", arguments) as context:
+            return cli.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether ``--json`` was asked of gilk itself, rather than of the command it is to run (after ``--``)."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in own

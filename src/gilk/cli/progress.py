@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A line on the terminal that says how a run stands; nothing where standard error is no terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from gilk import api
+
+_EVERY = 0.25
+
+
+@contextlib.contextmanager
+def progress(wanted: bool) -> Iterator[Callable[[api.Progress], None]]:
+    """A function to call with the state as often as one likes."""
+    if not wanted or not sys.stderr.isatty():
+        yield lambda _state: None
+        return
+    shown = 0.0
+    with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
+
+        def show(state: api.Progress) -> None:
+            nonlocal shown
+            now = time.monotonic()
+            if now - shown >= _EVERY:
+                shown = now
+                live.update(Text(_line(state)), refresh=True)
+
+        yield show
+
+
+@contextlib.contextmanager
+def working(what: str, wanted: bool) -> Iterator[None]:
+    """Say that something takes a while."""
+    if not wanted or not sys.stderr.isatty():
+        yield
+        return
+    with Console(stderr=True).status(what):
+        yield
+
+
+def _line(state: api.Progress) -> str:
+    drops = f", {state.drops} dropped" if state.drops else ""
+    return f"{state.seconds:6.1f} s  {state.hits} hits, {state.records} records{drops}  (Ctrl-C ends)"

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk run``: put instruments into running or new processes and bring back the samples."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from gilk import api
+from gilk.cli.progress import progress, working
+from gilk.errors import UsageError
+
+_HELP = """Put instruments at points of a program while it runs.
+
+\b
+POINTS is [IMAGE:]FUNCTION:WHERE, with shell globs; IMAGE is the main program unless named.
+WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post (see gilk cfg) or +0x1c.
+INSTRUMENT is one of
+  count            count hits
+  stamp            record the time
+  args             record the time and the six integer argument registers
+  regs             record all general registers
+  time             at entry: record every call's start and duration
+  FILE.c:FUNCTION  call a C function (#include <gilk.h>)
+
+A launched program keeps its input, output and exit status; the report goes to standard error. Ctrl-C ends the session
+and takes all instruments out.
+"""
+
+
+class Stop:
+    """Becomes true with the first SIGINT, SIGTERM or SIGHUP; ``hard`` with the second SIGINT."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> bool:
+        return self.count > 0
+
+    def arrived(self, number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+
+    def install(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self.arrived)
+
+
+@click.command(help=_HELP)
+@click.option(
+    "-i",
+    "--insert",
+    "inserts",
+    multiple=True,
+    required=True,
+    metavar="POINTS=INSTRUMENT",
+    help="What to put where; repeatable.",
+)
+@click.option("-p", "--pid", "pids", multiple=True, type=int, help="A running process; repeatable.")
+@click.option("-c", "--command", "line", help="A command line to launch, split as a shell would.")
+@click.option("--for", "seconds", type=click.FloatRange(min=0), help="Take everything out after so many seconds.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write samples to a Parquet file."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the report as one JSON object, the last line of standard output."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def run(
+    inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, seconds: float | None,
+    output: Path | None, as_json: bool, quiet: bool, command: tuple[str, ...],
+) -> int:  # fmt: skip
+    words = _command(line, command)
+    if not words and not pids:
+        raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
+    requests = [api.parse_request(text) for text in inserts]
+    stop = Stop()
+    running = api.prepare_run(requests, pids, words, output)
+    stop.install()
+    try:
+        with working("analysing and planning", not quiet and not as_json):
+            running.begin()
+        with progress(not quiet and not as_json and not words) as show:  # a launched program has the terminal
+            running.wait(seconds, _until(stop, bool(words)), show)
+        return _end(running, stop, as_json, quiet, bool(words))
+    finally:
+        for process in running.processes:
+            process.keeper.leave()
+
+
+def _command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]:
+    if line is not None and command:
+        raise UsageError("two-commands", "give a command with -c or after --, not both")
+    try:
+        return tuple(shlex.split(line)) if line is not None else command
+    except ValueError as error:
+        raise UsageError("bad-command", f"{line!r}: {error}") from None
+
+
+def _until(stop: Stop, launched: bool) -> Callable[[], bool]:
+    """A launched program gets the terminal's Ctrl-C itself: the first one is its own affair."""
+    return (lambda: stop.count > 1) if launched else stop
+
+
+def _end(running: api.Run, stop: Stop, as_json: bool, quiet: bool, launched: bool) -> int:
+    result = running.finish()
+    report = api.report(result)
+    if not quiet and not as_json:
+        click.echo(report.render(), nl=False, err=launched)
+    status = _exit_status(running, stop) if launched else 0
+    if as_json:
+        sys.stdout.flush()
+        click.echo(json.dumps(report.to_json()))
+    return status
+
+
+def _exit_status(running: api.Run, stop: Stop) -> int:
+    """Of the launched program; it is waited for, unless the user has had enough."""
+    target = running.processes[-1]
+    while stop.count < 2:
+        end = target.wait()
+        if end is not None:
+            return end.code
+        signal.sigtimedwait((signal.SIGCHLD,), 0.02)
+    return 130

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk scan TARGET``: functions, blocks and points of a program, and how each can be spliced."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from gilk.api import scan as survey
+from gilk.render.survey import to_json, to_text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+_PATIENCE: Final = 0.5  # seconds that a scan may take without a bar
+
+
+@click.command()
+@click.argument("target")
+@click.argument("glob", metavar="[FUNCTION-GLOB]", default="*")
+@click.option("-v", "--list", "listing", is_flag=True, help="A row for every function.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def scan(target: str, glob: str, listing: bool, as_json: bool) -> None:
+    """Functions, blocks and points of TARGET, an ELF file or pid:N, and how each can be spliced."""
+    with Bar() as bar:
+        found = survey(target, glob, bar.report)
+    click.echo(json.dumps(to_json(found, listing)) if as_json else to_text(found, listing), nl=as_json)
+
+
+class Bar:
+    """Progress on standard error when it is a terminal, once things take long. Gone at the end."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._drawn: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._drawn is not None:
+            self._drawn.stop()
+
+    def report(self, what: str, done: int, total: int) -> None:
+        if not sys.stderr.isatty() or time.monotonic() - self._begun < _PATIENCE:
+            return
+        bar = self._drawn or self._draw()
+        if what not in self._tasks:
+            self._tasks = {what: bar.add_task(what, total=total)}
+            for old in bar.task_ids[:-1]:
+                bar.remove_task(old)
+        bar.update(self._tasks[what], completed=done, refresh=True)
+
+    def _draw(self) -> Progress:
+        """Without a thread of its own: a scan may fork."""
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._drawn = Progress(console=Console(stderr=True), auto_refresh=False, transient=True)
+        self._drawn.start()
+        return self._drawn

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Symbols kept apart from the program: separate debug files, and the compressed .gnu_debugdata.
+
+Where to look is GDB's manual, "Debugging Information in Separate Files" and "MiniDebugInfo".
+"""
+
+from __future__ import annotations
+
+import lzma
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from gilk.errors import ImageError
+from gilk.image import header as elf
+from gilk.image import notes, symbols
+from gilk.image.header import Header
+from gilk.image.memory import MALFORMED
+from gilk.image.source import Source, from_bytes, open_source
+
+ROOT = Path("/usr/lib/debug")
+LARGEST_DEBUGDATA = 1 << 28  # bytes, decompressed
+
+
+def debug_table(header: Header) -> symbols.Table | None:
+    """The symbol table of the program's debug file, or of its .gnu_debugdata; None when it has neither."""
+    for path, check in _candidates(header):
+        try:
+            with open_source(path) as source:
+                table = _matching(header, source, check)
+        except ImageError:
+            continue
+        if table is not None:
+            return table
+    return _mini(header)
+
+
+def _candidates(header: Header) -> Iterator[tuple[Path, int | None]]:
+    """Where a debug file may be, with its CRC when that is how it is recognised."""
+    identity = notes.noted_build_id(header)
+    if len(identity) > 2:
+        yield ROOT / ".build-id" / identity[:2] / f"{identity[2:]}.debug", None
+    name, check = _link(header)
+    if name:
+        folder = header.source.path.parent
+        below_root = [ROOT / folder.relative_to("/")] if folder.is_absolute() else []
+        for place in (folder, folder / ".debug", *below_root):
+            if place / name != header.source.path:
+                yield place / name, check
+
+
+def _link(header: Header) -> tuple[str, int]:
+    """The file name and CRC-32 in .gnu_debuglink; ('', 0) without one."""
+    section = header.section(".gnu_debuglink")
+    try:
+        content = header.content(section) if section else b""
+        name = content.partition(b"\0")[0]
+        (check,) = struct.unpack_from("<I", content, len(name) + 4 & ~3)
+    except MALFORMED:
+        return "", 0
+    # It names a file, not a path: anything else would lead us astray.
+    if not name or b"/" in name or name in (b".", b".."):
+        return "", 0
+    return name.decode("utf-8", "surrogateescape"), int(check)
+
+
+def _matching(header: Header, source: Source, check: int | None) -> symbols.Table | None:
+    """The debug file's table if it belongs to ``header``: by build id when both have one, else by CRC."""
+    debug = elf.parse(source)
+    ours, theirs = notes.noted_build_id(header), notes.noted_build_id(debug)
+    if ours and theirs:
+        return symbols.symtab(debug, "debug") if ours == theirs else None
+    if check is None or _crc(source) != check:
+        return None
+    return symbols.symtab(debug, "debug")
+
+
+def _crc(source: Source) -> int:
+    value = 0
+    for chunk in source.chunks():
+        value = zlib.crc32(chunk, value)
+    return value
+
+
+def _mini(header: Header) -> symbols.Table | None:
+    """The table in .gnu_debugdata: an xz-compressed ELF file with only the symbols .dynsym lacks."""
+    section = header.section(".gnu_debugdata")
+    if section is None:
+        return None
+    try:
+        decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=LARGEST_DEBUGDATA)
+        data = decompressor.decompress(header.content(section), LARGEST_DEBUGDATA)
+        return symbols.symtab(elf.parse(from_bytes(data, header.source.path)), "debug")
+    except (*MALFORMED, lzma.LZMAError, EOFError):
+        return None

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The dynamic segment: what the run-time linker knows, and all there is when section headers are gone."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from gilk.image.header import PT_DYNAMIC, PT_INTERP, Header
+from gilk.image.memory import MALFORMED, Memory
+
+DT_NEEDED, DT_PLTRELSZ, DT_HASH, DT_STRTAB, DT_SYMTAB = 1, 2, 4, 5, 6
+DT_RELA, DT_RELASZ, DT_STRSZ, DT_SONAME, DT_JMPREL = 7, 8, 10, 14, 23
+DT_RELRSZ, DT_RELR = 35, 36
+DT_GNU_HASH = 0x6FFFFEF5
+MOST_ENTRIES = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """Values of the dynamic table by tag (the last of a repeated one), with its strings."""
+
+    values: dict[int, int]
+    strings: bytes
+    needed: tuple[str, ...]
+    soname: str
+
+    def table(self, memory: Memory, start: int, size: int) -> bytes:
+        """The bytes of the table whose address and size have these tags; b'' when absent."""
+        if start not in self.values or not self.values.get(size, 0):
+            return b""
+        return memory.read(self.values[start], self.values[size])
+
+
+NOTHING = Dynamic({}, b"", (), "")
+
+
+def parse(header: Header, memory: Memory) -> Dynamic:
+    """The dynamic table, or NOTHING for a program without one, or with one that is broken."""
+    program = header.program(PT_DYNAMIC)
+    if program is None:
+        return NOTHING
+    try:
+        pairs = _pairs(memory.read(program.address, min(program.file_size, MOST_ENTRIES * 16)))
+        values = dict(pairs)
+        strings = memory.read(values[DT_STRTAB], values[DT_STRSZ]) if DT_STRSZ in values else b""
+    except (*MALFORMED, KeyError):
+        return NOTHING
+    needed = tuple(text(strings, value) for tag, value in pairs if tag == DT_NEEDED)
+    return Dynamic(values, strings, needed, text(strings, values[DT_SONAME]) if DT_SONAME in values else "")
+
+
+def _pairs(table: bytes) -> list[tuple[int, int]]:
+    pairs = []
+    for tag, value in struct.iter_unpack("<QQ", table[: len(table) & ~15]):
+        if tag == 0:
+            break
+        pairs.append((tag, value))
+    return pairs
+
+
+def text(strings: bytes, offset: int) -> str:
+    """A short string of a string table: a file's name, not a symbol's."""
+    return strings[offset : offset + 4096].partition(b"\0")[0].decode("utf-8", "backslashreplace")
+
+
+def interpreter(header: Header) -> str:
+    """The path in PT_INTERP, or ''."""
+    program = header.program(PT_INTERP)
+    if program is None:
+        return ""
+    try:
+        return text(header.source.read(program.offset, min(program.file_size, 4096)), 0)
+    except MALFORMED:
+        return ""
+
+
+def symbol_count(dynamic: Dynamic, memory: Memory) -> int:
+    """How many rows DT_SYMTAB has, by its hash tables. 0 when they do not say.
+
+    DT_GNU_HASH only covers defined symbols, and undefined ones that precede them: a program that
+    exports nothing may claim fewer than it has.
+    """
+    counts = [0]
+    for tag, count in ((DT_HASH, _sysv_count), (DT_GNU_HASH, _gnu_count)):
+        try:
+            if tag in dynamic.values:
+                counts.append(count(memory, dynamic.values[tag]))
+        except MALFORMED:
+            continue
+    return max(counts)
+
+
+def _sysv_count(memory: Memory, address: int) -> int:
+    (chains,) = struct.unpack("<4xI", memory.read(address, 8))
+    return int(chains)
+
+
+def _gnu_count(memory: Memory, address: int) -> int:
+    """The highest bucket's chain ends at the entry with bit 0 set."""
+    buckets, first, bloom, _ = struct.unpack("<IIII", memory.read(address, 16))
+    table = address + 16 + 8 * bloom
+    last = max(struct.unpack(f"<{buckets}I", memory.read(table, 4 * buckets)), default=0)
+    if last < first:
+        return int(first)
+    chain = memory.tail(table + 4 * buckets + 4 * (last - first))
+    for i, (entry,) in enumerate(struct.iter_unpack("<I", chain[: len(chain) & ~3])):
+        if entry & 1:
+            return int(last + i + 1)
+    return 0

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""FDEs of .eh_frame: which bytes are a function, and where its landing pads are.
+
+Sources: Linux Standard Base, "Exception Frames"; GCC's unwind-dw2-fde.c for what is done in practice.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from gilk.errors import ImageError
+from gilk.image.encoding import OMIT, PCREL, SDATA4, Table, uleb
+from gilk.image.header import PT_GNU_EH_FRAME, SHT_NOBITS, Header
+from gilk.image.lsda import call_sites, landing_pads
+from gilk.image.memory import MALFORMED, Memory
+from gilk.image.model import Frame
+
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
+_PC = struct.Struct("<iI")  # the usual FDE: start by PCREL | SDATA4, then its length
+
+
+@dataclass(frozen=True, slots=True)
+class Cie:
+    """What an FDE shares with others: how its pointers are encoded."""
+
+    sized: bool  # 'z': augmentation data has a length
+    pointers: int
+    lsda: int  # encoding, or OMIT
+    signal: bool
+
+
+def parse(header: Header, memory: Memory) -> tuple[Frame, ...]:
+    """All FDEs over executable bytes, sorted by start; () when there is no table, or it is broken."""
+    try:
+        table = _locate(header, memory)
+        return () if table is None else _Walk(table, memory).frames()
+    except MALFORMED:
+        return ()
+
+
+def _locate(header: Header, memory: Memory) -> Table | None:
+    """The table by its section, or else by the pointer in PT_GNU_EH_FRAME, up to the end of its segment."""
+    section = header.section(".eh_frame")
+    if section is not None and section.loaded and section.kind != SHT_NOBITS:
+        return Table(memory.read(section.address, section.size), section.address, memory)
+    program = header.program(PT_GNU_EH_FRAME)
+    if program is None:
+        return None
+    index = Table(memory.read(program.address, min(program.size, 64)), program.address, memory)
+    address, _ = index.pointer(4, index.data[1], {0x30: program.address})
+    return Table(memory.tail(address), address, memory)
+
+
+class _Walk:
+    """One pass over the table. CIEs are parsed once each; a broken entry loses itself, not the rest."""
+
+    def __init__(self, table: Table, memory: Memory) -> None:
+        self.table = table
+        self.memory = memory
+        self.cies: dict[int, Cie | None] = {}
+        self.tables: dict[int, Table] = {}  # by start of the segment that holds LSDAs
+        self.budget = memory.size  # bytes of call sites: many FDEs could claim one huge LSDA
+
+    def frames(self) -> tuple[Frame, ...]:
+        found = []
+        for offset, body, end in self._entries():
+            try:
+                frame = self._frame(offset, body, end)
+            except MALFORMED:
+                continue
+            if frame is not None:
+                found.append(frame)
+        return tuple(sorted(found, key=lambda frame: (frame.start, frame.end)))
+
+    def _entries(self) -> list[tuple[int, int, int]]:
+        """(offset of the length's end, that of the CIE pointer, end) of each entry; ends at a length of 0 or a lie."""
+        data, found, offset, limit = self.table.data, [], 0, len(self.table.data)
+        while offset + 4 <= limit:
+            (length,) = _U32.unpack_from(data, offset)
+            body = offset + 4
+            if length == 0xFFFFFFFF and body + 8 <= limit:
+                (length,) = _U64.unpack_from(data, body)
+                body += 8
+            if length < 4 or body + length > limit:
+                break
+            found.append((offset, body, body + length))
+            offset = body + length
+        return found
+
+    def _frame(self, offset: int, body: int, end: int) -> Frame | None:
+        """The FDE whose CIE pointer is at ``body``; None for a CIE, or an FDE of code that was discarded."""
+        (back,) = _U32.unpack_from(self.table.data, body)
+        cie = self._cie(body - back) if back else None
+        if cie is None:
+            return None
+        start, size, cursor = self._extent(cie, body + 4)
+        if not size or cursor > end or not self.memory.executable(start):
+            return None
+        pads = self._pads(cie, cursor, start) if cie.lsda != OMIT and cursor < end else ()
+        return Frame(start, start + size, pads, cie.signal)
+
+    def _extent(self, cie: Cie, offset: int) -> tuple[int, int, int]:
+        if cie.pointers == PCREL | SDATA4:
+            start, size = _PC.unpack_from(self.table.data, offset)
+            return start + self.table.address + offset if start else 0, size, offset + 8
+        start, offset = self.table.pointer(offset, cie.pointers, {})
+        size, offset = self.table.pointer(offset, cie.pointers & 0x07, {})
+        return start, size, offset
+
+    def _pads(self, cie: Cie, offset: int, function: int) -> tuple[int, ...]:
+        """Landing pads; () when the LSDA is broken, since the extent is still good."""
+        try:
+            if cie.sized:
+                _, offset = uleb(self.table.data, offset)
+            address, _ = self.table.pointer(offset, cie.lsda, {})
+            if not address or self.budget <= 0:
+                return ()
+            table = self._table_at(address)
+            sites = call_sites(table, address - table.address, function)
+            self.budget -= sites.end - sites.start
+            pads = landing_pads(sites)
+        except MALFORMED:
+            return ()
+        return tuple(pad for pad in pads if self.memory.executable(pad))
+
+    def _table_at(self, address: int) -> Table:
+        segment = self.memory.segment_at(address)
+        if segment is None:
+            raise ImageError("elf-malformed", f"no exception table at {address:#x}")
+        if segment.address not in self.tables:
+            self.tables[segment.address] = Table(segment.data, segment.address, self.memory)
+        return self.tables[segment.address]
+
+    def _cie(self, offset: int) -> Cie | None:
+        if offset not in self.cies:
+            try:
+                self.cies[offset] = parse_cie(self.table, offset)
+            except MALFORMED:
+                self.cies[offset] = None
+        return self.cies[offset]
+
+
+def parse_cie(table: Table, offset: int) -> Cie | None:
+    """The CIE at ``offset``; None when it is not one. Raises one of MALFORMED for one we do not understand."""
+    data = table.data
+    if offset < 0:
+        return None
+    body = offset + (12 if _U32.unpack_from(data, offset)[0] == 0xFFFFFFFF else 4)
+    if _U32.unpack_from(data, body)[0] != 0:
+        return None
+    version, augmentation = data[body + 4], data[body + 5 : body + 37].partition(b"\0")[0]
+    cursor = body + 5 + len(augmentation) + 1
+    if augmentation == b"eh":  # GCC 2: a pointer to its own table
+        return Cie(False, 0, OMIT, False)
+    if version == 4:  # address size, segment size
+        cursor += 2
+    _, cursor = uleb(data, cursor)
+    _, cursor = uleb(data, cursor)  # data alignment: signed, but of the same length
+    cursor = cursor + 1 if version == 1 else uleb(data, cursor)[1]
+    return _augmented(table, augmentation, cursor)
+
+
+def _augmented(table: Table, augmentation: bytes, cursor: int) -> Cie | None:
+    pointers, lsda, signal = 0, OMIT, False
+    sized = augmentation.startswith(b"z")
+    if sized:
+        _, cursor = uleb(table.data, cursor)
+    for letter in augmentation[sized:].decode("latin-1"):
+        if letter == "R":
+            pointers, cursor = table.data[cursor], cursor + 1
+        elif letter == "L":
+            lsda, cursor = table.data[cursor], cursor + 1
+        elif letter == "P":
+            cursor = _skip_pointer(table, cursor)
+        elif letter == "S":
+            signal = True
+        elif letter not in "B":
+            return None if not sized else Cie(sized, pointers, lsda, signal)
+    return Cie(sized, pointers, lsda, signal)
+
+
+def _skip_pointer(table: Table, cursor: int) -> int:
+    """Past the encoding and value of the personality routine."""
+    _, end = table.pointer(cursor + 1, table.data[cursor] & 0x0F, {})
+    return end

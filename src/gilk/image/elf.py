@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Reading an ELF file into an Image: the order of the steps, each of which is a file of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gilk.image import debug, dynamic, eh_frame, header, notes, plt, relocations, rseq, symbols
+from gilk.image.extents import Extents, disjoint
+from gilk.image.header import Header
+from gilk.image.memory import Memory
+from gilk.image.model import Image, Segment, Symbol
+from gilk.image.plt import Plt
+from gilk.image.relocations import Relocations
+from gilk.image.source import Source, from_bytes, open_source
+from gilk.image.spans import Named, nameless, spans
+
+
+def load(path: Path) -> Image:
+    """The x86-64 program or shared library at ``path``.
+
+    Raises ImageError no-such-file, no-permission, not-elf, elf-class, elf-machine, elf-type, elf-truncated
+    or elf-malformed. Broken tables that the run-time loader does not need are left out instead.
+    """
+    with open_source(path) as source:
+        return _image(source)
+
+
+def load_bytes(data: bytes, path: Path) -> Image:
+    """The same from the bytes of a file or of a live [vdso]; ``path`` is its name. Raises as load does."""
+    return _image(from_bytes(data, path))
+
+
+def _image(source: Source) -> Image:
+    head = header.parse(source)
+    segments = header.segments(head)
+    memory = Memory(segments)
+    linked = dynamic.parse(head, memory)
+    moved = relocations.parse(head, linked, memory)
+    dynsym = symbols.dynsym(head, linked, memory, moved.referenced)
+    tables = _tables(head, dynsym)
+    frames = eh_frame.parse(head, memory)
+    names = symbols.names_of(dynsym, moved.named.values())
+    slots = {slot: names[row] for slot, row in moved.named.items() if row in names}
+    stubs = plt.parse(head, memory, slots.keys() | moved.resolvers.keys(), frames)
+    found = spans(_named(tables), frames, moved.resolvers.values(), _code(head, segments, stubs))
+    interpreter = dynamic.interpreter(head)
+    return Image(
+        path=source.path,
+        build_id=notes.build_id(head),
+        position_independent=head.position_independent,
+        static=not interpreter and not linked.needed,
+        entry=head.entry,
+        interpreter=interpreter,
+        needed=linked.needed,
+        soname=linked.soname,
+        segments=segments,
+        sections=header.sections(head),
+        symbols=symbols.merge(rows for _, rows in tables),
+        frames=frames,
+        spans=found,
+        plt=_stub_names(stubs, slots, moved, {span.start: span.name for span in found}),
+        got=slots,
+        relative=moved.relative,
+        reserved=rseq.reserved(head, memory, moved.relative),
+    )
+
+
+def _tables(head: Header, dynsym: symbols.Table | None) -> list[tuple[str, list[Symbol]]]:
+    """Symbols by table. A program that kept its .symtab needs no debug file."""
+    full = symbols.symtab(head)
+    if full is None or not len(full.rows):
+        full = debug.debug_table(head)
+    return [(table.source, symbols.symbols(table)) for table in (dynsym, full) if table is not None]
+
+
+def _named(tables: list[tuple[str, list[Symbol]]]) -> list[Named]:
+    return [Named(symbol, source) for source, rows in tables for symbol in rows]
+
+
+def _code(head: Header, segments: tuple[Segment, ...], stubs: Plt) -> Extents:
+    """Executable sections but the PLTs; without section headers, the content of executable segments."""
+    segmented = Extents(tuple((s.address, s.address + len(s.data)) for s in segments if s.executable and s.data))
+    extents = [
+        (s.address, s.address + s.size) for s in header.sections(head) if s.executable and s.name not in plt.SECTIONS
+    ]
+    if not extents:
+        return segmented.without(stubs.extents)
+    # Section headers may lie: what they call code must be in a segment.
+    return Extents(tuple(extent for extent in disjoint(extents) if extent[1] <= segmented.end_of(extent[0])))
+
+
+def _stub_names(stubs: Plt, slots: dict[int, str], moved: Relocations, functions: dict[int, str]) -> dict[int, str]:
+    """Stub address -> name; a stub of a local IFUNC has the name of its resolver."""
+    names = {}
+    for stub, slot in stubs.stubs.items():
+        resolver = moved.resolvers.get(slot)
+        name = slots.get(slot, "") if resolver is None else functions.get(resolver, nameless(resolver))
+        if name:
+            names[stub] = name
+    return names

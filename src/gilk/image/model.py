@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What an image is: code with symbols, as immutable values.
+
+All addresses here are link-time virtual addresses of the ELF file (``p_vaddr``
+space); a process adds its load bias.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+
+
+class SymbolKind(StrEnum):
+    FUNC = "func"
+    IFUNC = "ifunc"
+    OBJECT = "object"
+    NOTYPE = "notype"
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A row of .symtab or .dynsym. ``size`` is in bytes, 0 when the file does not say."""
+
+    name: str
+    address: int
+    size: int
+    kind: SymbolKind
+    exported: bool  # in .dynsym, defined, global or weak, default visibility
+    local: bool  # STB_LOCAL
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A PT_LOAD program header; ``data`` is its file content (shorter than ``size`` for bss)."""
+
+    address: int
+    size: int
+    offset: int
+    data: bytes
+    executable: bool
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    name: str
+    address: int
+    size: int
+    offset: int
+    executable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """An FDE of .eh_frame: [start, end) with the landing pads of its LSDA."""
+
+    start: int
+    end: int
+    landing_pads: tuple[int, ...]
+    signal: bool  # augmentation 'S': a signal trampoline
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The bytes [start, end) of one function, with every name it goes by.
+
+    ``source`` is the table the extent comes from: symtab, dynsym, debug, eh_frame.
+    """
+
+    name: str
+    start: int
+    end: int
+    aliases: tuple[str, ...]
+    source: str
+    ifunc: bool = False
+    exported: bool = False
+    local: bool = False
+
+
+@dataclass(frozen=True)
+class Image:
+    """An ELF file for x86-64. Values only; nothing is mapped or open."""
+
+    path: Path
+    build_id: str  # hex; sha-256 of the file content when it has no note, prefixed "sha256-"
+    position_independent: bool  # ET_DYN
+    static: bool  # no PT_INTERP and no DT_NEEDED
+    entry: int
+    interpreter: str
+    needed: tuple[str, ...]
+    soname: str
+    segments: tuple[Segment, ...]
+    sections: tuple[Section, ...]
+    symbols: tuple[Symbol, ...]
+    frames: tuple[Frame, ...]  # sorted by start
+    spans: tuple[Span, ...]  # functions, sorted by start, disjoint
+    plt: dict[int, str] = field(default_factory=dict)  # address of a PLT stub -> symbol name
+    got: dict[int, str] = field(default_factory=dict)  # address of a GOT slot (GLOB_DAT, JUMP_SLOT) -> symbol name
+    relative: dict[int, int] = field(default_factory=dict)  # R_X86_64_RELATIVE: slot -> addend
+    reserved: tuple[tuple[int, int, str], ...] = ()  # (start, end, refusal): e.g. rseq critical sections
+
+    @property
+    def name(self) -> str:
+        """The file's own name: ``libc.so.6``, ``bash``."""
+        return self.path.name
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [span.start for span in self.spans]
+
+    def span_at(self, address: int) -> Span | None:
+        """The function whose bytes hold ``address``."""
+        i = bisect.bisect_right(self._starts, address) - 1
+        if i >= 0 and address < self.spans[i].end:
+            return self.spans[i]
+        return None
+
+    def span_before(self, address: int) -> Span | None:
+        """The last function that ends at or before ``address``."""
+        i = bisect.bisect_left(self._starts, address) - 1
+        return self.spans[i] if i >= 0 and self.spans[i].end <= address else None
+
+    def span_after(self, address: int) -> Span | None:
+        """The first function that starts at or after ``address``."""
+        i = bisect.bisect_left(self._starts, address)
+        return self.spans[i] if i < len(self.spans) else None
+
+    def read(self, address: int, size: int) -> bytes:
+        """Initial content of memory; b'' when ``address`` lies in no segment; short at a segment's end."""
+        for segment in self.segments:
+            offset = address - segment.address
+            if 0 <= offset < segment.size:
+                return segment.data[offset : offset + size]
+        return b""

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Dynamic relocations: which slots hold which addresses and names once the program is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+from gilk.errors import ImageError
+from gilk.image import dynamic as dyn
+from gilk.image.dynamic import Dynamic
+from gilk.image.header import SHT_RELA, Header
+from gilk.image.memory import MALFORMED, Memory, Words
+
+R_GLOB_DAT, R_JUMP_SLOT, R_RELATIVE, R_IRELATIVE = 6, 7, 8, 37
+ROW = numpy.dtype([("slot", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<u8")])
+Rows = NDArray[numpy.void]
+
+
+@dataclass(frozen=True, slots=True)
+class Relocations:
+    """Addresses are link-time. ``named`` maps a GOT slot to a row of .dynsym."""
+
+    relative: dict[int, int]
+    named: dict[int, int]
+    resolvers: dict[int, int]  # slot -> address of the IFUNC resolver
+
+    @property
+    def referenced(self) -> int:
+        """One more than the highest row of .dynsym in use."""
+        return max(self.named.values(), default=-1) + 1
+
+
+def parse(header: Header, dynamic: Dynamic, memory: Memory) -> Relocations:
+    """Those of DT_RELA, DT_JMPREL and DT_RELR, or of the sections of a static program; broken tables are left out."""
+    rows = _rows(header, dynamic, memory)
+    relative = dict(_pick(rows, R_RELATIVE, "addend"))
+    try:
+        relative.update(_relr(dynamic.table(memory, dyn.DT_RELR, dyn.DT_RELRSZ), memory))
+    except MALFORMED:
+        pass
+    named = dict(_pick(rows, R_GLOB_DAT, "symbol")) | dict(_pick(rows, R_JUMP_SLOT, "symbol"))
+    return Relocations(relative, named, dict(_pick(rows, R_IRELATIVE, "addend")))
+
+
+def _pick(rows: Rows, kind: int, column: str) -> list[tuple[int, int]]:
+    chosen = rows[rows["type"] == kind]
+    return list(zip(chosen["slot"].tolist(), chosen[column].tolist(), strict=True))
+
+
+def _rows(header: Header, dynamic: Dynamic, memory: Memory) -> Rows:
+    tables = []
+    for start, size in ((dyn.DT_RELA, dyn.DT_RELASZ), (dyn.DT_JMPREL, dyn.DT_PLTRELSZ)):
+        try:
+            tables.append(dynamic.table(memory, start, size))
+        except MALFORMED:
+            continue
+    if not dynamic.values:
+        tables.extend(_static_tables(header))
+    parts = [numpy.frombuffer(table, ROW, len(table) // ROW.itemsize) for table in tables]
+    return numpy.concatenate([numpy.empty(0, ROW), *parts])
+
+
+def _static_tables(header: Header) -> list[bytes]:
+    """A non-PIE static program has no dynamic segment, but IRELATIVE relocations that its start-up code applies."""
+    tables = []
+    for section in header.sections:
+        try:
+            if section.kind == SHT_RELA and section.loaded:
+                tables.append(header.content(section))
+        except ImageError:
+            continue
+    return tables
+
+
+def _relr(table: bytes, memory: Memory) -> list[tuple[int, int]]:
+    """Slots of the compact table (gABI, "SHT_RELR"), each with the addend it holds."""
+    if not table:
+        return []
+    words = numpy.frombuffer(table, "<u8", len(table) // 8)
+    slots = _relr_slots(words, memory)
+    addresses, addends = memory.words(slots)
+    return list(zip(addresses.tolist(), addends.tolist(), strict=True))
+
+
+def _relr_slots(words: Words, memory: Memory) -> Words:
+    """An even word is a slot; an odd one has a bit for each of the next 63 words after the last.
+
+    Raises ImageError elf-malformed for more slots than the image has words.
+    """
+    room = memory.size // 8
+    slots: list[int] = []
+    base = 0
+    for word in words.tolist():
+        if word & 1 == 0:
+            slots.append(word)
+            base = word + 8
+        else:
+            slots.extend(base + 8 * bit for bit in range(63) if word >> (bit + 1) & 1)
+            base += 8 * 63
+        if len(slots) > room:
+            raise ImageError("elf-malformed", "more relative relocations than words")
+    return numpy.array([slot & 0xFFFFFFFFFFFFFFFF for slot in slots], numpy.uint64)

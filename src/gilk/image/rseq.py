@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Restartable sequences: code the kernel aborts by address, which must therefore stay where it is.
+
+``struct rseq_cs`` and the signature before the abort handler: linux/rseq.h, and rseq(2) of librseq.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from iced_x86 import Decoder
+
+from gilk.image.header import Header
+from gilk.image.memory import MALFORMED, Memory
+
+REFUSAL = "rseq"
+_SIGNATURE = 4  # bytes before the handler that the kernel compares
+_DESCRIPTOR = struct.Struct("<IIQQQ")
+
+
+def reserved(header: Header, memory: Memory, relative: dict[int, int]) -> tuple[tuple[int, int, str], ...]:
+    """(start, end, "rseq") of every critical section and of its abort handler's signature and first instruction.
+
+    The rest of a handler is ordinary code.
+    """
+    section = header.section("__rseq_cs")
+    if section is None:
+        return ()
+    try:
+        content = memory.read(section.address, section.size)
+    except MALFORMED:
+        return ()
+    found = set()
+    for offset in range(0, len(content) - _DESCRIPTOR.size + 1, _DESCRIPTOR.size):
+        found.update(_extents(content, offset, section.address + offset, memory, relative))
+    return tuple(sorted(found))
+
+
+def _extents(
+    content: bytes, offset: int, address: int, memory: Memory, relative: dict[int, int]
+) -> list[tuple[int, int, str]]:
+    _, _, start, size, abort = _DESCRIPTOR.unpack_from(content, offset)
+    start, abort = relative.get(address + 8, start), relative.get(address + 24, abort)
+    if not memory.executable(start) or not memory.executable(start + size - 1):
+        return []
+    extents = [(start, start + size, REFUSAL)]
+    if memory.executable(abort):
+        extents.append((abort - _SIGNATURE, abort + _instruction(memory, abort), REFUSAL))
+    return extents
+
+
+def _instruction(memory: Memory, address: int) -> int:
+    """The length of the instruction there, in bytes; 1 for one that does not decode."""
+    data, offset = memory.locate(address)
+    return max(Decoder(64, data[offset : offset + 15], ip=address).decode().len, 1)

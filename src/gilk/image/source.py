@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Bounds-checked random access to the bytes of a file or of a region of memory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gilk.errors import ImageError
+
+LARGEST_READ = 0x7FFFF000  # bytes: what one read(2) returns at most, and as far as the small code model reaches
+LARGEST_FILE = 1 << 36  # bytes; a sparse file can claim any size
+LARGEST_WHOLE = 1 << 32  # bytes; of a file that must be read from end to end
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """``size`` bytes that ``fetch(offset, size)`` returns; ``path`` is for messages."""
+
+    path: Path
+    size: int
+    fetch: Callable[[int, int], bytes]
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly ``size`` bytes. Raises ImageError elf-truncated or elf-malformed."""
+        if size > LARGEST_READ:
+            raise ImageError("elf-malformed", f"{self.path}: a part of {size:#x} bytes is too large to be true")
+        if offset + size > self.size:
+            raise ImageError("elf-truncated", f"{self.path}: ends at {self.size:#x}, but {offset + size:#x} is needed")
+        data = self.fetch(offset, size)
+        if len(data) != size:
+            raise ImageError("elf-truncated", f"{self.path}: shrank while it was read")
+        return data
+
+    def chunks(self, size: int = 1 << 20) -> Iterator[bytes]:
+        """The whole content, piece by piece. Raises ImageError elf-malformed when that would take minutes."""
+        if self.size > LARGEST_WHOLE:
+            raise ImageError("elf-malformed", f"{self.path}: {self.size:#x} bytes without a build id are too many")
+        for offset in range(0, self.size, size):
+            yield self.read(offset, min(size, self.size - offset))
+
+
+def from_bytes(data: bytes, path: Path) -> Source:
+    return Source(path, len(data), lambda offset, size: data[offset : offset + size])
+
+
+@contextmanager
+def open_source(path: Path) -> Iterator[Source]:
+    """A regular file, open for the ``with`` block.
+
+    Raises ImageError no-such-file, no-permission or not-elf (not a regular file).
+    """
+    descriptor = _open(path)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ImageError("not-elf", f"{path}: not a regular file")
+        if status.st_size > LARGEST_FILE:
+            raise ImageError("elf-malformed", f"{path}: {status.st_size:#x} bytes is too large to be a program")
+        yield Source(path, status.st_size, lambda offset, size: _pread(descriptor, size, offset, path))
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    try:
+        # O_NONBLOCK: a FIFO would otherwise keep us waiting for a writer.
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except PermissionError as error:
+        raise ImageError("no-permission", f"{path}: {error.strerror}") from error
+    except OSError as error:
+        raise ImageError("no-such-file", f"{path}: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise ImageError("no-such-file", f"{str(path)!r}: {error}") from error
+
+
+def _pread(descriptor: int, size: int, offset: int, path: Path) -> bytes:
+    try:
+        return os.pread(descriptor, size, offset)
+    except OSError as error:
+        raise ImageError("elf-truncated", f"{path}: cannot be read at {offset:#x}: {error.strerror}") from error

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Functions: disjoint extents of code with names, made from symbols and, for stripped code, FDEs."""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+
+from gilk.image.extents import Extents
+from gilk.image.model import Frame, Span, Symbol, SymbolKind
+
+ALIGNMENT = 16  # bytes, of functions
+FUNCTIONS = (SymbolKind.FUNC, SymbolKind.IFUNC)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A symbol, and the table it was first found in."""
+
+    symbol: Symbol
+    source: str
+
+
+def spans(named: Iterable[Named], frames: Iterable[Frame], resolvers: Iterable[int], code: Extents) -> tuple[Span, ...]:
+    """Sorted and disjoint: an extent that reaches into the next function is cut there.
+
+    ``code`` is where functions may lie: executable sections or segments, without PLTs.
+    ``resolvers`` are addresses of IFUNC resolvers, which are functions even when nothing names them.
+    """
+    covered = _covered(frames, code)
+    by_start = _by_start(named, covered, code)
+    found = [_from_symbols(start, group, covered.get(start, 0)) for start, group in by_start.items()]
+    found += [_from_frame(start, end) for start, end in _unnamed(covered, by_start)]
+    known = {span.start for span in found}
+    resolving = set(resolvers)
+    found += [Span(nameless(r), r, r, (), "eh_frame", local=True) for r in resolving - known if code.end_of(r)]
+    found = [replace(span, ifunc=True) if span.start in resolving else span for span in found]
+    firm = {start for start, group in by_start.items() if any(e.symbol.kind in FUNCTIONS for e in group)}
+    return _disjoint(sorted(found, key=lambda span: span.start), firm, covered, code)
+
+
+def nameless(address: int) -> str:
+    return f"sub_{address:x}"
+
+
+def _covered(frames: Iterable[Frame], code: Extents) -> dict[int, int]:
+    """Start and end of each FDE's code.
+
+    That of a signal trampoline begins one byte early, so that unwinders, which look up the byte before a
+    return address, find it (glibc, sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c).
+    """
+    extents: dict[int, int] = {}
+    for frame in frames:
+        start = frame.start + frame.signal
+        end = min(frame.end, code.end_of(start))
+        if end > start:
+            extents[start] = max(end, extents.get(start, 0))
+    return extents
+
+
+def _by_start(named: Iterable[Named], covered: Mapping[int, int], code: Extents) -> dict[int, list[Named]]:
+    """Symbols that make a function, by address: functions, and labels that an FDE confirms."""
+    groups: dict[int, list[Named]] = defaultdict(list)
+    for entry in named:
+        symbol = entry.symbol
+        label = symbol.kind is SymbolKind.NOTYPE and symbol.address in covered
+        if (symbol.kind in FUNCTIONS or label) and code.end_of(symbol.address):
+            groups[symbol.address].append(entry)
+    return groups
+
+
+def _rank(entry: Named) -> tuple[bool, bool, bool, bool, int, int, str]:
+    """Smallest first: the name that a user would use."""
+    symbol = entry.symbol
+    underscores = len(symbol.name) - len(symbol.name.lstrip("_"))
+    label = symbol.kind is SymbolKind.NOTYPE
+    return not symbol.exported, symbol.local, label, "@" in symbol.name, underscores, len(symbol.name), symbol.name
+
+
+def _from_symbols(start: int, group: list[Named], covered: int) -> Span:
+    """One function from all symbols at its start. Its end is ``start`` when neither symbol nor FDE says."""
+    group = sorted(group, key=_rank)
+    sized = max(group, key=lambda entry: entry.symbol.size)
+    size, source = sized.symbol.size, sized.source
+    end = start + size if size else covered
+    names = dict.fromkeys(entry.symbol.name for entry in group)
+    name, *aliases = names
+    return Span(
+        name=name,
+        start=start,
+        end=max(end, start),
+        aliases=tuple(aliases),
+        source=source if size or not covered else "eh_frame",
+        ifunc=any(entry.symbol.kind is SymbolKind.IFUNC for entry in group),
+        exported=any(entry.symbol.exported for entry in group),
+        local=all(entry.symbol.local for entry in group),
+    )
+
+
+def _unnamed(covered: Mapping[int, int], by_start: Iterable[int]) -> list[tuple[int, int]]:
+    """FDEs that no symbol names.
+
+    In assembly an FDE may begin before the alignment of the function it is for (glibc's TLS descriptor
+    functions): such padding is no function.
+    """
+    starts = sorted(by_start)
+    found = []
+    for start, end in covered.items():
+        i = bisect.bisect_left(starts, start)
+        following = starts[i] if i < len(starts) else end
+        if following != start and following - start >= min(ALIGNMENT, end - start):
+            found.append((start, end))
+    return found
+
+
+def _from_frame(start: int, end: int) -> Span:
+    return Span(nameless(start), start, end, (), "eh_frame", local=True)
+
+
+def _disjoint(found: list[Span], firm: Set[int], covered: Mapping[int, int], code: Extents) -> tuple[Span, ...]:
+    """Drop what lies inside another function without being one, then cut and extend to the next start.
+
+    ``firm`` are the starts that a symbol of a function vouches for, rather than a label or an FDE alone.
+    """
+    kept: list[Span] = []
+    reach = 0  # end of the outermost firm function so far
+    for span in found:
+        own = span.start in firm and (span.start in covered or span.end > reach)
+        if span.start < reach and not own:  # a second entry to a function, or a piece of its unwind information
+            continue
+        kept.append(span)
+        if span.start in firm:
+            reach = max(reach, span.end)
+    limits = [span.start for span in kept[1:]] + [1 << 65]
+    cut = (_cut(span, limit, code) for span, limit in zip(kept, limits, strict=False))
+    return tuple(span for span in cut if span.end > span.start)
+
+
+def _cut(span: Span, limit: int, code: Extents) -> Span:
+    end = min(span.end if span.end > span.start else limit, limit, code.end_of(span.start))
+    return span if end == span.end else replace(span, end=end)

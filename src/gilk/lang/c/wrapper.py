@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The C that is put around a user's instrument, and the layout it is linked with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ENTRY, PLAIN, FORM = "gilk_instrument_entry", "gilk_instrument_plain", "gilk_instrument_form"
+
+_WRAPPER = """\
+#include <gilk.h>
+#include "{path}"
+
+#define gilk_takes(type) __builtin_types_compatible_p(__typeof__(&{function}), type)
+#define gilk_plain gilk_takes(void (*)(unsigned int))
+#define gilk_regs_only gilk_takes(void (*)(const struct gilk_regs *))
+#define gilk_regs_iid gilk_takes(void (*)(const struct gilk_regs *, unsigned int))
+
+_Static_assert(gilk_plain || gilk_regs_only || gilk_regs_iid,
+	"an instrument is void {function}(unsigned int), "
+	"void {function}(const struct gilk_regs *) or void {function}(const struct gilk_regs *, unsigned int)");
+
+static inline void gilk_nothing() {{}}
+
+/* 1 when the registers are wanted. */
+__attribute__((used)) const unsigned char gilk_instrument_form = !gilk_plain;
+
+__attribute__((used)) void gilk_instrument_entry(const struct gilk_regs *regs, unsigned int iid)
+{{
+	(void)regs;
+	(void)iid;
+	__builtin_choose_expr(gilk_plain, {function}, gilk_nothing)(iid);
+	__builtin_choose_expr(gilk_regs_only, {function}, gilk_nothing)(regs);
+	__builtin_choose_expr(gilk_regs_iid, {function}, gilk_nothing)(regs, iid);
+}}
+
+/* For the first form; the function itself may have been inlined and be gone. */
+__attribute__((used)) void gilk_instrument_plain(unsigned int iid)
+{{
+	(void)iid;
+	__builtin_choose_expr(gilk_plain, {function}, gilk_nothing)(iid);
+}}
+"""
+
+_SCRIPT = """\
+SECTIONS
+{{
+	. = {code:#x};
+	.all : {{
+		*(.text .text.*)
+		gilk_text_end = .;
+		*(.rodata .rodata.*)
+		*(.data.rel.ro .data.rel.ro.*)
+		*(.got .got.*)
+	}}
+	. = {data:#x};
+	.held : {{ *(.data .data.*) *(.bss .bss.* COMMON) }}
+	/DISCARD/ : {{ *(.comment) *(.note*) *(.eh_frame*) }}
+}}
+"""
+
+
+def wrapper(path: Path, function: str) -> str:
+    """Includes the user's file, so that the compiler's messages name its lines."""
+    return _WRAPPER.format(path=path, function=function)
+
+
+def link_script(code: int, data: int) -> str:
+    """Code and constants at ``code``, variables at ``data``."""
+    return _SCRIPT.format(code=code, data=data)

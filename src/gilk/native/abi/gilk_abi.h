@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What client and target share: one memory object, mapped by both.
+ *
+ *   control        page 0, written by the client, read by the runtime
+ *   block[n]       one per thread, `stride` bytes each, from offset `first`:
+ *       head       page 0 of the block: struct gilk_block
+ *       counters   u64[counters], one per counting probe
+ *       rings      one per record class in use
+ *
+ * While it runs instrumented code, a thread's GS base points at its block. A
+ * block belongs to the thread whose `fs base + key` equals `owner`; key lies
+ * in a private page that the kernel zeroes in a forked child, so a child never
+ * writes to its parent's block: it finds a stranger's and takes a new one.
+ *
+ * Rings. Positions are bytes, they only grow, and are taken modulo the ring's
+ * size (a power of two). The thread reserves by an unlocked cmpxchg on `wpos`
+ * (atomic against its own signal handlers, which is all that is needed with
+ * one producer), fills the record, and commits by storing a nonzero iid last.
+ * The reader takes records up to the first one whose iid is still zero, zeroes
+ * the iids it took, and then advances `limit`. wpos + size > limit means full:
+ * the record is dropped and `drops` counts it.
+ *
+ * Ownership: the client creates and frees the memory; blocks are claimed by
+ * the runtime (state 0 -> 1 by locked cmpxchg) and freed by the client once
+ * the thread is gone and its rings are empty.
+ */
+#ifndef GILK_ABI_H
+#define GILK_ABI_H
+
+typedef unsigned char gilk_u8;
+typedef unsigned int gilk_u32;
+typedef unsigned long gilk_u64;
+
+#define GILK_MAGIC 0x314b4c49474bUL
+#define GILK_ABI_VERSION 1
+#define GILK_PAGE 4096
+#define GILK_CLASSES 4 /* record classes: 16, 32, 64 and 256 bytes */
+
+/* Every record begins with this; sp is the low half of the stack pointer. */
+struct gilk_record {
+	gilk_u64 tsc;
+	gilk_u32 iid; /* 0: not committed */
+	gilk_u32 sp;
+};
+
+struct gilk_record_stamp { /* class 0, 16 bytes */
+	struct gilk_record head;
+};
+
+struct gilk_record_integer { /* class 1, 32 bytes */
+	struct gilk_record head;
+	gilk_u64 value;
+	gilk_u64 extra;
+};
+
+struct gilk_record_args { /* class 2, 64 bytes */
+	struct gilk_record head;
+	gilk_u64 arg[6]; /* rdi rsi rdx rcx r8 r9 */
+};
+
+struct gilk_record_regs { /* class 3, 256 bytes */
+	struct gilk_record head;
+	gilk_u32 length; /* of text, in bytes; 0 when regs are held */
+	gilk_u32 reserved;
+	union {
+		gilk_u64 reg[18]; /* rax rcx rdx rbx rsp rbp rsi rdi r8..r15 rip rflags */
+		gilk_u8 text[232];
+	} u;
+};
+
+struct gilk_ring_class {
+	gilk_u32 offset; /* of the ring in its block, bytes; 0: class not in use */
+	gilk_u32 size;	 /* bytes, a power of two */
+};
+
+struct gilk_control {
+	gilk_u64 magic;
+	gilk_u32 version;
+	gilk_u32 blocks;   /* how many */
+	gilk_u64 first;	   /* offset of block 0 */
+	gilk_u64 stride;   /* bytes from block to block */
+	gilk_u32 counters; /* room per block */
+	gilk_u32 exhausted; /* set when no block was free; the client clears it when it frees some */
+	struct gilk_ring_class ring[GILK_CLASSES];
+	gilk_u64 lost;	  /* hits that found no free block; atomic */
+	gilk_u64 next;	  /* highest block ever claimed, plus one; atomic */
+};
+
+struct gilk_ring {
+	gilk_u64 wpos;	/* producer */
+	gilk_u64 limit; /* reader: bytes consumed + size */
+	gilk_u64 drops; /* producer: records that found no room */
+	gilk_u64 reserved;
+};
+
+struct gilk_block {
+	gilk_u64 owner; /* fs base + key; 0: no one's */
+	gilk_u32 state; /* 0 free, 1 in use */
+	gilk_u32 index;
+	gilk_u32 pid;
+	gilk_u32 tid;
+	gilk_u64 birth; /* tsc when claimed */
+	gilk_u64 busy;	/* nonzero while an instrument that calls out runs */
+	gilk_u64 nested; /* hits skipped because of busy */
+	gilk_u64 reserved[2];
+	struct gilk_ring ring[GILK_CLASSES]; /* at 64 */
+};
+
+/*
+ * Signals that arrived while the thread was in a patch. Their handlers see the
+ * original address; when they return, the thread goes on in the patch. At
+ * GILK_SIGNALS in the block, used in turn.
+ */
+#define GILK_SIGNALS 1024
+#define GILK_SIGNAL_SLOTS 16
+
+struct gilk_signal {
+	gilk_u64 context;  /* address of the ucontext that the handler was given; 0: free */
+	gilk_u64 actual;   /* where the thread was */
+	gilk_u64 shown;	   /* what the handler sees */
+	gilk_u64 reserved;
+};
+
+/*
+ * Places: what the addresses of patches stand for, and where displaced
+ * instructions have gone. Written by the client next to the patches, never
+ * changed once gilk_params points at it. Rows ascend by `from`.
+ */
+struct gilk_row {
+	gilk_u64 from;
+	gilk_u64 to; /* 0: from here on no patch */
+};
+
+struct gilk_places {
+	gilk_u64 patches;   /* rows patch -> original, right behind this */
+	gilk_u64 displaced; /* rows original -> patch, behind those */
+};
+
+#endif

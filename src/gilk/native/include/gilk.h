@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What an instrument may use. `#include <gilk.h>`, then one of
+ *
+ *     void name(unsigned int iid);
+ *     void name(const struct gilk_regs *regs);
+ *     void name(const struct gilk_regs *regs, unsigned int iid);
+ *
+ * The first form is the cheapest: only what is live is saved around it. An
+ * instrument is compiled freestanding, for general registers only. It may name
+ * functions and variables of the target and of its libraries; one that calls
+ * such a function costs a save of the whole vector state at each hit, and is
+ * not entered again by what it calls (those hits are counted as nested).
+ */
+#ifndef GILK_H
+#define GILK_H
+
+#include "../abi/gilk_abi.h"
+
+/* The machine at the point, before its instruction. rip is the original address. */
+struct gilk_regs {
+	gilk_u64 rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi;
+	gilk_u64 r8, r9, r10, r11, r12, r13, r14, r15;
+	gilk_u64 rip, rflags;
+};
+
+#define GILK_RING(class, field) (64 + 32 * (class) + (field))
+#define GILK_WPOS 0
+#define GILK_LIMIT 8
+#define GILK_DROPS 16
+
+static inline gilk_u64 gilk_gs_load(gilk_u64 offset)
+{
+	gilk_u64 value;
+
+	__asm__ volatile("movq %%gs:(%1), %0" : "=r"(value) : "r"(offset) : "memory");
+	return value;
+}
+
+static inline void gilk_gs_store(gilk_u64 offset, gilk_u64 value)
+{
+	__asm__ volatile("movq %0, %%gs:(%1)" : : "r"(value), "r"(offset) : "memory");
+}
+
+static inline void gilk_gs_store32(gilk_u64 offset, gilk_u32 value)
+{
+	__asm__ volatile("movl %0, %%gs:(%1)" : : "r"(value), "r"(offset) : "memory");
+}
+
+static inline void gilk_gs_increment(gilk_u64 offset)
+{
+	__asm__ volatile("incq %%gs:(%0)" : : "r"(offset) : "memory", "cc");
+}
+
+/* Time stamp counter; gilk turns it into nanoseconds when it stores samples. */
+static inline gilk_u64 gilk_time(void)
+{
+	gilk_u32 low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (gilk_u64)high << 32 | low;
+}
+
+extern __attribute__((visibility("hidden"))) struct gilk_control *const gilk_control;
+
+/* A place of `size` bytes in the ring of `class`, relative to gs; 0 when it is full. */
+static inline gilk_u64 gilk_reserve(int class, gilk_u64 size)
+{
+	const struct gilk_ring_class *ring = &gilk_control->ring[class];
+	gilk_u64 at = gilk_gs_load(GILK_RING(class, GILK_WPOS));
+	unsigned char ok;
+
+	do {
+		if (!ring->size || at + size > gilk_gs_load(GILK_RING(class, GILK_LIMIT))) {
+			gilk_gs_increment(GILK_RING(class, GILK_DROPS));
+			return 0;
+		}
+		__asm__ volatile("cmpxchgq %2, %%gs:(%3)\n\tsete %1"
+				 : "+a"(at), "=q"(ok)
+				 : "r"(at + size), "r"((gilk_u64)GILK_RING(class, GILK_WPOS))
+				 : "memory", "cc");
+	} while (!ok);
+	return ring->offset + (at & (ring->size - 1));
+}
+
+static inline void gilk_commit(gilk_u64 at, gilk_u32 iid)
+{
+	gilk_gs_store(at, gilk_time());
+	gilk_gs_store32(at + 12, (gilk_u32)(gilk_u64)__builtin_frame_address(0));
+	gilk_gs_store32(at + 8, iid);
+}
+
+/* One integer, with the time it was logged. */
+static inline void ilk_log_integer_sample(gilk_u64 value, gilk_u32 iid)
+{
+	gilk_u64 at = gilk_reserve(1, sizeof(struct gilk_record_integer));
+
+	if (!at)
+		return;
+	gilk_gs_store(at + 16, value);
+	gilk_commit(at, iid);
+}
+
+/* Two integers. */
+static inline void ilk_log_pair_sample(gilk_u64 value, gilk_u64 extra, gilk_u32 iid)
+{
+	gilk_u64 at = gilk_reserve(1, sizeof(struct gilk_record_integer));
+
+	if (!at)
+		return;
+	gilk_gs_store(at + 16, value);
+	gilk_gs_store(at + 24, extra);
+	gilk_commit(at, iid);
+}
+
+/* Up to 232 bytes of text; it stops at the terminating zero. The pointer must be readable. */
+static inline void ilk_log_string_sample(const char *text, gilk_u32 iid)
+{
+	gilk_u64 at = gilk_reserve(3, sizeof(struct gilk_record_regs));
+	gilk_u32 n;
+
+	if (!at)
+		return;
+	for (n = 0; n < 232 && text[n]; n++)
+		__asm__ volatile("movb %0, %%gs:(%1)" : : "q"(text[n]), "r"(at + 24 + n) : "memory");
+	gilk_gs_store32(at + 16, n);
+	gilk_commit(at, iid);
+}
+
+/* All registers. */
+static inline void ilk_log_registers_sample(const struct gilk_regs *regs, gilk_u32 iid)
+{
+	const gilk_u64 *from = (const gilk_u64 *)regs;
+	gilk_u64 at = gilk_reserve(3, sizeof(struct gilk_record_regs));
+	int n;
+
+	if (!at)
+		return;
+	for (n = 0; n < 18; n++)
+		gilk_gs_store(at + 24 + 8 * n, from[n]);
+	gilk_gs_store32(at + 16, 0);
+	gilk_commit(at, iid);
+}
+
+#endif

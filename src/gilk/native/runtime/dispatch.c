@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Instruments that see the registers, and those that call into the target.
+ *
+ * Entered from a thunk that has saved everything. While an instrument calls
+ * out, `busy` keeps the functions it calls from running instruments of this
+ * kind again; such hits are counted as nested.
+ */
+#include "runtime.h"
+
+struct gilk_params gilk_params = {(struct gilk_control *)1, 0, 1, 1, 0};
+
+typedef void (*instrument_fn)(const struct gilk_regs *regs, gilk_u32 iid);
+
+static struct gilk_block *own_block(void)
+{
+	struct gilk_block *block;
+
+	__asm__ volatile("rdgsbase %0" : "=r"(block));
+	return block;
+}
+
+static int attached(void)
+{
+	if (gilk_gs_load(0) == host_self() + gilk_key)
+		return 1;
+	return (int)gilk_claim();
+}
+
+static void call_out(instrument_fn instrument, const struct gilk_regs *regs, gilk_u32 iid)
+{
+	struct gilk_block *block = own_block();
+	int *error = gilk_params.errno_location ? gilk_params.errno_location() : 0;
+	int kept = error ? *error : 0;
+
+	block->busy = 1;
+	instrument(regs, iid);
+	block->busy = 0;
+	if (error)
+		*error = kept;
+}
+
+void gilk_dispatch(struct gilk_regs *regs, const struct gilk_call *call, int calls_out)
+{
+	instrument_fn instrument = (instrument_fn)(gilk_params.base + call->function);
+
+	regs->rip = call->pc;
+	regs->rsp = (gilk_u64)(call + 1) + call->shift;
+	if (!attached())
+		return;
+	if (!calls_out) {
+		instrument(regs, (gilk_u32)call->iid);
+	} else if (own_block()->busy) {
+		own_block()->nested++;
+	} else {
+		call_out(instrument, regs, (gilk_u32)call->iid);
+	}
+}
+
+/* The built-in instrument `regs`. */
+void gilk_log_registers(const struct gilk_regs *regs, gilk_u32 iid)
+{
+	ilk_log_registers_sample(regs, iid);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Need: what the runtime asks of its host. Nothing else may be called.
+ *
+ *   host_self()      identity of the running thread, nonzero, unique among
+ *                    the threads that live in this address space
+ *   host_attach(b)   make block b the one that gs-relative access reaches
+ *   host_owner()     the owner noted in that block
+ *   host_pid()       process number, as the client sees it
+ *   host_tid()       thread number
+ *   host_clock()     the counter that time stamps are taken from
+ *
+ * This is the host of a process: fs base, gs base, two system calls, rdtsc.
+ */
+#ifndef GILK_HOST_H
+#define GILK_HOST_H
+
+#include "../abi/gilk_abi.h"
+
+static inline gilk_u64 host_self(void)
+{
+	gilk_u64 self;
+
+	__asm__ volatile("rdfsbase %0" : "=r"(self));
+	return self;
+}
+
+static inline void host_attach(struct gilk_block *block)
+{
+	__asm__ volatile("wrgsbase %0" : : "r"(block) : "memory");
+}
+
+static inline gilk_u64 host_owner(void)
+{
+	gilk_u64 owner;
+
+	__asm__ volatile("movq %%gs:0, %0" : "=r"(owner) : : "memory");
+	return owner;
+}
+
+static inline gilk_u64 host_syscall0(gilk_u64 number)
+{
+	gilk_u64 result;
+
+	__asm__ volatile("syscall" : "=a"(result) : "0"(number) : "rcx", "r11", "memory");
+	return result;
+}
+
+static inline gilk_u32 host_pid(void)
+{
+	return (gilk_u32)host_syscall0(39); /* getpid */
+}
+
+static inline gilk_u32 host_tid(void)
+{
+	return (gilk_u32)host_syscall0(186); /* gettid */
+}
+
+static inline gilk_u64 host_clock(void)
+{
+	gilk_u32 low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (gilk_u64)high << 32 | low;
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The runtime's own names. It lies in an arena of the target; the client fills
+ * in `gilk_params` through its write view before any code runs.
+ */
+#ifndef GILK_RUNTIME_H
+#define GILK_RUNTIME_H
+
+#include "host.h"
+#include "../include/gilk.h"
+
+struct gilk_params {
+	struct gilk_control *control; /* as mapped in the target */
+	int *(*errno_location)(void); /* the target's, or null */
+	gilk_u64 base;		      /* where this arena's code begins */
+	gilk_u64 xstate;	      /* bytes that xsave needs here */
+	const struct gilk_places *places; /* or null: handlers see addresses of patches */
+};
+
+extern struct gilk_params gilk_params;
+
+/* In the private page below the code; the kernel zeroes it in a forked child. */
+extern gilk_u64 gilk_key;
+
+/* What the thunks hand to gilk_dispatch, as they pushed it. */
+struct gilk_call {
+	gilk_u64 pc;
+	gilk_u64 shift;
+	gilk_u64 function;
+	gilk_u64 iid;
+};
+
+gilk_u32 gilk_claim(void);
+void gilk_dispatch(struct gilk_regs *regs, const struct gilk_call *call, int calls_out);
+
+#endif

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a run did, as one value; as JSON for programs and as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gilk.render.histogram import Histogram
+from gilk.render.text import cell, plural, table
+
+_TOP = 20  # rows of a table of counts
+_FUNCTIONS = 10  # histograms
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """`asked`, `spliced` and `refused` count points; `activation_ms` is how long it took to splice them. `restored` is
+    the outcome of comparing the live code with what it was, None when it could not be compared (the target ended
+    before). `partial`: something ended before its time. `latency` is per function, times in ns."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    records: int = 0
+    drops: int = 0
+    lost: int = 0
+    nested: int = 0
+    corrupt: int = 0
+    asked: int = 0
+    spliced: int = 0
+    refused: int = 0
+    tactics: Mapping[str, int] = field(default_factory=dict)
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    activation_ms: float = 0.0
+    restored: bool | None = None
+    partial: bool = False
+    notes: Sequence[str] = ()
+    latency: Mapping[str, Histogram] = field(default_factory=dict)
+    file: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """One JSON object; nothing in it needs a custom encoder."""
+        return {
+            "counts": dict(self.counts),
+            "records": self.records,
+            "drops": self.drops,
+            "lost": self.lost,
+            "nested": self.nested,
+            "corrupt": self.corrupt,
+            "points": {"asked": self.asked, "spliced": self.spliced, "refused": self.refused},
+            "tactics": dict(self.tactics),
+            "refusals": dict(self.refusals),
+            "activation_ms": round(self.activation_ms, 3),
+            "restored": self.restored,
+            "partial": self.partial,
+            "notes": list(self.notes),
+            "latency": {name: histogram.to_json() for name, histogram in self.latency.items()},
+            "file": self.file,
+        }
+
+    def render(self, terminal: bool | None = None) -> str:
+        """Several lines for a person; ends with a newline."""
+        parts = [self._points(), top_counts(self.counts, terminal), histograms(self.latency), self._records()]
+        parts += [f"note: {cell(note)}\n" for note in self.notes]
+        return "".join(part for part in parts if part)
+
+    def _points(self) -> str:
+        how = ", ".join(f"{number} by {tactic}" for tactic, number in sorted(self.tactics.items()) if number)
+        text = f"{self.spliced} of {plural(self.asked, 'point')} spliced in {self.activation_ms:.1f} ms"
+        text += f" ({how})\n" if how else "\n"
+        if self.refused:
+            why = "; ".join(f"{number} {reason}" for reason, number in _most_first(self.refusals))
+            text += f"{self.refused} refused: {why}\n"
+        return text
+
+    def _records(self) -> str:
+        text = f"{plural(self.records, 'record')}" + (f" in {cell(self.file)}" if self.file else "") + "\n"
+        text += "".join(f"{line}\n" for line in losses(self.drops, self.lost, self.nested, self.corrupt))
+        if self.restored is False:
+            text += "the code is NOT what it was before; see the notes\n"
+        return text + ("this is a partial result\n" if self.partial else "")
+
+
+def top_counts(counts: Mapping[str, int], terminal: bool | None = None) -> str:
+    """The highest counts; points never reached are only counted themselves."""
+    hit = [(name, number) for name, number in _most_first(counts) if number]
+    text = table(("count", "point"), [(number, name) for name, number in hit[:_TOP]], terminal) if hit else ""
+    if len(hit) > _TOP:
+        text += f"and {plural(len(hit) - _TOP, 'point')} with lower counts\n"
+    if len(hit) < len(counts):
+        text += f"{plural(len(counts) - len(hit), 'point')} never reached\n"
+    return text
+
+
+def histograms(latency: Mapping[str, Histogram]) -> str:
+    """Of the functions that come first; the others are only counted."""
+    text = "".join(histogram.render(name) for name, histogram in list(latency.items())[:_FUNCTIONS])
+    if len(latency) > _FUNCTIONS:
+        text += f"and {plural(len(latency) - _FUNCTIONS, 'function')} that took less time in all\n"
+    return text
+
+
+def losses(drops: int, lost: int, nested: int, corrupt: int) -> list[str]:
+    """What is missing from the samples, and what to do about it, in words; nothing when nothing is."""
+    lines = []
+    if drops:
+        lines.append(
+            f"{plural(drops, 'record')} dropped: they came faster than they could be taken; ask for less at once"
+        )
+    if lost:
+        lines.append(f"{plural(lost, 'hit')} lost: more threads at once than there was room for")
+    if nested:
+        lines.append(
+            f"{plural(nested, 'hit')} left out: they came from within an instrument that calls into the program"
+        )
+    if corrupt:
+        lines.append(f"{plural(corrupt, 'ring')} put aside: the program wrote into gilk's own memory")
+    return lines
+
+
+def _most_first(numbers: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(numbers.items(), key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A survey as JSON and as text, and what each refusal means in a sentence (docs/refusals.md has a paragraph)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from gilk.render.text import cell, plural, table
+from gilk.session.survey import Row, Survey, refused, spliced
+from gilk.splice.plan import Refusal, Tactic
+
+Json = dict[str, Any]
+
+REASONS: Final = {
+    Refusal.NO_ROOM: "the instructions are too short, and there is no free place for a jump within their reach",
+    Refusal.RSEQ: "in a restartable sequence, which the kernel restarts by address",
+    Refusal.UNKNOWN_JUMPS: "the function has a jump of unknown target, which might land within a splice",
+    Refusal.FAR_BRANCH: "a far or 16-bit branch, which would not be the same elsewhere",
+    Refusal.TRANSACTION: "a hardware transaction, which a splice would abort",
+    Refusal.CALL_RSP: "a call through the stack pointer, which a splice has moved",
+    Refusal.OVERLAP: "something jumps into the bytes that a splice would cover",
+    Refusal.OUT_OF_REACH: "no memory for patches within reach of a jump",
+    Refusal.VDSO: "in the vdso, which belongs to the kernel",
+    Refusal.NO_CODE: "not the beginning of an instruction that can be reached",
+}
+
+
+def to_json(survey: Survey, listing: bool = False) -> Json:
+    """Counts of all tactics, also those that do not occur; with ``listing`` also a row per function."""
+    found: Json = {
+        "image": survey.image,
+        "images": [
+            {"image": p.image, "path": str(p.path), "build_id": p.build_id, "bias": p.bias} for p in survey.parts
+        ],
+        "functions": survey.functions,
+        "blocks": survey.blocks,
+        "unresolved": survey.unresolved,
+        "points": {"pre": _side(survey.pre), "post": _side(survey.post)},
+        "refusals": survey.refusals,
+        "seconds": round(survey.seconds, 3),
+        "cached": survey.cached,
+    }
+    if listing:
+        found["list"] = [_row(row) for row in survey.rows()]
+    return found
+
+
+def _side(counts: dict[str, int]) -> Json:
+    return {**{str(tactic): counts.get(tactic, 0) for tactic in Tactic}, "refused": refused(counts)}
+
+
+def _row(row: Row) -> Json:
+    return {
+        "image": row.image,
+        "function": row.name,
+        "address": row.address,
+        "size": row.size,
+        "blocks": row.blocks,
+        "unresolved": row.unresolved,
+        "points": {"pre": _present(row.pre), "post": _present(row.post)},
+        "refusals": {reason: n for reason in Refusal if (n := row.pre.get(reason, 0) + row.post.get(reason, 0))},
+    }
+
+
+def _present(counts: dict[str, int]) -> Json:
+    tactics = {str(tactic): counts[tactic] for tactic in Tactic if tactic in counts}
+    return {**tactics, "refused": refused(counts)} if refused(counts) else tactics
+
+
+def to_text(survey: Survey, listing: bool = False, terminal: bool | None = None) -> str:
+    """The same for a person; ends with a newline."""
+    parts = [f"{line}\n" for line in _heading(survey)]
+    if listing:
+        parts += ["\n", _list(survey, terminal)]
+    parts += ["\n", _totals(survey, terminal)]
+    parts += [f"{line}\n" for line in _reasons(survey)]
+    took = "from the cache" if survey.cached else f"took {survey.seconds:.1f} s"
+    return "".join([*parts, f"{took}\n"])
+
+
+def _heading(survey: Survey) -> Iterator[str]:
+    for part in survey.parts:
+        where = f", loaded at {part.bias:#x}" if part.bias else ""
+        yield f"{cell(part.image)}: {cell(part.path)}{where}"
+    yield f"{plural(survey.functions, 'function')}, {plural(survey.blocks, 'block')}"
+    if survey.unresolved:
+        has = "has an indirect jump" if survey.unresolved == 1 else "have indirect jumps"
+        yield f"{plural(survey.unresolved, 'function')} {has} of unknown target"
+
+
+def _totals(survey: Survey, terminal: bool | None) -> str:
+    used = [str(tactic) for tactic in Tactic if survey.pre[tactic] or survey.post[tactic]]
+    rows = []
+    for name, counts in (("pre", survey.pre), ("post", survey.post)):
+        share = _share(counts)
+        rows.append([name, spliced(counts) + refused(counts), *(counts[t] for t in used), refused(counts), share])
+    return table(["points", "all", *used, "refused", "without trap"], rows, terminal)
+
+
+def _share(counts: dict[str, int]) -> str:
+    """Points with a tactic other than trap, rounded down, so that 100 % is all of them."""
+    everything = spliced(counts) + refused(counts)
+    good = spliced(counts) - counts.get(Tactic.TRAP, 0)
+    return f"{good * 10_000 // everything / 100:.2f} %" if everything else ""
+
+
+def _reasons(survey: Survey) -> Iterator[str]:
+    for reason, count in sorted(survey.refusals.items(), key=lambda item: -item[1]):
+        yield f"refused: {plural(count, 'point')}, {reason}: {REASONS[Refusal(reason)]}"
+
+
+def _list(survey: Survey, terminal: bool | None) -> str:
+    several = len(survey.parts) > 1
+    rows = []
+    for row in survey.rows():
+        name = f"{row.image}:{row.name}" if several else row.name
+        rows.append([f"{row.address:#x}", row.size, row.blocks, _short(row.pre), _short(row.post), name])
+    return table(["address", "size", "blocks", "pre", "post", "function"], rows, terminal)
+
+
+def _short(counts: dict[str, int]) -> str:
+    """12 jump, 1 refused (no-room)."""
+    tactics = [f"{counts[tactic]} {tactic}" for tactic in Tactic if tactic in counts]
+    reasons = [str(reason) for reason in Refusal if reason in counts]
+    if reasons:
+        tactics.append(f"{refused(counts)} refused ({', '.join(reasons)})")
+    return ", ".join(tactics)

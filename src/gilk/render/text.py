@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Tables and quantities as text: through rich on a terminal, plain columns anywhere else."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+_UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000))
+# Names of functions and threads come from the target: they shall not steer the terminal.
+_CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]}
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], terminal: bool | None = None) -> str:
+    """Columns under `headers`, numbers to the right; ends with a newline. `terminal`: whether to draw for one."""
+    cells = [[cell(value) for value in row] for row in rows]
+    right = [bool(rows) and all(isinstance(row[n], int | float | None) for row in rows) for n in range(len(headers))]
+    if sys.stdout.isatty() if terminal is None else terminal:
+        return _drawn(headers, cells, right)
+    return _plain(headers, cells, right)
+
+
+def cell(value: Any) -> str:
+    """One value, on one line, with nothing in it that a terminal would obey."""
+    return "" if value is None else str(value).translate(_CONTROL)
+
+
+def nanoseconds(value: float) -> str:
+    """1234 -> 1.23us: three digits and a unit."""
+    for unit, size in _UNITS:
+        if abs(value) >= size:
+            return f"{value / size:.3g}{unit}" if abs(value) < 999.5 * size else f"{value / size:.0f}{unit}"
+    return f"{value:.0f}ns"
+
+
+def plural(count: int, noun: str) -> str:
+    """3 records, 1 record; 2 processes."""
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{ending}"
+
+
+def _plain(headers: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    widths = [max(len(row[n]) for row in [headers, *cells]) for n in range(len(headers))]
+    lines = []
+    for row in [headers, *cells]:
+        parts = [part.rjust(w) if r else part.ljust(w) for part, w, r in zip(row, widths, right, strict=True)]
+        lines.append("  ".join(parts).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _drawn(headers: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for header, numeric in zip(headers, right, strict=True):
+        drawn.add_column(header, justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        drawn.add_row(*(part.replace("[", r"\[") for part in row))  # rich would take [x] for markup
+    console = Console(file=io.StringIO(), force_terminal=True, highlight=False, width=Console().width)
+    console.print(drawn)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert isinstance(text, str)
+    return text

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Which function carries which probes, so that a function can be planned again as a whole.
+
+All probes of a function are planned together: they share patches, links and
+bounces. To add or take away one, the function's old plan is undone and a new
+one done, in one stop of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gilk.analysis.model import Function
+from gilk.splice.plan import FunctionPlan, Plan, Want
+from gilk.splice.planner import Ground, forget, plan
+from gilk.target.batch import Batch
+from gilk.target.keeper import Outcome
+from gilk.target.workspace import Workspace
+
+
+class KeeperLike(Protocol):
+    """What the ledger asks of whoever holds the target."""
+
+    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome: ...
+
+    def forget(self, number: int) -> None: ...
+
+
+@dataclass
+class Entry:
+    """A function of one image and what it carries; ``batch`` 0: nothing is in force."""
+
+    ground: Ground
+    function: Function
+    wants: dict[int, Want] = field(default_factory=dict)
+    plan: FunctionPlan | None = None
+    batch: int = 0
+    unit: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a change: the plans made, how long the target stood still."""
+
+    plans: tuple[FunctionPlan, ...]
+    outcome: Outcome
+
+
+class Ledger:
+    """One per session. Keys of wants are unique in it."""
+
+    def __init__(self, workspace: Workspace, keeper: KeeperLike) -> None:
+        self._workspace = workspace
+        self._keeper = keeper
+        self._entries: dict[tuple[int, int], Entry] = {}
+        self._units: dict[int, set[int]] = {}
+        self.batches: list[Batch] = []  # every one there was; a thread in a handler may come back to an old patch
+        self.before_change: Callable[[], None] = lambda: None
+
+    def entry(self, ground: Ground, function: Function) -> Entry:
+        key = (id(ground), function.start)
+        if key not in self._entries:
+            self._entries[key] = Entry(ground, function)
+        return self._entries[key]
+
+    def add(self, wants: Iterable[tuple[Entry, Want]]) -> Result:
+        changed: dict[int, Entry] = {}
+        fresh = list(wants)
+        for entry, want in fresh:
+            entry.wants[want.key] = want
+            changed[id(entry)] = entry
+        try:
+            return self._change(list(changed.values()))
+        except BaseException:
+            for entry, want in fresh:
+                entry.wants.pop(want.key, None)
+            raise
+
+    def renew(self) -> Result:
+        """Plan everything again: what plans are made of has changed."""
+        return self._change([entry for entry in self._entries.values() if entry.wants])
+
+    def remove(self, keys: Iterable[int]) -> Result:
+        gone = set(keys)
+        changed = [e for e in self._entries.values() if not gone.isdisjoint(e.wants)]
+        for entry in changed:
+            for key in gone & entry.wants.keys():
+                del entry.wants[key]
+        return self._change(changed)
+
+    def _change(self, entries: list[Entry]) -> Result:
+        entries = self._with_dependents(entries)
+        before = [(entry, entry.plan, entry.batch, entry.unit) for entry in entries]
+        try:
+            return self._exchange(entries)
+        except BaseException:
+            self._back(before)
+            raise
+
+    @staticmethod
+    def _back(before: list[tuple[Entry, FunctionPlan | None, int, int]]) -> None:
+        """As it was before a change that failed: what was planned anew is not in force, what it was to replace is."""
+        for entry, plan_, _, _ in before:
+            if entry.plan is not None and entry.plan is not plan_:
+                forget(entry.ground, entry.plan)
+        for entry, plan_, batch, unit in before:
+            if plan_ is not None and batch and entry.plan is not plan_:
+                _recall(entry.ground, plan_)
+            entry.plan, entry.batch, entry.unit = plan_, batch, unit
+
+    def _exchange(self, entries: list[Entry]) -> Result:
+        remove: dict[int, set[int]] = {}
+        for entry in entries:
+            if entry.batch and entry.plan:
+                remove.setdefault(entry.batch, set()).add(entry.unit)
+                forget(entry.ground, entry.plan)
+            entry.plan, entry.batch = None, 0
+        plans = self._plan([e for e in entries if e.wants])
+        add: dict[int, set[int]] = {}
+        for number, made in plans:
+            add[number] = set(range(len(made)))
+            for unit, (entry, function_plan) in enumerate(made):
+                entry.plan, entry.batch, entry.unit = function_plan, number, unit
+        self.before_change()
+        outcome = self._keeper.change(remove, add)
+        self._settle(remove, add)
+        return Result(tuple(p for _, made in plans for _, p in made), outcome)
+
+    def _plan(self, entries: list[Entry]) -> list[tuple[int, list[tuple[Entry, FunctionPlan]]]]:
+        """Plan and stage, image by image; per batch the entries in the order of its units."""
+        grounds = {id(e.ground): e.ground for e in entries}
+        result = []
+        for ground in grounds.values():
+            here = sorted((e for e in entries if e.ground is ground), key=lambda e: -e.function.start)
+            made: Plan = plan(ground, [(e.function, list(e.wants.values())) for e in here])
+            number, batch = self._workspace.stage(made)
+            self.batches.append(batch)
+            result.append((number, list(zip(here, made.functions, strict=True))))
+        return result
+
+    def _settle(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> None:
+        for number, units in add.items():
+            self._units[number] = set(units)
+        for number, units in remove.items():
+            self._units[number] -= units
+            if not self._units[number]:
+                del self._units[number]
+                self._keeper.forget(number)
+
+    def _with_dependents(self, entries: list[Entry]) -> list[Entry]:
+        """Those whose puns share bytes with sites that are about to change have to be planned again too."""
+        chosen = {id(e): e for e in entries}
+        pinning = [e for e in self._entries.values() if e.plan and e.plan.pinned]
+        grown = bool(pinning)
+        while grown:
+            changing = {
+                b
+                for e in chosen.values()
+                if e.plan
+                for s in e.plan.sites
+                for b in range(s.address, s.address + len(s.new))
+            }
+            more = [
+                e for e in pinning
+                if id(e) not in chosen and e.plan and _touches(e.plan.pinned, changing)
+            ]  # fmt: skip
+            chosen.update({id(e): e for e in more})
+            grown = bool(more)
+        return list(chosen.values())
+
+
+def _recall(ground: Ground, plan_: FunctionPlan) -> None:
+    """A plan that was forgotten is in force after all."""
+    for site in plan_.sites:
+        start = site.address - ground.bias
+        ground.registry.claim(start, start + len(site.new))
+        ground.registry.write(start, site.new)
+    for start, end in plan_.pinned:
+        ground.registry.pin(start - ground.bias, end - ground.bias)
+
+
+def _touches(ranges: tuple[tuple[int, int], ...], addresses: set[int]) -> bool:
+    return any(address in addresses for low, high in ranges for address in range(low, high))

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Functions, blocks and points of a live process as objects, for those who use gilk from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gilk.analysis.model import Block, Function
+from gilk.session.request import Builtin, CFunction, Wanted, probes_at
+from gilk.splice import points
+from gilk.splice.points import Point, Spec
+from gilk.target.process import Loaded, Process
+
+
+@dataclass(frozen=True)
+class Place:
+    """A point of a process, to be handed to Session.insert()."""
+
+    process: Process
+    loaded: Loaded
+    function: Function
+    point: Point
+
+    @property
+    def address(self) -> int:
+        """In the running process."""
+        return self.point.address + self.loaded.bias
+
+    def wanted(self, instrument: Builtin | CFunction) -> Iterator[Wanted]:
+        return probes_at(self.process, self.loaded, self.function, self.point, instrument)
+
+    def __repr__(self) -> str:
+        return f"<Place {self.point.label} at {self.address:#x}>"
+
+
+@dataclass(frozen=True)
+class BlockView:
+    """A basic block; ``pre`` and ``post`` are its two points."""
+
+    owner: FunctionView
+    block: Block
+
+    @property
+    def pre(self) -> Place:
+        return self.owner.place(points.pre(self.owner.loaded.name, self.owner.function, self.block))
+
+    @property
+    def post(self) -> Place:
+        owner = self.owner
+        return owner.place(
+            points.post(owner.loaded.name, owner.process.analysis(owner.loaded), owner.function, self.block)
+        )
+
+
+@dataclass(frozen=True)
+class FunctionView:
+    """A function where it is loaded."""
+
+    process: Process
+    loaded: Loaded
+    function: Function
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+    @property
+    def address(self) -> int:
+        return self.function.start + self.loaded.bias
+
+    @property
+    def blocks(self) -> tuple[BlockView, ...]:
+        return tuple(BlockView(self, block) for block in self.function.blocks)
+
+    @property
+    def entry(self) -> Place:
+        return self.points("entry")[0]
+
+    @property
+    def returns(self) -> tuple[Place, ...]:
+        return self.points("return")
+
+    def points(self, where: str) -> tuple[Place, ...]:
+        """``where`` as on the command line. Raises UsageError."""
+        image, analysis = self.process.image(self.loaded.path), self.process.analysis(self.loaded)
+        return tuple(self.place(p) for p in points.points(image, analysis, self.function, where))
+
+    def place(self, point: Point) -> Place:
+        return Place(self.process, self.loaded, self.function, point)
+
+    def __repr__(self) -> str:
+        return f"<Function {self.loaded.name}:{self.name} at {self.address:#x}>"
+
+
+def functions(process: Process, glob: str = "*", image: str = "") -> Iterator[FunctionView]:
+    """The functions that match; ``image`` is a glob too, '' the main program. Raises UsageError."""
+    spec = Spec(image, glob, "entry")
+    for loaded in process.loaded():
+        if spec.matches_image(loaded.name, loaded.main):
+            analysis = process.analysis(loaded)
+            for span in points.spans(process.image(loaded.path), glob):
+                yield FunctionView(process, loaded, analysis.function(span))

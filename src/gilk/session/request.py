@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From what a user asks for to probes: a place in an image and an instrument by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from gilk.analysis.model import Function
+from gilk.errors import TargetError, UsageError
+from gilk.splice import points
+from gilk.splice.points import Point, Spec
+from gilk.target.process import Loaded, Process
+
+
+class Builtin(StrEnum):
+    """The instruments that need no compiler."""
+
+    COUNT = "count"
+    STAMP = "stamp"
+    ARGS = "args"
+    REGS = "regs"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class CFunction:
+    """``function`` of the C file ``source``."""
+
+    source: Path
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One ``-i POINTS=INSTRUMENT``."""
+
+    spec: Spec
+    instrument: Builtin | CFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One probe to be: ``kind`` is a trace.probes.Kind."""
+
+    loaded: Loaded
+    function: Function
+    point: Point
+    instrument: Builtin | CFunction
+    kind: str
+
+
+def parse(text: str) -> Request:
+    """``[IMAGE:]FUNCTION:WHERE=INSTRUMENT``. Raises UsageError `bad-instrument`, `bad-point`."""
+    where, separator, name = text.rpartition("=")
+    if not separator:
+        raise UsageError("bad-instrument", f"{text!r} is not POINTS=INSTRUMENT", "for example main:entry=count")
+    return Request(points.parse(where), instrument(name))
+
+
+def instrument(name: str) -> Builtin | CFunction:
+    """Raises UsageError `bad-instrument`."""
+    if name in list(Builtin):
+        return Builtin(name)
+    source, separator, function = name.rpartition(":")
+    if separator and source.endswith(".c") and function.isidentifier():
+        return CFunction(Path(source), function)
+    raise UsageError(
+        "bad-instrument", f"there is no instrument {name!r}", f"it is one of {', '.join(Builtin)}, or FILE.c:FUNCTION"
+    )
+
+
+def expand(process: Process, requests: Iterable[Request]) -> Iterator[Wanted]:
+    """All probes that the requests mean in this process. Raises UsageError, TargetError `no-such-process`."""
+    images = process.loaded()
+    if not images:
+        raise TargetError("no-such-process", f"process {process.pid} has ended")
+    for request in requests:
+        matching = [image for image in images if request.spec.matches_image(image.name, image.main)]
+        if not matching:
+            names = ", ".join(image.name for image in images)
+            raise UsageError("no-such-image", f"no image matches {request.spec.image!r}", f"there are: {names}")
+        for loaded in matching:
+            yield from _in_image(process, loaded, request)
+
+
+def _in_image(process: Process, loaded: Loaded, request: Request) -> Iterator[Wanted]:
+    image, analysis = process.image(loaded.path), process.analysis(loaded)
+    for span in points.spans(image, request.spec.function):
+        function = analysis.function(span)
+        if not function.blocks:
+            continue
+        for point in points.points(image, analysis, function, request.spec.where):
+            yield from probes_at(process, loaded, function, point, request.instrument)
+
+
+def probes_at(
+    process: Process, loaded: Loaded, function: Function, point: Point, chosen: Builtin | CFunction
+) -> Iterator[Wanted]:
+    """What an instrument takes at a point; `time` adds the function's returns. Raises UsageError `time-at-entry`."""
+    if isinstance(chosen, CFunction):
+        yield Wanted(loaded, function, point, chosen, "other")
+    elif chosen != Builtin.TIME:
+        yield Wanted(loaded, function, point, chosen, str(chosen))
+    elif point.where != "entry":
+        raise UsageError("time-at-entry", "`time` is asked for at `entry`; gilk adds the returns")
+    else:
+        yield Wanted(loaded, function, point, chosen, "time-entry")
+        image, analysis = process.image(loaded.path), process.analysis(loaded)
+        for leaving in points.points(image, analysis, function, "return"):
+            yield Wanted(loaded, function, leaving, chosen, "time-return")

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk run``: sessions in one or several processes, from the first stop to the report."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gilk.errors import GilkError, StoreError
+from gilk.session.request import Request, expand
+from gilk.session.session import Session
+from gilk.target.process import Process
+from gilk.trace.about import About, Tally
+from gilk.trace.calls import Calls, pair
+from gilk.trace.clock import realtime_offset
+from gilk.trace.store import Writer
+
+_TICK = 0.05  # seconds between looks at the buffers, and at the processes
+_CALM = 0.2  # how full of 1 a buffer may be found, for there to be time to convert what was in it
+_WAITING = 1 << 29  # bytes that may wait to be converted; beyond, records are dropped rather than memory filled
+_PRESENT_EVERY = 0.05
+_RING = (
+    16 << 20
+)  # bytes of each buffer: what a busy thread records in the time that gilk may have to wait for a processor
+_KEPT = 20_000_000  # records kept in memory for the report when no file is written
+
+
+@dataclass
+class Progress:
+    """How a run stands; handed to whoever shows it."""
+
+    seconds: float = 0.0
+    hits: int = 0
+    records: int = 0
+    drops: int = 0
+
+
+@dataclass
+class Result:
+    """What came of a run. ``calls`` is None when nothing was timed; ``restored`` is over all processes."""
+
+    counts: dict[str, int]
+    calls: Calls | None
+    numbers: dict[str, Any]
+    tactics: dict[str, int]
+    refusals: dict[str, int]
+    restored: bool
+    partial: bool
+    notes: list[str]
+    file: str
+
+
+@dataclass
+class Run:
+    """Sessions under way, one per process."""
+
+    processes: list[Process]
+    requests: list[Request]
+    output: Path | None = None
+    command: tuple[str, ...] = ()
+    sessions: list[Session] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    partial: bool = False
+    _ended: set[int] = field(default_factory=set)
+    _tables: list[pa.Table] = field(default_factory=list)
+    _kept: int = 0
+    _left_out: int = 0
+    _writer: Writer | None = None
+    _began: float = 0.0
+    _looked: float = 0.0
+
+    def begin(self) -> None:
+        """Put everything in, and let launched programs run. Raises GilkError; then nothing is left behind."""
+        try:
+            for process in self.processes:
+                wanted = list(expand(process, self.requests))
+                session = Session(process, points=max(len(wanted), 1), ring=_RING)
+                self.sessions.append(session)
+                session.insert_wanted(wanted)
+            self._began = time.monotonic()
+            self._open()
+        except BaseException:
+            self.abort()
+            raise
+        for process in self.processes:
+            process.release()
+
+    def _open(self) -> None:
+        if self.output is None:
+            return
+        first = self.sessions[0]
+        rows = tuple(row for session in self.sessions for row in session.rows)
+        pids = tuple(p.pid for p in self.processes)
+        about = About(socket.gethostname(), self.command, pids, first.start, realtime_offset(), first.clock, rows)
+        try:
+            self._writer = Writer(self.output, first.schema, about)
+        except OSError as error:
+            raise StoreError("cannot-write", f"{self.output}: {error.strerror}") from None
+
+    def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
+        """Drain until every process has gone, the time is over, or ``stop`` says so."""
+        looked = 0.0
+        while not stop() and len(self._ended) < len(self.sessions):
+            now = time.monotonic()
+            if seconds is not None and now - self._began >= seconds:
+                return
+            time.sleep(self._drain())
+            if now - looked >= _TICK:
+                looked = now
+                self._look()
+                show(self.progress())
+
+    def _drain(self) -> float:
+        """Take what there is, convert what there is time for; how long to wait until the next time.
+
+        A buffer that fills up within a tick is emptied more often, as long as memory is left to put records aside.
+        """
+        fullest = max(session.take() for session in self.sessions)
+        waiting = sum(session.waiting for session in self.sessions)
+        if fullest <= _CALM or waiting > _WAITING:
+            for session in self.sessions:
+                self._keep(session.convert())
+            return 0.0 if any(session.waiting for session in self.sessions) else _TICK
+        return _TICK * _CALM / fullest / 4
+
+    def _look(self) -> None:
+        """Notice processes that have ended or become another program."""
+        present = time.monotonic() - self._looked > _PRESENT_EVERY
+        if present:
+            self._looked = time.monotonic()
+        for process in self.processes:
+            if process.pid in self._ended:
+                continue
+            if not process.alive or (process.launched and process.wait() is not None):
+                self._ended.add(process.pid)
+            elif present and not process.keeper.ask("present"):
+                self._ended.add(process.pid)
+                self.partial = True
+                self.notes.append(f"process {process.pid} executed another program; its probes went with the old one")
+
+    def progress(self) -> Progress:
+        records = sum(session.records for session in self.sessions)
+        hits = sum(int(session.drain.counts().sum()) for session in self.sessions)
+        drops = sum(session.drain.drops() for session in self.sessions)
+        return Progress(time.monotonic() - self._began, hits, records, drops)
+
+    def _keep(self, table: pa.Table) -> None:
+        if not table.num_rows:
+            return
+        if self._writer is not None:
+            with self._noting():
+                self._writer.write(table)
+        if self._kept < _KEPT:
+            self._tables.append(table)
+            self._kept += table.num_rows
+        else:
+            self._left_out += table.num_rows
+
+    @contextlib.contextmanager
+    def _noting(self):  # type: ignore[no-untyped-def]
+        """A disk that is full ends the writing, not the run."""
+        try:
+            yield
+        except (StoreError, OSError) as error:
+            self.partial = True
+            self.notes.append(str(error))
+
+    def finish(self) -> Result:
+        """Take everything out, and say what there was. Notes what went wrong instead of raising."""
+        duration = int((time.monotonic() - self._began) * 1e9)
+        for session in self.sessions:
+            try:
+                self._keep(session.close())
+            except GilkError as error:
+                self.partial = True
+                self.notes.append(f"process {session.process.pid}: {error}")
+        if self._left_out:
+            self.notes.append(f"latencies are of the first {_KEPT} records; -o FILE keeps all")
+        result = self._result()
+        self._close_file(result, duration)
+        return result
+
+    def _result(self) -> Result:
+        counts: dict[str, int] = {}
+        tactics: dict[str, int] = {}
+        refusals: dict[str, int] = {}
+        for session in self.sessions:
+            for total, part in (
+                (counts, session.counts()),
+                (tactics, session.tactics()),
+                (refusals, session.refusals()),
+            ):
+                for name, number in part.items():
+                    total[name] = total.get(name, 0) + number
+        restored = all(session.restored is True for session in self.sessions)
+        if not restored:
+            self.notes.append("the code of a process could not be compared with, or is not, what it was")
+        return Result(
+            counts,
+            self._calls(),
+            self._numbers(tactics, refusals),
+            tactics,
+            refusals,
+            restored,
+            self.partial,
+            self.notes,
+            "",
+        )
+
+    def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
+        drains = [session.drain for session in self.sessions]
+        return {
+            "records": sum(session.records for session in self.sessions),
+            "drops": sum(drain.drops() for drain in drains),
+            "lost": sum(drain.lost() for drain in drains),
+            "nested": sum(drain.nested() for drain in drains),
+            "corrupt": sum(drain.corrupt for drain in drains),
+            "asked": sum(session.totals.asked for session in self.sessions),
+            "spliced": sum(tactics.values()),
+            "refused": sum(refusals.values()),
+            "activation_ms": 1000 * sum(session.totals.activation for session in self.sessions),
+        }
+
+    def _calls(self) -> Calls | None:
+        if not any(row.kind == "time-entry" for session in self.sessions for row in session.rows):
+            return None
+        if not self._tables:
+            return None
+        table = pa.concat_tables(self._tables, promote_options="default")
+        times = table["time"].to_numpy()
+        return pair(table if (times[1:] >= times[:-1]).all() else table.sort_by("time"))
+
+    def _close_file(self, result: Result, duration: int) -> None:
+        if self._writer is None:
+            return
+        numbers = result.numbers
+        lost = {name: numbers[name] for name in ("drops", "lost", "nested", "corrupt")}
+        tally = Tally(result.counts, **lost, duration=duration, partial=self.partial, report={})
+        result.file = str(self._writer.close(tally))
+        if self._writer.trouble is not None:
+            result.partial = True
+            result.notes.append(f"{result.file} is incomplete: {self._writer.trouble}")
+
+    def abort(self) -> None:
+        """Undo whatever begin() had done; nothing is reported. A launched program that has not begun never does."""
+        for process in self.processes:
+            process.kill_unstarted()
+        for session in self.sessions:
+            with contextlib.suppress(GilkError):
+                session.close()
+        if self._writer is not None:
+            self._writer.abandon()

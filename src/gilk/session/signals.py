@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Signal handlers that look at where they interrupted the program are shown original addresses.
+
+A handler installed with SA_SIGINFO gets an instrument at its entry, and the
+restorer it returns to gets one as well (native/runtime/signal.c). Handlers
+installed later are found by looking at /proc/PID/status at every poll. Where
+faults are caught, every register is kept at every point.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gilk.analysis.model import Function
+from gilk.errors import GilkError
+from gilk.session.ledger import Entry, Result
+from gilk.splice.instrument import CallWithRegisters
+from gilk.splice.plan import Want
+from gilk.splice.planner import Ground
+from gilk.target.process import Process
+from gilk.target.workspace import Workspace
+
+EntryOf = Callable[[Ground, Function], Entry]
+_FAULTS = sum(1 << number - 1 for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL))
+_FIRST_KEY = 1 << 40  # beyond those of probes
+
+
+class Signals:
+    """One per session."""
+
+    def __init__(self, process: Process, workspace: Workspace) -> None:
+        self._process = process
+        self._workspace = workspace
+        self._caught = 0
+        self._entered: set[int] = set()
+        self._left: dict[int, list[tuple[Entry, Want]]] = {}
+        self._key = _FIRST_KEY
+
+    def changed(self) -> bool:
+        """Handlers may have been installed since the last call."""
+        caught = _caught(self._process.pid)
+        changed, self._caught = caught != self._caught and caught != 0, caught
+        return changed
+
+    def faults(self) -> bool:
+        """Handlers of faults may see, at any instruction, registers that the code itself will not read again."""
+        return bool(self._caught & _FAULTS)
+
+    def wants(self, entry_of: EntryOf) -> list[tuple[Entry, Want]]:
+        """Instruments for handlers that have none yet."""
+        found = []
+        for handler, restorer in self._process.keeper.ask("handlers", _numbers(self._caught)):
+            if restorer not in self._left:
+                self._left[restorer] = list(self._want(restorer, "gilk_signal_leave", entry_of))
+                found += self._left[restorer]
+            if self._left[restorer] and handler not in self._entered:
+                self._entered.add(handler)
+                found += list(self._want(handler, "gilk_signal_enter", entry_of))
+        return found
+
+    def unbalanced(self, result: Result) -> list[int]:
+        """Keys to be removed at once: a handler must not be entered this way if it cannot be left this way."""
+        refused = {key for plan in result.plans for key in plan.refusals}
+        leaving = {want.key for wants in self._left.values() for _, want in wants}
+        return list(range(_FIRST_KEY, self._key + 1)) if refused & leaving else []
+
+    def _want(self, address: int, name: str, entry_of: EntryOf) -> Iterator[tuple[Entry, Want]]:
+        for loaded in self._process.loaded():
+            if not loaded.start <= address < loaded.end:
+                continue
+            span = self._process.image(loaded.path).span_at(address - loaded.bias)
+            if span is None:
+                continue
+            try:
+                ground = self._workspace.ground(loaded, self._process.analysis(loaded))
+            except GilkError:
+                continue
+            function = ground.analysis.function(span)
+            instrument = CallWithRegisters(self._workspace.runtime_address(ground, name), 0, calls_out=False)
+            self._key += 1
+            yield entry_of(ground, function), Want(address - loaded.bias, False, instrument, self._key)
+
+
+def _numbers(mask: int) -> list[int]:
+    return [n + 1 for n in range(64) if mask >> n & 1]
+
+
+def _caught(pid: int) -> int:
+    """SigCgt of proc(5): bit n-1 for signal n."""
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("SigCgt:"):
+                return int(line.split()[1], 16)
+    except OSError:
+        pass
+    return 0

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The way back: from rings in shared memory to tables, kept or written as they come."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from pathlib import Path
+
+import pyarrow as pa
+
+from gilk.trace.clock import Clock
+from gilk.trace.drain import Chunk, Drain
+from gilk.trace.probes import ProbeRow
+from gilk.trace.samples import Samples
+
+ALL_CLASSES = frozenset(range(4))
+#: The record classes that a probe of each kind may write (native/abi/gilk_abi.h).
+_WRITES = {"count": (), "stamp": (0,), "time-entry": (0,), "time-return": (0,), "args": (2,), "regs": (3,)}
+_RETIRE_EVERY = 0.5  # seconds
+
+
+class Stream:
+    """Drains one process's buffers. ``start``, of its first probe, is in ns of CLOCK_MONOTONIC and time 0 of samples.
+
+    Taking records out of the rings costs some ns each, making a table of them some hundred. So the two are apart: under
+    a burst, one takes, and converts when there is time. ``waiting`` is how many bytes were taken and not converted.
+    """
+
+    def __init__(self, drain: Drain, clock: Clock) -> None:
+        self._drain = drain
+        self._clock = clock
+        self._classes: frozenset[int] = frozenset()
+        self._names: dict[tuple[int, int], str] = {}
+        self._samples = Samples([], clock, 0, self._classes, self._name)
+        self._retired = 0.0
+        self._raw: deque[list[Chunk]] = deque()
+        self.waiting = 0
+        self.start = 0
+        self.records = 0
+        self.unknown = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._samples.schema
+
+    def know(self, probes: list[ProbeRow], start: int) -> pa.Table:
+        """More probes from now on; what was held back of the records of those before comes back.
+
+        ``start`` counts only the first time.
+        """
+        rest = self._counted(pa.concat_tables([*self._converted(), self._samples.flush()]))
+        self.unknown += self._samples.unknown
+        self.start = self.start or start
+        self._classes |= {c for probe in probes for c in _WRITES.get(probe.kind, ALL_CLASSES)}
+        self._samples = Samples(probes, self._clock, self.start, self._classes, self._name)
+        return rest
+
+    def poll(self) -> pa.Table:
+        """The records that have arrived since, in order of time."""
+        self.take()
+        return self._counted(pa.concat_tables([*self._converted(), self._samples.add([])]))
+
+    def take(self) -> float:
+        """Empty the rings; how full, of 1, the fullest was."""
+        for identity in self._drain.identities():
+            if (identity.pid, identity.tid) not in self._names:
+                self._name(identity.pid, identity.tid)
+        chunks = self._drain.poll()
+        sizes = self._drain.geometry.rings
+        fullest = max((chunk.records.nbytes / sizes[chunk.number].size for chunk in chunks), default=0.0)
+        now = time.monotonic()
+        if now - self._retired > _RETIRE_EVERY:
+            self._retired = now
+            chunks += self._drain.retire(self._live())
+        self._set_aside(chunks)
+        return fullest
+
+    def convert(self) -> pa.Table:
+        """The records of the oldest take; when nothing waits, those that were held back until now."""
+        return self._counted(self._samples.add(self._oldest() if self._raw else []))
+
+    def finish(self) -> pa.Table:
+        """All that is left, when nothing writes any more."""
+        self._set_aside(self._drain.poll(final=True))
+        return self._counted(pa.concat_tables([*self._converted(), self._samples.flush()]))
+
+    def _set_aside(self, chunks: list[Chunk]) -> None:
+        if chunks:
+            self._raw.append(chunks)
+            self.waiting += sum(chunk.records.nbytes for chunk in chunks)
+
+    def _oldest(self) -> list[Chunk]:
+        chunks = self._raw.popleft()
+        self.waiting -= sum(chunk.records.nbytes for chunk in chunks)
+        return chunks
+
+    def _converted(self) -> list[pa.Table]:
+        tables = []
+        while self._raw:
+            tables.append(self._samples.add(self._oldest()))
+        return tables
+
+    def _counted(self, table: pa.Table) -> pa.Table:
+        """Rows that say that records are missing are none themselves."""
+        self.records += table.num_rows - self._samples.gaps
+        self._samples.gaps = 0
+        return table
+
+    def _live(self) -> set[tuple[int, int]]:
+        pids = {identity.pid for identity in self._drain.identities()}
+        live = set()
+        for pid in pids:
+            try:
+                live |= {(pid, int(name)) for name in os.listdir(f"/proc/{pid}/task")}
+            except OSError:
+                continue
+        return live
+
+    def _name(self, pid: int, tid: int) -> str:
+        """A thread's name as it was when last seen alive."""
+        try:
+            self._names[pid, tid] = Path(f"/proc/{pid}/task/{tid}/comm").read_text(errors="replace").rstrip("\n")
+        except OSError:
+            self._names.setdefault((pid, tid), "")
+        return self._names[pid, tid]

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Scanning a target: its functions, blocks and points, and how each point can be spliced."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from gilk.image.elf import load
+from gilk.session.survey_count import Progress, analysed, outcomes, without_collector
+from gilk.session.survey_graph import Edge, Graph, Line, Node, Outcome, cfg
+from gilk.session.survey_subject import Subject, subjects
+from gilk.session.survey_table import OUTCOMES, POST, PRE, Row, Table, keep, key_of, recall
+from gilk.splice import points
+from gilk.splice.plan import Refusal, Tactic
+from gilk.target.image import analyse
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One image of a survey. ``bias``: what the loader added to its addresses, 0 for a file."""
+
+    image: str
+    path: Path
+    build_id: str
+    bias: int
+    table: Table
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a scan found. ``seconds`` is how long it took; ``cached``: the figures are of an earlier scan.
+
+    Pre- and post-points are planned apart: the figures of one side say what
+    happens when all points of that side are asked for, and none of the other.
+    """
+
+    parts: tuple[Part, ...]
+    seconds: float
+    cached: bool
+
+    @property
+    def image(self) -> str:
+        return ", ".join(part.image for part in self.parts)
+
+    @property
+    def functions(self) -> int:
+        return sum(len(part.table) for part in self.parts)
+
+    @property
+    def blocks(self) -> int:
+        return sum(part.table.blocks for part in self.parts)
+
+    @property
+    def unresolved(self) -> int:
+        """Functions with an indirect jump whose targets are not known."""
+        return sum(part.table.unresolved for part in self.parts)
+
+    @cached_property
+    def pre(self) -> dict[str, int]:
+        """Points before blocks, by tactic or refusal."""
+        return self._totals(PRE)
+
+    @cached_property
+    def post(self) -> dict[str, int]:
+        """Points after blocks, by tactic or refusal."""
+        return self._totals(POST)
+
+    @property
+    def refusals(self) -> dict[str, int]:
+        """Points of both sides that have no tactic, by reason."""
+        both = {str(reason): self.pre[reason] + self.post[reason] for reason in Refusal}
+        return {reason: count for reason, count in both.items() if count}
+
+    def rows(self) -> Iterator[Row]:
+        for part in self.parts:
+            yield from part.table.rows(part.image)
+
+    def _totals(self, side: int) -> dict[str, int]:
+        totals = [part.table.totals(side) for part in self.parts]
+        return {outcome: sum(each[outcome] for each in totals) for outcome in OUTCOMES}
+
+
+def spliced(counts: dict[str, int]) -> int:
+    """Points with a tactic."""
+    return sum(counts.get(tactic, 0) for tactic in Tactic)
+
+
+def refused(counts: dict[str, int]) -> int:
+    """Points without."""
+    return sum(counts.get(reason, 0) for reason in Refusal)
+
+
+def scan(target: str, glob: str = "*", progress: Progress | None = None) -> Survey:
+    """How the points of ``target``, an ELF file or ``pid:N``, can be spliced.
+
+    ``glob`` is ``[IMAGE:]FUNCTION`` with shell globs, IMAGE being the main program unless told. A whole file comes
+    from the cache if it has been scanned before; a process and a choice of functions are planned anew, since the
+    answer depends on what else is mapped and planned.
+
+    Raises UsageError `bad-point`, `bad-target`, `no-such-image`, `no-such-function`; ImageError when a file is not a
+    program for this machine; TargetError `no-such-process`, `no-permission`, `no-program`, `no-room`.
+    """
+    begun = time.monotonic()
+    found, functions = subjects(target, glob)
+    parts, recalled = [], True
+    for subject in found:
+        part, cached = _part(subject, functions, progress or _silent)
+        parts.append(part)
+        recalled &= cached
+    return Survey(tuple(parts), time.monotonic() - begun, recalled)
+
+
+def _part(subject: Subject, functions: str, progress: Progress) -> tuple[Part, bool]:
+    key = key_of(subject.path)
+    keepable = functions == "*" and not subject.live
+    known = recall(key) if keepable else None
+    if known is not None:
+        return Part(subject.name, subject.path, key.build_id, 0, known), True
+    table, bias = _surveyed(subject, functions, progress)
+    if keepable:
+        keep(key, table)
+    return Part(subject.name, subject.path, key.build_id, bias, table), False
+
+
+def _surveyed(subject: Subject, functions: str, progress: Progress) -> tuple[Table, int]:
+    progress("reading", 0, 1)
+    image = load(subject.path)
+    spans = points.spans(image, functions)
+    with without_collector():
+        analysis = analyse(image)
+        chosen = analysed(analysis, spans, progress)
+        pre, post = outcomes(analysis, lambda: subject.ground(analysis), chosen, progress)
+    return Table.of(chosen, pre, post), subject.bias(image)
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    return
+
+
+__all__ = [
+    "Edge", "Graph", "Line", "Node", "Outcome", "Part", "Progress", "Row", "Survey",
+    "cfg", "refused", "scan", "spliced",
+]  # fmt: skip

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""How every pre- and every post-point of some functions would be spliced.
+
+The two sides are planned apart, as if only points of that side were asked
+for. Where there are two processors, the post-points are planned by a child;
+planning takes four times as long as analysis.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.model import Block, Function
+from gilk.image.model import Span
+from gilk.session.survey_table import OUTCOMES, POST, PRE
+from gilk.splice import points
+from gilk.splice.ground import Ground
+from gilk.splice.instrument import Count
+from gilk.splice.plan import FunctionPlan, Want
+from gilk.splice.planner import plan
+from gilk.splice.space import PAGE, Arena
+
+#: Told what is being done, how much of it is done, and how much there is.
+Progress = Callable[[str, int, int], None]
+Counts = NDArray[np.int32]
+
+_CHUNK: Final = 64  # functions planned between two reports
+_WORTH_A_CHILD: Final = 2000  # blocks
+_COLUMN: Final = {name: column for column, name in enumerate(OUTCOMES)}
+_ARENA_RESERVE: Final = 16 << 20  # bytes; more than the patches of a chunk
+
+
+def analysed(analysis: Analysis, spans: Sequence[Span], progress: Progress) -> list[Function]:
+    """The functions, with everything worked out that planning asks for."""
+    functions = []
+    for number, span in enumerate(spans):
+        if number % _CHUNK == 0:
+            progress("analysing", number, len(spans))
+        function = analysis.function(span)
+        analysis.liveness(function)
+        functions.append(function)
+    return functions
+
+
+def outcomes(
+    analysis: Analysis, ground: Callable[[], Ground], functions: Sequence[Function], progress: Progress
+) -> tuple[Counts, Counts]:
+    """Of pre- and of post-points: functions by OUTCOMES. ``ground`` makes new ground to plan on."""
+
+    def side(which: int, report: Progress) -> Counts:
+        return _side(analysis, ground(), functions, which, report)
+
+    if not _may_fork(functions):
+        return side(PRE, progress), side(POST, progress)
+    with _child(lambda: side(POST, _while_parent_lives()).tobytes()) as result:
+        pre = side(PRE, progress)
+        data = result()
+    shape = (len(functions), len(OUTCOMES))
+    if len(data) != pre.nbytes:  # the child was killed, or ran out of memory
+        return pre, side(POST, progress)
+    return pre, np.frombuffer(data, np.int32).reshape(shape)
+
+
+def _side(analysis: Analysis, ground: Ground, functions: Sequence[Function], which: int, progress: Progress) -> Counts:
+    """Chunk by chunk from the highest address down, as the planner itself orders functions."""
+    counts = np.zeros((len(functions), len(OUTCOMES)), np.int32)
+    order = sorted(range(len(functions)), key=lambda i: -functions[i].start)
+    for begin in range(0, len(order), _CHUNK):
+        progress("planning", begin, len(order))
+        chunk = order[begin : begin + _CHUNK]
+        _make_room(ground)
+        made = plan(ground, [(functions[i], wants(analysis, functions[i], which)) for i in chunk])
+        for i, function_plan in zip(chunk, made.functions, strict=True):
+            _tally(counts[i], function_plan)
+    return counts
+
+
+def wants(analysis: Analysis, function: Function, which: int) -> list[Want]:
+    """A counter at each point of one side; the key is the block's number."""
+    return [_want(analysis, function, block, which) for block in function.blocks]
+
+
+def _want(analysis: Analysis, function: Function, block: Block, which: int) -> Want:
+    point = points.pre("", function, block) if which == PRE else points.post("", analysis, function, block)
+    return Want(point.address, point.after, Count(block.index), block.index)
+
+
+def _make_room(ground: Ground) -> None:
+    """Nothing is written, so that an arena that is nearly full can begin again."""
+    arena = ground.arena
+    if arena.allocate(0) > arena.base + arena.size - _ARENA_RESERVE:
+        ground.arena = Arena(arena.base, arena.size, arena.offset, PAGE)
+
+
+def _tally(counts: Counts, made: FunctionPlan) -> None:
+    for tactic in made.tactics.values():
+        counts[_COLUMN[tactic]] += 1
+    for key, refusal in made.refusals.items():
+        if key not in made.tactics:
+            counts[_COLUMN[refusal]] += 1
+
+
+def _may_fork(functions: Sequence[Function]) -> bool:
+    """Not among other threads, whose locks the child would inherit."""
+    alone = threading.active_count() == 1 and len(os.sched_getaffinity(0)) > 1
+    return alone and sum(len(function.blocks) for function in functions) >= _WORTH_A_CHILD
+
+
+def _while_parent_lives() -> Progress:
+    parent = os.getppid()
+
+    def check(what: str, done: int, total: int) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return check
+
+
+@contextlib.contextmanager
+def _child(work: Callable[[], bytes]) -> Iterator[Callable[[], bytes]]:
+    """``work`` in a forked child; the function given waits for what it returns, b'' or less of it if it failed."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # numpy's own threads hold no lock of ours
+        pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        _run(work, writing)
+    os.close(writing)
+    try:
+        with open(reading, "rb") as channel:
+            yield channel.read
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _run(work: Callable[[], bytes], writing: int) -> None:
+    """In the child: never returns, and leaves alone what it inherited, such as buffers of files."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        with open(writing, "wb") as channel:
+            channel.write(work())
+    finally:
+        os._exit(0)
+
+
+@contextlib.contextmanager
+def without_collector() -> Iterator[None]:
+    """A quarter faster: millions of small values are made, and none of them in cycles."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

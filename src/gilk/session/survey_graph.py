@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The control-flow graph of one function as values to be drawn: instructions, edges, points and their tactics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from iced_x86 import Formatter, FormatterSyntax, Instruction
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.model import FLAGS_LIVE, Block, End, Function
+from gilk.errors import UsageError
+from gilk.image.elf import load
+from gilk.image.model import Image, Span
+from gilk.session.survey_count import wants
+from gilk.session.survey_subject import Subject, subjects
+from gilk.session.survey_table import POST, PRE
+from gilk.splice import points
+from gilk.splice.plan import FunctionPlan
+from gilk.splice.planner import plan
+from gilk.target.image import analyse
+
+_REGISTERS: Final = (
+    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of a point: a tactic, or when ``refused`` the reason."""
+
+    name: str
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """To block ``to``. ``kind``: fall, jump, taken, not-taken or table."""
+
+    to: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An instruction; ``symbol`` names what it refers to, if that has a name."""
+
+    address: int
+    code: bytes
+    text: str
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A block. ``how`` it ends: a name of analysis.model.End, with hyphens.
+
+    ``outside`` names where it leads out of the function; ``live`` what is live at its head; the post-point lies before
+    the instruction at ``post_address``, or behind the last when that is the block's end.
+    """
+
+    index: int
+    start: int
+    end: int
+    how: str
+    landing_pad: bool
+    live: tuple[str, ...]
+    lines: tuple[Line, ...]
+    edges: tuple[Edge, ...]
+    outside: str
+    pre: Outcome
+    post: Outcome
+    post_address: int
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A function. Addresses are link-time; ``bias`` is what the loader added, 0 for a file."""
+
+    image: str
+    function: str
+    aliases: tuple[str, ...]
+    start: int
+    end: int
+    bias: int
+    parts: tuple[tuple[int, int], ...]
+    nodes: tuple[Node, ...]
+
+
+def cfg(target: str, function: str) -> Graph:
+    """The graph of one function of ``target``: ``[IMAGE:]NAME``, or ``[IMAGE:]0xADDRESS`` of something in it.
+
+    Raises as scan does, and UsageError `ambiguous-function`, `no-code`.
+    """
+    found, name = subjects(target, function)
+    if len(found) > 1:
+        several = ", ".join(subject.name for subject in found)
+        raise UsageError("ambiguous-function", f"{function!r} is in several images", f"name one of: {several}")
+    subject = found[0]
+    image = load(subject.path)
+    analysis = analyse(image)
+    chosen = analysis.function(_span(image, name))
+    if not chosen.blocks:
+        raise UsageError("no-code", f"{chosen.name} has no code that can be reached")
+    return _graph(subject, analysis, chosen)
+
+
+def _span(image: Image, name: str) -> Span:
+    if name.startswith("0x"):
+        return _span_at(image, name)
+    found = points.spans(image, name)
+    exact = [span for span in found if name in (span.name, *span.aliases)]
+    chosen = exact or found
+    if len(chosen) > 1:
+        places = ", ".join(f"{span.start:#x} ({span.name})" for span in chosen[:8])
+        more = f" and {len(chosen) - 8} more" if len(chosen) > 8 else ""
+        raise UsageError(
+            "ambiguous-function", f"{len(chosen)} functions match {name!r}", f"name one by its address: {places}{more}"
+        )
+    return chosen[0]
+
+
+def _span_at(image: Image, text: str) -> Span:
+    try:
+        span = image.span_at(int(text, 16))
+    except ValueError:
+        span = None
+    if span is None:
+        raise UsageError("no-such-function", f"{image.name} has no function at {text}")
+    return span
+
+
+def _graph(subject: Subject, analysis: Analysis, function: Function) -> Graph:
+    sides = [
+        plan(subject.ground(analysis), [(function, wants(analysis, function, side))]).functions[0]
+        for side in (PRE, POST)
+    ]
+    names = _Names(analysis.image)
+    return Graph(
+        subject.name,
+        function.name,
+        function.aliases,
+        function.start,
+        function.end,
+        subject.bias(analysis.image),
+        function.parts,
+        tuple(_node(analysis, function, block, sides, names) for block in function.blocks),
+    )
+
+
+def _node(analysis: Analysis, function: Function, block: Block, sides: list[FunctionPlan], names: _Names) -> Node:
+    steps = analysis.steps(function, block)
+    where = points.post("", analysis, function, block)
+    return Node(
+        index=block.index,
+        start=block.start,
+        end=block.end,
+        how=block.how.name.lower().replace("_", "-"),
+        landing_pad=block.landing_pad,
+        live=_live(steps[0].live) if steps else (),
+        lines=tuple(names.line(function, step.instruction) for step in steps),
+        edges=tuple(_edges(function, block)),
+        outside=names.of(block.target) if block.target else "",
+        pre=_outcome(sides[PRE], block.index),
+        post=_outcome(sides[POST], block.index),
+        post_address=block.end if where.after else where.address,
+    )
+
+
+def _live(mask: int) -> tuple[str, ...]:
+    names = [name for number, name in enumerate(_REGISTERS) if mask >> number & 1]
+    return (*names, "flags") if mask & FLAGS_LIVE else tuple(names)
+
+
+def _edges(function: Function, block: Block) -> Iterator[Edge]:
+    for address in dict.fromkeys(block.successors):
+        successor = function.block_at(address)
+        if successor is not None:
+            yield Edge(successor.index, _kind(block, address))
+
+
+def _kind(block: Block, successor: int) -> str:
+    if block.how is End.BRANCH:
+        return "not-taken" if successor == block.end else "taken"
+    return {End.FALL: "fall", End.JUMP: "jump"}.get(block.how, "table")
+
+
+def _outcome(made: FunctionPlan, key: int) -> Outcome:
+    tactic = made.tactics.get(key)
+    return Outcome(str(tactic), False) if tactic else Outcome(str(made.refusals[key]), True)
+
+
+class _Names:
+    """What addresses are called in an image."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._formatter = _formatter()
+        self._objects = {symbol.address: symbol.name for symbol in reversed(image.symbols) if symbol.name}
+
+    def of(self, address: int) -> str:
+        """A function, with an offset if need be, a stub, a slot or an object; '' when it has no name."""
+        stub = self._image.plt.get(address) or self._image.got.get(address)
+        if stub:
+            return f"{stub}@plt" if address in self._image.plt else f"{stub}@got"
+        span = self._image.span_at(address)
+        if span is not None:
+            return span.name if address == span.start else f"{span.name}+{address - span.start:#x}"
+        return self._objects.get(address, "")
+
+    def line(self, function: Function, instruction: Instruction) -> Line:
+        begin = instruction.ip - function.start
+        code = function.code[begin : begin + instruction.len]
+        return Line(instruction.ip, code, self._formatter.format(instruction), self._referred(function, instruction))
+
+    def _referred(self, function: Function, instruction: Instruction) -> str:
+        target = instruction.near_branch_target
+        block = function.block_at(target)
+        if block is not None and block.start == target and target != function.start:
+            return f"@{block.index}"
+        if not target and instruction.is_ip_rel_memory_operand:
+            target = instruction.ip_rel_memory_address
+        return self.of(target) if target else ""
+
+
+def _formatter() -> Formatter:
+    formatter = Formatter(FormatterSyntax.INTEL)
+    formatter.hex_prefix, formatter.hex_suffix = "0x", ""
+    formatter.uppercase_hex = False
+    formatter.branch_leading_zeros = False
+    formatter.show_branch_size = False
+    return formatter

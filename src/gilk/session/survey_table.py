@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The result of a scan as compact arrays, one row a function, kept in the cache for whole images."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.analysis.model import Function
+from gilk.image import debug, header, notes, symbols
+from gilk.image.cache import Array, load_arrays, store_arrays
+from gilk.image.source import open_source
+from gilk.splice.plan import Refusal, Tactic
+from gilk.version import VERSION
+
+#: Columns of the counts: every tactic, then every refusal.
+OUTCOMES: Final = (*map(str, Tactic), *map(str, Refusal))
+PRE, POST = 0, 1
+_ABOUT: Final = 4  # address, size, blocks, unresolved
+_SOURCES: Final = ("analysis", "arch", "image", "splice")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A function. ``address`` is link-time, ``size`` in bytes; ``unresolved``: indirect jumps of unknown target.
+
+    ``pre`` and ``post`` have, of each tactic and each refusal that occurs, the number of points.
+    """
+
+    image: str
+    name: str
+    address: int
+    size: int
+    blocks: int
+    unresolved: int
+    pre: dict[str, int]
+    post: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``about`` is functions by (address, size, blocks, unresolved); ``counts`` functions by side by outcome."""
+
+    names: NDArray[np.uint8]
+    about: NDArray[np.int64]
+    counts: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, functions: Sequence[Function], pre: NDArray[np.int32], post: NDArray[np.int32]) -> Table:
+        names = "\0".join(function.name for function in functions).encode()
+        about = [(f.start, f.end - f.start, len(f.blocks), len(f.indirect)) for f in functions]
+        return cls(
+            np.frombuffer(names, np.uint8),
+            np.array(about, np.int64).reshape(len(functions), _ABOUT),
+            np.stack((pre, post), axis=1),
+        )
+
+    def __len__(self) -> int:
+        return len(self.about)
+
+    @property
+    def blocks(self) -> int:
+        return int(self.about[:, 2].sum())
+
+    @property
+    def unresolved(self) -> int:
+        """Functions with an indirect jump whose targets are not known."""
+        return int(np.count_nonzero(self.about[:, 3]))
+
+    def totals(self, side: int) -> dict[str, int]:
+        """Points by outcome, all outcomes."""
+        return dict(zip(OUTCOMES, map(int, self.counts[:, side].sum(axis=0)), strict=True))
+
+    def rows(self, image: str) -> Iterator[Row]:
+        names = self.names.tobytes().decode(errors="replace").split("\0")
+        for name, about, counts in zip(names, self.about.tolist(), self.counts, strict=False):
+            address, size, blocks, unresolved = about
+            yield Row(image, name, address, size, blocks, unresolved, _present(counts[PRE]), _present(counts[POST]))
+
+
+def _present(counts: NDArray[np.int32]) -> dict[str, int]:
+    return {OUTCOMES[i]: int(counts[i]) for i in np.flatnonzero(counts)}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a whole image's table is kept under."""
+
+    build_id: str
+    text: str
+
+
+def key_of(path: Path) -> Key:
+    """From the file's headers alone. Raises ImageError.
+
+    A program and its stripped copy share a build id, so that the symbols count too; and so does gilk's own code, of
+    which a version may be under development.
+    """
+    with open_source(path) as source:
+        head = header.parse(source)
+        identity = notes.build_id(head)
+        table = symbols.symtab(head)
+        if table is None or not len(table.rows):
+            table = debug.debug_table(head)
+        rows = len(table.rows) if table is not None else 0
+        return Key(identity, f"survey-{VERSION}-{_own_code()}-{identity}-{source.size}-{rows}")
+
+
+def _own_code() -> str:
+    state = hashlib.sha256()
+    for folder in _SOURCES:
+        for entry in sorted(os.scandir(Path(__file__).parent.parent / folder), key=lambda entry: entry.name):
+            if entry.name.endswith(".py"):
+                status = entry.stat()
+                state.update(f"{entry.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return state.hexdigest()[:16]
+
+
+def recall(key: Key) -> Table | None:
+    kept = load_arrays(key.text)
+    return _checked(kept) if kept is not None else None
+
+
+def keep(key: Key, table: Table) -> None:
+    store_arrays(key.text, {"names": table.names, "about": table.about, "counts": table.counts})
+
+
+def _checked(kept: dict[str, Array]) -> Table | None:
+    """None when the arrays are not of a table."""
+    try:
+        names, about, counts = kept["names"], kept["about"], kept["counts"]
+    except KeyError:
+        return None
+    shapes = about.shape == (len(about), _ABOUT) and counts.shape == (len(about), 2, len(OUTCOMES))
+    types = names.dtype == np.uint8 and about.dtype == np.int64 and counts.dtype == np.int32
+    return Table(names, about, counts) if shapes and types else None

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Machine code that does not yet know where it will lie.
+
+A ``Code`` is bytes plus *fixups*, the 32-bit relative fields that point at
+absolute addresses outside it. ``CodeBuilder`` makes one; labels inside are
+resolved when it finishes, so only the way out needs an address. A
+``Template`` is what a builder made once, to be put into others as it is but
+for one number.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_REL32 = struct.Struct("<i")
+_WORD = struct.Struct("<I")
+_pack = _REL32.pack_into
+
+
+#: (offset, end, target, jump): the rel32 at ``offset`` of an instruction that ends at ``end`` means ``target``.
+#: ``jump`` tells a transfer of control, which may as well go to a patch that stands for its target.
+Fixup = tuple[int, int, int, bool]
+
+#: (offset, address, before): at ``offset`` the machine is in the state of the original code at ``address``.
+#: ``before`` tells whether the instruments of that address have yet to run.
+Mark = tuple[int, int, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Position-independent but for its fixups."""
+
+    data: bytes
+    fixups: tuple[Fixup, ...]
+    marks: tuple[Mark, ...]
+
+    def placed(self, address: int, links: dict[int, int]) -> bytes:
+        """The bytes for ``address``; a fixup whose target is a key of ``links`` goes there instead.
+
+        Raises OverflowError when a target is out of reach.
+        """
+        data = bytearray(self.data)
+        try:
+            for offset, end, target, jump in self.fixups:
+                if jump:
+                    target = links.get(target, target)
+                _pack(data, offset, target - address - end)
+        except struct.error:
+            raise OverflowError(f"{target:#x} is out of reach of {address:#x}") from None
+        return bytes(data)
+
+
+class Template(NamedTuple):
+    """Code in a hot and a cold part, laid apart. ``hole`` is where in the hot part the number goes.
+
+    ``crossing``: rel32 fields that lead from one part to the other, as (offset, target), counted
+    from the hot part's start with the cold part right behind it.
+    """
+
+    hot: bytes
+    cold: bytes
+    hole: int
+    hot_fixups: tuple[Fixup, ...]
+    cold_fixups: tuple[Fixup, ...]
+    crossing: tuple[tuple[int, int], ...]
+
+
+class CodeBuilder:
+    """Appends code; ``cold`` parts are laid behind the rest."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.fixups: list[Fixup] = []
+        self.marks: list[Mark] = []
+        self._labels: dict[int, int] = {}
+        self._locals: list[tuple[int, int]] = []
+        self._count = 0
+        self._cold: list[Callable[[], None]] = []
+        self._templates: list[tuple[int, Template]] = []
+        self._hole = -1
+
+    def emit(self, data: bytes) -> None:
+        self.data += data
+
+    def external(self, opcode: bytes, target: int, tail: bytes = b"", jump: bool = False) -> None:
+        """``opcode rel32 tail`` where rel32 means the absolute address ``target``."""
+        data = self.data
+        data += opcode
+        offset = len(data)
+        data += b"\0\0\0\0" + tail
+        self.fixups.append((offset, len(data), target, jump))
+
+    def label(self) -> int:
+        self._count += 1
+        return self._count
+
+    def place(self, label: int) -> None:
+        self._labels[label] = len(self.data)
+
+    def local(self, opcode: bytes, label: int) -> None:
+        """``opcode rel32`` to a label."""
+        self.data += opcode + b"\0\0\0\0"
+        self._locals.append((len(self.data) - 4, label))
+
+    def cold(self, part: Callable[[], None]) -> None:
+        """Have ``part`` emit its code after everything else."""
+        self._cold.append(part)
+
+    def mark(self, address: int, before: bool) -> None:
+        self.marks.append((len(self.data), address, before))
+
+    def hole(self) -> None:
+        """The last four bytes are the number that tells one copy of a template from another."""
+        self._hole = len(self.data) - 4
+
+    def insert(self, template: Template, number: int) -> None:
+        """Append a template's code with ``number`` in its hole."""
+        data, at = self.data, len(self.data)
+        data += template.hot
+        _WORD.pack_into(data, at + template.hole, number)
+        for offset, end, target, jump in template.hot_fixups:
+            self.fixups.append((at + offset, at + end, target, jump))
+        self._templates.append((at, template))
+
+    def template(self) -> Template:
+        """Everything so far, with its cold parts, as a template."""
+        size, hot = len(self.data), set(self._labels)  # a label at ``size`` may belong to either part
+        code = self.finish()
+        crossing = tuple((o, self._labels[n]) for o, n in self._locals if (o < size) != (n in hot))
+        return Template(
+            code.data[:size],
+            code.data[size:],
+            self._hole,
+            tuple(f for f in code.fixups if f[0] < size),
+            tuple(f for f in code.fixups if f[0] >= size),
+            crossing,
+        )
+
+    def finish(self) -> Code:
+        for at, template in self._templates:
+            self._lay_cold(at, template)
+        for part in self._cold:
+            part()
+        for offset, label in self._locals:
+            _pack(self.data, offset, self._labels[label] - (offset + 4))
+        return Code(bytes(self.data), tuple(self.fixups), tuple(self.marks))
+
+    def _lay_cold(self, at: int, template: Template) -> None:
+        """``far``: by how much the two parts lie farther apart here than in the template."""
+        data, size = self.data, len(template.hot)
+        behind = len(data) - size
+        far = behind - at
+        data += template.cold
+        for offset, target in template.crossing:
+            if offset < size:
+                _pack(data, at + offset, target + far - offset - 4)
+            else:
+                _pack(data, behind + offset, target - offset - 4 - far)
+        for offset, end, goal, jump in template.cold_fixups:
+            self.fixups.append((behind + offset, behind + end, goal, jump))

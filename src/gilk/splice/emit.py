@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The code patch: pre, post and pre-post (gilk-extended.txt 3.3).
+
+Instructions are relocated in order with the instruments of each place in
+between; the last jump goes back behind them. A post instrument of a block
+that ends with a branch stands before that branch.
+"""
+
+from __future__ import annotations
+
+from iced_x86 import FlowControl
+
+from gilk.arch.asm import JMP32
+from gilk.image.model import Image
+from gilk.splice.choice import Choice
+from gilk.splice.code import Code, CodeBuilder
+from gilk.splice.instrument import Context, Host
+from gilk.splice.plan import Tactic, Want
+from gilk.splice.relocate import jump_of_call, relocate, transfer
+from gilk.splice.segments import Segment
+
+_RETURN_ADDRESS = 8
+_NEXT = FlowControl.NEXT
+
+
+def emit_patch(choice: Choice, image: Image, bias: int, host: Host) -> Code:
+    """The choice's steps are known to be relocatable."""
+    if choice.tactic is Tactic.CALL:
+        return _emit_call(choice, image, bias, host)
+    builder = CodeBuilder()
+    segment = choice.segment
+    heads = segment.heads
+    first, last = choice.first, choice.last
+    start = heads[first]
+    code = image.read(start, heads[last + 1] - start)
+    data, marks = builder.data, builder.marks
+    for index in range(first, last + 1):
+        step, ip = segment.steps[index], heads[index]
+        address = ip + bias
+        marks.append((len(data), address, True))
+        if index in segment.before:
+            _instruments(builder, host, segment.before[index], step.live, address)
+        marks.append((len(data), address, False))
+        instruction = step.instruction
+        raw = code[ip - start : heads[index + 1] - start]
+        if instruction.flow_control != _NEXT or instruction.is_ip_rel_memory_operand:
+            relocate(builder, instruction, raw, bias)
+        else:
+            data += raw
+    if last == len(segment.steps) - 1:
+        _leave_at_end(builder, segment, bias, host)
+    else:
+        _go_on(builder, heads[last + 1] + bias)
+    return builder.finish()
+
+
+def _leave_at_end(builder: CodeBuilder, segment: Segment, bias: int, host: Host) -> None:
+    if segment.closed or segment.calls:
+        return
+    end = segment.end + bias
+    if segment.after:
+        builder.mark(end, False)
+        _instruments(builder, host, segment.after, segment.live_after, end)
+    _go_on(builder, end)
+
+
+def _go_on(builder: CodeBuilder, address: int) -> None:
+    builder.mark(address, True)
+    builder.external(JMP32, address, jump=True)
+
+
+def _instruments(builder: CodeBuilder, host: Host, wants: list[Want], live: int, address: int) -> None:
+    for want in wants:
+        if want.instrument is not None:
+            want.instrument.emit(builder, host, Context(live | host.assume_live, address))
+
+
+def _emit_call(choice: Choice, image: Image, bias: int, host: Host) -> Code:
+    """The patch of a call made to call it: the return address is on the stack already."""
+    builder = CodeBuilder()
+    step = choice.segment.steps[choice.first]
+    instruction = step.instruction
+    raw = image.read(instruction.ip, instruction.len)
+    jump = jump_of_call(instruction, raw)
+    for want in choice.segment.before[choice.first]:
+        if want.instrument is not None:
+            live = step.live | host.assume_live
+            want.instrument.emit(builder, host, Context(live, instruction.ip + bias, _RETURN_ADDRESS))
+    transfer(builder, instruction, jump, bias)
+    return builder.finish()

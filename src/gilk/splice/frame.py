@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a patch must save around an instrument, and the code that does it.
+
+Only registers that are both needed and live are saved, beyond the 128-byte
+red zone below the stack pointer (System V ABI x86-64, 3.2.2). Flags are saved
+only when live, by ``lahf`` and ``seto``: sign, zero, carry, parity, adjust and
+overflow are all that code between two instructions can depend on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gilk.arch import asm
+from gilk.splice.code import CodeBuilder
+
+RED_ZONE = 128
+FLAGS = 1 << 16
+
+#: Scratch registers in order of preference: short encodings no one hands arguments in first.
+_PREFERENCE = (11, 10, 0, 9, 8, 1, 2, 6, 7, 3, 12, 13, 14, 15, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Registers saved at ``[rsp + 8 * index]`` once the stack pointer has moved down by ``size``."""
+
+    saved: tuple[int, ...]
+    flags: bool
+    size: int
+
+    def slot(self, reg: int) -> int:
+        return 8 * self.saved.index(reg)
+
+    @property
+    def flags_slot(self) -> int:
+        return 8 * len(self.saved)
+
+
+def scratch(live: int, avoid: int = 0) -> int:
+    """A register that may be overwritten, dead if there is one; never rsp."""
+    for reg in _PREFERENCE:
+        if not (live | avoid) >> reg & 1:
+            return reg
+    return next(reg for reg in _PREFERENCE if not avoid >> reg & 1)
+
+
+def frame_for(live: int, clobbered: int, always: int = 0) -> Frame:
+    """The frame that keeps what is live of ``clobbered`` (register bits and FLAGS), and ``always``.
+
+    Saving flags takes rax, so rax joins what is clobbered.
+    """
+    flags = bool(live & clobbered & FLAGS)
+    if flags:
+        clobbered |= 1 << asm.RAX
+    saved = tuple(reg for reg in range(16) if ((live & clobbered) | always) >> reg & 1)
+    words = len(saved) + flags
+    return Frame(saved, flags, RED_ZONE + 8 * words if words else 0)
+
+
+def enter(builder: CodeBuilder, frame: Frame) -> None:
+    if not frame.size:
+        return
+    builder.emit(asm.lea_stack(asm.RSP, -frame.size))
+    for reg in frame.saved:
+        builder.emit(asm.store_stack(reg, frame.slot(reg)))
+    if frame.flags:
+        builder.emit(asm.LAHF + asm.SETO_AL + asm.store_stack(asm.RAX, frame.flags_slot))
+
+
+def leave(builder: CodeBuilder, frame: Frame) -> None:
+    if not frame.size:
+        return
+    if frame.flags:
+        builder.emit(asm.load_stack(asm.RAX, frame.flags_slot) + asm.ADD_AL_127 + asm.SAHF)
+    for reg in frame.saved:
+        builder.emit(asm.load_stack(reg, frame.slot(reg)))
+    builder.emit(asm.lea_stack(asm.RSP, frame.size))

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The ground a plan stands on: an image in a target, and one function of it cut into segments."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.jumps import within
+from gilk.analysis.model import End, Function
+from gilk.image.model import SymbolKind
+from gilk.splice.instrument import Host
+from gilk.splice.plan import Want
+from gilk.splice.room import Registry, padding_end
+from gilk.splice.segments import PADDED, Segment, place, segments_of, split_call
+from gilk.splice.space import Arena, PunPages
+
+
+@dataclass
+class Ground:
+    """One image in one target: where it lies and what has been done to it. Changes as plans are made."""
+
+    analysis: Analysis
+    bias: int
+    arena: Arena
+    puns: PunPages
+    host: Host
+    registry: Registry = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.registry = Registry(self.analysis.image)
+
+    @cached_property
+    def symbols(self) -> list[int]:
+        """Where anything in code has a name."""
+        return sorted({s.address for s in self.analysis.image.symbols if s.kind is not SymbolKind.OBJECT})
+
+    def is_idle(self, start: int, end: int) -> bool:
+        """Nothing in the image leads into the padding [start, end)."""
+        jumps = self.analysis.jumps
+        return not (jumps.into(start, end) or within(jumps.taken, start, end))
+
+
+class Body:
+    """A function's segments, made as they are needed, with what is wanted at them.
+
+    ``strict``: jumps of unknown target may enter anywhere, so no splice may
+    cover more than one instruction. ``reserved``: where nothing may be moved.
+    """
+
+    def __init__(self, ground: Ground, function: Function, immovable: dict[int, str]) -> None:
+        self.function = function
+        self.registry = ground.registry
+        self._ground = ground
+        self._analysis = ground.analysis
+        self._image = ground.analysis.image
+        self._immovable = immovable
+        self._segments: dict[int, list[Segment]] = {}
+        self._inner = sorted(function.inner)
+        self._gaps: list[tuple[int, int]] | None = None
+        start, end = function.start, function.end
+        self.reserved = [(low, high) for low, high, _ in self._image.reserved if low < end and start < high]
+        self.strict = bool(function.indirect) or any(self._is_open(start) for start, _ in function.parts)
+
+    def _is_open(self, start: int) -> bool:
+        span = self._image.span_at(start)
+        return span is not None and bool(self._analysis.function(span).indirect)
+
+    def is_reserved(self, start: int, end: int) -> bool:
+        return any(low < end and start < high for low, high in self.reserved)
+
+    def entered_between(self, start: int, end: int) -> bool:
+        """Whether a branch from anywhere leads into [start, end), where no block starts."""
+        inner = self._inner
+        if not inner:
+            return False
+        i = bisect.bisect_left(inner, start)
+        return i < len(inner) and inner[i] < end
+
+    # Segments.
+
+    def assign(self, wants: Iterable[Want]) -> list[Want]:
+        """Hand each want to its segment; those for which there is no place come back."""
+        strays, touched = [], set()
+        for want in wants:
+            block = self.function.block_at(want.address)
+            if block is None:
+                strays.append(want)
+                continue
+            touched.add(block.index)
+            live = self._analysis.live_after(self.function, block) if want.after else 0
+            if not place(self.of_block(block.index), want, live):
+                strays.append(want)
+        for index in touched:
+            self._segments[index] = [part for segment in self._segments[index] for part in split_call(segment)]
+        return strays
+
+    def of_block(self, index: int) -> list[Segment]:
+        found = self._segments.get(index)
+        if found is None:
+            block = self.function.blocks[index]
+            room = self._room(index) if block.how in PADDED else block.end
+            steps = self._analysis.steps(self.function, block)
+            found = self._segments[index] = segments_of(block, steps, room, self._immovable)
+        return found
+
+    def wanted(self) -> list[Segment]:
+        return [s for index in sorted(self._segments) for s in self._segments[index] if s.wanted]
+
+    def segments(self, low: int, high: int) -> list[Segment]:
+        """Those that reach into [low, high)."""
+        blocks = self.function.blocks
+        index = max(bisect.bisect_right(blocks, low, key=lambda block: block.start) - 1, 0)
+        found = []
+        while index < len(blocks) and blocks[index].start < high:
+            found += [s for s in self.of_block(index) if s.end > low and s.start < high]
+            index += 1
+        return found
+
+    # Padding.
+
+    def _room(self, index: int) -> int:
+        """Where the padding behind a block ends."""
+        blocks = self.function.blocks
+        end = blocks[index].end
+        if index + 1 < len(blocks):
+            return padding_end(self._image, end, blocks[index + 1].start)
+        span = self._image.span_after(self.function.end)
+        return padding_end(self._image, end, span.start if span else self.function.end)
+
+    def padding(self, low: int, high: int) -> Iterator[tuple[int, int]]:
+        """Padding in and around the function, each stretch as (start, end), near [low, high)."""
+        if self._gaps is None:
+            self._gaps = [gap for gap in (*self._inside(), *self._before()) if self._ground.is_idle(*gap)]
+        return (gap for gap in self._gaps if gap[0] < high and gap[1] > low)
+
+    def _inside(self) -> Iterator[tuple[int, int]]:
+        blocks = self.function.blocks
+        for index, block in enumerate(blocks):
+            if block.how in PADDED and (index + 1 == len(blocks) or blocks[index + 1].start > block.end):
+                end = self._room(index)
+                if end > block.end:
+                    yield block.end, end
+
+    def _before(self) -> Iterator[tuple[int, int]]:
+        """Between functions that end before this one, as far as anything here can reach."""
+        start = self.function.start
+        while (previous := self._image.span_before(start)) is not None and self.function.start - previous.end < 256:
+            if previous.end < start and padding_end(self._image, previous.end, start) == start:
+                yield previous.end, start
+            start = previous.start
+
+    def unknown_entries(self) -> set[int]:
+        """Where control may come from elsewhere than a branch of this very function."""
+        function, jumps = self.function, self._analysis.jumps
+        found = {function.start, *jumps.into(function.start, function.end)}
+        found.update(within(jumps.taken, function.start, function.end))
+        found.update(within(jumps.pointers, function.start, function.end))
+        symbols = self._ground.symbols
+        found.update(symbols[bisect.bisect_left(symbols, function.start) : bisect.bisect_left(symbols, function.end)])
+        if any(self._has_table(start) for start, _ in function.parts):
+            found.update(block.start for block in function.blocks)
+        return found | {block.start for block in function.blocks if block.landing_pad}
+
+    def _has_table(self, start: int) -> bool:
+        """Whether another part of the function may lead anywhere in this one."""
+        span = self._image.span_at(start)
+        return span is None or any(block.how is End.TABLE for block in self._analysis.function(span).blocks)

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Instruments as machine code: what a patch does at a point before it goes on.
+
+``Count``, ``Stamp`` and ``Arguments`` are inlined; ``Call`` runs a compiled C
+function. Every one first makes sure that GS points at the block of this very
+thread (native/abi/gilk_abi.h); the first hit of a thread takes the slow way
+and claims one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gilk.arch import asm
+from gilk.splice.code import CodeBuilder, Template
+from gilk.splice.frame import FLAGS, RED_ZONE, Frame, enter, frame_for, leave, scratch
+
+_OWNER = 0
+_RINGS, _RING_STRIDE = 64, 32
+_WPOS, _LIMIT, _DROPS = 0, 8, 16
+_CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
+STAMP_CLASS, ARGUMENTS_CLASS = 0, 2
+RECORD_SIZE = (16, 32, 64, 256)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Addresses in the target that instruments refer to, for one arena, and the shape of a block.
+
+    ``rings[c]`` is (offset, size) in bytes of the ring of record class c in a block.
+    ``assume_live`` is saved everywhere, whatever analysis says: a handler of faults may look at any register.
+    ``templates`` keeps what inlined instruments look like here, by kind, liveness and depth of the stack.
+    """
+
+    key: int
+    claim: int
+    counters: int
+    rings: tuple[tuple[int, int], ...]
+    thunk: int = 0
+    thunk_vector: int = 0
+    base: int = 0
+    assume_live: int = 0
+    templates: dict[tuple[type, int, int], Template] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where an instrument is put: what is live there, the original address, bytes pushed by the splice."""
+
+    live: int
+    address: int
+    pushed: int = 0
+
+
+class Instrument(Protocol):
+    """Anything that can be put at a point."""
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None: ...
+
+
+class _Inlined:
+    """An instrument that is the same wherever the same is live, but for one number."""
+
+    __slots__ = ()
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        key = (type(self), context.live, context.pushed)
+        template = host.templates.get(key)
+        if template is None:
+            fresh = CodeBuilder()
+            self._write(fresh, host, context)
+            template = host.templates[key] = fresh.template()
+        builder.insert(template, self._number(host))
+
+    def _number(self, host: Host) -> int:
+        raise NotImplementedError
+
+    def _write(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        """The code with any number, and where that is."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Count(_Inlined):
+    """Adds one to counter ``slot`` of this thread."""
+
+    slot: int
+
+    def _number(self, host: Host) -> int:
+        return host.counters + 8 * self.slot
+
+    def _write(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        avoid = 1 << asm.RSP | (1 << asm.RAX if context.live & FLAGS else 0)
+        reg = scratch(context.live, avoid)
+        frame = frame_for(context.live, 1 << reg | FLAGS)
+        enter(builder, frame)
+        skip = _own_block(builder, host, reg)
+        builder.emit(asm.inc_gs(0))
+        builder.hole()
+        builder.place(skip)
+        leave(builder, frame)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp(_Inlined):
+    """Records time, iid and the low half of the stack pointer (16 bytes)."""
+
+    iid: int
+
+    def _number(self, host: Host) -> int:
+        return self.iid
+
+    def _write(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        frame = frame_for(context.live, _RECORDER)
+        enter(builder, frame)
+        skip = _own_block(builder, host, asm.RCX)
+        _record(builder, host, STAMP_CLASS, frame.size + context.pushed)
+        builder.place(skip)
+        leave(builder, frame)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments(_Inlined):
+    """Records time and the six integer argument registers (64 bytes)."""
+
+    iid: int
+
+    def _number(self, host: Host) -> int:
+        return self.iid
+
+    def _write(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        frame = frame_for(context.live, _RECORDER, always=1 << asm.RCX | 1 << asm.RDX)
+        enter(builder, frame)
+        skip = _own_block(builder, host, asm.RCX)
+        _record(builder, host, ARGUMENTS_CLASS, frame.size + context.pushed, _store_arguments(frame))
+        builder.place(skip)
+        leave(builder, frame)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Calls ``void f(unsigned iid)`` at ``function``; ``clobbers`` are the registers it may change."""
+
+    function: int
+    iid: int
+    clobbers: int = _CALLER_SAVED
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        clobbers = self.clobbers | 1 << asm.RDI | FLAGS
+        frame = frame_for(context.live, clobbers)
+        size = frame.size or RED_ZONE
+        frame = Frame(frame.saved, frame.flags, size)
+        enter(builder, frame)
+        skip = _own_block(builder, host, asm.RDI)
+        builder.emit(asm.move_immediate(asm.RDI, self.iid))
+        builder.external(asm.CALL32, self.function)
+        builder.place(skip)
+        leave(builder, frame)
+
+
+@dataclass(frozen=True, slots=True)
+class CallWithRegisters:
+    """Calls ``void f(const struct gilk_regs *, unsigned iid)`` through a thunk of the runtime.
+
+    The thunk saves everything, vector state too when the function ``calls_out``
+    into the target's own code.
+    """
+
+    function: int
+    iid: int
+    calls_out: bool
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        builder.emit(asm.lea_stack(asm.RSP, -RED_ZONE))
+        for value in (self.iid, self.function - host.base, RED_ZONE + context.pushed):
+            builder.emit(_push(value))
+        builder.emit(_push(context.address & 0xFFFFFFFF))
+        builder.emit(asm.store_stack_immediate(4, context.address >> 32))
+        builder.external(asm.CALL32, host.thunk_vector if self.calls_out else host.thunk)
+        builder.emit(asm.lea_stack(asm.RSP, RED_ZONE + 4 * 8))
+
+
+def _push(value: int) -> bytes:
+    """``push value``: a 64-bit word, sign extended from 32 bits."""
+    return b"\x68" + value.to_bytes(4, "little")
+
+
+_RECORDER = 1 << asm.RAX | 1 << asm.RCX | 1 << asm.RDX | FLAGS
+
+
+def _own_block(builder: CodeBuilder, host: Host, reg: int) -> int:
+    """Compare this thread with the owner of the block; the returned label is where a failed claim goes.
+
+    Overwrites ``reg`` and the flags.
+    """
+    retry, slow, skip = builder.label(), builder.label(), builder.label()
+    builder.place(retry)
+    builder.emit(asm.rdfsbase(reg))
+    builder.external(asm.add_rip(reg), host.key)
+    builder.emit(asm.cmp_gs(reg, _OWNER))
+    builder.local(asm.JNE32, slow)
+
+    def claim() -> None:
+        builder.place(slow)
+        builder.emit(asm.lea_stack(asm.RSP, -RED_ZONE))
+        builder.external(asm.CALL32, host.claim)
+        builder.emit(asm.lea_stack(asm.RSP, RED_ZONE))
+        builder.local(asm.JC32, skip)
+        builder.local(asm.JMP32, retry)
+
+    builder.cold(claim)
+    return skip
+
+
+def _store_arguments(frame: Frame) -> dict[int, int | None]:
+    """For each argument register, in order: the slot it was saved in, None when it still holds its value."""
+    order = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)
+    return {reg: frame.slot(reg) if reg in frame.saved else None for reg in order}
+
+
+def _record(
+    builder: CodeBuilder,
+    host: Host,
+    kind: int,
+    depth: int,
+    values: dict[int, int | None] | None = None,
+) -> None:
+    """Reserve, fill, commit; the iid is the hole. Overwrites rax, rcx, rdx and the flags.
+
+    ``depth`` is how far rsp has moved.
+    """
+    ring = _RINGS + kind * _RING_STRIDE
+    offset, size = host.rings[kind]
+    again, full, done = builder.label(), builder.label(), builder.label()
+    builder.emit(asm.load_gs(asm.RAX, ring + _WPOS))
+    builder.place(again)
+    builder.emit(asm.lea(asm.RCX, asm.RAX, RECORD_SIZE[kind]))
+    builder.emit(asm.cmp_gs(asm.RCX, ring + _LIMIT))
+    builder.local(asm.JA32, full)
+    builder.emit(asm.cmpxchg_gs(asm.RCX, ring + _WPOS))
+    builder.local(asm.JNE32, again)
+    builder.emit(asm.move(asm.RCX, asm.RAX) + asm.and_immediate(asm.RCX, size - 1))
+    builder.emit(asm.RDTSC + asm.SHL_RDX_32 + asm.OR_RAX_RDX)
+    builder.emit(asm.store_gs(asm.RAX, asm.RCX, offset))
+    builder.emit(asm.lea_stack(asm.RAX, depth) + asm.store_gs32(asm.RAX, asm.RCX, offset + 12))
+    for index, (reg, slot) in enumerate((values or {}).items()):
+        if slot is not None:
+            builder.emit(asm.load_stack(asm.RAX, slot))
+            reg = asm.RAX
+        builder.emit(asm.store_gs(reg, asm.RCX, offset + 16 + 8 * index))
+    builder.emit(asm.store_gs32_immediate(asm.RCX, offset + 8, 0))
+    builder.hole()
+    builder.place(done)
+
+    def drop() -> None:
+        builder.place(full)
+        builder.emit(asm.inc_gs(ring + _DROPS))
+        builder.local(asm.JMP32, done)
+
+    builder.cold(drop)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a splice is going to do, as values that can be printed, counted, compared and refused.
+
+Addresses are those of the running target.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from gilk.splice.instrument import Instrument
+
+
+class Tactic(StrEnum):
+    """How control is led from the code to the patch, cheapest first."""
+
+    JUMP = "jump"  # five bytes, to the patch
+    CALL = "call"  # a call made to call the patch, which goes on to the callee
+    BOUNCE = "bounce"  # two bytes to a five-byte jump nearby
+    PUN = "pun"  # a jump whose displacement shares bytes with what follows
+    COPY = "copy"  # reached only through the patches of other blocks
+    TRAP = "trap"  # int3
+
+
+class Refusal(StrEnum):
+    """Why a point has no tactic; each has a paragraph in docs/refusals.md."""
+
+    NO_ROOM = "no-room"
+    RSEQ = "rseq"
+    UNKNOWN_JUMPS = "unknown-jumps"
+    FAR_BRANCH = "far-branch"
+    TRANSACTION = "transaction"
+    CALL_RSP = "call-rsp"
+    OVERLAP = "overlap"
+    OUT_OF_REACH = "out-of-reach"
+    VDSO = "vdso"
+    NO_CODE = "no-code"
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """An instrument at a place: before the instruction at ``address``, or after it when ``after``.
+
+    Link-time address. ``key`` names the probe to whoever asked; it comes back in the plan.
+    """
+
+    address: int
+    after: bool
+    instrument: Instrument | None
+    key: int
+
+
+class Site(NamedTuple):
+    """Bytes of the target's code that change: ``old`` is what must be there, ``new`` what is written."""
+
+    address: int
+    old: bytes
+    new: bytes
+
+
+class Patch(NamedTuple):
+    """Generated code and where it lies."""
+
+    address: int
+    data: bytes
+
+
+class Equivalence(NamedTuple):
+    """Being at ``patch`` is the same as being at ``original``, before or after its instruments."""
+
+    patch: int
+    original: int
+    before: bool
+
+
+@dataclass(frozen=True)
+class FunctionPlan:
+    """Everything done to one function, applied and undone as a unit.
+
+    ``displaced`` are original addresses that must not be stood on once the sites are written,
+    ``pinned`` ranges of code outside the sites that must not change while they are.
+    """
+
+    name: str
+    sites: tuple[Site, ...]
+    patches: tuple[Patch, ...]
+    equivalences: tuple[Equivalence, ...]
+    displaced: tuple[int, ...]
+    pinned: tuple[tuple[int, int], ...] = ()
+    tactics: dict[int, Tactic] = field(default_factory=dict)
+    refusals: dict[int, Refusal] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Function plans and the extra pages that puns need: address -> offset in the code object."""
+
+    functions: tuple[FunctionPlan, ...]
+    pages: dict[int, int]
+
+    @property
+    def tactics(self) -> dict[str, int]:
+        return dict(Counter(str(t) for f in self.functions for t in f.tactics.values()))
+
+    @property
+    def refusals(self) -> dict[str, int]:
+        return dict(Counter(str(r) for f in self.functions for r in f.refusals.values()))

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From wants to a plan, function by function. Pure: it reads an image and computes bytes.
+
+Functions are planned from the highest address down, and puns within a
+function too, so that the bytes a pun shares with what follows are settled
+when its displacement is chosen (the order of e9patch's tactics).
+
+What cannot be known beforehand (whether a pun finds a page, whether code in a
+patch reaches what it refers to) is found out by trying: when it fails, the
+function is planned again without it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from gilk.analysis.model import Function
+from gilk.arch.asm import CALL32, JMP8, JMP32
+from gilk.splice.choice import BOUNCE_SIZE, JUMP_SIZE, Choice, Chooser
+from gilk.splice.code import Code
+from gilk.splice.copies import Copier
+from gilk.splice.emit import emit_patch
+from gilk.splice.ground import Body, Ground
+from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Site, Tactic, Want
+from gilk.splice.segments import Segment
+from gilk.splice.space import OutOfSpace
+
+_IDLE_PREFIX = b"\x2e"  # cs, without meaning before a direct jump or call
+_new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time
+
+
+def forget(ground: Ground, old: FunctionPlan) -> None:
+    """The plan is no longer in force, or about to be replaced: its bytes may be planned again."""
+    for site in old.sites:
+        start = site.address - ground.bias
+        ground.registry.release(start, start + len(site.new))
+    for start, end in old.pinned:
+        ground.registry.unpin(start - ground.bias, end - ground.bias)
+
+
+def plan(ground: Ground, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:
+    """Plans for all functions, from the highest address down; a want that cannot be met is refused by name there.
+
+    Raises OutOfSpace when the arena is full.
+    """
+    order = sorted(wanted, key=lambda item: -item[0].start)
+    with _without_collection():
+        plans = tuple(_plan(ground, function, wants) for function, wants in order)
+    return Plan(plans, dict(ground.puns.pages))
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """A plan is hundreds of thousands of small values, none in a cycle: looking for cycles takes a quarter longer."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _plan(ground: Ground, function: Function, wants: list[Want]) -> FunctionPlan:
+    immovable: dict[int, str] = {}
+    without_pun: set[int] = set()
+    while True:
+        trial = _Trial(ground, function, immovable, without_pun)
+        if trial.run(wants):
+            return trial.result()
+        trial.undo()
+
+
+class _Trial:
+    """One attempt at a function. ``immovable`` and ``without_pun`` grow by what it finds out."""
+
+    def __init__(self, ground: Ground, function: Function, immovable: dict[int, str], without_pun: set[int]) -> None:
+        self._ground = ground
+        self._function = function
+        self._immovable = immovable
+        self._without_pun = without_pun
+        self._image, self._bias = ground.analysis.image, ground.bias
+        self._body = Body(ground, function, immovable)
+        self._chooser = Chooser(self._body, without_pun)
+        self._sites: list[Site] = []
+        self._patches: list[Patch] = []
+        self._equivalences: list[Equivalence] = []
+        self._displaced: list[int] = []
+        self._pinned: list[tuple[int, int]] = []
+        self._tactics: dict[int, Tactic] = {}
+        self._refusals: dict[int, Refusal] = {}
+        self._arena_mark = ground.arena.mark()
+
+    def run(self, wants: list[Want]) -> bool:
+        """False when something did not work out that was counted on."""
+        for want in self._body.assign(wants):
+            self._refusals[want.key] = Refusal.NO_CODE
+        left = Copier(self._body, self._chooser).rescue(self._chooser.run())
+        for segment in left:
+            reason = self._reason(segment)
+            self._refusals.update((want.key, reason) for want in segment.wants)
+        return self._realise(sorted(self._chooser.choices.values(), key=lambda choice: -choice.start))
+
+    def undo(self) -> None:
+        """Give back all that was claimed."""
+        registry = self._ground.registry
+        for choice in self._chooser.choices.values():
+            registry.release(choice.start, choice.start + choice.window)
+            if choice.bounce:
+                registry.release(choice.bounce, choice.bounce + JUMP_SIZE)
+        for start, end in self._pinned:
+            registry.unpin(start - self._bias, end - self._bias)
+        self._ground.arena.reset(self._arena_mark)
+
+    def result(self) -> FunctionPlan:
+        return FunctionPlan(
+            self._function.name,
+            tuple(self._sites),
+            tuple(self._patches),
+            tuple(self._equivalences),
+            tuple(self._displaced),
+            tuple(self._pinned),
+            self._tactics,
+            self._refusals,
+        )
+
+    def _reason(self, segment: Segment) -> Refusal:
+        if self._body.is_reserved(segment.start, segment.end):
+            return Refusal.RSEQ
+        if segment.last >= segment.fast:
+            return Refusal(segment.reason)
+        if self._body.strict:
+            return Refusal.UNKNOWN_JUMPS
+        if self._body.entered_between(segment.start + 1, segment.start + JUMP_SIZE):
+            return Refusal.OVERLAP
+        return Refusal.NO_ROOM
+
+    def _realise(self, choices: list[Choice]) -> bool:
+        """Emit and place all patches, then lead to them; puns last, and from the top down."""
+        arena = self._ground.arena
+        placed: list[tuple[Choice, Code, int]] = []
+        for choice in choices:
+            code = emit_patch(choice, self._image, self._bias, self._ground.host)
+            placed.append((choice, code, arena.allocate(len(code.data))))
+        for choice, _, address in placed:
+            if choice.tactic is not Tactic.PUN:
+                self._lead(choice, address)
+        good = True
+        for choice, _, address in placed:
+            if choice.tactic is Tactic.PUN and not self._pun(choice, address):
+                self._without_pun.add(choice.start)
+                good = False
+        return good and self._write(placed)
+
+    def _lead(self, choice: Choice, patch: int) -> None:
+        start, tactic = choice.start, choice.tactic
+        if tactic is Tactic.JUMP:
+            self._jump(start, patch)
+        elif tactic is Tactic.BOUNCE:
+            distance = choice.bounce - (start + BOUNCE_SIZE)
+            self._jump(choice.bounce, patch)
+            self._equivalences.append(Equivalence(choice.bounce + self._bias, start + self._bias, True))
+            self._site(start, JMP8 + distance.to_bytes(1, "little", signed=True))
+        elif tactic is Tactic.CALL:
+            prefix = _IDLE_PREFIX * (choice.window - JUMP_SIZE)
+            self._site(start, prefix + self._relative(CALL32, start + len(prefix), patch))
+
+    def _jump(self, at: int, patch: int) -> None:
+        self._site(at, self._relative(JMP32, at, patch))
+
+    def _relative(self, opcode: bytes, at: int, target: int) -> bytes:
+        distance = target - (at + self._bias + JUMP_SIZE)
+        return opcode + distance.to_bytes(4, "little", signed=True)
+
+    def _site(self, address: int, new: bytes) -> None:
+        old = self._ground.registry.write(address, new)
+        self._sites.append(Site(address + self._bias, old, new))
+
+    def _pun(self, choice: Choice, patch: int) -> bool:
+        """Prefixes move the displacement along, and with it what bytes it shares."""
+        return any(self._pun_behind(choice, patch, prefix) for prefix in range(choice.window))
+
+    def _pun_behind(self, choice: Choice, patch: int, prefix: int) -> bool:
+        ground, start, window = self._ground, choice.start, choice.window
+        free = window - 1 - prefix
+        behind = start + prefix + JUMP_SIZE
+        shared = ground.registry.read(start + window, 4 - free)
+        if len(shared) != 4 - free:
+            return False
+        low = behind + self._bias + int.from_bytes(bytes(free) + shared, "little", signed=True)
+        nearest, farthest = ground.arena.reach
+        trampoline = ground.puns.allocate(max(low, nearest), min(low + (1 << 8 * free), farthest))
+        if trampoline is None:
+            return False
+        jump = JMP32 + (patch - (trampoline + JUMP_SIZE)).to_bytes(4, "little", signed=True)
+        self._patches.append(Patch(trampoline, jump))
+        self._equivalences.append(Equivalence(trampoline, start + self._bias, True))
+        distance = trampoline - (behind + self._bias)
+        self._site(start, (_IDLE_PREFIX * prefix + JMP32 + distance.to_bytes(4, "little", signed=True))[:window])
+        ground.registry.pin(start + window, behind)
+        self._pinned.append((start + window + self._bias, behind + self._bias))
+        return True
+
+    def _write(self, placed: list[tuple[Choice, Code, int]]) -> bool:
+        """Place the code; a jump to a block that has a patch goes straight to it."""
+        bias = self._bias
+        links = {choice.start + bias: address for choice, _, address in placed if choice.tactic is not Tactic.CALL}
+        good = True
+        for choice, code, address in placed:
+            try:
+                self._patches.append(Patch(address, code.placed(address, links)))
+            except OverflowError:
+                steps = range(choice.first, choice.last + 1)
+                self._immovable.update((choice.segment.heads[i], Refusal.OUT_OF_REACH) for i in steps)
+                good = False
+                continue
+            self._equivalences += [_new(Equivalence, (address + offset, a, before)) for offset, a, before in code.marks]
+            kept = choice.tactic is not Tactic.COPY
+            self._displaced += [head + bias for head in choice.segment.heads[choice.first + kept : choice.last + 1]]
+            self._tactics.update((want.key, choice.tactic) for want in choice.segment.wants)
+        return good
+
+
+__all__ = ["Ground", "OutOfSpace", "forget", "plan"]

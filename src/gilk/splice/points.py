@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The language of points: ``[IMAGE:]FUNCTION:WHERE``, and what it picks out of an image."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.model import Block, End, Function
+from gilk.errors import UsageError
+from gilk.image.model import Image, Span
+from gilk.splice.segments import is_call
+
+_WHERE = r"entry|return|blocks|blocks-post|@\d+:pre|@\d+:post|\+0x[0-9a-fA-F]+|\+\d+"
+_SPEC = re.compile(rf"(?:(?P<image>[^:]+):(?!:))?(?P<function>(?:[^:]|::)+):(?P<where>{_WHERE})\Z")
+_VERSION = re.compile(r"(-[0-9.]+)?\.so.*\Z")
+_RETURNS = frozenset((End.RETURN, End.TAIL, End.TAIL_INDIRECT))
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A parsed request; ``image`` and ``function`` are shell globs, an empty image is the main program."""
+
+    image: str
+    function: str
+    where: str
+
+    def matches_image(self, name: str, main: bool) -> bool:
+        """``libc`` also names libc.so.6 and libc-2.36.so."""
+        if not self.image:
+            return main
+        return fnmatch.fnmatchcase(name, self.image) or fnmatch.fnmatchcase(_VERSION.sub("", name), self.image)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place for an instrument. ``address`` is link-time; ``after``: behind that instruction."""
+
+    image: str
+    function: str
+    where: str
+    address: int
+    after: bool
+
+    @property
+    def label(self) -> str:
+        return f"{self.image}:{self.function}:{self.where}"
+
+
+def parse(text: str) -> Spec:
+    """Raises UsageError `bad-point`."""
+    match = _SPEC.match(text)
+    if match is None:
+        raise UsageError(
+            "bad-point",
+            f"{text!r} is not [IMAGE:]FUNCTION:WHERE",
+            "WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post or +0x1c",
+        )
+    return Spec(match["image"] or "", match["function"], match["where"])
+
+
+def spans(image: Image, glob: str) -> list[Span]:
+    """The functions that go by a name that matches. Raises UsageError `no-such-function` when there is none."""
+    if glob == "*":
+        return list(image.spans)
+    found = [s for s in image.spans if any(fnmatch.fnmatchcase(name, glob) for name in (s.name, *s.aliases))]
+    if not found:
+        raise _unknown(image, glob)
+    return found
+
+
+def _unknown(image: Image, glob: str) -> UsageError:
+    near = difflib.get_close_matches(glob, [name for s in image.spans for name in (s.name, *s.aliases)], 3)
+    hint = f"near names: {', '.join(near)}" if near else ""
+    if glob in image.got.values() or glob in image.plt.values():
+        hint = f"{image.name} imports {glob}; name the library that has it, as in LIBRARY:{glob}:entry"
+    return UsageError("no-such-function", f"{image.name} has no function {glob!r}", hint)
+
+
+def points(image: Image, analysis: Analysis, function: Function, where: str) -> Iterator[Point]:
+    """The points of one function. Raises UsageError `no-such-block`, `not-an-instruction`."""
+    name = image.name
+    if where == "entry":
+        yield Point(name, function.name, where, function.start, False)
+    elif where == "return":
+        for block in function.blocks:
+            if block.how in _RETURNS:
+                yield post(name, analysis, function, block)
+    elif where in ("blocks", "blocks-post"):
+        for block in function.blocks:
+            yield pre(name, function, block) if where == "blocks" else post(name, analysis, function, block)
+    elif where.startswith("@"):
+        number, _, side = where[1:].partition(":")
+        yield _numbered(name, analysis, function, int(number), side)
+    else:
+        yield _offset(name, analysis, function, where)
+
+
+def pre(image: str, function: Function, block: Block) -> Point:
+    return Point(image, function.name, f"@{block.index}:pre", block.start, False)
+
+
+def post(image: str, analysis: Analysis, function: Function, block: Block) -> Point:
+    """Behind the last instruction that does not transfer control; a call does (gilk-extended.txt 3.3)."""
+    where = f"@{block.index}:post"
+    if block.terminator < block.end:
+        return Point(image, function.name, where, block.terminator, False)
+    last = analysis.steps(function, block)[-1]
+    return Point(image, function.name, where, last.instruction.ip, not is_call(last))
+
+
+def _numbered(image: str, analysis: Analysis, function: Function, number: int, side: str) -> Point:
+    if number >= len(function.blocks):
+        hint = f"its blocks are @0 to @{len(function.blocks) - 1}"
+        raise UsageError("no-such-block", f"{function.name} has no block @{number}", hint)
+    block = function.blocks[number]
+    return pre(image, function, block) if side == "pre" else post(image, analysis, function, block)
+
+
+def _offset(image: str, analysis: Analysis, function: Function, where: str) -> Point:
+    address = function.start + int(where[1:], 0)
+    block = function.block_at(address)
+    steps = analysis.steps(function, block) if block else ()
+    if not any(step.instruction.ip == address for step in steps):
+        raise UsageError(
+            "not-an-instruction", f"{function.name}{where} is not the start of an instruction that is reached",
+            "gilk cfg shows where instructions begin",
+        )  # fmt: skip
+    return Point(image, function.name, where, address, False)

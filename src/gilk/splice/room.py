@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Bytes that nothing executes: padding behind functions and blocks.
+
+Compilers align functions and loop heads with nops or int3. What lies between
+an instruction that never falls through and the next known code may be
+overwritten, if it is such padding to the last byte.
+"""
+
+from __future__ import annotations
+
+from iced_x86 import Decoder, Mnemonic
+
+from gilk.image.model import Image
+
+_LONGEST = 256
+_CLAIM = 0x80
+_UNMARKED, _CLAIMED = bytes(64), bytes((_CLAIM,)) * 64
+
+
+def padding_end(image: Image, start: int, limit: int) -> int:
+    """The end of the padding that begins at ``start``, at most ``limit``; ``start`` when there is none.
+
+    Padding that is followed by anything but ``limit`` may be code that begins with a nop: then there is none.
+    """
+    if limit <= start or limit - start > _LONGEST:
+        return start
+    data = image.read(start, limit - start)
+    if len(data) < limit - start:
+        return start
+    if not data.strip(b"\xcc\x90"):
+        return limit
+    for instruction in Decoder(64, data, ip=start):
+        if instruction.mnemonic not in (Mnemonic.NOP, Mnemonic.INT3):
+            return start
+    return limit
+
+
+class _Region:
+    """An executable segment: what its bytes will be, and a mark for each.
+
+    A mark is 0x80 for a byte that a site uses, otherwise how many puns share the byte; both may be the case.
+    """
+
+    __slots__ = ("content", "end", "marks", "original", "start")
+
+    def __init__(self, start: int, data: bytes) -> None:
+        self.start, self.end = start, start + len(data)
+        self.original = data
+        self.content = bytearray(data)
+        self.marks = bytearray(len(data))
+
+
+class Registry:
+    """What has become of the bytes of an image, across all plans of a session.
+
+    A byte is *claimed* when a site uses it, *pinned* when it is part of a
+    pun's displacement and must keep its value. Only bytes of executable
+    segments that the file holds can be had at all.
+    """
+
+    def __init__(self, image: Image) -> None:
+        self._regions = [_Region(s.address, s.data) for s in image.segments if s.executable and s.data]
+
+    def _region(self, start: int, end: int) -> _Region | None:
+        for region in self._regions:
+            if region.start <= start and end <= region.end:
+                return region
+        return None
+
+    def free(self, start: int, end: int) -> bool:
+        """Whether a site may be written to [start, end)."""
+        region = self._region(start, end)
+        if region is None:
+            return False
+        at = start - region.start
+        return region.marks.startswith(_UNMARKED[: end - start], at)
+
+    def claim(self, start: int, end: int) -> None:
+        """[start, end) is free."""
+        region = self._region(start, end)
+        assert region is not None
+        at = start - region.start
+        region.marks[at : at + end - start] = _CLAIMED[: end - start]
+
+    def pin(self, start: int, end: int) -> None:
+        self._count(start, end, 1)
+
+    def unpin(self, start: int, end: int) -> None:
+        self._count(start, end, -1)
+
+    def _count(self, start: int, end: int, change: int) -> None:
+        region = self._region(start, end)
+        assert region is not None
+        for at in range(start - region.start, end - region.start):
+            region.marks[at] += change
+
+    def release(self, start: int, end: int) -> None:
+        """Forget the claim; the content is as in the image again."""
+        region = self._region(start, end)
+        assert region is not None
+        low, high = start - region.start, end - region.start
+        region.marks[low:high] = bytes(mark & ~_CLAIM for mark in region.marks[low:high])
+        region.content[low:high] = region.original[low:high]
+
+    def write(self, address: int, data: bytes) -> bytes:
+        """Note what a site will put there; what was there in the image."""
+        region = self._region(address, address + len(data))
+        assert region is not None
+        at = address - region.start
+        region.content[at : at + len(data)] = data
+        return region.original[at : at + len(data)]
+
+    def read(self, address: int, size: int) -> bytes:
+        """The bytes as they will be; b'' when not all of them are there."""
+        region = self._region(address, address + size)
+        if region is None:
+            return b""
+        at = address - region.start
+        return bytes(region.content[at : at + size])

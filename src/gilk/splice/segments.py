@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Segments: the stretches of a block that can be moved as a whole.
+
+A frame sleeping in a callee returns to the instruction after the call, so that
+address must stay what it is. A segment therefore runs from a block's start or
+from behind a call, up to and including the next call, the terminator, or the
+block's end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from iced_x86 import FlowControl, OpKind
+
+from gilk.analysis.model import Block, End, Step
+from gilk.splice.plan import Want
+from gilk.splice.relocate import why_not
+
+#: Ends that never go on to the next byte.
+CLOSED = frozenset((End.JUMP, End.TAIL, End.TABLE, End.INDIRECT, End.TAIL_INDIRECT, End.RETURN, End.NORETURN, End.STOP))
+#: Those behind which padding may be used: not behind a call, should it come back after all.
+PADDED = CLOSED - {End.NORETURN}
+_NEXT, _CALL, _CALL_INDIRECT = FlowControl.NEXT, FlowControl.CALL, FlowControl.INDIRECT_CALL
+
+
+@dataclass(slots=True)
+class Segment:
+    """``steps`` with the wants before each of them, and those behind the last.
+
+    ``heads`` are the addresses of the steps and ``end``. ``room`` is the first byte behind that must not be
+    overwritten: ``end``, or more where padding follows. ``fast`` is the index of the first step that cannot be moved.
+    """
+
+    steps: tuple[Step, ...]
+    heads: list[int]
+    calls: bool  # the last step is a call that returns to ``end``
+    closed: bool  # control never reaches ``end`` by falling through
+    room: int
+    fast: int
+    reason: str = ""  # why step ``fast`` cannot be moved
+    live_after: int = 0
+    before: dict[int, list[Want]] = field(default_factory=dict)
+    after: list[Want] = field(default_factory=list)
+
+    @property
+    def start(self) -> int:
+        return self.heads[0]
+
+    @property
+    def end(self) -> int:
+        return self.heads[-1]
+
+    @property
+    def wanted(self) -> bool:
+        return bool(self.before or self.after)
+
+    @property
+    def first(self) -> int:
+        """Index of the first step that must run in the patch."""
+        return min(self.before) if self.before else len(self.steps) - 1
+
+    @property
+    def last(self) -> int:
+        """Index of the last step that must run in the patch."""
+        return len(self.steps) - 1 if self.after else max(self.before, default=0)
+
+    @property
+    def wants(self) -> list[Want]:
+        return [w for group in self.before.values() for w in group] + self.after
+
+
+def is_call(step: Step) -> bool:
+    """A near call; iced files syscall and its like under the same flow."""
+    flow = step.instruction.flow_control
+    if flow == _CALL_INDIRECT:
+        return True
+    return bool(flow == _CALL and step.instruction.op0_kind == OpKind.NEAR_BRANCH64)
+
+
+def segments_of(block: Block, steps: tuple[Step, ...], room: int, immovable: dict[int, str]) -> list[Segment]:
+    """Cut a block at its calls.
+
+    ``room`` is where the bytes behind the block that may be overwritten end; ``immovable`` has the addresses of
+    instructions that are known not to run elsewhere, with the reason.
+    """
+    instructions = [step.instruction for step in steps]
+    heads = [instruction.ip for instruction in instructions]
+    last = len(steps) - 1
+    closed = block.how in CLOSED
+    transfers = [i for i, instruction in enumerate(instructions) if instruction.flow_control != _NEXT]
+    fixed = {i: reason for i in transfers if (reason := why_not(instructions[i]))}
+    if immovable:
+        fixed.update({i: immovable[head] for i, head in enumerate(heads) if head in immovable})
+    heads.append(block.end)
+    cuts = [i for i in transfers if i != last and is_call(steps[i])]
+    result: list[Segment] = []
+    begin = 0
+    for index in (*cuts, last):
+        behind = index + 1
+        final = index == last
+        whole = begin == 0 and final
+        segment = Segment(
+            steps if whole else steps[begin:behind],
+            heads if whole else heads[begin : behind + 1],
+            is_call(steps[index]) and not (final and closed),
+            final and closed,
+            max(room, block.end) if final and closed else heads[behind],
+            behind - begin,
+        )
+        if fixed:
+            _fix(segment, {i - begin: reason for i, reason in fixed.items() if begin <= i <= index})
+        result.append(segment)
+        begin = behind
+    return result
+
+
+def _fix(segment: Segment, fixed: dict[int, str]) -> None:
+    if fixed:
+        segment.fast = min(fixed)
+        segment.reason = fixed[segment.fast]
+
+
+def place(segments: list[Segment], want: Want, live_after: int) -> bool:
+    """Hand a want to its segment among those of its block; False when there is no such place.
+
+    Behind an instruction is before the next one. Behind a jump or a return is nowhere, and behind a block's last
+    call is not the block's any more.
+    """
+    for number, segment in enumerate(segments):
+        if not segment.start <= want.address < segment.end:
+            continue
+        if want.address not in segment.heads:
+            return False
+        index = segment.heads.index(want.address)
+        if not want.after:
+            segment.before.setdefault(index, []).append(want)
+        elif index + 1 < len(segment.steps):
+            segment.before.setdefault(index + 1, []).append(want)
+        elif segment.closed or (segment.calls and number + 1 == len(segments)):
+            return False
+        elif segment.calls:
+            segments[number + 1].before.setdefault(0, []).append(want)
+        else:
+            return _place_behind(segment, want, live_after)
+        return True
+    return False
+
+
+def _place_behind(segment: Segment, want: Want, live_after: int) -> bool:
+    if segment.steps[-1].instruction.flow_control == FlowControl.CONDITIONAL_BRANCH:
+        return False
+    segment.after.append(want)
+    segment.live_after = live_after
+    return True
+
+
+def split_call(segment: Segment) -> list[Segment]:
+    """Give a wanted call of five bytes or more a segment of its own: it can be spliced by a call.
+
+    Not where that would leave too little in front of it for a splice that is wanted there too.
+    """
+    last = len(segment.steps) - 1
+    if not last or last not in segment.before or segment.after or not is_call(segment.steps[last]):
+        return [segment]
+    at = segment.heads[last]
+    if segment.end - at < 5 or segment.fast <= last:
+        return [segment]
+    before = {i: w for i, w in segment.before.items() if i != last}
+    if before and at - segment.heads[min(before)] < 5:
+        return [segment]
+    head = Segment(segment.steps[:last], segment.heads[: last + 1], False, False, at, last, before=before)
+    head.live_after = segment.steps[last].live
+    tail = Segment(segment.steps[last:], segment.heads[last:], segment.calls, segment.closed, segment.room, 1)
+    tail.before = {0: segment.before[last]}
+    return [head, tail]

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Where patches lie: the arenas near an image, and single pages for puns.
+
+An *arena* is one mapping of the code object within reach of the images it
+serves. A *pun page* is a page anywhere in reach whose address fits a
+displacement that is partly given; it too maps a page of the code object.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+
+PAGE = 4096
+#: A jump must reach from anywhere in an image to its arena and back, with some to spare.
+REACH = (1 << 31) - (1 << 28)
+_TRAMPOLINE = 5
+_FREE, _TAKEN = bytes(_TRAMPOLINE), b"\1" * _TRAMPOLINE
+
+
+class OutOfSpace(Exception):
+    """The arena is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occupied:
+    """Address ranges in use or to be left alone, sorted, disjoint: (start, end)."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    def free(self, start: int, end: int) -> bool:
+        i = bisect.bisect_right(self.ranges, (start, 1 << 64)) - 1
+        if i >= 0 and self.ranges[i][1] > start:
+            return False
+        return i + 1 >= len(self.ranges) or self.ranges[i + 1][0] >= end
+
+
+class Arena:
+    """Hands out addresses from the bottom up and never takes one back.
+
+    A forked child may still run what its parent has long removed, so memory
+    that once held a patch keeps it until the session ends.
+    """
+
+    def __init__(self, base: int, size: int, offset: int, used: int = 0) -> None:
+        self.base, self.size, self.offset = base, size, offset
+        self._next = base + used
+
+    def allocate(self, size: int) -> int:
+        """Raises OutOfSpace."""
+        address = self._next
+        if address + size > self.base + self.size:
+            raise OutOfSpace
+        self._next = (address + size + 15) & ~15
+        return address
+
+    def mark(self) -> int:
+        """A point to come back to by ``reset``, as long as nothing handed out since has been used."""
+        return self._next
+
+    def reset(self, mark: int) -> None:
+        self._next = mark
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """From anywhere in here a jump reaches all of the arena."""
+        return self.base + self.size - (1 << 31) + PAGE, self.base + (1 << 31) - PAGE
+
+    def holds(self, address: int) -> bool:
+        return self.base <= address < self.base + self.size
+
+
+class PunPages:
+    """Finds room for a five-byte jump at an address of which the high bytes are given."""
+
+    def __init__(self, occupied: Occupied, first_offset: int, limit: int) -> None:
+        self._occupied = occupied
+        self._next_offset = first_offset
+        self._limit = limit
+        self.pages: dict[int, int] = {}
+        self._sorted: list[int] = []
+        self._used: dict[int, bytearray] = {}
+
+    def avoid(self, occupied: Occupied) -> None:
+        """What else has been mapped meanwhile."""
+        self._occupied = occupied
+
+    def allocate(self, low: int, high: int) -> int | None:
+        """An address in [low, high) with five free bytes, on one page; None when there is none."""
+        return self._on_known_page(low, high) or self._on_new_page(low, high)
+
+    def _on_known_page(self, low: int, high: int) -> int | None:
+        first = bisect.bisect_left(self._sorted, low & -PAGE)
+        for page in self._sorted[first : first + 64]:
+            if page >= high:
+                break
+            found = self._fit(page, low, high)
+            if found is not None:
+                return found
+        return None
+
+    def _on_new_page(self, low: int, high: int) -> int | None:
+        if len(self.pages) >= self._limit:
+            return None
+        for page in range(low & -PAGE, high, PAGE):
+            if page in self.pages or page < 0x10000 or not self._occupied.free(page, page + PAGE):
+                continue
+            self._open(page)
+            found = self._fit(page, low, high)
+            if found is not None:
+                return found
+        return None
+
+    def _open(self, page: int) -> None:
+        self.pages[page] = self._next_offset
+        self._next_offset += PAGE
+        bisect.insort(self._sorted, page)
+        self._used[page] = bytearray(PAGE)
+
+    def _fit(self, page: int, low: int, high: int) -> int | None:
+        used = self._used[page]
+        start, stop = max(low - page, 0), min(high - page, PAGE - _TRAMPOLINE + 1)
+        at = used.find(_FREE, start, stop + _TRAMPOLINE - 1)
+        if at < 0 or start >= stop:
+            return None
+        used[at : at + _TRAMPOLINE] = _TAKEN
+        return page + at

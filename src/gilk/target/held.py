@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What gilk has mapped in a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+_PAGE = 4096
+
+
+@dataclass(frozen=True)
+class ArenaMap:
+    """Where an arena's code is mapped; below it the page that holds the key, below that ``held`` bytes of data."""
+
+    base: int
+    size: int
+    offset: int
+    held: int = 0
+
+    @property
+    def start(self) -> int:
+        return self.base - _PAGE - self.held
+
+
+@dataclass
+class Held:
+    """What was put into the target, and must be taken out."""
+
+    code_name: str = ""
+    code_fd: int = -1
+    data_fd: int = -1
+    data: int = 0
+    data_size: int = 0
+    code: int = 0
+    code_size: int = 0
+    arenas: list[ArenaMap] = field(default_factory=list)
+    pages: dict[int, int] = field(default_factory=dict)
+
+    def in_arena(self, address: int) -> bool:
+        return any(a.base <= address < a.base + a.size for a in self.arenas)
+
+    def is_block(self, base: int) -> bool:
+        """A GS base that points at a thread's block, not at the control page or somewhere else."""
+        return self.data < base < self.data + self.data_size

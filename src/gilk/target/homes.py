@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What lies where code was changed: a library may be closed, and something else mapped in its place.
+
+The *home* of an address is what its mapping is a mapping of: inode, the address that offset 0 of the file would have,
+path. Bytes elsewhere that happen to look like ours are none of our business.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.target.batch import Int
+from gilk.target.maps import Mapping
+
+Home = tuple[int, int, str]
+
+
+def homes(maps: tuple[Mapping, ...], at: Int) -> frozenset[Home]:
+    """Those of the addresses ``at``, ascending."""
+    return frozenset(_home(m) for m, low, high in _parts(maps, at) if low < high)
+
+
+def in_homes(maps: tuple[Mapping, ...], at: Int, known: frozenset[Home]) -> NDArray[np.bool_]:
+    """Which of the addresses ``at``, ascending, lie in mappings that are ``known``."""
+    inside = np.zeros(len(at), np.bool_)
+    for mapping, low, high in _parts(maps, at):
+        if low < high and _home(mapping) in known:
+            inside[low:high] = True
+    return inside
+
+
+def _home(mapping: Mapping) -> Home:
+    return mapping.inode, mapping.start - mapping.offset, mapping.path
+
+
+def _parts(maps: tuple[Mapping, ...], at: Int) -> list[tuple[Mapping, int, int]]:
+    """The executable mappings with the rows of ``at`` that lie in each."""
+    code = [m for m in maps if m.executable and m.end < 1 << 63]  # not [vsyscall]
+    lows = np.searchsorted(at, np.array([m.start for m in code], np.int64))
+    highs = np.searchsorted(at, np.array([m.end for m in code], np.int64))
+    return list(zip(code, lows.tolist(), highs.tolist(), strict=True))

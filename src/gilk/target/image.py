@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""An image file as a target: it can be scanned and planned for, as if it were loaded, but nothing is changed."""
+
+from __future__ import annotations
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.jumps import JumpTargets
+from gilk.image.cache import load_arrays, store_arrays
+from gilk.image.model import Image
+from gilk.splice.instrument import Host
+from gilk.splice.planner import Ground
+from gilk.splice.space import PAGE, Arena, Occupied, PunPages
+
+_VERSION = 1
+_ARENA = 256 << 20
+#: Where Linux loads a position-independent program when addresses are not randomised.
+_BIAS = 0x555555554000
+_GAP = 1 << 20
+
+
+def analyse(image: Image) -> Analysis:
+    """The image's analysis; its table of jump targets comes from the cache when it has been made before."""
+    key = f"jumps-{_VERSION}-{image.build_id}"
+    kept = load_arrays(key)
+    if kept is not None:
+        try:
+            return Analysis(image, JumpTargets.from_arrays(kept))
+        except (KeyError, ValueError):
+            pass
+    jumps = JumpTargets.scan(image)
+    store_arrays(key, jumps.to_arrays())
+    return Analysis(image, jumps)
+
+
+def pretend_loaded(analysis: Analysis) -> Ground:
+    """Ground to plan on, alone in an address space of its own."""
+    image = analysis.image
+    bias = _BIAS if image.position_independent else 0
+    low = min(s.address for s in image.segments) + bias & -PAGE
+    high = max(s.address + s.size for s in image.segments) + bias + PAGE & -PAGE
+    base = low - _ARENA - _GAP if low > _ARENA + 2 * _GAP else high + _GAP
+    taken = tuple(sorted(((low, high), (base - PAGE, base + _ARENA))))
+    host = Host(base - PAGE, base, PAGE, ((1 << 20, 1 << 20),) * 4, base, base, base)
+    return Ground(analysis, bias, Arena(base, _ARENA, 0, PAGE), PunPages(Occupied(taken), _ARENA, 1 << 20), host)

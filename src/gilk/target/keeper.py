@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The one who holds a target: stops it, changes its code, and changes it back.
+
+It lives in a process of its own (server.py), so that a client that dies leaves
+no thread stopped and no code changed: the keeper undoes everything and goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import resource
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gilk.errors import TargetError
+from gilk.target.batch import Batch, Byte, Int
+from gilk.target.held import ArenaMap, Held
+from gilk.target.homes import Home, homes, in_homes
+from gilk.target.maps import DATA_NAME, holders, occupied, read_maps
+from gilk.target.memory import Memory
+from gilk.target.movement import Busy, Movement, Place, Write
+from gilk.target.places import Places
+from gilk.target.remote import CLOSE, MADV_DONTDUMP, MADV_WIPEONFORK, MADVISE, remote
+from gilk.target.world import Thread, World
+from gilk.target.writer import Change, Mismatch, combine, differing, write
+
+_PAGE = 4096
+_SA_SIGINFO = 4
+_PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a change went, in seconds: how long it took, and how long of that the threads stood still.
+
+    ``strangers``: bytes that were not ours any more and were left alone.
+    """
+
+    total: float
+    seconds: float
+    strangers: int = 0
+
+
+class Keeper:
+    """Holds process ``pid``. All calls come from one OS thread."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.memory = Memory(pid)
+        self.world = World(pid)
+        self.held = Held()
+        self._batches: dict[int, Batch] = {}
+        self._active: dict[int, set[int]] = {}
+        self._past: list[Batch] = []
+        self._everywhere: Places | None = None  # the patches of all batches, made when asked for
+        self._homes: frozenset[Home] = frozenset()  # of all code that was ever changed (homes.py)
+        self._movement = Movement(self.world, self.memory, lambda: self.held, self._all_patches)
+        self.stuck = False  # a thread may still be in a patch: nothing may be unmapped
+
+    # What is put into the target, once.
+
+    def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
+        """Create and map the shared memory; (code fd, data fd) for the client."""
+        with self.world.stopped() as threads:
+            self._check_gs(threads)
+            with remote(self._worker(threads), self.pid, self.memory) as call:
+                held = self.held
+                held.code_name = f"gilk-code-{name}"
+                fd = call.memory_file(self.memory, held.code_name)
+                held.code_fd = self._open(fd, code_size)
+                held.code, held.code_size = call.code(code_size, fd), code_size
+                call.call(MADVISE, held.code, code_size, MADV_DONTDUMP)
+                call.call(CLOSE, fd)
+                fd = call.memory_file(self.memory, f"gilk-data-{name}")
+                held.data_fd = self._open(fd, data_size)
+                held.data, held.data_size = call.data(data_size, fd), data_size
+                call.call(MADVISE, held.data, data_size, MADV_DONTDUMP)
+                call.call(CLOSE, fd)
+        return self.held.code_fd, self.held.data_fd
+
+    def _open(self, fd: int, size: int) -> int:
+        mine = os.open(f"/proc/{self.pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
+        with _files_of_any_size():
+            os.ftruncate(mine, size)
+        with contextlib.suppress(OSError):  # a target that could shrink it would kill who reads it
+            fcntl.fcntl(mine, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        return mine
+
+    def _check_gs(self, threads: dict[int, Thread]) -> None:
+        if any(self._gs_taken(thread.registers.gs_base) for thread in threads.values()):
+            raise TargetError(
+                "gs-in-use",
+                "the process uses the GS base itself, or another gilk session is attached to it",
+                "gilk keeps per-thread state there; end the other session first",
+            )
+
+    def _gs_taken(self, base: int) -> bool:
+        """It points somewhere, and not into what `gilk restore` has left behind."""
+        for mapping in read_maps(self.pid) if base else ():
+            if mapping.start <= base < mapping.end and mapping.path.startswith(DATA_NAME):
+                return any(self.memory.read(mapping.start, 8))
+        return base != 0
+
+    @staticmethod
+    def _worker(threads: dict[int, Thread]) -> Thread:
+        return min(threads.values(), key=lambda thread: (thread.signal != 0, thread.restarting()))
+
+    def map_arenas(self, arenas: list[ArenaMap], pages: dict[int, int]) -> None:
+        """Map arenas, each with its key page, and single pages for puns (address -> offset)."""
+        with self.world.stopped() as threads, remote(self._worker(threads), self.pid, self.memory) as call:
+            self._check_free([(a.start, a.base + a.size) for a in arenas] + [(p, p + _PAGE) for p in pages])
+            for arena in arenas:
+                call.anonymous(arena.start, arena.held + _PAGE)
+                self.held.arenas.append(arena)
+                call.call(MADVISE, arena.base - _PAGE, _PAGE, MADV_WIPEONFORK)
+                call.again(self.held.code + arena.offset, arena.size, arena.base)
+            for address, offset in pages.items():
+                call.again(self.held.code + offset, _PAGE, address)
+                self.held.pages[address] = offset
+
+    def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
+        """(handler, restorer) of those of ``signals`` whose handlers are given the interrupted state (SA_SIGINFO)."""
+        if not self.present():
+            return []
+        with self.world.stopped() as threads, remote(self._worker(threads), self.pid, self.memory) as call:
+            found = call.handlers(self.memory, signals)
+        return sorted(
+            {(handler, restorer) for handler, flags, restorer in found if handler > 1 and flags & _SA_SIGINFO}
+        )
+
+    def _check_free(self, ranges: list[tuple[int, int]]) -> None:
+        """Raises TargetError `no-room` when the process has mapped something there since the plan was made."""
+        taken = occupied(read_maps(self.pid), growth=False)
+        for start, end in ranges:
+            if not taken.free(start, end):
+                raise TargetError(
+                    "no-room", f"process {self.pid} has mapped memory where patches were to lie", "try again"
+                )
+
+    # Changing code.
+
+    def stage(self, number: int, batch: Batch) -> None:
+        """Have a batch ready under a number of the client's choice."""
+        self._batches[number] = batch
+        self._everywhere = None
+        self._active[number] = set()
+
+    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome:
+        """Undo some units and do others, in one stop. Raises TargetError `code-changed`, `busy`."""
+        removed = [self._batches[n].only(units) for n, units in remove.items()]
+        added = [self._batches[n].only(units) for n, units in add.items()]
+        outcome = self._apply(removed, added, lenient=not added)
+        for n, units in remove.items():
+            self._active[n] -= units
+        for n, units in add.items():
+            self._active[n] |= units
+        return outcome
+
+    def forget(self, number: int) -> None:
+        """Drop a batch of which nothing is active. A forked child may still have it, so it is known until the end."""
+        assert not self._active.pop(number)
+        self._past.append(self._batches.pop(number))
+        self._everywhere = None
+
+    def _apply(self, removed: list[Batch], added: list[Batch], lenient: bool, one_by_one: bool = False) -> Outcome:
+        """``one_by_one``: any of ``removed`` may be in force, of those that touch the same bytes the last one."""
+        deadline = time.monotonic() + _PATIENCE
+        changes = [combine(removed, added)] if not one_by_one else [combine([b], []) for b in reversed(removed)]
+        old, new = Places(removed), Places(added)
+        while True:
+            late = time.monotonic() > deadline
+            try:
+                return self._attempt(changes, old, new, lenient, tolerant=late and not added)
+            except Busy:
+                if late:
+                    raise TargetError(
+                        "busy", f"a thread of process {self.pid} stays inside an instrument", "try again later"
+                    ) from None
+                time.sleep(0.002)
+
+    def _attempt(self, changes: list[Change], old: Places, new: Places, lenient: bool, tolerant: bool) -> Outcome:
+        """``tolerant``: threads inside an instrument may stay; the memory they run in is then never freed."""
+        asked = time.perf_counter()
+        with self.world.stopped() as threads:
+            began = time.perf_counter()
+            places, moves = self._stand(threads, old, new, tolerant)
+            try:
+                strangers = self._write(changes, lenient)
+            except Mismatch as mismatch:
+                raise TargetError(
+                    "code-changed",
+                    f"the code at {mismatch.args[0]:#x} of process {self.pid} is not what its file says",
+                    "another tool has patched it, or it was loaded from a different file",
+                ) from None
+            for tid, thread in threads.items():
+                self._movement.move(thread, places.get(tid), new)
+            for slot, rip in moves:
+                self.memory.write(slot, rip.to_bytes(8, "little"))
+            for thread in threads.values() if self.held.data else ():
+                if not self.held.data <= thread.registers.gs_base < self.held.data + self.held.data_size:
+                    thread.attach_block(self.held.data)
+        done = time.perf_counter()
+        return Outcome(done - asked, done - began, strangers)
+
+    def _write(self, changes: list[Change], lenient: bool) -> int:
+        maps = read_maps(self.pid)
+        if not lenient:
+            for change in changes:
+                self._homes |= homes(maps, change.at)
+            return sum(write(self.memory, change) for change in changes)
+        strangers = 0
+        for change in changes:
+            ours = change.only(in_homes(maps, change.at, self._homes))
+            strangers += len(change.at) - len(ours.at) + write(self.memory, ours, lenient)
+        return strangers
+
+    def _differing(self, at: Int, expected: Byte) -> int:
+        ours = in_homes(read_maps(self.pid), at, self._homes)
+        return differing(self.memory, at[ours], expected[ours])
+
+    def _stand(
+        self, threads: dict[int, Thread], old: Places, new: Places, tolerant: bool
+    ) -> tuple[dict[int, Place], list[Write]]:
+        try:
+            return self._movement.stand(threads, old, new)
+        except Busy:
+            if not tolerant:
+                raise
+            self.stuck = True
+            return {}, []
+
+    def _all_patches(self) -> Places:
+        if self._everywhere is None:
+            self._everywhere = Places(list(self._batches.values()))
+        return self._everywhere
+
+    # The end.
+
+    def close(self) -> bool:
+        """Restore all code here and in forked children, take out what was put in; whether every byte is what it was."""
+        batches = [*self._past, *self._batches.values()]
+        if not self.present():
+            restored = self._undo_children(batches)
+            self._batches, self._active, self._past, self.held = {}, {}, [], Held()
+            return restored
+        at, original = _first_values([(b.at, b.old) for b in batches])
+        restored = True
+        try:
+            self.change({n: set(units) for n, units in self._active.items()}, {})
+            restored = self._differing(at, original) == 0
+            restored &= self._undo_children(batches)
+            self._take_out()
+        except TargetError as error:
+            if error.slug != "no-such-process":
+                raise
+        self._batches, self._active, self._past, self.held = {}, {}, [], Held()
+        return restored
+
+    def present(self) -> bool:
+        """The address space that we set up is still there: the process has neither ended nor executed a program.
+
+        That is the one that our memory file is open on (proc(5): it reads nothing once it has gone).
+        """
+        if not self.held.code:
+            return True
+        try:
+            return bool(self.memory.read(self.held.code, 1))
+        except OSError:
+            return False
+
+    def _undo_children(self, batches: list[Batch]) -> bool:
+        """All of them, whatever becomes of one."""
+        results = [child.undo(batches) for child in self._children()]
+        return all(results)
+
+    def _children(self) -> Iterator[Keeper]:
+        """Keepers of the other processes that have our memory: forked children, and theirs."""
+        if not self.held.code_name:
+            return
+        for pid in holders(self.held.code_name):
+            if pid != self.pid:
+                with contextlib.suppress(TargetError):
+                    child = Keeper(pid)
+                    child.held, child._homes = replace(self.held), self._homes
+                    yield child
+
+    def undo(self, batches: list[Batch]) -> bool:
+        """In a child, which may have any of the batches in force; whether its code is then what it was."""
+        at, original = _first_values([(b.at, b.old) for b in batches])
+        try:
+            self._apply(batches, [], lenient=True, one_by_one=True)
+            restored = self._differing(at, original) == 0
+            self._take_out()
+        except TargetError as error:
+            if error.slug != "no-such-process":
+                raise
+            return True
+        return restored
+
+    def _take_out(self) -> None:
+        held = self.held
+        if not held.code_name or self.stuck:
+            return
+        with contextlib.suppress(TargetError, ProcessLookupError), self.world.stopped() as threads:
+            with remote(self._worker(threads), self.pid, self.memory) as call:
+                for address in held.pages:
+                    call.unmap(address, _PAGE)
+                for arena in held.arenas:
+                    call.unmap(arena.start, arena.size + arena.base - arena.start)
+                call.unmap(held.data, held.data_size)
+                call.unmap(held.code, held.code_size)
+            for thread in threads.values():
+                thread.attach_block(0)
+
+
+@contextlib.contextmanager
+def _files_of_any_size() -> Iterator[None]:
+    """A limit on the size of the user's files is not meant for memory, of which most is never touched."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def _first_values(parts: list[tuple[Int, Byte]]) -> tuple[Int, Byte]:
+    """Addresses, ascending and without repeats, with their value; it is the same wherever one repeats."""
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.uint8)
+    at, first = np.unique(np.concatenate([a for a, _ in parts]), return_index=True)
+    return at, np.concatenate([v for _, v in parts])[first]

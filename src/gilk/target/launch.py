@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Starts a program and stops it where its code is in place but none of it has run.
+
+A static program is stopped at its first instruction, a dynamic one when the
+dynamic linker says that all libraries are mapped and relocated
+(``_dl_debug_state`` with ``r_state`` RT_CONSISTENT, link.h), before any of
+their constructors run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from dataclasses import dataclass
+
+from gilk.errors import TargetError
+from gilk.target import ptrace
+from gilk.target.memory import Memory
+
+_INT3 = b"\xcc"
+#: Dispositions that the keeper, or Python, has changed; an exec would hand them on.
+_RESET = frozenset(
+    (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE, signal.SIGXFSZ)
+)
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to run, and as member of which process group (0: its own)."""
+
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    directory: str
+    group: int
+    ignored: frozenset[int] = frozenset()  # signals that it is to find ignored, as its user's shell left them
+
+
+@dataclass(frozen=True)
+class End:
+    """How a process ended; ``code`` as a shell would give it."""
+
+    code: int
+
+
+def launch(command: Command) -> int:
+    """The pid of the new process, in an event stop right behind its execve.
+
+    Raises TargetError `cannot-launch`.
+    """
+    wake, ready = os.pipe()
+    failed, fail = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _child(command, wake, fail)
+    os.close(wake)
+    os.close(fail)
+    try:
+        ptrace.seize(pid, ptrace.O_TRACEEXEC | ptrace.O_TRACESYSGOOD)
+        os.write(ready, b"!")
+        status = ptrace.wait(pid)
+        if not os.WIFSTOPPED(status):
+            raise _failure(command, failed)
+        _to_user(pid, status)
+    finally:
+        os.close(ready)
+        os.close(failed)
+    return pid
+
+
+def _child(command: Command, wake: int, fail: int) -> None:
+    try:
+        with contextlib.suppress(OSError):
+            os.setpgid(0, command.group)
+        for number in _RESET - command.ignored:
+            signal.signal(number, signal.SIG_DFL)
+        os.read(wake, 1)
+        os.chdir(command.directory)
+        os.execvpe(command.arguments[0], list(command.arguments), command.environment)
+    except OSError as error:
+        os.write(fail, str(error.errno).encode())
+    finally:
+        os._exit(127)
+
+
+def _failure(command: Command, failed: int) -> TargetError:
+    code = os.read(failed, 16)
+    why = os.strerror(int(code)) if code else "it ended at once"
+    return TargetError("cannot-launch", f"cannot run {command.arguments[0]}: {why}")
+
+
+def _to_user(pid: int, status: int) -> None:
+    """From the exec event to an event stop on the way back to user mode."""
+    while not ptrace.is_event_stop(status):
+        ptrace.call(ptrace.INTERRUPT, pid)
+        arrived = 0 if status >> 16 or os.WSTOPSIG(status) == ptrace.SIGTRAP else os.WSTOPSIG(status)
+        ptrace.call(ptrace.CONT, pid, 0, arrived)
+        status = ptrace.wait(pid)
+        if not os.WIFSTOPPED(status):
+            raise TargetError("cannot-launch", "the program ended before its first instruction")
+
+
+def run_until_linked(pid: int, memory: Memory, notify: int, state: int) -> bool:
+    """Let the dynamic linker work until it reports a consistent state; False when the program ended first.
+
+    ``notify`` is the address of ``_dl_debug_state``, ``state`` that of ``_r_debug.r_state``.
+    """
+    kept = memory.read(notify, 1)
+    memory.write(notify, _INT3)
+    arrived = 0
+    while True:
+        ptrace.call(ptrace.CONT, pid, 0, arrived)
+        status = ptrace.wait(pid)
+        if not os.WIFSTOPPED(status):
+            return False
+        registers = ptrace.get_registers(pid)
+        if status >> 16 or os.WSTOPSIG(status) != ptrace.SIGTRAP or registers.rip != notify + 1:
+            arrived = 0 if status >> 16 else os.WSTOPSIG(status)
+            continue
+        arrived = 0
+        registers.rip = notify
+        if int.from_bytes(memory.read(state, 4), "little") == 0:
+            memory.write(notify, kept)
+            ptrace.set_registers(pid, registers)
+            _to_user(pid, status)
+            return True
+        memory.write(notify, kept)
+        ptrace.set_registers(pid, registers)
+        ptrace.call(ptrace.SINGLESTEP, pid, 0, 0)
+        ptrace.wait(pid)
+        memory.write(notify, _INT3)

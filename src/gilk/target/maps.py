@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""/proc/PID/maps as values (proc(5))."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from gilk.errors import TargetError
+from gilk.splice.space import PAGE, REACH, Occupied
+
+#: Left alone around what may grow: the heap upwards, the main stack downwards.
+_HEAP_GROWTH = 64 << 20
+_STACK_GROWTH = 16 << 20
+_LOWEST, _HIGHEST = 0x10000, 0x7FFFFFFFF000
+_GAP = 1 << 20
+#: How the shared data of a session is called in a target's maps.
+DATA_NAME = "/memfd:gilk-data-"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    start: int
+    end: int
+    permissions: str
+    offset: int
+    inode: int
+    path: str
+
+    @property
+    def executable(self) -> bool:
+        return "x" in self.permissions
+
+
+def read_maps(pid: int) -> tuple[Mapping, ...]:
+    """Raises TargetError `no-such-process`, `no-permission`."""
+    try:
+        text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+    except (FileNotFoundError, ProcessLookupError):
+        raise TargetError("no-such-process", f"there is no process {pid}") from None
+    except PermissionError:
+        raise TargetError("no-permission", f"no permission to look into process {pid}") from None
+    return tuple(_parse(line) for line in text.splitlines())
+
+
+def _parse(line: str) -> Mapping:
+    fields = line.split(maxsplit=5)
+    start, end = (int(part, 16) for part in fields[0].split("-"))
+    path = fields[5] if len(fields) > 5 else ""
+    return Mapping(start, end, fields[1], int(fields[2], 16), int(fields[4]), path)
+
+
+def holders(name: str) -> list[int]:
+    """The processes, as far as we may look, that can execute the memory object ``name`` (memfd_create(2)).
+
+    The client has it mapped too, but only to write to it.
+    """
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                lines = (entry / "maps").read_text(errors="replace").splitlines()
+                if any(f"/memfd:{name}" in line and "x" in line.split(maxsplit=2)[1] for line in lines):
+                    found.append(int(entry.name))
+    return found
+
+
+def occupied(maps: tuple[Mapping, ...], growth: bool = True) -> Occupied:
+    """What is mapped, and, with ``growth``, the room that heap and stack must keep to grow."""
+    ranges = []
+    for mapping in maps:
+        start, end = mapping.start, mapping.end
+        if growth and mapping.path == "[heap]":
+            end += _HEAP_GROWTH
+        elif growth and mapping.path == "[stack]":
+            start -= _STACK_GROWTH
+        ranges.append((start, end))
+    return Occupied(_merged(sorted(ranges)))
+
+
+def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    result: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return tuple(result)
+
+
+def find_room(space: Occupied, low: int, high: int, size: int) -> int | None:
+    """A free range of ``size`` bytes from which all of [low, high) is in reach, the nearest below if possible.
+
+    Returns its page-aligned start.
+    """
+    bottom = max(_LOWEST, high - REACH)
+    top = min(_HIGHEST, low + REACH)
+    below = _gaps_below(space, bottom, low, size)
+    if below:
+        return max(below)
+    above = _gaps_above(space, high, top, size)
+    return min(above) if above else None
+
+
+def _gaps_below(space: Occupied, bottom: int, low: int, size: int) -> list[int]:
+    """Starts of room that ends as high as each gap allows."""
+    result = []
+    previous = _LOWEST
+    for start, end in (*space.ranges, (_HIGHEST, _HIGHEST)):
+        top = min(start, low) - _GAP
+        candidate = (top - size) & -PAGE
+        if candidate >= max(previous + _GAP, bottom):
+            result.append(candidate)
+        previous = end
+        if start >= low:
+            break
+    return result
+
+
+def _gaps_above(space: Occupied, high: int, top: int, size: int) -> list[int]:
+    result = []
+    previous = _LOWEST
+    for start, end in (*space.ranges, (_HIGHEST, _HIGHEST)):
+        candidate = (max(previous, high) + _GAP + PAGE - 1) & -PAGE
+        if candidate + size + _GAP <= min(start, top):
+            result.append(candidate)
+        previous = end
+    return result

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Moves threads when code changes under them: out of patches that go away, into patches that come.
+
+A stopped thread counts as standing where its ``rip`` is, and wherever a signal
+handler that it is in will return to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gilk.target.frames import find_restorers, returning, shown_signals, signal_frames
+from gilk.target.held import Held
+from gilk.target.maps import read_maps
+from gilk.target.memory import Memory
+from gilk.target.places import Places
+from gilk.target.world import Thread, World
+
+_BUSY = 32  # offset in struct gilk_block
+_STEPS = 20000
+_PUSHF = (b"\x9c", b"\x66\x9c", b"\x48\x9c")
+_TRAP_FLAG = 0x100
+
+#: An original address, and whether its instruments have yet to run.
+Place = tuple[int, bool]
+#: An address, and the 64-bit word to write there.
+Write = tuple[int, int]
+
+
+class Busy(Exception):
+    """A thread is inside an instrument that has not come back."""
+
+
+class Movement:
+    """``everywhere`` gives the patches of all batches there are."""
+
+    def __init__(
+        self, world: World, memory: Memory, held: Callable[[], Held], everywhere: Callable[[], Places]
+    ) -> None:
+        self._world = world
+        self._memory = memory
+        self._held = held
+        self._everywhere = everywhere
+        self._restorers: frozenset[int] = frozenset()
+
+    def stand(self, threads: dict[int, Thread], old: Places, new: Places) -> tuple[dict[int, Place], list[Write]]:
+        """Where threads in patches of ``old`` stand in the original code, by tid, and what to write into signal frames.
+
+        No thread is moved yet: one that was, and had to go on because another was not ready, would run an instrument
+        twice. Raises Busy.
+        """
+        places = {tid: self._settle(thread, old) for tid, thread in list(threads.items())} if old else {}
+        found = {tid: place for tid, place in places.items() if place is not None}
+        return found, self._frame_moves(threads, found, old, new)
+
+    def _settle(self, thread: Thread, old: Places) -> Place | None:
+        """Let a thread in a patch that goes away run to a place that has an equal in the original code: that place.
+
+        It stays in the patch, since others may not be ready yet. Raises Busy when it is inside an instrument that does
+        not end, or calls out.
+        """
+        if self._calling_out(thread):
+            raise Busy
+        entered = False
+        for _ in range(_STEPS):
+            rip = thread.registers.rip
+            place = self._original(thread, old)
+            if place is not None:
+                return place
+            if not old.in_patch(rip) and not (entered and self._held().in_arena(rip)) and not self._in_library(rip):
+                return None
+            entered = True
+            try:
+                self._step(thread)
+            except ProcessLookupError:
+                return None
+        raise Busy
+
+    def _step(self, thread: Thread) -> None:
+        """One instruction. What pushf pushes meanwhile has the trap flag set, which a later popf must not find."""
+        registers = thread.registers
+        pushes = self._memory.read(registers.rip, 2).startswith(_PUSHF) and not registers.eflags & _TRAP_FLAG
+        self._world.step(thread)
+        rsp = thread.registers.rsp
+        if pushes and rsp < registers.rsp:
+            low = self._memory.read(rsp + 1, 1)[0]
+            self._memory.write(rsp + 1, bytes((low & ~(_TRAP_FLAG >> 8),)))
+
+    def _original(self, thread: Thread, old: Places) -> Place | None:
+        """Where in the original code the thread is, if it is in a patch at a place that has an equal there."""
+        rip = thread.registers.rip
+        if thread.restarting():
+            place = old.original(rip - 2)
+            return (place[0] + 2, True) if place else old.original(rip)
+        return old.original(rip)
+
+    def _in_library(self, address: int) -> bool:
+        """In the runtime or in a compiled instrument: whose patch called it is not known until it returns."""
+        return self._held().in_arena(address) and not self._everywhere().in_patch(address)
+
+    def _calling_out(self, thread: Thread) -> bool:
+        """Its block says so: struct gilk_block, busy."""
+        base = thread.registers.gs_base
+        return self._held().is_block(base) and any(self._memory.read(base + _BUSY, 8))
+
+    def move(self, thread: Thread, place: Place | None, new: Places) -> None:
+        """Send a thread on: out of a patch that is gone, and into one where the original code is gone."""
+        rip, before = place or (thread.registers.rip, True)
+        if thread.restarting() and new.is_displaced(rip - 2):
+            patch = new.patch(rip - 2, before=False)
+            thread.move(rip if patch is None else patch + 2)
+        elif new.is_displaced(rip) or not before:
+            patch = new.patch(rip, before)
+            thread.move(rip if patch is None else patch)
+        elif place is not None:
+            thread.move(rip)
+
+    def _frame_moves(
+        self, threads: dict[int, Thread], places: dict[int, Place], old: Places, new: Places
+    ) -> list[Write]:
+        """New return addresses for signal frames. Raises Busy."""
+        moves: list[Write] = []
+        maps = read_maps(self._world.pid)
+        if not self._restorers:
+            self._restorers = find_restorers(maps, self._memory)
+        for thread in threads.values():
+            block = thread.registers.gs_base
+            shown = shown_signals(block, self._memory) if self._held().is_block(block) else {}
+            rip, _ = places.get(thread.tid) or (thread.registers.rip, True)
+            start = thread.registers.rsp - 8 * returning(rip, self._restorers)
+            for frame in signal_frames(start, self._restorers, maps, self._memory):
+                entry = shown.get(frame.context)
+                hidden = entry is not None and entry.shown == frame.rip
+                rip = entry.actual if entry and hidden else frame.rip
+                through = self._through(rip, old, new)
+                if through == rip:
+                    continue
+                moves.append((frame.slot, through))
+                if entry and hidden:
+                    moves.append((entry.slot, 0))
+        return moves
+
+    def _through(self, rip: int, old: Places, new: Places) -> int:
+        place = old.original(rip)
+        if place is None:
+            if old.in_patch(rip) or (old and self._in_library(rip)):
+                raise Busy
+            place = (rip, True)
+        if new.is_displaced(place[0]) or not place[1]:
+            patch = new.patch(*place)
+            return place[0] if patch is None else patch
+        return place[0]

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A live process, as the client sees it: its images, and the keeper that does what is asked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from gilk.analysis.analysis import Analysis
+from gilk.errors import GilkError, TargetError
+from gilk.image.elf import load
+from gilk.image.model import Image
+from gilk.target import launch, wire
+from gilk.target.batch import Batch
+from gilk.target.held import ArenaMap
+from gilk.target.image import analyse
+from gilk.target.keeper import Outcome
+from gilk.target.launch import End
+from gilk.target.maps import Mapping, read_maps
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An image where the loader put it: run-time address = link-time address + ``bias``."""
+
+    path: Path
+    bias: int
+    start: int
+    end: int
+    main: bool
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
+class Keeper:
+    """Requests to the keeper's process; each raises what the keeper raised."""
+
+    def __init__(self) -> None:
+        mine, theirs = socket.socketpair()
+        # -P: nothing is imported from the current directory, which may be anyone's.
+        arguments = [sys.executable, "-P", "-m", "gilk.target.server", str(theirs.fileno())]
+        package = str(Path(__file__).resolve().parents[2])
+        environment = dict(os.environ)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+        self._process = subprocess.Popen(arguments, pass_fds=(theirs.fileno(),), env=environment)
+        theirs.close()
+        self._channel = mine
+        self._fds: tuple[int, ...] = ()
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        try:
+            wire.send(self._channel, (name, arguments))
+            (good, value), self._fds = wire.receive(self._channel)
+        except wire.Closed:
+            raise TargetError("keeper-gone", "the process that holds the target has gone") from None
+        if not good:
+            raise value
+        return value
+
+    def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
+        """File descriptors of code and data."""
+        self.ask("set_up", name, code_size, data_size)
+        return self._fds[0], self._fds[1]
+
+    def map_arenas(self, arenas: list[ArenaMap], pages: dict[int, int]) -> None:
+        self.ask("map_arenas", arenas, pages)
+
+    def stage(self, number: int, batch: Batch) -> None:
+        self.ask("stage", number, batch)
+
+    def forget(self, number: int) -> None:
+        self.ask("forget", number)
+
+    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome:
+        return cast(Outcome, self.ask("change", remove, add))
+
+    def wait(self, block: bool) -> End | None:
+        return cast("End | None", self.ask("wait", block))
+
+    def close(self) -> bool:
+        return bool(self.ask("close"))
+
+    def leave(self) -> None:
+        """Let the keeper go; it undoes what is left."""
+        self._channel.close()
+        self._process.wait()
+
+
+class Process:
+    """Made by attach() or launch(). Use as a context manager, or call close()."""
+
+    def __init__(self, keeper: Keeper, pid: int, launched: bool) -> None:
+        self.keeper = keeper
+        self.pid = pid
+        self.launched = launched
+        self._images: dict[Path, Image] = {}
+        self._analyses: dict[Path, Analysis] = {}
+        self._held = launched
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def alive(self) -> bool:
+        try:
+            state = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+        except OSError:
+            return False
+        return state not in (b"Z", b"X")
+
+    def maps(self) -> tuple[Mapping, ...]:
+        return read_maps(self.pid)
+
+    def release(self) -> None:
+        """Let a launched program run."""
+        if self._held:
+            self.keeper.ask("release")
+            self._held = False
+
+    def kill_unstarted(self) -> None:
+        """End a launched program of which nothing has run yet."""
+        if self._held:
+            self._held = False
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, block: bool = False) -> End | None:
+        return self.keeper.wait(block)
+
+    def close(self) -> bool:
+        """Undo everything and let go; whether all code is what it was."""
+        try:
+            restored = self.keeper.close()
+        finally:
+            self.keeper.leave()
+        return restored
+
+    def loaded(self) -> tuple[Loaded, ...]:
+        """The images mapped now, main program first. Files that are not ELF are left out."""
+        main = self._main_path()
+        found: dict[str, Loaded] = {}
+        for mapping in self.maps():
+            if not mapping.executable or not mapping.path.startswith("/") or mapping.path.startswith("/memfd:"):
+                continue
+            if mapping.path in found:
+                continue
+            loaded = self._place(mapping, main)
+            if loaded:
+                found[mapping.path] = loaded
+        return tuple(sorted(found.values(), key=lambda image: not image.main))
+
+    def _main_path(self) -> str:
+        try:
+            return os.readlink(f"/proc/{self.pid}/exe")
+        except OSError:
+            return ""
+
+    def _place(self, mapping: Mapping, main: str) -> Loaded | None:
+        path = self._file(mapping, mapping.path == main)
+        try:
+            image = self.image(path)
+        except GilkError:
+            return None
+        for segment in image.segments:
+            low = segment.offset & -4096
+            if segment.executable and low <= mapping.offset < segment.offset + max(segment.size, 1):
+                bias = mapping.start - mapping.offset + segment.offset - segment.address
+                ends = [s.address + s.size for s in image.segments]
+                starts = [s.address for s in image.segments]
+                return Loaded(path, bias, min(starts) + bias, max(ends) + bias, mapping.path == main)
+        return None
+
+    def _file(self, mapping: Mapping, main: bool) -> Path:
+        """Where the mapped file can be read, also from another mount namespace or when it was replaced on disk."""
+        plain = Path(mapping.path)
+        with contextlib.suppress(OSError):
+            if plain.stat().st_ino == mapping.inode:
+                return plain
+        inside = Path(f"/proc/{self.pid}/root{mapping.path}")
+        with contextlib.suppress(OSError):
+            if inside.stat().st_ino == mapping.inode:
+                return inside
+        if main:
+            return Path(f"/proc/{self.pid}/exe")
+        return Path(f"/proc/{self.pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+
+    def analysis(self, loaded: Loaded) -> Analysis:
+        """Analysis of a loaded image; what it learnt of the whole image is kept in the cache, by build-id."""
+        if loaded.path not in self._analyses:
+            self._analyses[loaded.path] = analyse(self.image(loaded.path))
+        return self._analyses[loaded.path]
+
+    def image(self, path: Path) -> Image:
+        """Raises ImageError."""
+        if path not in self._images:
+            self._images[path] = load(path)
+        return self._images[path]
+
+
+def attach(pid: int) -> Process:
+    """Raises TargetError `no-such-process`, `no-permission`, `already-traced`, `wrong-architecture`."""
+    if not Path(f"/proc/{pid}").is_dir():
+        raise TargetError("no-such-process", f"there is no process {pid}")
+    keeper = Keeper()
+    try:
+        keeper.ask("attach", pid)
+    except BaseException:
+        keeper.leave()
+        raise
+    return Process(keeper, pid, launched=False)
+
+
+def start(arguments: list[str], environment: dict[str, str] | None = None, directory: str = "") -> Process:
+    """Launch a program, stopped before its own code runs, with its libraries in place.
+
+    Raises TargetError `cannot-launch`, ImageError for what is not a program for this machine.
+    """
+    ignored = frozenset(
+        int(n) for n in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT) if signal.getsignal(n) == signal.SIG_IGN
+    )
+    command = launch.Command(
+        tuple(arguments), dict(environment or os.environ), directory or os.getcwd(), os.getpgrp(), ignored
+    )
+    keeper = Keeper()
+    try:
+        pid = keeper.ask("launch", command)
+        process = Process(keeper, pid, launched=True)
+        _link(process)
+    except BaseException:
+        keeper.leave()
+        raise
+    return process
+
+
+def _link(process: Process) -> None:
+    """Run a dynamic program up to where its libraries are mapped and relocated."""
+    main = process.image(Path(f"/proc/{process.pid}/exe"))
+    if not main.interpreter:
+        return
+    for linker in process.loaded():
+        symbols = {
+            s.name: s.address
+            for s in process.image(linker.path).symbols
+            if s.name.startswith(("_dl_debug", "_r_debug"))
+        }
+        if "_dl_debug_state" in symbols and "_r_debug" in symbols:
+            notify, state = (symbols[n] + linker.bias for n in ("_dl_debug_state", "_r_debug"))
+            if not process.keeper.ask("run_until_linked", notify, state + 24):
+                raise TargetError("cannot-launch", "the program ended while it was being linked")
+            return

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The keeper's process: answers one client, and undoes everything when that client is gone.
+
+Run as ``python -m gilk.target.server FD``. It is in a process group of its own
+and ignores the terminal's signals, so that what kills the client does not
+reach it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+from gilk.errors import GilkError, TargetError
+from gilk.target import launch, wire
+from gilk.target.batch import Batch
+from gilk.target.held import ArenaMap
+from gilk.target.keeper import Keeper, Outcome
+from gilk.target.launch import Command, End
+
+_TICK = 0.05
+
+
+class Server:
+    """One method per request; the names are the protocol."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._keeper: Keeper | None = None
+        self._child = 0
+        self._status: int | None = None
+
+    @property
+    def keeper(self) -> Keeper:
+        if self._keeper is None:
+            raise TargetError("no-such-process", "not attached")
+        return self._keeper
+
+    def attach(self, pid: int) -> int:
+        keeper = Keeper(pid)
+        with keeper.world.stopped():
+            pass
+        self._keeper = keeper
+        return pid
+
+    def launch(self, command: Command) -> int:
+        self._child = launch.launch(command)
+        self._keeper = Keeper(self._child)
+        self._keeper.world.hold()
+        return self._child
+
+    def run_until_linked(self, notify: int, state: int) -> bool:
+        if not launch.run_until_linked(self._child, self.keeper.memory, notify, state):
+            return False
+        self.keeper.world.hold()
+        return True
+
+    def release(self) -> None:
+        self.keeper.world.release()
+
+    def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
+        return self.keeper.set_up(name, code_size, data_size)
+
+    def data_address(self) -> int:
+        return self.keeper.held.data
+
+    def code_address(self) -> int:
+        """Where all of the code object is mapped in the target, to be read."""
+        return self.keeper.held.code
+
+    def map_arenas(self, arenas: list[ArenaMap], pages: dict[int, int]) -> None:
+        self.keeper.map_arenas(arenas, pages)
+
+    def poke(self, address: int, data: bytes) -> None:
+        """Initial values of an instrument's variables."""
+        self.keeper.memory.write(address, data)
+
+    def peek(self, address: int, size: int) -> bytes:
+        return self.keeper.memory.read(address, size)
+
+    def repair(self, pieces: list[tuple[int, bytes]]) -> None:
+        """Put bytes of code back while nothing runs."""
+        with self.keeper.world.stopped():
+            for address, content in pieces:
+                self.keeper.memory.write(address, content)
+
+    def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
+        return self.keeper.handlers(signals)
+
+    def stage(self, number: int, batch: Batch) -> None:
+        self.keeper.stage(number, batch)
+
+    def forget(self, number: int) -> None:
+        self.keeper.forget(number)
+
+    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome:
+        return self.keeper.change(remove, add)
+
+    def close(self) -> bool:
+        """Undo everything; whether all code is what it was. The process stays ours to set up again."""
+        if self._keeper is None:
+            return True
+        restored = self._keeper.close()
+        self._keeper.world.release()
+        return restored
+
+    def present(self) -> bool:
+        return self._keeper is not None and self._keeper.present()
+
+    def wait(self, block: bool) -> End | None:
+        """How a launched process ended; None while it runs."""
+        if self._status is None and self._child:
+            with contextlib.suppress(ChildProcessError):
+                pid, status = os.waitpid(self._child, 0 if block else os.WNOHANG)
+                if pid:
+                    self._status = status
+        if self._status is None and self._keeper and self._keeper.world.exit_status is not None:
+            self._status = self._keeper.world.exit_status
+        if self._status is None:
+            return None
+        return End(_shell_code(self._status))
+
+    def serve(self) -> None:
+        with contextlib.suppress(wire.Closed):
+            while True:
+                self._idle()
+                (name, arguments), _ = wire.receive(self._channel)
+                self._answer(name, arguments)
+        with contextlib.suppress(GilkError, OSError):
+            self.close()
+
+    def _idle(self) -> None:
+        while not select.select([self._channel], [], [], _TICK)[0]:
+            if self._keeper:
+                self._keeper.world.release_late()
+
+    def _answer(self, name: str, arguments: tuple[Any, ...]) -> None:
+        fds: tuple[int, ...] = ()
+        try:
+            value = getattr(self, name)(*arguments)
+            if name == "set_up":
+                fds = value
+            wire.send(self._channel, (True, value), fds)
+        except (GilkError, OSError) as error:
+            wire.send(self._channel, (False, error))
+
+
+def _shell_code(status: int) -> int:
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def main() -> None:
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Messages between client and keeper: pickled values of our own over a socket pair, and file descriptors.
+
+Both ends are one program started by one user; nobody else can reach the socket.
+"""
+
+from __future__ import annotations
+
+import array
+import pickle
+import socket
+import struct
+from typing import Any
+
+_HEADER = struct.Struct("<QI")
+
+
+class Closed(Exception):
+    """The other end is gone."""
+
+
+def send(channel: socket.socket, value: Any, fds: tuple[int, ...] = ()) -> None:
+    """Raises Closed."""
+    body = pickle.dumps(value, protocol=5)
+    header = _HEADER.pack(len(body), len(fds))
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    try:
+        channel.sendmsg([header], ancillary)
+        channel.sendall(body)
+    except (BrokenPipeError, ConnectionResetError):
+        raise Closed from None
+
+
+def receive(channel: socket.socket) -> tuple[Any, tuple[int, ...]]:
+    """Raises Closed."""
+    header, fds = _receive_header(channel)
+    size, _ = _HEADER.unpack(header)
+    return pickle.loads(_receive_exactly(channel, size)), fds
+
+
+def _receive_header(channel: socket.socket) -> tuple[bytes, tuple[int, ...]]:
+    fds = array.array("i")
+    try:
+        data, ancillary, _, _ = channel.recvmsg(
+            _HEADER.size, socket.CMSG_SPACE(4 * fds.itemsize), socket.MSG_CMSG_CLOEXEC
+        )
+    except ConnectionResetError:
+        raise Closed from None
+    if not data:
+        raise Closed
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+    return data + _receive_exactly(channel, _HEADER.size - len(data)), tuple(fds)
+
+
+def _receive_exactly(channel: socket.socket, size: int) -> bytes:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        try:
+            got = channel.recv_into(view)
+        except ConnectionResetError:
+            raise Closed from None
+        if not got:
+            raise Closed
+        view = view[got:]
+    return bytes(data)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What gilk has in a live process: shared memory, arenas with their runtime, linked instruments.
+
+An arena serves all images within reach of it; usually there is one for the
+program and one for its libraries.
+"""
+
+from __future__ import annotations
+
+import mmap
+import secrets
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.model import EVERYTHING
+from gilk.build.instrument import Compiled, Linked, link_instrument
+from gilk.build.runtime import runtime
+from gilk.errors import CompileError, TargetError
+from gilk.splice.instrument import Call, CallWithRegisters, Host, Instrument
+from gilk.splice.plan import Plan
+from gilk.splice.planner import Ground
+from gilk.splice.space import PAGE, REACH, Arena, PunPages
+from gilk.target.batch import Batch, pack
+from gilk.target.held import ArenaMap
+from gilk.target.maps import find_room, occupied
+from gilk.target.places import places_table
+from gilk.target.process import Loaded, Process
+from gilk.target.symbols import Found, Resolver
+
+ARENA_SIZE = 64 << 20
+HELD_SIZE = 64 << 10  # writable data of instruments, below the key page
+_MOST_ARENAS = 8
+_MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may split a gap in two
+_TABLES = _MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
+_TABLE_SIZE = 64 << 20
+_CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
+
+
+@dataclass
+class Site:
+    """An arena at work: its allocator, what instruments refer to, and those linked for it."""
+
+    arena: Arena
+    host: Host
+    held_next: int
+    linked: dict[tuple[str, str], Linked] = field(default_factory=dict)
+
+
+class Workspace:
+    """Raises TargetError when the process refuses what is needed: `no-room`, `gs-in-use`, `refused-by-kernel`."""
+
+    def __init__(self, process: Process, data_size: int, counters: int, rings: tuple[tuple[int, int], ...]) -> None:
+        self._process = process
+        self._counters = counters
+        self._rings = rings
+        try:
+            code_fd, data_fd = process.keeper.set_up(secrets.token_hex(4), _CODE_SIZE, data_size)
+        except OSError as error:
+            raise TargetError("refused-by-kernel", f"the process may not map what gilk needs: {error}") from None
+        self._code = mmap.mmap(code_fd, _CODE_SIZE)
+        self.data = mmap.mmap(data_fd, data_size)
+        self._sites: list[Site] = []
+        self._grounds: dict[str, Ground] = {}
+        self._puns = PunPages(occupied(process.maps()), _MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
+        self._mapped: set[int] = set()
+        self._batch = 0
+        self._table = 0
+        self._assume_live = 0
+        self._resolver = Resolver(process)
+
+    def ground(self, loaded: Loaded, analysis: Analysis) -> Ground:
+        """Where plans for one image are made; with a new arena when none is in reach."""
+        key = f"{loaded.path}@{loaded.bias:x}"
+        if key not in self._grounds:
+            site = self._site_for(loaded)
+            self._grounds[key] = Ground(analysis, loaded.bias, site.arena, self._puns, site.host)
+        return self._grounds[key]
+
+    def _site_for(self, loaded: Loaded) -> Site:
+        for site in self._sites:
+            low, high = min(site.arena.base, loaded.start), max(site.arena.base + ARENA_SIZE, loaded.end)
+            if high - low < REACH:
+                return site
+        return self._open(loaded)
+
+    def _open(self, loaded: Loaded) -> Site:
+        below = HELD_SIZE + PAGE
+        start = find_room(occupied(self._process.maps()), loaded.start, loaded.end, ARENA_SIZE + below)
+        if start is None or len(self._sites) >= _MOST_ARENAS:
+            raise TargetError("no-room", f"there is no free address range within 2 GiB of {loaded.name}")
+        base, offset = start + below, len(self._sites) * ARENA_SIZE
+        self._process.keeper.map_arenas([ArenaMap(base, ARENA_SIZE, offset, HELD_SIZE)], {})
+        code = runtime()
+        self._code[offset : offset + len(code.code)] = code.code
+        self._set_parameters(offset + code.symbols["gilk_params"], base)
+        site = Site(Arena(base, ARENA_SIZE, offset, len(code.code) + 63 & -64), self._host(base), start)
+        self._sites.append(site)
+        self._puns.avoid(occupied(self._process.maps()))
+        return site
+
+    def _host(self, base: int) -> Host:
+        at = {name: base + offset for name, offset in runtime().symbols.items()}
+        return Host(
+            key=base - PAGE,
+            claim=at["gilk_claim_thunk"],
+            counters=self._counters,
+            rings=self._rings,
+            thunk=at["gilk_registers_thunk"],
+            thunk_vector=at["gilk_vector_thunk"],
+            base=base,
+            assume_live=self._assume_live,
+        )
+
+    def _set_parameters(self, offset: int, base: int) -> None:
+        """struct gilk_params, native/runtime/runtime.h."""
+        errno = self._resolver.find("__errno_location")
+        values = (self._process.keeper.ask("data_address"), errno.address if errno else 0, base, _xsave_size())
+        self._code[offset : offset + 32] = np.array(values, np.uint64).tobytes()
+
+    # Instruments.
+
+    def registers(self, ground: Ground, iid: int) -> Instrument:
+        """The built-in that records all registers."""
+        return CallWithRegisters(ground.arena.base + runtime().symbols["gilk_log_registers"], iid, calls_out=False)
+
+    def call(self, ground: Ground, compiled: Compiled, iid: int) -> Instrument:
+        """A user's instrument, linked into the arena of ``ground``. Raises CompileError `undefined-symbol`."""
+        site = next(s for s in self._sites if s.arena is ground.arena)
+        key = (str(compiled.source), compiled.function)
+        if key not in site.linked:
+            site.linked[key] = self._link(site, compiled)
+        linked = site.linked[key]
+        calls_out = any(self._resolve(name).function for name in compiled.undefined)
+        if linked.takes_registers or calls_out:
+            return CallWithRegisters(linked.entry, iid, calls_out)
+        return Call(linked.plain, iid, linked.clobbers)
+
+    def _resolve(self, name: str) -> Found:
+        found = self._resolver.find(name)
+        if found is None:
+            raise CompileError(
+                "undefined-symbol", f"neither the program nor its libraries define {name!r}, which the instrument uses"
+            )
+        return found
+
+    def _link(self, site: Site, compiled: Compiled) -> Linked:
+        symbols = {name: self._resolve(name).address for name in compiled.undefined}
+        symbols["gilk_control"] = site.host.base + runtime().symbols["gilk_params"]
+        room = len(compiled.content) + 4096
+        code = site.arena.allocate(room)
+        linked = link_instrument(compiled, code, site.held_next, symbols)
+        if len(linked.code) > room or site.held_next + len(linked.data) > site.host.base - PAGE:
+            raise CompileError("instrument-too-large", f"{compiled.source} has more code or data than an arena holds")
+        self._store(code, linked.code)
+        if linked.data:
+            self._process.keeper.ask("poke", site.held_next, linked.data)
+            site.held_next += len(linked.data) + 63 & -64
+        return linked
+
+    # Plans.
+
+    def stage(self, plan: Plan) -> tuple[int, Batch]:
+        """Write patches and hand the sites to the keeper; nothing is active yet. The batch and its number."""
+        for function in plan.functions:
+            for patch in function.patches:
+                self._store(patch.address, patch.data)
+        fresh = {page: offset for page, offset in plan.pages.items() if page not in self._mapped}
+        if fresh:
+            self._process.keeper.map_arenas([], fresh)
+            self._mapped |= fresh.keys()
+        self._batch += 1
+        batch = pack(plan.functions)
+        self._process.keeper.stage(self._batch, batch)
+        return self._batch, batch
+
+    def save_everything(self) -> None:
+        """From now on plans keep every register at every point, also those that analysis calls dead."""
+        self._assume_live = EVERYTHING
+        for ground in self._grounds.values():
+            ground.host = replace(ground.host, assume_live=EVERYTHING, templates={})
+        for site in self._sites:
+            site.host = replace(site.host, assume_live=EVERYTHING, templates={})
+
+    def runtime_address(self, ground: Ground, name: str) -> int:
+        return ground.arena.base + runtime().symbols[name]
+
+    def show_places(self, batches: list[Batch]) -> None:
+        """Tell the runtime what patches stand for; ``batches`` are all that may be run, the newest last."""
+        table = places_table(batches)
+        if len(table) > _TABLE_SIZE:
+            return
+        self._table ^= 1
+        offset = _TABLES + self._table * _TABLE_SIZE
+        self._code[offset : offset + len(table)] = table
+        address = self._process.keeper.ask("code_address") + offset
+        for site in self._sites:
+            at = site.arena.offset + runtime().symbols["gilk_params"] + 32
+            self._code[at : at + 8] = address.to_bytes(8, "little")
+
+    def _store(self, address: int, data: bytes) -> None:
+        offset = self._offset(address)
+        self._code[offset : offset + len(data)] = data
+
+    def _offset(self, address: int) -> int:
+        for site in self._sites:
+            if site.arena.holds(address):
+                return site.arena.offset + address - site.arena.base
+        return self._puns.pages[address & -PAGE] + (address & PAGE - 1)
+
+
+def _xsave_size() -> int:
+    """Room for xsave with every enabled component; /proc/cpuinfo does not say, so enough for AVX-512 and AMX."""
+    return 16384

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""All threads of one process, stopped, for as short a time as possible.
+
+Code is written, and threads are moved, only while every thread of the process
+is in a ptrace stop. That makes the cross-modification protocols of running
+code unnecessary: a thread leaves its stop through the kernel, which is a
+serialising event, and no thread can stand where it was not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gilk.errors import TargetError
+from gilk.target import ptrace
+
+_EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
+_RESTARTS = frozenset(-n & (1 << 64) - 1 for n in (512, 513, 514, 516))
+
+#: System calls that fail with EINTR when a tracer stops the thread, though no
+#: signal arrived, and may simply be made again (signal(7), "Interruption of
+#: system calls"): semop msgsnd msgrcv rt_sigtimedwait io_getevents semtimedop
+#: epoll_wait epoll_pwait io_pgetevents epoll_pwait2.
+_RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 441))
+
+_ALL_BUT_TRAP = ((1 << 64) - 1) & ~(1 << ptrace.SIGTRAP - 1)
+_TRAP_FLAG = 0x100
+_PATIENCE = 5.0
+
+
+@dataclass
+class Thread:
+    """A stopped thread; ``signal``, with its ``info``, was on its way to it and is passed on when it resumes."""
+
+    tid: int
+    signal: int
+    registers: ptrace.Registers
+    dirty: bool = False
+    mask: int | None = None  # its own signal mask while ours is in force
+    info: ptrace.SignalInfo | None = None
+
+    def restarting(self) -> bool:
+        """In a system call that the kernel is going to make again: rip will move back by two."""
+        return self.registers.orig_rax >> 63 == 0 and self.registers.rax in _RESTARTS
+
+    def move(self, rip: int) -> None:
+        self.registers.rip = rip
+        self.dirty = True
+
+    def attach_block(self, base: int) -> None:
+        self.registers.gs_base = base
+        self.dirty = True
+
+
+class World:
+    """The threads of process ``pid`` between stop() and resume()."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.threads: dict[int, Thread] = {}
+        self.exit_status: int | None = None  # as from wait(2), once the process is seen to have ended
+        self._late: set[int] = set()
+        self._held = False
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[dict[int, Thread]]:
+        """Raises TargetError `no-such-process`, `no-permission`, `busy`."""
+        if self._held:
+            yield self.threads
+            return
+        self.stop()
+        try:
+            yield self.threads
+        finally:
+            self.resume()
+
+    def stop(self) -> None:
+        """Stop every thread, also those that appear meanwhile."""
+        deadline = time.monotonic() + _PATIENCE
+        try:
+            while True:
+                fresh = [t for t in ptrace.thread_ids(self.pid) if t not in self.threads and not _is_zombie(t)]
+                if not fresh:
+                    break
+                self._stop_some(fresh, deadline)
+        except BaseException:
+            self.resume()
+            raise
+        if not self.threads:
+            raise TargetError("no-such-process", f"process {self.pid} has ended")
+
+    def _stop_some(self, tids: list[int], deadline: float) -> None:
+        asked = [tid for tid in tids if self._ask(tid)]
+        for tid in asked:
+            self._await(tid, deadline)
+
+    def _ask(self, tid: int) -> bool:
+        if tid in self._late:
+            return True
+        try:
+            ptrace.seize(tid, ptrace.O_TRACESYSGOOD)
+        except TargetError:
+            if _is_gone(tid) and tid != self.pid:
+                return False
+            raise
+        with contextlib.suppress(ProcessLookupError):
+            ptrace.call(ptrace.INTERRUPT, tid)
+        return True
+
+    def _await(self, tid: int, deadline: float) -> None:
+        """Wait for a stop; a thread that does not come (in vfork, or in disk wait) is let go when it does."""
+        pause = 0.0
+        while True:
+            try:
+                got, status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
+            except ChildProcessError:
+                return
+            if got:
+                break
+            if time.monotonic() > deadline:
+                self._late.add(tid)
+                raise TargetError(
+                    "busy",
+                    f"thread {tid} of process {self.pid} does not stop",
+                    "it waits in vfork or for a disk; try again",
+                )
+            time.sleep(pause)
+            pause = min(0.001, pause + 0.00002)
+        self._late.discard(tid)
+        self._arrived(tid, status)
+
+    def _arrived(self, tid: int, status: int) -> None:
+        if not os.WIFSTOPPED(status):
+            self._ended(tid, status)
+            return
+        event = ptrace.is_event_stop(status)
+        signal = 0 if event or status >> 16 else os.WSTOPSIG(status)
+        with contextlib.suppress(ProcessLookupError):
+            registers = ptrace.get_registers(tid)
+            thread = Thread(tid, signal, registers, info=ptrace.get_info(tid) if signal else None)
+            if event and registers.rax == _EINTR and registers.orig_rax in _RESTARTABLE:
+                registers.rax = _ERESTARTNOHAND
+                thread.dirty = True
+            self.threads[tid] = thread
+
+    def _ended(self, tid: int, status: int) -> None:
+        self.threads.pop(tid, None)
+        if tid == self.pid:
+            self.exit_status = status
+
+    def hold(self) -> Thread:
+        """Take over a launched process, stopped already, and keep it stopped until release()."""
+        thread = Thread(self.pid, 0, ptrace.get_registers(self.pid))
+        self.threads = {self.pid: thread}
+        self._held = True
+        return thread
+
+    def release(self) -> None:
+        self._held = False
+        self.resume()
+
+    def step(self, thread: Thread) -> None:
+        """Execute one instruction of a stopped thread, with all signals but SIGTRAP held back."""
+        if thread.mask is None:
+            thread.mask = ptrace.get_mask(thread.tid)
+            ptrace.set_mask(thread.tid, thread.mask | _ALL_BUT_TRAP & ~(1 << ptrace.SIGTRAP - 1))
+        self._flush(thread)
+        ptrace.call(ptrace.SINGLESTEP, thread.tid, 0, 0)
+        status = ptrace.wait(thread.tid)
+        if not os.WIFSTOPPED(status):
+            self._ended(thread.tid, status)
+            raise ProcessLookupError
+        before, thread.registers = thread.registers, ptrace.get_registers(thread.tid)
+        if thread.registers.eflags & ~before.eflags & _TRAP_FLAG:
+            # After a popf the kernel takes the flag for the program's own (arch/x86/kernel/step.c), and would leave it.
+            thread.registers.eflags &= ~_TRAP_FLAG
+            thread.dirty = True
+
+    def _flush(self, thread: Thread) -> None:
+        if thread.dirty:
+            ptrace.set_registers(thread.tid, thread.registers)
+            thread.dirty = False
+
+    def resume(self) -> None:
+        """Let all threads go, untraced."""
+        for thread in self.threads.values():
+            with contextlib.suppress(ProcessLookupError):
+                if thread.mask is not None:
+                    ptrace.set_mask(thread.tid, thread.mask)
+                self._flush(thread)
+                if thread.info is not None:
+                    ptrace.set_info(thread.tid, thread.info)
+                ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)
+        self.threads = {}
+
+    def release_late(self) -> None:
+        """Let go of threads that stopped only after we had given up on them."""
+        for tid in list(self._late):
+            try:
+                got, _ = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
+            except ChildProcessError:
+                self._late.discard(tid)
+                continue
+            if got:
+                self._late.discard(tid)
+                with contextlib.suppress(OSError):
+                    ptrace.call(ptrace.DETACH, tid, 0, 0)
+
+
+def _is_gone(tid: int) -> bool:
+    return not os.path.exists(f"/proc/{tid}") or _is_zombie(tid)
+
+
+def _is_zombie(tid: int) -> bool:
+    try:
+        with open(f"/proc/{tid}/stat", "rb") as stat:
+            return stat.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    except OSError:
+        return True

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a file of samples says of itself besides the samples: two frozen values and their JSON.
+
+`About` is known when a session starts, `Tally` grows until it ends.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import typing
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from types import GenericAlias
+from typing import Any, TypeVar
+
+from gilk.errors import StoreError
+from gilk.trace import probes as probe_rows
+from gilk.trace.clock import Clock
+from gilk.trace.probes import ProbeRow
+
+VERSION = 1
+_LARGEST = 1 << 29  # bytes of JSON
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class About:
+    """`start` is in ns of CLOCK_MONOTONIC and is time 0 of the samples; adding `realtime` gives CLOCK_REALTIME."""
+
+    host: str
+    command: tuple[str, ...]
+    pids: tuple[int, ...]
+    start: int
+    realtime: int
+    clock: Clock
+    probes: tuple[ProbeRow, ...]
+    version: int = VERSION
+
+    def to_json(self) -> str:
+        return json.dumps({**vars(self), "clock": asdict(self.clock), "probes": probe_rows.to_json(self.probes)})
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> About:
+        """StoreError('bad-trace') for what to_json() did not make, or a later version did."""
+        raw = _object(text)
+        if raw.get("version") != VERSION:
+            hint = "use the gilk that wrote it"
+            raise StoreError("bad-trace", f"version {raw.get('version')!r} of the format is not known here", hint)
+        raw["probes"] = probe_rows.from_json(raw.get("probes", ()))
+        raw["clock"] = _clock(raw.get("clock"))
+        return _build(cls, raw)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """`counts` are by point. `lost` are hits of threads that found every block taken, `nested` those from within
+    instruments, `corrupt` the rings put aside. `duration` is in ns. `report` is a RunReport's JSON; {} before the end.
+    """
+
+    counts: dict[str, int] = field(default_factory=dict)
+    drops: int = 0
+    lost: int = 0
+    nested: int = 0
+    corrupt: int = 0
+    duration: int = 0
+    partial: bool = True
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(vars(self))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Tally:
+        """StoreError('bad-trace') for what to_json() did not make."""
+        tally = _build(cls, _object(text))
+        if not all(type(n) is int for n in tally.counts.values()):
+            raise StoreError("bad-trace", "its counts are not numbers")
+        return tally
+
+
+def pack(text: str) -> bytes:
+    """JSON as a file's metadata holds it: compressed, and text again. A hundred thousand probes are 20 MB otherwise,
+    of which a Parquet footer would hold two copies, and beyond 100 MB it cannot be read any more."""
+    return base64.b64encode(zlib.compress(text.encode(), 1))
+
+
+def unpack(packed: bytes) -> bytes:
+    """StoreError('bad-trace') for what pack() did not make, or far too much of it."""
+    try:
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(base64.b64decode(packed, validate=True), _LARGEST)
+    except (ValueError, zlib.error) as error:
+        raise StoreError("bad-trace", f"its description cannot be unpacked: {error}") from error
+    if not unpacking.eof:
+        raise StoreError("bad-trace", "its description is cut short, or too large")
+    return text
+
+
+def _object(text: str | bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise StoreError("bad-trace", f"its description is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise StoreError("bad-trace", "its description is not a JSON object")
+    return value
+
+
+def _clock(raw: Any) -> Clock:
+    if not isinstance(raw, dict) or not isinstance(raw.get("ticks_per_ns"), float) or not raw["ticks_per_ns"] > 0:
+        raise StoreError("bad-trace", "it does not say how its clock ran")
+    return _build(Clock, raw)
+
+
+def _build(cls: Callable[..., T], raw: dict[str, Any]) -> T:
+    """An instance of the dataclass `cls`, every value of the type its field says."""
+    hints = typing.get_type_hints(cls)
+    known = {item.name: raw[item.name] for item in fields(cls) if item.name in raw}  # type: ignore[arg-type]
+    for name, value in known.items():
+        known[name] = tuple(value) if isinstance(value, list) else value
+        if not _fits(known[name], hints[name]):
+            raise StoreError("bad-trace", f"its {name} is not of the right type")
+    try:
+        return cls(**known)
+    except TypeError as error:
+        raise StoreError("bad-trace", f"its description is incomplete: {error}") from error
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if typing.get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(type(part) is typing.get_args(kind)[0] for part in value)
+    return type(value) is (typing.get_origin(kind) if isinstance(kind, GenericAlias) else kind)

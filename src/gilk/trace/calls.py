@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Entries and returns become calls.
+
+A return record's sp equals that of the entry it belongs to, so the two are
+matched by process, function and sp; not by thread, for a coroutine may enter on
+one thread and return on another. Where one entry follows another with the same
+key, the first was left by longjmp or an exception: abandoned.
+
+sp is the low half of the stack pointer. Two stacks exactly a multiple of 4 GiB
+apart, in the same function at the same depth at once, are mistaken for each other:
+a pair of them is taken for one call. Where records were dropped (kind `gap`), an
+entry before and a return after might not belong together: those calls are cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gilk.trace.probes import Kind
+from gilk.trace.samples import NAME
+
+SCHEMA = pa.schema(
+    [
+        *(("function", NAME), ("start", pa.int64()), ("duration", pa.int64()), ("pid", pa.int32())),
+        *(("tid", pa.int32()), ("thread", NAME), ("depth", pa.int32())),
+    ]
+)
+
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Calls in order of their start, in `table`: function, start and duration in ns, pid, tid and thread of the
+    entry, and depth: how many calls that this thread had entered before were still under way.
+
+    The others are counted: entries `abandoned`, entries still `open` at the end, and returns whose entry came before
+    the session or was dropped (`orphans`), and pairs `cut` by dropped records of their thread.
+    """
+
+    table: pa.Table
+    abandoned: int = 0
+    open: int = 0
+    orphans: int = 0
+    cut: int = 0
+
+
+def pair(samples: pa.Table) -> Calls:
+    """The calls in a table of samples that is in order of time."""
+    samples = samples.unify_dictionaries()
+    kinds = samples["kind"].combine_chunks()
+    entry = _is(kinds, Kind.ENTRY)
+    rows = np.flatnonzero(entry | _is(kinds, Kind.RETURN))
+    if not len(rows):
+        return Calls(SCHEMA.empty_table())
+    entry = entry[rows]
+    keys = _keys(samples, rows)
+    order = np.argsort(keys, kind="stable")
+    same = _same_as_next(keys[order])
+    entered = entry[order]
+    follows = np.append(entered[1:], False)
+    paired = entered & same & ~follows
+    taken = np.append(False, paired[:-1])
+    first, last = order[paired], order[taken]
+    whole = ~_cut(samples, kinds, rows[first], rows[last])
+    cut = int((~whole).sum())
+    first, last = first[whole], last[whole]
+    by_start = np.argsort(first, kind="stable")
+    table = _table(samples, rows, first[by_start], last[by_start])
+    return Calls(
+        table,
+        abandoned=int((entered & same & follows).sum()),
+        open=int((entered & ~same).sum()),
+        orphans=int((~entered & ~taken).sum()),
+        cut=cut,
+    )
+
+
+def _cut(samples: pa.Table, kinds: pa.Array, first: Index, last: Index) -> NDArray[np.bool_]:
+    """Whether the thread that entered, or the one that returned, has a gap in between."""
+    gaps = np.flatnonzero(_is(kinds, Kind.GAP))
+    found = np.zeros(len(first), np.bool_)
+    if not len(gaps):
+        return found
+    threads = np.asarray(samples["pid"]).astype(np.int64) << 32 | np.asarray(samples["tid"]).view(np.uint32)
+    for thread in np.unique(threads[gaps]):
+        own = gaps[threads[gaps] == thread]
+        between = np.searchsorted(own, last) != np.searchsorted(own, first)
+        found |= between & ((threads[first] == thread) | (threads[last] == thread))
+    return found
+
+
+def _is(column: pa.Array, name: str) -> NDArray[np.bool_]:
+    codes = _codes(column)
+    names = column.dictionary.to_pylist()
+    return codes == names.index(name) if name in names else np.zeros(len(codes), np.bool_)
+
+
+def _codes(column: pa.Array) -> NDArray[np.int64]:
+    """Of a dictionary array; -1 for null."""
+    return np.asarray(column.indices.cast(pa.int64()).fill_null(-1))
+
+
+def _keys(samples: pa.Table, rows: Index) -> NDArray[np.uint64]:
+    """process and function in the high half, sp in the low one."""
+    function = _codes(samples["function"].combine_chunks())[rows] + 1  # 0 for none
+    pid = np.asarray(samples["pid"])[rows]
+    who = _ranks(pid) * (int(function.max()) + 1) + function
+    keys: NDArray[np.uint64] = who.astype(np.uint64) << np.uint64(32) | np.asarray(samples["sp"])[rows]
+    return keys
+
+
+def _ranks(numbers: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Each number's place among the different ones. One process is usual, and needs no sort."""
+    if (numbers == numbers[0]).all():
+        return np.zeros(len(numbers), np.int64)
+    ranks: NDArray[np.int64] = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
+    return ranks
+
+
+def _same_as_next(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    return np.append(keys[1:] == keys[:-1], False)
+
+
+def _table(samples: pa.Table, rows: Index, first: Index, last: Index) -> pa.Table:
+    """`first` and `last` are positions in `rows` of the entry and the return of each call, in order of entry."""
+    entries, returns = samples.take(pa.array(rows[first])), np.asarray(samples["time"])[rows[last]]
+    start = np.asarray(entries["time"])
+    columns: dict[str, Any] = {name: entries[name] for name in ("function", "pid", "tid", "thread")}
+    columns |= {"start": start, "duration": returns - start}
+    columns["depth"] = _depths(np.asarray(entries["pid"]), np.asarray(entries["tid"]), first, last).astype(np.int32)
+    return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def _depths(pid: NDArray[np.int32], tid: NDArray[np.int32], first: Index, last: Index) -> NDArray[np.int64]:
+    """Per thread, walk the starts (+1) and ends (-1) in order; what is open just before a start is its depth."""
+    _, thread = np.unique(pid.astype(np.int64) << 32 | tid.view(np.uint32), return_inverse=True)
+    step = np.repeat(np.array([1, -1]), len(first))
+    order = np.lexsort((np.concatenate([first, last]), np.concatenate([thread, thread])))
+    running = np.cumsum(step[order]) - step[order]  # each thread's steps sum to nothing, so none needs a fresh start
+    depths = np.empty(len(step), np.int64)
+    depths[order] = running
+    return depths[: len(first)]

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Take records and counts out of the shared memory, wait-free, while the target runs.
+
+The target can scribble on that memory. What is read from it is therefore only
+believed within bounds: a ring whose position cannot be right is put aside and
+reported, and the others go on. The one thing that cannot be defended against
+here is an object that shrinks: whoever creates it seals it (F_SEAL_SHRINK).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.errors import StoreError
+from gilk.trace.layout import CLASSES, RECORD_SIZES, RECORDS, Array, Geometry, Shared
+
+_IID = 2  # the 32-bit word of a record that holds its iid
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Identity:
+    """A thread, told from earlier ones of the same number by `birth`, the TSC at its first record or count."""
+
+    pid: int
+    tid: int
+    birth: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Records of one class from one thread, in the order in which it reserved them; a copy."""
+
+    identity: Identity
+    number: int  # the record class
+    records: Array
+    gaps: tuple[int, ...] = ()  # indices of the records before which some were dropped
+
+
+class Drain:
+    """The reading end of a memory object. One per object: it keeps the positions up to which rings were read."""
+
+    def __init__(self, geometry: Geometry, buffer: Any) -> None:
+        self.geometry = geometry
+        self._shared = Shared(geometry, buffer)
+        self._classes = [number for number, ring in enumerate(geometry.rings) if ring.size]
+        self._taken = np.zeros((geometry.blocks, CLASSES), np.uint64)
+        self._bad = np.zeros((geometry.blocks, CLASSES), np.bool_)
+        self._known_drops = np.zeros((geometry.blocks, CLASSES), np.uint64)
+        self._gaps: dict[tuple[int, int], list[int]] = {}  # positions, in bytes, before which records were dropped
+        self._used = 0
+        self._suspects: dict[int, Identity] = {}
+        self._base = np.zeros(geometry.counters, np.uint64)
+        self._base_drops = 0
+        self._base_nested = 0
+        self.errors: list[StoreError] = []
+
+    @property
+    def corrupt(self) -> int:
+        """How many times a ring had to be put aside because its positions could not be right."""
+        return len(self.errors)
+
+    def poll(self, final: bool = False) -> list[Chunk]:
+        """The records committed since the last call, per ring.
+
+        `final` is for when no thread writes any more: a record that was reserved and never committed (its thread was
+        killed in between) then counts as dropped, and those behind it are taken.
+        """
+        used = self._high_water()
+        positions: NDArray[np.uint64] = self._shared.heads["ring"]["wpos"][:used].copy()
+        waiting = (positions != self._taken[:used]) & ~self._bad[:used]
+        chunks = []
+        for index, number in np.argwhere(waiting[:, self._classes]).tolist():
+            chunk = self._poll_ring(index, self._classes[number], int(positions[index, self._classes[number]]), final)
+            if chunk is not None:
+                chunks.append(chunk)
+        return chunks
+
+    def counts(self) -> NDArray[np.uint64]:
+        """Every counter, summed over all threads there are and were."""
+        total: NDArray[np.uint64] = self._base.copy()
+        for row in self._shared.counters[: self._high_water()]:
+            total += row
+        return total
+
+    def per_thread_counts(self) -> dict[Identity, NDArray[np.uint64]]:
+        """The counters of each thread whose block has not been retired."""
+        in_use = np.flatnonzero(self._shared.heads["state"][: self._high_water()])
+        return {self._identity(i): self._shared.counters[i].copy() for i in in_use.tolist()}
+
+    def identities(self) -> list[Identity]:
+        """The threads that have a block now."""
+        in_use = np.flatnonzero(self._shared.heads["state"][: self._high_water()])
+        return [self._identity(i) for i in in_use.tolist()]
+
+    def drops(self) -> int:
+        """Records that found no room, or were never completed."""
+        heads = self._shared.heads[: self._high_water()]
+        return self._base_drops + int(heads["ring"]["drops"][:, self._classes].sum(dtype=np.uint64))
+
+    def nested(self) -> int:
+        """Hits left out because they came from within an instrument."""
+        return self._base_nested + int(self._shared.heads["nested"][: self._high_water()].sum(dtype=np.uint64))
+
+    def lost(self) -> int:
+        """Hits of threads that found every block taken."""
+        return int(self._shared.control["lost"])
+
+    def retire(self, live: Set[tuple[int, int]]) -> list[Chunk]:
+        """Free the blocks of threads that have gone, and return their last records.
+
+        `live` has the (pid, tid) of every thread, listed after the previous call of this method returned. A block is
+        freed when two calls running do not find its thread: a thread may have started, and claimed a block, since the
+        list was made, but not since the list before it was.
+        """
+        heads = self._shared.heads
+        in_use = np.flatnonzero(heads["state"][: self._high_water()]).tolist()
+        gone = {i: who for i in in_use if (who := self._identity(i)).tid and (who.pid, who.tid) not in live}
+        dead = [i for i, who in gone.items() if self._suspects.get(i) == who]
+        self._suspects = {i: who for i, who in gone.items() if i not in dead}
+        chunks = [chunk for i in dead for chunk in self._free(i)]
+        self._reopen()
+        return chunks
+
+    def _reopen(self) -> None:
+        """Let threads look for a block again. Seen from here, not from what was freed just now: a thread that was still
+        looking then may have found nothing, and said so afterwards."""
+        control = self._shared.control
+        if control["exhausted"] and not self._shared.heads["state"].all():
+            control["exhausted"] = 0
+
+    def _high_water(self) -> int:
+        """One more than the highest block ever claimed. Blocks above it are not looked at: that would allocate them."""
+        claimed = min(int(self._shared.control["next"]), self.geometry.blocks)
+        self._used = max(self._used, claimed)
+        return self._used
+
+    def _identity(self, index: int) -> Identity:
+        head = self._shared.heads[index]
+        return Identity(int(head["pid"]), int(head["tid"]), int(head["birth"]))
+
+    def _poll_ring(self, index: int, number: int, position: int, final: bool) -> Chunk | None:
+        taken = int(self._taken[index, number])
+        try:
+            records = self._take(index, number, position, final)
+        except StoreError as error:
+            self._bad[index, number] = True
+            self.errors.append(error)
+            return None
+        if not len(records):
+            return None
+        gaps = self._gaps_in(index, number, taken, len(records))
+        return Chunk(self._identity(index), number, records, gaps)
+
+    def _take(self, index: int, number: int, position: int, final: bool) -> Array:
+        """Copy the committed records of a ring, zero their iids, then give the room back: in that order.
+
+        The room is given back last, by one store, and x86 does not reorder stores, so the thread never reserves a
+        record whose iid is not zero yet.
+        """
+        size = RECORD_SIZES[number]
+        taken, room = int(self._taken[index, number]), self.geometry.rings[number].size
+        if not taken < position <= taken + room or position % size:
+            raise StoreError(
+                "stream-corrupt", f"block {index}: ring {number} is at {position}, with {taken} of {room} bytes read"
+            )
+        ring = self._shared.ring(index, number)
+        first, count = taken % room // size, (position - taken) // size
+        parts, passed = [], 0
+        for start, end in ((first, min(first + count, len(ring))), (0, max(0, first + count - len(ring)))):
+            got, walked = self._take_run(ring[start:end], final)
+            parts.append(got)
+            passed += walked
+            if walked < end - start:
+                break
+        records = np.concatenate(parts).reshape(-1).view(RECORDS[number])
+        self._base_drops += passed - len(records)
+        self._taken[index, number] = taken + passed * size
+        self._shared.heads["ring"]["limit"][index, number] = taken + passed * size + room
+        self._note_gap(index, number, taken + room)
+        return records
+
+    def _note_gap(self, index: int, number: int, limit: int) -> None:
+        """What was dropped since the last look found the ring full: it is missing where the room ended, at `limit`."""
+        drops = self._shared.heads["ring"]["drops"][index, number]
+        if drops != self._known_drops[index, number]:
+            self._known_drops[index, number] = drops
+            self._gaps.setdefault((index, number), []).append(limit)
+
+    def _gaps_in(self, index: int, number: int, start: int, count: int) -> tuple[int, ...]:
+        """Those before one of the `count` records that begin at position `start`."""
+        known = self._gaps.get((index, number))
+        if not known:
+            return ()
+        places = [(position - start) // RECORD_SIZES[number] for position in known]
+        self._gaps[index, number] = [position for position, at in zip(known, places, strict=True) if at >= count]
+        return tuple(at for at in places if 0 <= at < count)
+
+    @staticmethod
+    def _take_run(run: Array, final: bool) -> tuple[Array, int]:
+        """The committed records at the head of `run`, and how many were passed over to get them (all when `final`)."""
+        iids = run.view(np.uint32)[:, _IID]
+        committed = iids != 0
+        if final:
+            got = run[committed]
+            run[:] = 0
+            return got, len(run)
+        count = len(run) if committed.all() else int(committed.argmin())
+        got = run[:count].copy()
+        iids[:count] = 0
+        return got, count
+
+    def _free(self, index: int) -> list[Chunk]:
+        head = self._shared.heads[index : index + 1]
+        positions = head["ring"]["wpos"][0].tolist()
+        waiting = [n for n in self._classes if positions[n] != self._taken[index, n] and not self._bad[index, n]]
+        taken = [self._poll_ring(index, number, positions[number], final=True) for number in waiting]
+        self._fold(index)
+        for number in np.flatnonzero(self._bad[index]).tolist():
+            self._repair(index, number)
+        for name in ("pid", "tid", "birth", "busy", "owner", "state"):  # state last: it hands the block over
+            head[name] = 0
+        return [chunk for chunk in taken if chunk is not None]
+
+    def _fold(self, index: int) -> None:
+        """Keep what a block has counted, and zero it for the next thread."""
+        head = self._shared.heads[index : index + 1]
+        self._base += self._shared.counters[index]
+        self._base_drops += int(head["ring"]["drops"][:, self._classes].sum(dtype=np.uint64))
+        self._base_nested += int(head["nested"][0])
+        self._shared.counters[index] = 0
+        self._known_drops[index] = 0
+        for number in range(CLASSES):
+            self._gaps.pop((index, number), None)
+        head["ring"]["drops"] = 0
+        head["nested"] = 0
+
+    def _repair(self, index: int, number: int) -> None:
+        """A ring that was put aside, empty and in order again; its thread is gone."""
+        self._shared.ring(index, number)[:] = 0
+        self._shared.heads["ring"]["wpos"][index, number] = 0
+        self._shared.heads["ring"]["limit"][index, number] = self.geometry.rings[number].size
+        self._taken[index, number] = 0
+        self._bad[index, number] = False

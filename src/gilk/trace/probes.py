@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a session asked for, as rows: they give the numbers in records their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from gilk.errors import StoreError
+
+
+class Kind(StrEnum):
+    """What a probe writes. Only `OTHER`, a C instrument, may write records of several kinds. `GAP` is of no probe: a
+    sample that says that its thread's records before it were dropped."""
+
+    COUNT = "count"
+    STAMP = "stamp"
+    ENTRY = "time-entry"
+    RETURN = "time-return"
+    ARGS = "args"
+    REGS = "regs"
+    INTEGER = "integer"
+    TEXT = "text"
+    OTHER = "other"
+    GAP = "gap"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRow:
+    """A probe. `point` is its label, as a user would write it; `iid` is in its records, 0 for one that has none;
+    `counter` is the index of its counter, -1 for one that has none."""
+
+    iid: int
+    point: str
+    function: str
+    image: str
+    kind: str
+    counter: int = -1
+
+
+def counts_by_point(probes: Iterable[ProbeRow], counters: Sequence[int]) -> dict[str, int]:
+    """The counters by name, summed where several probes have one name."""
+    counts: dict[str, int] = {}
+    for probe in probes:
+        if 0 <= probe.counter < len(counters):
+            counts[probe.point] = counts.get(probe.point, 0) + int(counters[probe.counter])
+    return counts
+
+
+def to_json(probes: Iterable[ProbeRow]) -> list[dict[str, Any]]:
+    return [{name: getattr(probe, name) for name in ProbeRow.__slots__} for probe in probes]
+
+
+def from_json(rows: Any) -> tuple[ProbeRow, ...]:
+    """StoreError('bad-trace') for what to_json() did not make."""
+    types = {"iid": int, "point": str, "function": str, "image": str, "kind": str, "counter": int}
+    try:
+        probes = tuple(ProbeRow(**row) for row in rows)
+        assert all(isinstance(getattr(probe, name), kind) for probe in probes for name, kind in types.items())
+    except (TypeError, AssertionError) as error:
+        raise StoreError("bad-trace", f"its list of probes is not one: {error}") from error
+    return probes

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Questions in SQL about a file of samples, answered by DuckDB.
+
+The tables are `samples`, `calls`, `counts` (point, count) and `probes`. A query
+reaches nothing else: no files, no network, no extensions, and no more memory
+than half of the machine's.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from gilk.errors import UsageError
+from gilk.trace.probes import to_json
+from gilk.trace.reading import Trace
+
+_COUNTS = pa.schema([("point", pa.string()), ("count", pa.int64())])
+_PROBES = pa.schema(
+    [
+        *(("iid", pa.int64()), ("point", pa.string()), ("function", pa.string())),
+        *(("image", pa.string()), ("kind", pa.string()), ("counter", pa.int64())),
+    ]
+)
+
+
+def tables(trace: Trace) -> dict[str, pa.Table]:
+    """What a query may name."""
+    counts = [{"point": point, "count": count} for point, count in trace.tally.counts.items()]
+    return {
+        "samples": trace.samples,
+        "calls": trace.calls.table,
+        "counts": pa.Table.from_pylist(counts, _COUNTS),
+        "probes": pa.Table.from_pylist(to_json(trace.about.probes), _PROBES),
+    }
+
+
+def ask(trace: Trace, sql: str) -> pa.Table:
+    """The answer of the last statement of `sql`. UsageError('bad-query') with DuckDB's own words otherwise."""
+    with duckdb.connect(":memory:", config=_confined()) as connection:
+        try:
+            for name, table in tables(trace).items():
+                connection.register(name, table)
+            connection.execute("SET lock_configuration = true")
+            answer = connection.sql(sql)
+            if answer is None:  # a statement without an answer, or none at all
+                raise duckdb.Error("nothing was asked")
+            return answer.to_arrow_table()
+        except (duckdb.Error, pa.ArrowException) as error:
+            names = ", ".join(tables(trace))
+            raise UsageError("bad-query", str(error).strip(), f"the tables are {names}") from error
+
+
+def _confined() -> dict[str, Any]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return {
+        "enable_external_access": "false",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "memory_limit": f"{memory // (1 << 20)}MiB",
+        "temp_directory": "",
+    }

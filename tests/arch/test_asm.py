@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Every encoder, with every register it takes, read back by a disassembler that is not ours."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import capstone
+import pytest
+
+from gilk.arch import asm
+
+WIDE = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{n}" for n in range(8, 16)))
+NARROW = ("eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", *(f"r{n}d" for n in range(8, 16)))
+BASES = [n for n in range(16) if n not in (asm.RSP, asm.R12)]  # these two need another byte
+AT = 0x1000
+
+
+def text(code: bytes) -> str:
+    """The one instruction that ``code`` is; fails when it is more, or less, than one."""
+    (found,) = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64).disasm(code, AT)
+    assert found.size == len(code)
+    return f"{found.mnemonic} {found.op_str}".strip()
+
+
+def signed(offset: int) -> str:
+    """An offset behind a base as the disassembler writes it: nothing for zero, decimal below ten."""
+    if not offset:
+        return ""
+    digits = hex(abs(offset)) if abs(offset) > 9 else str(abs(offset))
+    return f" {'-' if offset < 0 else '+'} {digits}"
+
+
+@pytest.mark.parametrize("reg", range(16))
+@pytest.mark.parametrize("offset", [0x10, 0x7FFF_FFF8])
+def test_fields_of_the_block(reg: int, offset: int) -> None:
+    assert text(asm.load_gs(reg, offset)) == f"mov {WIDE[reg]}, qword ptr gs:[{offset:#x}]"
+    assert text(asm.cmp_gs(reg, offset)) == f"cmp {WIDE[reg]}, qword ptr gs:[{offset:#x}]"
+    assert text(asm.cmpxchg_gs(reg, offset)) == f"cmpxchg qword ptr gs:[{offset:#x}], {WIDE[reg]}"
+    assert text(asm.inc_gs(offset)) == f"inc qword ptr gs:[{offset:#x}]"
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("reg", range(16))
+def test_fields_of_a_record(reg: int, base: int) -> None:
+    for offset in (0, 0x1234, -8):
+        place = f"gs:[{WIDE[base]}{signed(offset)}]"
+        assert text(asm.store_gs(reg, base, offset)) == f"mov qword ptr {place}, {WIDE[reg]}"
+        assert text(asm.store_gs32(reg, base, offset)) == f"mov dword ptr {place}, {NARROW[reg]}"
+        assert text(asm.store_gs32_immediate(base, offset, 0x12345)) == f"mov dword ptr {place}, 0x12345"
+        assert text(asm.lea(reg, base, offset)) == f"lea {WIDE[reg]}, [{WIDE[base]}{signed(offset)}]"
+
+
+@pytest.mark.parametrize("reg", range(16))
+@pytest.mark.parametrize("offset", [0, 8, -0x80, 0x1000])
+def test_the_stack(reg: int, offset: int) -> None:
+    place = f"[rsp{signed(offset)}]"
+    assert text(asm.lea_stack(reg, offset)) == f"lea {WIDE[reg]}, {place}"
+    assert text(asm.store_stack(reg, offset)) == f"mov qword ptr {place}, {WIDE[reg]}"
+    assert text(asm.load_stack(reg, offset)) == f"mov {WIDE[reg]}, qword ptr {place}"
+
+
+@pytest.mark.parametrize("offset", [0, 4, 127])
+def test_a_word_on_the_stack(offset: int) -> None:
+    assert text(asm.store_stack_immediate(offset, 0x89ABCDEF)) == f"mov dword ptr [rsp{signed(offset)}], 0x89abcdef"
+
+
+@pytest.mark.parametrize("reg", range(16))
+def test_registers_alone(reg: int) -> None:
+    assert text(asm.rdfsbase(reg)) == f"rdfsbase {WIDE[reg]}"
+    assert text(asm.and_immediate(reg, 0xFFFFF)) == f"and {NARROW[reg]}, 0xfffff"
+    assert text(asm.move_immediate(reg, 0xFFFFFFFE)) == f"mov {NARROW[reg]}, 0xfffffffe"
+    assert text(asm.add_rip(reg) + b"\x10\0\0\0") == f"add {WIDE[reg]}, qword ptr [rip + 0x10]"
+    for source in range(16):
+        assert text(asm.move(reg, source)) == f"mov {WIDE[reg]}, {WIDE[source]}"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (asm.LAHF, "lahf"),
+        (asm.SAHF, "sahf"),
+        (asm.SETO_AL, "seto al"),
+        (asm.ADD_AL_127, "add al, 0x7f"),
+        (asm.RDTSC, "rdtsc"),
+        (asm.SHL_RDX_32, "shl rdx, 0x20"),
+        (asm.OR_RAX_RDX, "or rax, rdx"),
+        (asm.INT3, "int3"),
+        (asm.JMP32 + b"\x10\0\0\0", "jmp 0x1015"),
+        (asm.CALL32 + b"\x10\0\0\0", "call 0x1015"),
+        (asm.JMP8 + b"\x10", "jmp 0x1012"),
+        (asm.JNE32 + b"\x10\0\0\0", "jne 0x1016"),
+        (asm.JA32 + b"\x10\0\0\0", "ja 0x1016"),
+        (asm.JC32 + b"\x10\0\0\0", "jb 0x1016"),
+    ],
+)
+def test_constants(code: bytes, expected: str) -> None:
+    assert text(code) == expected
+
+
+@pytest.mark.parametrize("length", range(1, len(asm.NOPS)))
+def test_nops(length: int) -> None:
+    assert len(asm.NOPS[length]) == length
+    assert text(asm.NOPS[length]).split()[0] == "nop"
+
+
+def test_flags_come_back_from_lahf_and_seto() -> None:
+    """All 64 combinations of the status flags survive the pair that a patch saves them with."""
+    from tests.oracle.relocate import run
+
+    save = asm.LAHF + asm.SETO_AL + asm.move(asm.RBX, asm.RAX)
+    spoil = bytes.fromhex("31c0 f8")  # xor eax, eax; clc
+    restore = asm.move(asm.RAX, asm.RBX) + asm.ADD_AL_127 + asm.SAHF
+    for n in range(64):
+        flags = sum(bit for i, bit in enumerate((0x1, 0x4, 0x10, 0x40, 0x80, 0x800)) if n >> i & 1)
+        assert run(save + spoil + restore, AT, flags=0x202 | flags).flags & 0x8D5 == flags
+
+
+def test_no_encoder_is_left_out() -> None:
+    with open(__file__) as file:
+        source = file.read()
+    public = [name for name, value in vars(asm).items() if not name.startswith("_") and _is_encoder(value)]
+    assert len(public) > 15
+    assert [name for name in public if f"asm.{name}" not in source] == []
+
+
+def _is_encoder(value: object) -> bool:
+    here: Callable[..., object] | None = value if inspect.isfunction(value) else None
+    return isinstance(value, bytes) or (here is not None and here.__module__ == asm.__name__)

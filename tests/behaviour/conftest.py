@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Every test of behaviour analyses afresh once, and has its plugin."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.programs.build import build
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """These wait for live processes, and a machine may be too busy: once more then, and pytest counts the reruns."""
+    for item in items:
+        if "tests/behaviour/" in str(item.path):
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache left by another version must not stand in for what this one finds."""
+    kept = os.environ.get("GILK_CACHE")
+    os.environ["GILK_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    del os.environ["GILK_CACHE"]
+    if kept is not None:
+        os.environ["GILK_CACHE"] = kept
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plugin() -> None:
+    """dlopen looks for it beside itself."""
+    build("plugin")

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Running programs with and without gilk, and looking at them from outside.
+
+What says that a target is unharmed reads /proc and uses ptrace itself: nothing
+here asks gilk whether gilk did well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
+Command = Sequence[str | os.PathLike[str]]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a program ended, and what it wrote; ``report`` is gilk's, empty for a plain run."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+    report: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def visible(self) -> tuple[int, bytes, bytes]:
+        """What a user of the program could tell apart."""
+        return self.status, self.stdout, self.stderr
+
+
+def plain(command: Command, stdin: bytes = b"", **options: Any) -> Ran:
+    done = subprocess.run([str(word) for word in command], input=stdin, capture_output=True, **options)
+    return Ran(done.returncode if done.returncode >= 0 else 128 - done.returncode, done.stdout, done.stderr)
+
+
+def gilk(*arguments: str | os.PathLike[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """The command line of this checkout."""
+    words = [sys.executable, "-m", "gilk", *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}, **options)
+
+
+def run(inserts: Sequence[str], command: Command, stdin: bytes = b"", **options: Any) -> Ran:
+    """``gilk run --json -i ... -- command``; what the command itself wrote is separated from the report."""
+    flags = [word for insert in inserts for word in ("-i", insert)]
+    words = [sys.executable, "-m", "gilk", "run", "--json", *flags, "--", *map(str, command)]
+    env = {**os.environ, **ENVIRONMENT, **options.pop("env", {})}
+    done = subprocess.run(words, input=stdin, capture_output=True, env=env, **options)
+    # Not simply the last line: a program's own output need not end in a newline.
+    at = max(done.stdout.rfind(b'{"counts"'), done.stdout.rfind(b'{"error"'))
+    try:
+        report = json.loads(done.stdout[at:])
+    except ValueError:
+        raise AssertionError(f"no report: {done.stdout[-2000:]!r} {done.stderr[-4000:].decode()}") from None
+    return Ran(done.returncode, done.stdout[:at], done.stderr, report)
+
+
+@contextlib.contextmanager
+def redirected(stdin: bytes = b"") -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """The file descriptors 0, 1 and 2 of this process lead to files meanwhile: a program launched now inherits them."""
+    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        source.write(stdin)
+        source.seek(0)
+        kept = [os.dup(fd) for fd in range(3)]
+        try:
+            for fd, file in enumerate((source, out, err)):
+                os.dup2(file.fileno(), fd)
+            yield out, err
+        finally:
+            for fd, old in enumerate(kept):
+                os.dup2(old, fd)
+                os.close(old)
+
+
+class Loop:
+    """A test program in loop mode. At the end its input is closed, and it has to find that all its checks held."""
+
+    def __init__(self, command: Command, **options: Any) -> None:
+        self.process = subprocess.Popen(
+            [*map(str, command), "loop"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **options,
+        )
+        assert self.process.stdout
+        line = b"skipped"
+        while line.startswith(b"skipped"):
+            line = self.process.stdout.readline()
+        assert line == b"ready\n"
+        self.output = ""
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def __enter__(self) -> Loop:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.process.kill()
+            self.process.communicate()
+            return
+        self.finish()
+
+    def finish(self) -> str:
+        """What it printed; raises AssertionError when a check of its own failed."""
+        if not self.output:
+            out, err = self.process.communicate(timeout=60)
+            assert (self.process.returncode, err) == (0, b"")
+            self.output = out.decode()
+            assert self.output.splitlines()[-1].startswith("ok ")
+        return self.output
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+
+# Looking at a process.
+
+
+def state(pid: int) -> str:
+    """R, S, T ... of /proc/PID/stat."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def cpu(pid: int) -> int:
+    """Clock ticks the process has run for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def signals(pid: int) -> dict[str, str]:
+    """Masks and dispositions of every thread that has not just ended; what is pending is left out."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            status = (task / "status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        for line in status.splitlines():
+            if line.startswith(("SigBlk", "SigIgn", "SigCgt")):
+                found[f"{task.name} {line.split()[0]}"] = line.split()[1]
+    return found
+
+
+def differences(pid: int) -> list[str]:
+    """Where executable memory differs from the file it was mapped from."""
+    found = []
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            fields = line.split(maxsplit=5)
+            if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/") or "memfd:" in fields[5]:
+                continue
+            start, end = (int(part, 16) for part in fields[0].split("-"))
+            memory.seek(start)
+            live = memory.read(end - start)
+            with open(_file(pid, fields), "rb") as file:
+                file.seek(int(fields[2], 16))
+                kept = file.read(end - start)
+            at = (
+                next((i for i, (a, b) in enumerate(zip(live, kept, strict=False)) if a != b), None)
+                if live[: len(kept)] != kept
+                else None
+            )
+            if at is not None:
+                found.append(
+                    f"{fields[5]}+{int(fields[2], 16) + at:#x}: {live[at : at + 8].hex()}, not {kept[at : at + 8].hex()}"
+                )
+    return found
+
+
+def _file(pid: int, fields: list[str]) -> str:
+    """Also of a file that was replaced meanwhile."""
+    return f"/proc/{pid}/map_files/{fields[0]}" if fields[5].rstrip().endswith("(deleted)") else fields[5].rstrip()
+
+
+def leftovers(pid: int) -> list[str]:
+    """Mappings and file descriptors that have to do with gilk."""
+    maps = [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if "gilk" in line]
+    fds = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            fds += [f"{link.name} -> {os.readlink(link)}"] if "gilk" in os.readlink(link) else []
+    return maps + fds
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 5) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+_SEIZE, _INTERRUPT, _DETACH, _GETREGS = 0x4206, 0x4207, 17, 12
+_GS_BASE = 22  # word of struct user_regs_struct
+
+
+def gs_bases(pid: int) -> set[int]:
+    """Of all threads. They are stopped for it, which some system calls answer with EINTR."""
+    found = set()
+    for tid in map(int, os.listdir(f"/proc/{pid}/task")):
+        registers = (ctypes.c_uint64 * 27)()
+        if _libc.ptrace(_SEIZE, tid, None, None) != 0:
+            continue  # a thread that has ended meanwhile
+        _libc.ptrace(_INTERRUPT, tid, None, None)
+        if not os.WIFSTOPPED(os.waitpid(tid, 0x40000000)[1]):
+            continue
+        _libc.ptrace(_GETREGS, tid, None, ctypes.cast(registers, ctypes.c_void_p))
+        found.add(int(registers[_GS_BASE]))
+        _libc.ptrace(_DETACH, tid, None, None)
+    return found

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Into a running process and out again: it goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from gilk import api
+from tests.behaviour.harness import Loop, cpu, differences, gs_bases, leftovers, signals, state, wait_for
+from tests.programs.build import build, names
+
+#: `many` has 11 000 functions, `exec` is another process image every few milliseconds (test_lifecycle.py).
+LOOPS = [name for name in names() if name not in ("many", "exec")]
+#: Their masks and dispositions stay as they are.
+STEADY = ("hot8", "work", "recursion", "interp", "sigpc")
+
+
+def assert_clean(pid: int) -> None:
+    assert differences(pid) == []
+    assert leftovers(pid) == []
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_all_blocks_of_a_running_program(name: str) -> None:
+    with Loop([build(name)]) as loop:
+        time.sleep(0.1)
+        before = signals(loop.pid)
+        with api.attach(loop.pid) as target:
+            with target.session() as session:
+                session.insert("*:blocks", api.count)
+                assert wait_for(lambda: sum(session.counts().values()) > 20, 20)
+                time.sleep(0.3)
+            assert session.restored is True
+        assert_clean(loop.pid)
+        if name in STEADY:
+            assert signals(loop.pid) == before
+        ticks = cpu(loop.pid)
+        assert wait_for(lambda: cpu(loop.pid) > ticks or state(loop.pid) == "S")
+
+
+@pytest.mark.parametrize(
+    "name", ["threads", *(pytest.param(n, marks=pytest.mark.stress) for n in ("exceptions", "syscalls", "fork"))]
+)
+def test_all_blocks_of_libc_too(name: str) -> None:
+    with Loop([build(name)]) as loop:
+        with api.attach(loop.pid) as target, target.session() as session:
+            session.insert("*:blocks", api.count)
+            session.insert("libc.so.6:*:blocks", api.count)
+            time.sleep(0.5)
+        assert session.restored is True
+        assert_clean(loop.pid)
+
+
+@pytest.mark.parametrize("name", ["hot8", "threads", "work", "recursion"])
+def test_the_gs_base_is_given_back(name: str) -> None:
+    with Loop([build(name)]) as loop:
+        with api.attach(loop.pid) as target, target.session() as session:
+            session.insert("*:blocks", api.count)
+            time.sleep(0.2)
+            assert gs_bases(loop.pid) != {0}
+        assert gs_bases(loop.pid) == {0}
+
+
+def test_again_and_again() -> None:
+    """Eight sessions, some of them at once with others' remains: nothing piles up."""
+    with Loop([build("hot8")]) as loop:
+        maps = len(open(f"/proc/{loop.pid}/maps").readlines())
+        for _ in range(8):
+            with api.attach(loop.pid) as target, target.session() as session:
+                session.insert("*:blocks", api.count)
+            assert session.restored is True
+        assert_clean(loop.pid)
+        assert len(open(f"/proc/{loop.pid}/maps").readlines()) <= maps + 1
+
+
+def test_blocked_system_calls_are_not_disturbed() -> None:
+    """Threads asleep in read, futex, nanosleep, epoll_wait, poll, sigtimedwait and a condition variable.
+
+    Stopping them is what disturbs: thirty changes, each with two stops or more. The program fails at an EINTR.
+    """
+    with Loop([build("syscalls")]) as loop, api.attach(loop.pid) as target, target.session() as session:
+        for _ in range(30):
+            session.remove(session.insert("*:blocks", api.count))
+        session.insert("*:entry", api.stamp)
+        assert wait_for(lambda: session.poll().num_rows > 10)
+
+
+def test_a_sleep_is_as_long_as_asked() -> None:
+    program = subprocess.Popen(["/bin/sleep", "20"])
+    start = time.monotonic()
+    with api.attach(program.pid) as target, target.session() as session:
+        session.insert("libc.so.6:*nanosleep*:blocks", api.count)
+    assert_clean(program.pid)
+    assert program.wait() == 0
+    assert 19.5 < time.monotonic() - start < 23
+
+
+def test_a_stopped_process_stays_stopped() -> None:
+    with Loop([build("hot8")]) as loop:
+        os.kill(loop.pid, signal.SIGSTOP)
+        assert wait_for(lambda: state(loop.pid) == "T")
+        with api.attach(loop.pid) as target:
+            with target.session() as session:
+                session.insert("*:blocks", api.count)
+                time.sleep(0.2)
+                assert state(loop.pid) == "T"
+                ticks = cpu(loop.pid)
+                time.sleep(0.2)
+                assert cpu(loop.pid) == ticks
+            assert session.restored is True
+        assert state(loop.pid) == "T"
+        assert_clean(loop.pid)
+        os.kill(loop.pid, signal.SIGCONT)
+        assert wait_for(lambda: cpu(loop.pid) > ticks)
+
+
+def test_a_process_stopped_meanwhile_stays_stopped() -> None:
+    with Loop([build("hot8")]) as loop:
+        with api.attach(loop.pid) as target, target.session() as session:
+            session.insert("*:blocks", api.count)
+            os.kill(loop.pid, signal.SIGSTOP)
+            assert wait_for(lambda: state(loop.pid) == "T")
+            session.insert("hot:entry", api.stamp)
+            time.sleep(0.1)
+            assert state(loop.pid) == "T"
+        assert state(loop.pid) == "T"
+        os.kill(loop.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGCONT, signal.SIGWINCH, signal.SIGURG])
+def test_signals_sent_meanwhile_do_no_harm(number: signal.Signals) -> None:
+    with Loop([build("signals")]) as loop, api.attach(loop.pid) as target, target.session() as session:
+        session.insert("*:blocks", api.count)
+        for _ in range(20):
+            os.kill(loop.pid, number)
+            session.remove(session.insert("*:entry", api.stamp))
+
+
+def test_several_processes_at_once() -> None:
+    with Loop([build("hot8")]) as one, Loop([build("work")]) as two:
+        with api.attach(one.pid) as first, api.attach(two.pid) as second:
+            with first.session() as a, second.session() as b:
+                a.insert("hot:entry", api.count)
+                b.insert("dispatch:entry", api.count)
+                assert wait_for(lambda: sum(a.counts().values()) > 100 and sum(b.counts().values()) > 100)
+        assert_clean(one.pid)
+        assert_clean(two.pid)

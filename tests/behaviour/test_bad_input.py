@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Requests that cannot be met: a slug, an exit status, and a target that is as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from tests.behaviour.harness import ENVIRONMENT, Loop, differences, gilk, leftovers, state, wait_for
+from tests.programs.build import build, compile_to
+
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs another user's process")
+
+
+def fails(slug: str, status: int, *arguments: str | os.PathLike[str], **options: object) -> dict[str, str]:
+    done = gilk("run", "--json", *arguments, timeout=60, **options)
+    assert done.returncode == status, done.stdout + done.stderr
+    error: dict[str, str] = json.loads(done.stdout.splitlines()[-1])["error"]
+    assert error["slug"] == slug, error
+    assert "Traceback" not in done.stderr
+    return error
+
+
+def test_no_such_process() -> None:
+    fails("no-such-process", 4, "-i", "main:entry=count", "-p", "4194303")
+
+
+def test_a_kernel_thread() -> None:
+    if not Path("/proc/2/comm").exists() or Path("/proc/2/comm").read_text().strip() != "kthreadd":
+        pytest.skip("no kernel threads in this container")
+    fails("no-such-process", 4, "-i", "main:entry=count", "-p", "2")
+
+
+def test_a_zombie() -> None:
+    child = subprocess.Popen(["/bin/true"])
+    assert wait_for(lambda: state(child.pid) == "Z")
+    error = fails("no-such-process", 4, "-i", "main:entry=count", "-p", str(child.pid))
+    assert str(child.pid) in error["message"]
+    child.wait()
+
+
+@ROOT_ONLY
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv")
+def test_no_permission() -> None:
+    with Loop([build("hot8")]) as loop:
+        site = [p for p in sys.path if p.endswith("site-packages")]
+        path = os.pathsep.join([ENVIRONMENT["PYTHONPATH"], *site])
+        words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-m", "gilk", "run", "--json",
+                 "-i", "hot:entry=count", "-p", str(loop.pid)]  # fmt: skip
+        env = {
+            **os.environ,
+            "PYTHONPATH": path,
+            "HOME": "/nonexistent",
+            "GILK_CACHE": f"/tmp/gilk-nobody-{os.getpid()}",
+        }
+        done = subprocess.run(words, capture_output=True, text=True, env=env, cwd="/")
+        if "No module named" in done.stderr or "Permission denied: /" in done.stdout:
+            pytest.skip("this Python is not readable by others")
+        assert done.returncode == 4, done.stdout + done.stderr
+        assert json.loads(done.stdout.splitlines()[-1])["error"]["slug"] == "no-permission"
+
+
+@pytest.mark.parametrize("tracer", [["strace", "-qq", "-f", "-o", "/dev/null", "-p"], ["gdb", "-q", "-nx", "-p"]])
+def test_already_traced(tracer: list[str]) -> None:
+    if shutil.which(tracer[0]) is None:
+        pytest.skip(f"no {tracer[0]}")
+    with Loop([build("hot8")]) as loop:
+        other = subprocess.Popen(
+            [*tracer, str(loop.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        status = Path(f"/proc/{loop.pid}/status")
+        assert wait_for(lambda: f"TracerPid:\t{other.pid}\n" in status.read_text(), 20)
+        error = fails("already-traced", 4, "-i", "hot:entry=count", "-p", str(loop.pid))
+        assert str(other.pid) in error["message"]
+        other.terminate() if tracer[0] == "strace" else other.kill()
+        other.communicate()
+        assert differences(loop.pid) == []
+
+
+def test_a_32_bit_program(tmp_path: Path) -> None:
+    source = tmp_path / "small.S"
+    source.write_text(".globl _start\n_start: mov $1, %eax\n xor %ebx, %ebx\n int $0x80\n")
+    program = tmp_path / "small"
+    done = subprocess.run(
+        ["gcc", "-m32", "-nostdlib", "-static", "-o", program, source], capture_output=True, text=True
+    )
+    if done.returncode:
+        pytest.skip("this compiler makes no 32-bit programs")
+    fails("elf-class", 3, "-i", "*:entry=count", "--", str(program))
+
+
+@pytest.mark.parametrize(("at", "value", "slug"), [(18, 183, "elf-machine"), (4, 1, "elf-class")])
+def test_a_program_for_another_machine(tmp_path: Path, at: int, value: int, slug: str) -> None:
+    """Launching it fails in the kernel; scanning it says why."""
+    program = tmp_path / "foreign"
+    content = bytearray(Path("/bin/true").read_bytes())
+    content[at] = value
+    program.write_bytes(content)
+    program.chmod(0o755)
+    done = gilk("scan", str(program), "--json")
+    assert done.returncode == 3
+    assert json.loads(done.stdout.splitlines()[-1])["error"]["slug"] == slug
+    assert gilk("run", "--json", "-i", "*:entry=count", "--", str(program)).returncode in (3, 4)
+
+
+def test_not_a_program(tmp_path: Path) -> None:
+    file = tmp_path / "notes"
+    file.write_text("not a program\n")
+    fails("cannot-launch", 4, "-i", "main:entry=count", "--", str(file))
+    fails("cannot-launch", 4, "-i", "main:entry=count", "--", "/no/such/program")
+    fails("cannot-launch", 4, "-i", "main:entry=count", "--", str(tmp_path))
+
+
+def test_a_process_that_ends_while_we_attach() -> None:
+    """Any outcome but a traceback or a hang will do, and its end must be its own."""
+    for delay in range(12):
+        child = subprocess.Popen(["/bin/sleep", f"0.{delay:02}5"])
+        try:
+            with api.attach(child.pid) as target, target.session() as session:
+                session.insert("*:entry", api.count)
+        except api.GilkError as error:
+            assert error.slug in ("no-such-process", "no-such-image", "no-permission", "no-program"), error
+        assert child.wait() == 0
+
+
+def test_a_process_killed_while_we_are_in_it() -> None:
+    loop = Loop([build("hot8")])
+    with api.attach(loop.pid) as target, target.session() as session:
+        session.insert("hot:entry", api.count)
+        loop.process.kill()
+        loop.process.communicate()
+        with pytest.raises(api.GilkError, match="ended|no process"):
+            session.insert("hot_asm:entry", api.count)
+        session.close()
+        assert sum(session.counts().values()) > 0
+
+
+def test_the_gs_base_is_in_use(tmp_path: Path) -> None:
+    source = tmp_path / "gs.c"
+    source.write_text(
+        "#include <asm/prctl.h>\n#include <stdio.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
+        'static long mine[4];\nint main(void) { syscall(SYS_arch_prctl, ARCH_SET_GS, mine); puts("ready"); fflush(stdout); '
+        "char c; return read(0, &c, 1) != 0; }\n"
+    )
+    program = compile_to(tmp_path / "gs", [source], ("-O2",))
+    child = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout and child.stdout.readline() == b"ready\n"
+    fails("gs-in-use", 4, "-i", "main:blocks=count", "-p", str(child.pid))
+    assert leftovers(child.pid) == []
+    child.communicate()
+    assert child.returncode == 0
+
+
+def test_two_sessions_in_one_process() -> None:
+    with Loop([build("hot8")]) as loop:
+        with api.attach(loop.pid) as target, target.session() as session:
+            (probe,) = session.insert("hot:entry", api.count)
+            fails("gs-in-use", 4, "-i", "hot:entry=count", "-p", str(loop.pid))
+            before = session.counts()[probe.row.point]
+            assert wait_for(lambda: session.counts()[probe.row.point] > before)
+        assert session.restored is True
+        assert differences(loop.pid) == []
+
+
+@pytest.mark.parametrize(
+    "words", [["-o", "/dev/full"], ["-o", "{tmp}/no/such/directory/x.parquet"], ["-o", "/proc/x.parquet"]]
+)
+def test_an_output_that_cannot_be_written(tmp_path: Path, words: list[str]) -> None:
+    with Loop([build("hot8")]) as loop:
+        words = [word.format(tmp=tmp_path) for word in words]
+        done = gilk("run", "--json", "-i", "hot:entry=count", "-p", str(loop.pid), "--for", "0.5", *words, timeout=60)
+        assert json.loads(done.stdout.splitlines()[-1])["error"]["slug"] == "cannot-write"
+        assert done.returncode != 0
+        assert "Traceback" not in done.stderr
+        assert differences(loop.pid) == []
+        assert leftovers(loop.pid) == []
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """What was written can be read; the counts are whole; the target is as it was."""
+    output = tmp_path / "samples.parquet"
+
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, resource.RLIM_INFINITY))
+
+    with Loop([build("hot8")]) as loop:
+        words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "hot:entry=stamp", "-i", "hot_asm:entry=count",
+                 "-p", str(loop.pid), "--for", "2", "-o", str(output)]  # fmt: skip
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **ENVIRONMENT},
+            preexec_fn=little_room,
+            timeout=100,
+        )
+        assert "Traceback" not in done.stderr
+        report = json.loads(done.stdout.splitlines()[-1])
+        assert report["partial"] is True, report
+        assert any("room" in note or "large" in note or "space" in note for note in report["notes"]), report["notes"]
+        assert report["restored"] is True
+        assert sum(report["counts"].values()) > 0
+        assert differences(loop.pid) == []
+        kept = [path for path in tmp_path.iterdir() if path.name.startswith("samples")]
+        assert kept
+        shown = gilk("show", str(kept[0]), timeout=60)
+        assert shown.returncode == 0, shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("insert", "slug"),
+    [
+        ("hot", "bad-instrument"), ("hot=count", "bad-point"), ("hot:entry=", "bad-instrument"),
+        ("hot:entry=cuont", "bad-instrument"), ("hot:middle=count", "bad-point"), ("hot:@x:pre=count", "bad-point"),
+        ("hot:@0=count", "bad-point"), ("hot:@999:pre=count", "no-such-block"), ("hot:+0x1=count", "not-an-instruction"),
+        ("hot:+0xffff=count", "not-an-instruction"), ("nothing:entry=count", "no-such-function"),
+        ("nolib.so:hot:entry=count", "no-such-image"), ("hot:blocks=time", "time-at-entry"),
+        ("hot:entry=/no/such.c:function", "no-such-file"), ("=count", "bad-point"), (":::=count", "bad-point"),
+    ],
+)  # fmt: skip
+def test_bad_points(insert: str, slug: str) -> None:
+    fails(slug, 2, "-i", insert, "--", str(build("hot8")), "10")
+
+
+def test_a_misspelt_function_is_suggested() -> None:
+    error = fails("no-such-function", 2, "-i", "hot_asn:entry=count", "--", str(build("hot8")), "10")
+    assert "hot_asm" in error["hint"]
+
+
+def test_nothing_to_do() -> None:
+    fails("no-target", 2, "-i", "main:entry=count")
+    fails("two-commands", 2, "-i", "main:entry=count", "-c", "true", "--", "true")
+    fails("bad-command", 2, "-i", "main:entry=count", "-c", "'unfinished")
+    fails("usage", 2, "--", "true")
+
+
+def test_a_failed_launch_leaves_no_process_behind() -> None:
+    """The program is stopped before its first instruction when the request is found wrong: it must not run, nor stay."""
+    program = build("hot8")
+    fails("no-such-function", 2, "-i", "nothing:entry=count", "--", str(program), "123456789")
+    time.sleep(0.2)
+    commands = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists()]
+    assert not any(b"123456789" in command and b"python" not in command for command in commands)
+
+
+def test_an_unharmed_target_after_each_failure() -> None:
+    with Loop([build("hot8")]) as loop:
+        for insert in ("nothing:entry=count", "hot:entry=/no/such.c:f", "hot:@999:pre=count"):
+            assert gilk("run", "--json", "-i", insert, "-p", str(loop.pid)).returncode == 2
+            assert differences(loop.pid) == []
+            assert leftovers(loop.pid) == []
+
+
+def test_more_points_than_asked_for() -> None:
+    with Loop([build("hot8")]) as loop, api.attach(loop.pid) as target, target.session(points=4) as session:
+        with pytest.raises(api.UsageError) as caught:
+            session.insert("*:blocks", api.count)
+        if caught.value.slug == "too-many-points":
+            assert "points=" in caught.value.hint
+        session.insert("hot:entry", api.count)

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Instruments in C: every form, what they may call, what they see, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from gilk import api
+from tests.behaviour.harness import Ran, plain, redirected, run
+from tests.programs.build import build, compile_to
+
+INSTRUMENTS = """\
+#include <gilk.h>
+
+void simple_instr(unsigned int iid)
+{
+	ilk_log_integer_sample(gilk_time(), iid);
+}
+
+void first_argument(const struct gilk_regs *regs)
+{
+	ilk_log_integer_sample(regs->rdi, 1);
+}
+
+void both(const struct gilk_regs *regs, unsigned int iid)
+{
+	ilk_log_pair_sample(regs->rdi, regs->rsi, iid);
+}
+
+static unsigned long calls = 1000;
+static unsigned long zeroed;
+
+void counts_itself(unsigned int iid)
+{
+	calls++;
+	zeroed += 2;
+	ilk_log_pair_sample(calls, zeroed, iid);
+}
+
+void logs_text(const struct gilk_regs *regs, unsigned int iid)
+{
+	ilk_log_string_sample((const char *)regs->rdx, iid);
+}
+
+int snprintf(char *text, unsigned long size, const char *format, ...);
+void *malloc(unsigned long size);
+void free(void *block);
+
+void calls_libc(const struct gilk_regs *regs, unsigned int iid)
+{
+	char *text = malloc(64);
+
+	snprintf(text, 64, "%s and %ld", "2.50", (long)regs->rdi);
+	ilk_log_string_sample(text, iid);
+	free(text);
+}
+
+extern long shared_value;
+long twice(long x);
+
+void uses_the_program(const struct gilk_regs *regs, unsigned int iid)
+{
+	ilk_log_pair_sample(twice((long)regs->rdi), (unsigned long)shared_value, iid);
+}
+"""
+
+PROGRAM = """\
+#include <stdio.h>
+long shared_value = 77;
+__attribute__((noinline, noclone)) long twice(long x) { __asm__ volatile("" ::: "memory"); return 2 * x; }
+__attribute__((noinline, noclone)) long target(long a, long b, const char *c, long d, long e, long f)
+{
+	__asm__ volatile("" : : "r"(c) : "memory");
+	return a + b + d + e + f;
+}
+int main(void)
+{
+	long sum = 0;
+	for (long i = 0; i < 5; i++)
+		sum += target(i, i * 10, i & 1 ? "odd" : "even", -i, 1L << 40, i << 33) + twice(i);
+	printf("%ld\\n", sum);
+	return sum == 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("program")
+    source = directory / "program.c"
+    source.write_text(PROGRAM)
+    return compile_to(directory / "program", [source], ("-O2", "-fPIE", "-pie"))
+
+
+@pytest.fixture(scope="module")
+def instruments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("instruments") / "instruments.c"
+    source.write_text(INSTRUMENTS)
+    return source
+
+
+def samples(program: Path, where: str, instrument: str | api.CFunction, **options: int) -> pa.Table:
+    with redirected() as (out, _), api.launch([str(program)]) as target, target.session(**options) as session:
+        (probe, *_) = session.insert(where, instrument)
+        assert probe.tactic is not None, probe.refusal
+        target.resume()
+        parts = []
+        while target.process.wait(block=False) is None:
+            parts.append(session.poll())
+        parts += [session.poll(), session.close()]
+        assert session.restored is True
+        table = pa.concat_tables(parts, promote_options="default")
+        out.seek(0)
+        assert out.read() == plain([program]).stdout
+    return table.sort_by("time")
+
+
+def test_the_form_of_the_paper(program: Path, instruments: Path) -> None:
+    table = samples(program, "target:entry", api.c(instruments, "simple_instr"))
+    values = table["value"].to_pylist()
+    assert len(values) == 5
+    assert values == sorted(values)
+
+
+def test_the_form_with_registers(program: Path, instruments: Path) -> None:
+    assert samples(program, "target:entry", api.c(instruments, "first_argument"))["value"].to_pylist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
+def test_the_form_with_both(program: Path, instruments: Path) -> None:
+    table = samples(program, "target:entry", api.c(instruments, "both"))
+    assert table["value"].to_pylist() == [0, 1, 2, 3, 4]
+    assert table["extra"].to_pylist() == [0, 10, 20, 30, 40]
+
+
+def test_variables_keep_their_values(program: Path, instruments: Path) -> None:
+    table = samples(program, "target:entry", api.c(instruments, "counts_itself"))
+    assert table["value"].to_pylist() == [1001, 1002, 1003, 1004, 1005]
+    assert table["extra"].to_pylist() == [2, 4, 6, 8, 10]
+
+
+def test_text(program: Path, instruments: Path) -> None:
+    table = samples(program, "target:entry", api.c(instruments, "logs_text"))
+    assert table["text"].to_pylist() == ["even", "odd", "even", "odd", "even"]
+
+
+def test_functions_of_libc(program: Path, instruments: Path) -> None:
+    table = samples(program, "target:entry", api.c(instruments, "calls_libc"))
+    assert table["text"].to_pylist() == [f"2.50 and {i}" for i in range(5)]
+
+
+def test_functions_and_variables_of_the_program(program: Path, instruments: Path) -> None:
+    table = samples(program, "target:entry", api.c(instruments, "uses_the_program"))
+    assert table["value"].to_pylist() == [0, 2, 4, 6, 8]
+    assert table["extra"].to_pylist() == [77] * 5
+
+
+def test_what_calls_out_is_not_entered_again(program: Path, instruments: Path) -> None:
+    """The instrument at twice() calls twice()."""
+    table = samples(program, "twice:entry", api.c(instruments, "uses_the_program"))
+    assert table["value"].to_pylist() == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("where", ["*:blocks", "*:entry"])
+def test_vector_state_is_kept_when_libc_is_called(instruments: Path, where: str) -> None:
+    ran: Ran = run([f"{where}={instruments}:calls_libc"], [build("avx"), "3"], timeout=120)
+    assert ran.visible == plain([build("avx"), "3"]).visible
+    assert ran.report["restored"] is True
+
+
+@pytest.mark.parametrize("name", ["redzone", "ipara", "recursion", "exceptions", "setjmp", "signals", "threads"])
+@pytest.mark.parametrize("function", ["simple_instr", "both", "calls_libc"])
+def test_programs_do_not_notice(instruments: Path, name: str, function: str) -> None:
+    command = [build(name), "1"]
+    ran = run([f"*:entry={instruments}:{function}", f"*:return={instruments}:{function}"], command, timeout=120)
+    assert ran.visible == plain(command).visible
+    assert ran.report["restored"] is True
+
+
+def test_args(program: Path) -> None:
+    table = samples(program, "target:entry", "args")
+    rows = list(zip(*(table[f"arg{n}"].to_pylist() for n in (0, 1, 3, 4, 5)), strict=True))
+    assert rows == [(i, i * 10, -i % 2**64, 1 << 40, i << 33) for i in range(5)]
+
+
+def test_regs(program: Path) -> None:
+    table = samples(program, "target:entry", "regs")
+    rows = list(zip(*(table[name].to_pylist() for name in ("rdi", "rsi", "rcx", "r8", "r9")), strict=True))
+    assert rows == [(i, i * 10, -i % 2**64, 1 << 40, i << 33) for i in range(5)]
+    nm = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    address = next(int(line.split()[0], 16) for line in nm.splitlines() if line.endswith(" T target"))
+    assert {(value - address) % 4096 for value in table["rip"].to_pylist()} == {0}
+    assert {value % 16 for value in table["rsp"].to_pylist()} == {8}
+
+
+def test_drops_are_counted_when_the_buffer_is_tiny() -> None:
+    """Every hit is a record or a drop."""
+    program = build("work")
+    with redirected(), api.launch([str(program), "20"]) as target, target.session(ring=4096) as session:
+        session.insert("*:entry", api.stamp)
+        counted = session.insert("*:entry", api.count)
+        target.resume()
+        while target.process.wait(block=False) is None:
+            pass
+        session.poll()
+        session.close()
+        hits = sum(session.counts()[p.row.point] for p in counted)
+        assert session.drain.drops() > 0
+        assert session.records + session.drain.drops() == hits
+
+
+# What is wrong is said.
+
+
+def refused(tmp_path: Path, text: str, function: str = "instrument") -> api.GilkError:
+    source = tmp_path / "mine.c"
+    source.write_text(text)
+    with redirected() as (_, _), api.launch([str(build("work")), "1"]) as target, target.session() as session:
+        with pytest.raises(api.GilkError) as caught:
+            session.insert("dispatch:entry", api.c(source, function))
+        # nothing has changed, and the session is as good as before
+        (probe,) = session.insert("dispatch:entry", api.count)
+        target.resume()
+        while (end := target.process.wait(block=False)) is None:
+            pass
+        assert end.code == 0
+        assert session.counts()[probe.row.point] > 0
+    return caught.value
+
+
+def test_an_instrument_that_does_not_compile(tmp_path: Path) -> None:
+    error = refused(tmp_path, "#include <gilk.h>\n\nvoid instrument(unsigned int iid)\n{\n\tthis is wrong;\n}\n")
+    assert (error.slug, error.exit_status) == ("does-not-compile", 5)
+    assert "mine.c:5:" in error.message + error.hint
+
+
+def test_a_name_that_nobody_defines(tmp_path: Path) -> None:
+    error = refused(
+        tmp_path, "void nowhere_to_be_found(void);\nvoid instrument(unsigned int iid) { nowhere_to_be_found(); }\n"
+    )
+    assert error.slug == "undefined-symbol"
+    assert "nowhere_to_be_found" in error.message
+
+
+@pytest.mark.parametrize(
+    "head", ["int instrument(unsigned int iid)", "void instrument(double x)", "void instrument(unsigned iid, int b)"]
+)
+def test_a_signature_that_is_none(tmp_path: Path, head: str) -> None:
+    error = refused(tmp_path, f"{head} {{ {'return 0;' if head.startswith('int') else ''} }}\n")
+    assert error.slug == "does-not-compile"
+    assert "an instrument is void instrument(unsigned" in error.message
+
+
+def test_a_function_that_is_not_in_the_file(tmp_path: Path) -> None:
+    assert refused(tmp_path, "void other(unsigned int iid) { }\n").slug == "no-such-instrument"
+
+
+def test_vector_code_in_an_instrument(tmp_path: Path) -> None:
+    error = refused(tmp_path, "double d;\nvoid instrument(unsigned int iid) { d = d * 1.5; }\n")
+    assert error.slug == "does-not-compile"

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The client dies at any moment: the target is restored and runs on."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.behaviour.harness import ENVIRONMENT, Loop, cpu, differences, leftovers, wait_for
+from tests.programs.build import build
+
+#: Plans, applies, drains, changes and closes, over and over: death may come in any of these.
+CLIENT = """
+import sys
+from gilk import api
+while True:
+    with api.attach(int(sys.argv[1])) as target, target.session() as session:
+        session.insert("*:blocks", api.count)
+        for _ in range(5):
+            probes = session.insert("*:entry", api.time)
+            session.poll()
+            session.remove(probes)
+"""
+
+
+def kill_at_random(times: int, program: str, seed: int) -> None:
+    chance = random.Random(seed)
+    with Loop([build(program)]) as loop:
+        for turn in range(times):
+            client = subprocess.Popen([sys.executable, "-c", CLIENT, str(loop.pid)], env={**os.environ, **ENVIRONMENT})
+            delay = chance.uniform(0.3, 1.8)  # the first moments are Python's own start
+            time.sleep(delay)
+            assert client.poll() is None
+            client.send_signal(signal.SIGKILL)
+            client.wait()
+            clean = wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
+            assert clean, (turn, delay, leftovers(loop.pid), differences(loop.pid))
+            assert loop.alive()
+            ticks = cpu(loop.pid)
+            assert wait_for(lambda: cpu(loop.pid) > ticks), (turn, delay)
+
+
+@pytest.mark.parametrize(
+    ("times", "program"),
+    [(10, "hot8"), (5, "signals"), (5, "fork"), pytest.param(200, "hot8", marks=pytest.mark.stress),
+     pytest.param(50, "exceptions", marks=pytest.mark.stress), pytest.param(50, "syscalls", marks=pytest.mark.stress)],
+)  # fmt: skip
+def test_killed_at_random_moments(times: int, program: str) -> None:
+    kill_at_random(times, program, seed=times)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_asked_to_end(number: signal.Signals) -> None:
+    """The command line takes everything out, reports, and says so by its exit status."""
+    with Loop([build("hot8")]) as loop:
+        words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "*:blocks=count", "-p", str(loop.pid)]
+        client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE)
+        assert wait_for(lambda: differences(loop.pid), 60)
+        client.send_signal(number)
+        out, _ = client.communicate(timeout=20)
+        assert b'"restored": true' in out
+        assert differences(loop.pid) == []
+        assert leftovers(loop.pid) == []
+
+
+def test_the_terminal_goes_away() -> None:
+    """A signal to the whole process group of the client does not reach who restores."""
+    with Loop([build("hot8")]) as loop:
+        words = [sys.executable, "-m", "gilk", "run", "-q", "-i", "*:blocks=count", "-p", str(loop.pid)]
+        client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, start_new_session=True)
+        assert wait_for(lambda: differences(loop.pid), 60)
+        os.killpg(client.pid, signal.SIGKILL)
+        client.wait()
+        assert wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
+
+
+def test_a_launched_program_goes_on_without_its_client() -> None:
+    read, write = os.pipe()
+    words = [sys.executable, "-m", "gilk", "run", "-q", "-i", "*:blocks=count", "--", str(build("hot8")), "loop", "4"]
+    client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=write)
+    os.close(write)
+    with os.fdopen(read) as output:
+        assert output.readline() == "ready\n"
+        time.sleep(0.5)
+        client.kill()
+        client.wait()
+        assert output.read().splitlines()[-1] == "ok hot8"

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs that check themselves do not notice that every block of theirs is instrumented; counts are exact."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from tests.behaviour.harness import Ran, plain, redirected, run
+from tests.oracle import step
+from tests.programs.build import build, names
+
+#: What gilk does not do (docs/limits.md): the program counter that a handler sees is that of the patch.
+SEES_ADDRESSES = {"sigpc"}
+PROGRAMS = [name for name in names() if name not in SEES_ADDRESSES and name != "many"]
+#: Some of each: threads, signals, exceptions, forked children, jumps out of functions.
+WITH_LIBC = ["threads", "exceptions", "setjmp"]
+VARIANTS = [
+    ("work", "static"), ("work", "static-pie"), ("work", "nopie"), ("work", "stripped"), ("work", "static+stripped"),
+    ("work", "nopie+stripped"), ("work", "O0"), ("work", "Os"), ("work", "O3"), ("work", "ibt"),
+    ("jumptable", "Os"), ("jumptable", "nopie"), ("jumptable", "nopie+Os"), ("ifunc", "static"), ("ifunc", "now"),
+    ("ifunc", "static-pie"), ("exceptions", "Os"), ("many", "n200"),
+]  # fmt: skip
+#: A whole static libc to plan for each time.
+SLOW_VARIANTS = {"static", "static-pie", "static+stripped"}
+#: Calls that do not return where they were made from: by longjmp, an exception, exit, pthread_exit or exec.
+LEAVES_CALLS = {
+    "backtrace", "exceptions", "exec", "fork", "setjmp", "spawn", "threads", "vfork", "unwind", "signals", "ucontext",
+    "smallstack",
+}  # fmt: skip
+
+
+def check(ran: Ran, expected: Ran) -> None:
+    assert ran.visible == expected.visible
+    assert ran.report["restored"] is True, ran.report["notes"]
+    assert ran.report["drops"] == 0
+    assert ran.report["points"]["spliced"] > 0
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_blocks(name: str) -> None:
+    program = build(name)
+    ran = run(["*:blocks=count"], [program])
+    check(ran, plain([program]))
+    assert sum(ran.report["counts"].values()) > 0
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_blocks_after(name: str) -> None:
+    program = build(name)
+    check(run(["*:blocks-post=count"], [program]), plain([program]))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_blocks_before_and_after(name: str) -> None:
+    program = build(name)
+    check(run(["*:blocks=count", "*:blocks-post=count"], [program]), plain([program]))
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in WITH_LIBC else pytest.param(name, marks=pytest.mark.stress) for name in PROGRAMS]
+)
+def test_blocks_with_libc(name: str) -> None:
+    program = build(name)
+    check(run(["*:blocks=count", "libc.so.6:*:blocks=count"], [program]), plain([program]))
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        pytest.param(name, variant, marks=pytest.mark.stress) if variant in SLOW_VARIANTS else (name, variant)
+        for name, variant in VARIANTS
+    ],
+)
+def test_blocks_of_a_variant(name: str, variant: str) -> None:
+    program = build(name, variant)
+    check(run(["*:blocks=count"], [program]), plain([program]))
+
+
+@pytest.mark.parametrize("variant", sorted(SLOW_VARIANTS))
+def test_entries_of_a_variant(variant: str) -> None:
+    """Of a static program: the C library's too."""
+    program = build("work", variant)
+    check(run(["*:entry=count"], [program]), plain([program]))
+
+
+#: Few enough calls for every record to be kept by a reader that may be late.
+AMOUNT = {"hot8": "2000", "work": "20", "recursion": "1", "fork": "1", "jumptable": "20", "avx": "20", "ifunc": "20"}
+
+
+def small(name: str) -> list[str | Path]:
+    return [build(name), *([AMOUNT[name]] if name in AMOUNT else [])]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_stamp_on_every_entry(name: str) -> None:
+    ran, expected = run(["*:entry=stamp"], small(name)), plain(small(name))
+    assert ran.visible == expected.visible
+    assert ran.report["restored"] is True
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_time_on_every_entry(name: str) -> None:
+    """Every call that was seen to begin is seen to end, but for those that are left in another way."""
+    ran, expected = run(["*:entry=time"], small(name)), plain(small(name))
+    assert ran.visible == expected.visible
+    assert ran.report["restored"] is True
+    if name not in LEAVES_CALLS and not ran.report["drops"]:
+        # main, and what called it, exits.
+        lost = [note for note in ran.report["notes"] if "not whole" in note]
+        if lost and name in ("jumptable", "shortblocks"):
+            pytest.xfail(f"not yet explained: {lost[0]}")
+        assert not lost or int(lost[0].split()[0]) <= 3, lost
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("work", "3"), ("jumptable", "2"), ("shortblocks", "1"), ("recursion", "1"), ("tailcall", "2"), ("redzone", "2"),
+     ("setjmp", "3"), ("exceptions", "2"), ("ipara", "2"), ("interp", "1"), ("backtrace", "2"), ("unwind", "2")],
+    ids=lambda command: command[0],
+)  # fmt: skip
+def test_counts_are_those_of_single_steps(command: tuple[str, str]) -> None:
+    """Every block of the main image, from its entry point on."""
+    program, amount = build(command[0]), command[1]
+    with redirected() as (out, _), api.launch([str(program), amount]) as target, target.session() as session:
+        probes = {p.row.point: p for p in session.insert("*:blocks", api.count)}
+        places = [block.pre.point for f in target.functions() for block in f.blocks]
+        target.resume()
+        while target.process.wait(block=False) is None:
+            session.poll()
+        session.close()
+        counts = session.counts()
+        out.seek(0)
+        assert out.read().endswith(f"ok {command[0]}\n".encode())
+    stepped = step([program, amount], {program.name: [p.address for p in places]}, start="entry", timeout=200)
+    assert stepped.status == 0
+    expected: Counter[str] = Counter()
+    for point in places:
+        if probes[point.label].tactic is not None:
+            expected[point.label] += stepped.counts[program.name, point.address]
+    wrong = {label: (counts[label], n) for label, n in expected.items() if counts[label] != n}
+    assert not wrong
+    assert sum(n > 0 for n in expected.values()) > 5

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Processes that fork, execute, exit, load and unload while they are instrumented."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, plain, redirected, run, wait_for
+from tests.programs.build import build, compile_to
+
+#: Does what single letters on standard input say, and answers each with a line.
+PUPPET = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <pthread.h>
+
+static void *plugin, *code;
+__attribute__((noinline, noclone)) long work(long x) { for (int i = 0; i < 10; i++) x = x & 1 ? x * 3 + 1 : x >> 1; __asm__ volatile("" ::: "memory"); return x; }
+static void *calls(void *n) { for (long i = 0; i < (long)n; i++) work(i); return NULL; }
+
+int main(int argc, char **argv)
+{
+	for (int letter; (letter = getchar()) != EOF;) {
+		pthread_t threads[8];
+		pid_t child;
+		if (letter == 'w')
+			for (int i = 0; i < 100; i++) work(i);
+		if (letter == 'f' && !fork()) { /* a child that outlives its parent, and works until told by a file */
+			fclose(stdin);
+			while (access(argv[1], F_OK)) { work(5); usleep(100); }
+			_exit(0);
+		}
+		if (letter == 'F' && !(child = fork())) { for (int i = 0; i < 1000; i++) work(i); _exit(0); }
+		if (letter == 'F') waitpid(-1, NULL, 0);
+		if (letter == 't') for (int round = 0; round < 25; round++) {
+			for (int i = 0; i < 8; i++) pthread_create(&threads[i], NULL, calls, (void *)100L);
+			for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+		}
+		if (letter == 'o') { plugin = dlopen(argv[2], RTLD_NOW); code = dlsym(plugin, "plugin_hot"); }
+		if (letter == 'p') for (int i = 0; i < 10; i++) ((int (*)(int))code)(i);
+		if (letter == 'c') { static long events; *(long **)dlsym(plugin, "plugin_events") = &events; dlclose(plugin); }
+		if (letter == 'm') { /* something else where the plugin was */
+			void *page = (void *)((unsigned long)code & -4096UL);
+			if (mmap(page, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != page) abort();
+			memset(page, 0xe9, 4096);
+		}
+		if (letter == 'k') for (int i = 0; i < 4096; i++)
+			if (((unsigned char *)((unsigned long)code & -4096UL))[i] != 0xe9) abort();
+		if (letter == 'x') execl("/bin/sleep", "sleep", "3", NULL);
+		if (letter == 'e') { work(1); exit(3); }
+		if (letter == 's') raise(11);
+		printf("%c\n", letter);
+		fflush(stdout);
+	}
+	return 0;
+}
+"""
+
+
+class Puppet:
+    """A process that does as it is told."""
+
+    def __init__(self, directory: Path) -> None:
+        source = directory / "puppet.c"
+        source.write_text("#include <signal.h>\n" + PUPPET)
+        program = compile_to(directory / "puppet", [source], ("-O2", "-fPIE", "-pie", "-Wno-unused-parameter"))
+        self.end = directory / "end"
+        words = [str(program), str(self.end), str(build("plugin"))]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def send(self, letter: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(letter.encode())
+
+    def do(self, letters: str) -> None:
+        assert self.process.stdout
+        for letter in letters:
+            self.send(letter)
+            assert self.process.stdout.readline() == f"{letter}\n".encode(), self.process.poll()
+
+
+@pytest.fixture
+def puppet(tmp_path: Path) -> Iterator[Puppet]:
+    made = Puppet(tmp_path)
+    yield made
+    made.end.touch()
+    made.process.kill()
+    made.process.communicate()
+
+
+def children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+def counts_by_process(session: api.Session, probe: api.Probe) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for identity, counts in session.drain.per_thread_counts().items():
+        found[identity.pid] = found.get(identity.pid, 0) + int(counts[probe.row.counter])
+    return found
+
+
+def test_a_forked_child_counts_apart(puppet: Puppet) -> None:
+    with api.attach(puppet.pid) as target, target.session() as session:
+        (probe,) = session.insert("work:entry", api.count)
+        puppet.do("wF")
+        apart = counts_by_process(session, probe)
+        assert apart.pop(puppet.pid) == 100
+        assert list(apart.values()) == [1000]
+        assert session.counts()[probe.row.point] == 1100
+    assert session.restored is True
+
+
+def test_a_child_is_restored_when_the_session_ends(puppet: Puppet) -> None:
+    with api.attach(puppet.pid) as target, target.session() as session:
+        session.insert("*:blocks", api.count)
+        puppet.do("f")
+        (child,) = children(puppet.pid)
+        assert differences(child)
+    assert session.restored is True
+    for pid in (puppet.pid, child):
+        assert differences(pid) == []
+        assert leftovers(pid) == []
+    assert Path(f"/proc/{child}").exists()
+
+
+def test_a_child_that_outlives_its_parent_is_restored(puppet: Puppet) -> None:
+    with api.attach(puppet.pid) as target, target.session() as session:
+        (probe,) = session.insert("work:entry", api.count)
+        session.insert("*:blocks", api.count)
+        puppet.do("f")
+        (child,) = children(puppet.pid)
+        puppet.send("e")
+        assert puppet.process.wait() == 3
+        before = counts_by_process(session, probe).get(child, 0)
+        assert wait_for(lambda: counts_by_process(session, probe).get(child, 0) > before)
+    assert Path(f"/proc/{child}").exists()
+    assert differences(child) == []
+    assert leftovers(child) == []
+
+
+def test_a_child_is_restored_when_the_client_dies(puppet: Puppet) -> None:
+    code = (
+        "import sys, time\nfrom gilk import api\ntarget = api.attach(int(sys.argv[1]))\nsession = target.session()\n"
+        "session.insert('*:blocks', 'count')\nprint('in', flush=True)\ntime.sleep(60)\n"
+    )
+    environment = {**os.environ, **ENVIRONMENT}
+    client = subprocess.Popen([sys.executable, "-c", code, str(puppet.pid)], env=environment, stdout=subprocess.PIPE)
+    assert client.stdout and client.stdout.readline() == b"in\n"
+    puppet.do("f")
+    (child,) = children(puppet.pid)
+    client.kill()
+    client.communicate()
+    for pid in (puppet.pid, child):
+        assert wait_for(lambda: not leftovers(pid) and not differences(pid)), pid
+
+
+def test_threads_come_and_go(puppet: Puppet) -> None:
+    """200 threads, eight at a time, with blocks for sixteen: none is lost, for blocks are used again."""
+    with api.attach(puppet.pid) as target, target.session(threads=64) as session:
+        (probe,) = session.insert("work:entry", api.count)
+        for _ in range(3):
+            puppet.do("t")
+            session.poll()
+            time.sleep(0.6)
+            session.poll()
+            time.sleep(0.6)
+            session.poll()
+        assert session.counts()[probe.row.point] + session.drain.lost() == 3 * 25 * 8 * 100
+        assert session.drain.lost() < 3 * 25 * 8 * 100
+
+
+def test_counts_of_200_threads_are_exact(puppet: Puppet) -> None:
+    with api.attach(puppet.pid) as target, target.session() as session:
+        (probe,) = session.insert("work:entry", api.count)
+        puppet.do("t")
+        assert session.counts()[probe.row.point] == 25 * 8 * 100
+        assert session.drain.lost() == 0
+
+
+def test_a_program_executed_in_the_middle(puppet: Puppet) -> None:
+    flags = ["--json", "-i", "*:blocks=count", "-p", str(puppet.pid)]
+    words = [sys.executable, "-m", "gilk", "run", *flags]
+    client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert wait_for(lambda: differences(puppet.pid), 20)
+    puppet.do("w")
+    puppet.send("x")
+    out, _ = client.communicate(timeout=30)
+    text = out.decode()
+    assert '"partial": true' in text and "executed another program" in text
+    assert re.search(r'"puppet:work:@0:pre": 100\b', text)
+    assert leftovers(puppet.pid) == []
+    assert differences(puppet.pid) == []
+    assert puppet.process.wait() == 0
+
+
+def test_exec_of_a_launched_program() -> None:
+    command = ["/bin/sh", "-c", "sleep 0.2; exec sleep 0.5"]
+    ran = run(["*:blocks=count"], command)
+    assert ran.visible == plain(command).visible
+    assert ran.report["partial"] is True
+    assert any("executed another program" in note for note in ran.report["notes"])
+
+
+def test_exec_again_and_again() -> None:
+    """Sooner than anybody looks (docs/limits.md): what is reported is of the first image, and nothing is broken."""
+    ran = run(["*:blocks=count"], [build("exec")])
+    assert ran.visible == plain([build("exec")]).visible
+
+
+def test_a_program_that_executes_all_the_time() -> None:
+    """Attaching succeeds or fails with an error of ours; the program goes on."""
+    with Loop([build("exec")]) as loop:
+        for _ in range(5):
+            with contextlib.suppress(api.GilkError), api.attach(loop.pid) as target, target.session() as session:
+                session.insert("*:blocks", api.count)
+        assert loop.alive()
+
+
+def test_exit_in_the_middle(puppet: Puppet) -> None:
+    with api.attach(puppet.pid) as target, target.session() as session:
+        (probe,) = session.insert("work:entry", api.count)
+        (_timed, *_) = session.insert("work:entry", api.time)
+        puppet.do("w")
+        puppet.send("e")
+        assert puppet.process.wait() == 3
+        session.poll()
+        rest = session.close()
+        assert session.counts()[probe.row.point] == 101
+    assert session.restored is True
+    assert rest is not None
+
+
+def test_death_by_a_signal_in_the_middle(puppet: Puppet) -> None:
+    with api.attach(puppet.pid) as target, target.session() as session:
+        (_probe,) = session.insert("*:entry", api.count)[:1]
+        puppet.send("s")
+        assert puppet.process.wait() == -11
+        session.close()
+    assert session.restored is True
+
+
+def test_a_library_opened_later_can_be_instrumented(puppet: Puppet) -> None:
+    with api.attach(puppet.pid) as target, target.session() as session:
+        session.insert("work:entry", api.count)
+        puppet.do("o")
+        (probe,) = session.insert("plugin.so:plugin_hot:entry", api.count)
+        puppet.do("pp")
+        assert session.counts()[probe.row.point] == 20
+    assert session.restored is True
+    assert differences(puppet.pid) == []
+    puppet.do("p")
+
+
+def test_an_instrumented_library_is_closed(puppet: Puppet) -> None:
+    """What is mapped there afterwards is not ours to restore."""
+    puppet.do("o")
+    with api.attach(puppet.pid) as target, target.session() as session:
+        session.insert("plugin.so:*:blocks", api.count)
+        puppet.do("pc")
+        puppet.do("m")
+    puppet.do("k")
+    assert differences(puppet.pid) == []
+    assert leftovers(puppet.pid) == []
+
+
+def test_an_instrumented_library_is_closed_and_opened_again(puppet: Puppet) -> None:
+    puppet.do("o")
+    with api.attach(puppet.pid) as target, target.session() as session:
+        session.insert("plugin.so:*:blocks", api.count)
+        puppet.do("pco")
+        session.insert("work:entry", api.count)
+        puppet.do("p")
+    assert differences(puppet.pid) == []
+    puppet.do("pcop")
+
+
+@pytest.mark.parametrize("name", ["fork", "vfork", "spawn", "dlopen", "signals", "ucontext", "exceptions", "backtrace"])
+def test_counts_while_they_go_on(name: str) -> None:
+    """Each in a session that begins and ends while it runs, several times."""
+    with Loop([build(name)]) as loop:
+        for _ in range(3):
+            with api.attach(loop.pid) as target, target.session() as session:
+                session.insert("*:blocks", api.count)
+                session.insert("*:entry", api.stamp)
+                assert wait_for(lambda: session.poll().num_rows > 5)
+            assert session.restored is True
+            assert differences(loop.pid) == []
+
+
+def test_the_counts_of_a_launched_program_are_exact() -> None:
+    with redirected() as (out, _), api.launch([str(build("dlopen")), "20"]) as target, target.session() as session:
+        (probe,) = session.insert("use_plugin:entry", api.count)
+        target.resume()
+        while target.process.wait(block=False) is None:
+            time.sleep(0.01)
+        assert session.counts()[probe.row.point] == 20
+        out.seek(0)
+        assert b"calls plugin_hot 200\n" in out.read()

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Probes put in and taken out, again and again, in functions that eight threads run all the time."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+
+import pytest
+
+from gilk import api
+from tests.behaviour.harness import Loop, differences, leftovers, redirected
+from tests.programs.build import build
+
+CYCLES = [100, pytest.param(10_000, marks=pytest.mark.stress)]
+
+
+def calls(output: str, function: str) -> int:
+    match = re.search(rf"^calls {function} (\d+)$", output, re.MULTILINE)
+    assert match
+    return int(match[1])
+
+
+@pytest.mark.parametrize("cycles", CYCLES)
+@pytest.mark.parametrize(
+    ("where", "instrument"), [("hot_asm:blocks", "count"), ("hot_asm:entry", "time"), ("hot_asm:entry", "regs")]
+)
+def test_toggling_hot_functions(cycles: int, where: str, instrument: str) -> None:
+    """A probe that stays, in the function that is toggled, misses no hit and has none twice.
+
+    Both functions are called once a turn, so that the counts of the two that stay can differ by the turns under way.
+    """
+    with Loop([build("hot8")]) as loop:
+        with api.attach(loop.pid) as target, target.session(points=1 << 18) as session:
+            places = [target.function("hot").entry, *target.function("hot_asm").returns]  # in one stop
+            hot, hot_asm = session.insert(places, api.count)
+            start = time.monotonic()
+            for _ in range(cycles):
+                session.remove(session.insert(where, instrument))
+            print(f"{(time.monotonic() - start) / cycles * 1000:.2f} ms a cycle")
+            session.remove((hot, hot_asm))
+            counts = session.counts()
+        assert session.restored is True
+        assert differences(loop.pid) == []
+        assert leftovers(loop.pid) == []
+    assert counts[hot.row.point] > 0
+    assert abs(counts[hot.row.point] - counts[hot_asm.row.point]) <= 16
+
+
+@pytest.mark.parametrize("cycles", CYCLES)
+def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
+    """Counters at hot() and in hot_asm(), from the first call to the last, while others come and go in both."""
+    with redirected() as (out, _), api.launch([str(build("hot8")), "loop", "8" if cycles < 1000 else "120"]) as target:
+        with target.session(points=1 << 18) as session:
+            stays = [session.insert(where, api.count)[0] for where in ("hot:entry", "hot_asm:entry", "hot_asm:return")]
+            target.resume()
+            done = 0
+            with contextlib.suppress(api.TargetError):  # it ends when its time is over, perhaps in the middle of a change
+                while target.process.wait(block=False) is None and done < cycles:
+                    session.remove(session.insert("hot:blocks", api.count))
+                    session.remove(session.insert("hot_asm:blocks-post", api.count))
+                    done += 1
+            while target.process.wait(block=False) is None:
+                time.sleep(0.02)
+            session.close()
+            counts = session.drain.counts()  # session.counts() adds up what has the same name: a return is also a block's end
+        out.seek(0)
+        output = out.read().decode()
+    print(f"{done} cycles")
+    assert done > 3
+    assert counts[stays[0].row.counter] == calls(output, "hot")
+    assert counts[stays[1].row.counter] == calls(output, "hot_asm")
+    assert counts[stays[2].row.counter] == calls(output, "hot_asm")
+    assert session.drain.lost() == 0
+
+
+def test_counts_of_a_probe_put_in_twice_are_apart() -> None:
+    with Loop([build("hot8")]) as loop, api.attach(loop.pid) as target, target.session() as session:
+        (probe,) = session.insert("hot:entry", api.count)
+        session.remove([probe])
+        before = session.counts()[probe.row.point]
+        time.sleep(0.1)
+        assert session.counts()[probe.row.point] == before

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Users' C instruments: forms, errors, and that the code is made for where it will lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from iced_x86 import Decoder, Mnemonic
+
+from gilk.build.instrument import compile_instrument, link_instrument
+from gilk.build.runtime import runtime
+from gilk.errors import CompileError, GilkError, UsageError
+
+CODE, DATA = 0x7F0000010000, 0x7F0000000000
+SOURCE = """\
+#include <gilk.h>
+static unsigned long calls = 7;
+int puts(const char *text);
+void plain(unsigned int iid) { ilk_log_integer_sample(gilk_time(), iid); }
+void registers(const struct gilk_regs *regs) { calls += regs->rdi; }
+void both(const struct gilk_regs *regs, unsigned int iid) { ilk_log_pair_sample(regs->rdi, calls, iid); }
+void outside(unsigned int iid) { (void)iid; puts("x"); }
+int wrong(int a, int b) { return a + b; }
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "instrument.c"
+    path.write_text(SOURCE)
+    return path
+
+
+@pytest.mark.parametrize(("name", "takes"), [("plain", False), ("registers", True), ("both", True), ("outside", False)])
+def test_every_form_is_known(source: Path, name: str, takes: bool) -> None:
+    compiled = compile_instrument(source, name)
+    linked = link_instrument(compiled, CODE, DATA, {"gilk_control": CODE + 0x8000, "puts": 0x7FFF12345678})
+    assert linked.takes_registers is takes
+    assert CODE <= linked.entry < CODE + len(linked.code)
+    assert compiled.undefined == (("puts",) if name == "outside" else ())
+
+
+def test_variables_keep_their_values(source: Path) -> None:
+    linked = link_instrument(compile_instrument(source, "registers"), CODE, DATA, {"gilk_control": CODE})
+    assert linked.data[:8] == (7).to_bytes(8, "little")
+
+
+def test_no_vector_register_is_touched(source: Path) -> None:
+    linked = link_instrument(compile_instrument(source, "plain"), CODE, DATA, {"gilk_control": CODE})
+    text = [str(i) for i in Decoder(64, linked.code, ip=CODE) if i.mnemonic != Mnemonic.INVALID]
+    assert text and not any("xmm" in line or "ymm" in line for line in text)
+
+
+def test_a_function_that_is_no_instrument_is_refused(source: Path) -> None:
+    with pytest.raises(CompileError, match="an instrument is void wrong"):
+        compile_instrument(source, "wrong")
+
+
+def test_a_function_that_is_not_there(source: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        compile_instrument(source, "missing")
+    assert caught.value.slug == "no-such-instrument"
+
+
+def test_the_compilers_message_names_the_users_line(tmp_path: Path) -> None:
+    path = tmp_path / "bad.c"
+    path.write_text("#include <gilk.h>\n\nvoid bad(unsigned int iid) { return iid +; }\n")
+    with pytest.raises(CompileError) as caught:
+        compile_instrument(path, "bad")
+    assert f"{path}:3:" in caught.value.message
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(GilkError) as caught:
+        compile_instrument(tmp_path / "none.c", "f")
+    assert caught.value.slug == "no-such-file"
+
+
+def test_the_runtime_is_position_independent_and_without_data_of_its_own() -> None:
+    made = runtime()
+    assert set(made.symbols) >= {"gilk_claim_thunk", "gilk_params", "gilk_signal_enter"}
+    assert all(0 <= offset < len(made.code) for offset in made.symbols.values())

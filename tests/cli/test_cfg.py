@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk cfg``: its four forms agree, and hostile names do no harm in any of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.programs.build import build
+
+Environment = dict[str, str]
+
+needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+HOSTILE = b'a"];<b>\\N&\x1b[2J'
+
+
+def run(environment: Environment, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["gilk", "cfg", *arguments], env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture
+def work() -> str:
+    return str(build("work"))
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> str:
+    """A program whose main calls something with a name meant for terminals, Graphviz and XML."""
+    name = "x" * len(HOSTILE)
+    source, program = tmp_path / "x.s", tmp_path / "x"
+    source.write_text(
+        f".globl main, {name}\n.type main,@function\nmain: test %edi,%edi\nje 1f\ncall {name}\n1: ret\n"
+        f".size main,.-main\n.type {name},@function\n{name}: ret\n.size {name},.-{name}\n.section .note.GNU-stack\n"
+    )
+    subprocess.run(["cc", "-o", program, source], check=True)
+    program.write_bytes(program.read_bytes().replace(name.encode(), HOSTILE))
+    return str(program)
+
+
+def graph(environment: Environment, *arguments: str) -> Any:
+    return json.loads(run(environment, *arguments, "--json").stdout)
+
+
+def test_text_numbers_all_points(gilk_on_path: Environment, work: str) -> None:
+    text, found = run(gilk_on_path, work, "main").stdout, graph(gilk_on_path, work, "main")
+    for block in found["blocks"]:
+        for side in ("pre", "post"):
+            point = block["points"][side]
+            shown = point.get("tactic") or f"refused: {point['refused']}"
+            assert re.search(rf"^    @{block['index']}:{side} +{shown}$", text, re.MULTILINE)
+        for instruction in block["instructions"]:
+            assert f"{instruction['address']:8x}  {bytes.fromhex(instruction['bytes']).hex(' ')} " in text
+
+
+def test_edges_lead_to_blocks(gilk_on_path: Environment, work: str) -> None:
+    found = graph(gilk_on_path, work, "main")
+    numbers = {block["index"] for block in found["blocks"]}
+    assert found["edges"]
+    for edge in found["edges"]:
+        assert {edge["from"], edge["to"]} <= numbers
+    branches = [block["index"] for block in found["blocks"] if block["how"] == "branch" and not block["outside"]]
+    for index in branches:
+        kinds = sorted(edge["kind"] for edge in found["edges"] if edge["from"] == index)
+        assert kinds == ["not-taken", "taken"]
+
+
+def test_dot_has_all_blocks_and_edges(gilk_on_path: Environment, work: str) -> None:
+    dot, found = run(gilk_on_path, work, "main", "--dot").stdout, graph(gilk_on_path, work, "main")
+    assert len(re.findall(r"^  b\d+ \[", dot, re.MULTILINE)) == len(found["blocks"])
+    assert len(re.findall(r"^  b\d+ -> b\d+", dot, re.MULTILINE)) == len(found["edges"])
+
+
+@needs_dot
+def test_svg_is_a_picture_of_all_blocks(gilk_on_path: Environment, work: str) -> None:
+    picture = xml.etree.ElementTree.fromstring(run(gilk_on_path, work, "main", "--svg").stdout)
+    nodes = [each for each in picture.iter() if each.get("class") == "node"]
+    found = graph(gilk_on_path, work, "main")
+    outside = sum(1 for block in found["blocks"] if block["outside"])
+    assert len(nodes) == len(found["blocks"]) + outside
+
+
+@needs_dot
+def test_hostile_names_stay_text(gilk_on_path: Environment, hostile: str) -> None:
+    shown = HOSTILE.decode().replace("\x1b", "\\x1b")
+    text = run(gilk_on_path, hostile, "main")
+    assert text.returncode == 0
+    assert "\x1b" not in text.stdout
+    assert shown in text.stdout
+    picture = xml.etree.ElementTree.fromstring(run(gilk_on_path, hostile, "main", "--svg").stdout)
+    assert any(shown in (each.text or "") for each in picture.iter())
+    blocks = graph(gilk_on_path, hostile, "main")["blocks"]
+    symbols = [instruction["symbol"] for block in blocks for instruction in block["instructions"]]
+    assert HOSTILE.decode() in symbols
+
+
+def test_without_graphviz_the_error_says_how_to_get_it(gilk_on_path: Environment, work: str, tmp_path: Path) -> None:
+    for tool in ("python3", "sh"):
+        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
+    gilk = shutil.which("gilk", path=gilk_on_path["PATH"])
+    assert gilk is not None
+    environment = {**gilk_on_path, "PATH": str(tmp_path)}
+    done = subprocess.run([gilk, "cfg", work, "main", "--svg"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "(no-graphviz)" in done.stderr
+    assert "graphviz" in done.stderr.splitlines()[1]
+
+
+def test_a_graphviz_that_fails_is_quoted(gilk_on_path: Environment, work: str, tmp_path: Path) -> None:
+    (tmp_path / "dot").write_text("#!/bin/sh\necho no such format >&2\nexit 3\n")
+    (tmp_path / "dot").chmod(0o755)
+    environment = {**gilk_on_path, "PATH": f"{tmp_path}:{gilk_on_path['PATH']}"}
+    done = run(environment, work, "main", "--svg")
+    assert done.stderr.startswith(f"gilk: {tmp_path}/dot ended with 3 (graphviz-failed)\n  no such format\n")
+
+
+def test_one_form_at_a_time(gilk_on_path: Environment, work: str) -> None:
+    done = run(gilk_on_path, work, "main", "--dot", "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["slug"] == "usage"

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""`gilk doctor` tells the truth: its trials agree with the system, and what is missing changes the exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gilk.build import toolchain
+from gilk.cli import checks, doctor, trials
+from gilk.cli.checks import Check, Status
+from gilk.image.cache import cache_dir
+
+BROKEN = Check("broken", Status.MISSING, "nothing", "gilk cannot work", "buy another machine")
+
+
+def test_json_has_every_check_with_its_meaning() -> None:
+    result = CliRunner().invoke(doctor.doctor, ["--json"], standalone_mode=False)
+    report = json.loads(result.output)
+    assert len(report["checks"]) == len(checks.FACTS) + len(trials.TRIALS)
+    assert all(check["means"] and check["status"] in ("ok", "warn", "missing") for check in report["checks"])
+    names = [check["name"] for check in report["checks"]]
+    assert len(names) == len(set(names))
+
+
+def test_everything_gilk_cannot_do_without_works_here() -> None:
+    """The suite runs gilk on live processes: a machine where these fail should say so before anything else."""
+    assert [asdict(check) for check in doctor.examine() if check.status == Status.MISSING] == []
+
+
+def test_something_missing_is_exit_status_1_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "FACTS", (lambda: BROKEN,))
+    result = CliRunner().invoke(doctor.doctor, [], standalone_mode=False)
+    assert result.return_value == 1
+    assert "missing  broken    nothing" in result.output
+    assert "-> buy another machine" in result.output
+
+
+def test_a_check_that_fails_is_a_finding_and_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable() -> Check:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(doctor, "FACTS", (unreadable,))
+    found = {check.name: check for check in doctor.examine()}
+    assert found["unreadable"].status == Status.WARN
+    assert "Permission denied" in found["unreadable"].found
+
+
+def test_trials_leave_no_children_and_no_descriptors() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    mapped = Path("/proc/self/maps").read_text().count("gilk-doctor")
+    for trial in trials.TRIALS:
+        trial()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert Path("/proc/self/maps").read_text().count("gilk-doctor") == mapped
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_no_room_for_processes_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    forking = (trials.attach_child, trials.attach_stranger, trials.dual_mapping, trials.write_code)
+    assert all(check.status != Status.OK for check in map(doctor._guarded, forking))
+
+
+def test_refused_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: int) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(trials, "_code_mapping", refused)
+    assert trials.dual_mapping().status == Status.MISSING
+
+
+def test_wrong_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write trial can fail: a write that does not arrive leaves the child's old code."""
+    monkeypatch.setattr(trials, "_returns", lambda value: bytes([0xB8, 41, 0, 0, 0, 0xC3]))
+    assert trials.write_code().status == Status.MISSING
+
+
+@pytest.mark.parametrize(
+    ("release", "enough"),
+    [("5.8.0-1-amd64", False), ("5.9.0", True), ("6.1.0-49-amd64", True), ("4.19.0", False), ("5.10-rc1", True)],
+)
+def test_kernel_versions(release: str, enough: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks.platform, "release", lambda: release)
+    assert (checks.kernel().status == Status.OK) == enough
+
+
+def test_a_compiler_that_is_not_there_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(checks.shutil, "which", lambda name: None)
+    monkeypatch.setattr(checks.importlib.util, "find_spec", lambda name: None)
+    assert trials.compile_instrument().status == Status.MISSING
+
+
+def test_a_compiler_that_does_not_compile_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "INSTRUMENT", "this is not C\n")
+    found = trials.compile_instrument()
+    assert found.status == Status.MISSING
+    assert "error" in found.found
+
+
+def test_a_compiler_that_cannot_be_started_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "/no/such/cc -m64")
+    found = trials.compile_instrument()
+    assert (found.status, found.found) == (Status.MISSING, "/no/such/cc -m64 fails: No such file or directory")
+
+
+def test_the_compiler_is_the_one_that_will_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    assert tuple(checks.compiler_command()) == toolchain.compiler.__wrapped__()
+
+
+def test_cache_room_names_the_directory_it_would_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("GILK_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "yet"))
+    assert str(tmp_path / "not" / "yet" / "gilk") in checks.room().found
+    assert not (tmp_path / "not").exists()
+
+
+@pytest.mark.parametrize(
+    "variables", [{}, {"XDG_CACHE_HOME": "relative"}, {"XDG_CACHE_HOME": "x"}, {"GILK_CACHE": "y"}], ids=str
+)
+def test_the_cache_is_where_the_cache_is(
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("GILK_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value if value == "relative" else str(tmp_path / value))
+    assert checks.cache_place() == cache_dir()

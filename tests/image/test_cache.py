@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The cache keeps arrays, for its owner only, and never fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import numpy
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gilk.errors import ImageError
+from gilk.image import cache
+from gilk.image.cache import cache_dir, load_arrays, store_arrays
+
+ARRAYS = {
+    "starts": numpy.arange(1000, dtype=numpy.uint64),
+    "names": numpy.array(["main", "étoile"]),
+    "none": numpy.empty(0),
+}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_what_is_stored_is_loaded() -> None:
+    assert load_arrays("any/key\0at all") is None
+    store_arrays("any/key\0at all", ARRAYS)
+    found = load_arrays("any/key\0at all")
+    assert found is not None and found.keys() == ARRAYS.keys()
+    assert all(
+        numpy.array_equal(found[name], ARRAYS[name]) and found[name].dtype == ARRAYS[name].dtype for name in ARRAYS
+    )
+    assert load_arrays("another key") is None
+
+
+def test_only_the_owner_can_look(place: Path) -> None:
+    store_arrays("key", ARRAYS)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    (file,) = place.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_directory_that_others_can_write_to_is_refused(place: Path) -> None:
+    store_arrays("key", ARRAYS)
+    place.chmod(0o770)
+    with pytest.raises(ImageError) as caught:
+        cache_dir()
+    assert caught.value.slug == "cache-unusable"
+    assert load_arrays("key") is None
+    store_arrays("key", ARRAYS)
+
+
+def test_a_directory_of_someone_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache_dir()
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    with pytest.raises(ImageError, match="others than you"):
+        cache_dir()
+
+
+def test_a_file_in_the_way_is_refused(place: Path) -> None:
+    place.touch()
+    with pytest.raises(ImageError):
+        cache_dir()
+    store_arrays("key", ARRAYS)
+    assert load_arrays("key") is None
+
+
+@pytest.mark.parametrize(
+    ("home", "expected"), [("/x", "/x/gilk"), ("", "/home/me/.cache/gilk"), ("x", "/home/me/.cache/gilk")]
+)
+def test_the_place_follows_the_environment(home: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GILK_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", home)
+    monkeypatch.setenv("HOME", "/home/me")
+    assert cache._place() == Path(expected)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 1 << 16), st.binary(min_size=1, max_size=8), st.booleans())
+def test_a_damaged_file_is_as_none_or_intact(place: Path, offset: int, change: bytes, cut: bool) -> None:
+    store_arrays("key", ARRAYS)
+    (file,) = place.iterdir()
+    data = file.read_bytes()
+    offset %= len(data)
+    file.write_bytes(data[:offset] + (b"" if cut else change + data[offset + len(change) :]))
+    found = load_arrays("key")
+    assert found is None or all(isinstance(array, numpy.ndarray) for array in found.values())
+
+
+def test_a_full_disk_stores_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(numpy, "savez", full)
+    store_arrays("key", ARRAYS)
+    assert list(place.iterdir()) == []
+    assert load_arrays("key") is None
+
+
+def test_pickles_are_neither_stored_nor_loaded(place: Path) -> None:
+    with pytest.raises(ValueError):
+        store_arrays("key", {"object": numpy.array([object()])})
+    store_arrays("key", ARRAYS)
+    (file,) = place.iterdir()
+    with file.open("wb") as stream:
+        numpy.savez(stream, object=numpy.array([print], dtype=object))
+    assert load_arrays("key") is None

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What an image says of the file as a whole, the vdso, and how long it takes."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gilk.image.elf import load, load_bytes
+
+LOAD = re.compile(r"^ +LOAD +(0x\w+) (0x\w+) 0x\w+ (0x\w+) (0x\w+) (...) ", re.MULTILINE)
+SECTION = re.compile(r"^ +\[ *\d+\] (\S+) +\w+ +([0-9a-f]{16}) ([0-9a-f]+) ([0-9a-f]+) [0-9a-f]+ +(\w+) ", re.MULTILINE)
+
+
+def test_segments_sections_and_dynamic_entries_are_readelfs(system_file: Path, oracle: Callable[..., str]) -> None:
+    image, content = load(system_file), system_file.read_bytes()
+    headers = [
+        (int(address, 16), int(size, 16), content[int(offset, 16) :][: int(held, 16)], "E" in flags, "W" in flags)
+        for offset, address, held, size, flags in LOAD.findall(oracle("readelf", "-lW", system_file))
+    ]
+    assert [(s.address, s.size, s.data, s.executable, s.writable) for s in image.segments] == headers
+    rows = SECTION.findall(oracle("readelf", "-SW", system_file))
+    expected = {(name, int(a, 16), int(size, 16), "X" in flags) for name, a, _, size, flags in rows if "A" in flags}
+    assert {(s.name, s.address, s.size, s.executable) for s in image.sections} == expected
+    dynamic = oracle("readelf", "-dW", system_file)
+    assert list(image.needed) == re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+    assert [image.soname] == (re.findall(r"\(SONAME\).*\[(.*)\]", dynamic) or [""])
+    assert [image.interpreter] == (re.findall(r"interpreter: (.*)\]", oracle("readelf", "-lW", system_file)) or [""])
+
+
+@pytest.mark.parametrize(
+    ("flags", "independent", "static"),
+    [((), True, False), (("-no-pie",), False, False), (("-static",), False, True), (("-static-pie",), True, True)],
+)
+def test_what_kind_of_program(
+    flags: tuple[str, ...], independent: bool, static: bool, build: Callable[..., Path], sources: dict[str, str]
+) -> None:
+    image = load(build(sources["small"], *flags))
+    assert (image.position_independent, image.static) == (independent, static)
+    assert image.name == "program"
+    assert (span := image.span_at(image.entry)) is not None and span.name == "_start"
+
+
+def test_the_vdso_is_read_from_memory() -> None:
+    line = next(line for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith("[vdso]"))
+    start, end = (int(bound, 16) for bound in line.split()[0].split("-"))
+    with open("/proc/self/mem", "rb") as memory:
+        memory.seek(start)
+        image = load_bytes(memory.read(end - start), Path("[vdso]"))
+    assert image.static and image.position_independent
+    assert image.soname == "linux-vdso.so.1"
+    span = next(span for span in image.spans if span.name in ("clock_gettime", "__vdso_clock_gettime"))
+    assert span.exported
+    assert {span.name, *span.aliases} >= {"clock_gettime", "__vdso_clock_gettime"}
+
+
+@pytest.mark.parametrize(("path", "limit"), [("/lib/x86_64-linux-gnu/libc.so.6", 0.3), ("/usr/bin/gdb", 1.5)])
+def test_reading_is_quick(path: str, limit: float) -> None:
+    if not Path(path).exists():
+        pytest.skip(f"no {path} here")
+    seconds = []
+    for _ in range(3):
+        before = time.process_time()
+        load(Path(path))
+        seconds.append(time.process_time() - before)
+    assert min(seconds) < limit

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Independent answers to "what did this program execute?" and "what does this code do?".
+
+    step_counts    executions of given addresses, by single-stepping every thread
+    step_edges     pairs of addresses that ran one after the other
+    relocate.run   the state some code leaves behind, under an emulator
+    emulated.counts  executions of every instruction, by valgrind: much faster, one thread at a time
+
+Nothing here imports gilk, so that a mistake of gilk's cannot hide in both.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.programs.build import ROOT, compile_to, locked
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """What a command did under the stepper. ``counts`` is by (image name, link-time address)."""
+
+    counts: dict[tuple[str, int], int]
+    steps: int
+    status: int  # as subprocess gives it: negative for a signal
+    stdout: bytes
+    stderr: bytes
+
+
+@dataclass(frozen=True, order=True)
+class Edge:
+    """``to`` ran right after ``source``: the next instruction, or where a branch, call or return went."""
+
+    image: str
+    source: int
+    to_image: str
+    to: int
+
+
+class StepperError(Exception):
+    """The stepper itself failed; the text is its message."""
+
+
+@cache
+def stepper() -> Path:
+    """The stepper, built if need be."""
+    output = ROOT / "build" / "oracle" / "stepper"
+    sources = [HERE / f"{name}.c" for name in ("stepper", "places", "edges")]
+    with locked(output):
+        return compile_to(output, sources, ("-O2",), sorted(HERE.glob("*.h")))
+
+
+def step(
+    command: Sequence[str | Path],
+    addresses: Mapping[str, Sequence[int]],
+    *,
+    start: str = "start",
+    children: bool = False,
+    stdin: bytes = b"",
+    timeout: float = 300,
+) -> Stepped:
+    """Runs ``command`` one instruction at a time and counts executions of ``addresses``, by image name.
+
+    ``start="entry"`` counts from the main program's entry point on, the loader running
+    at full speed; ``children`` also counts in forked processes until they exec.
+    tests/oracle/stepper.c says what counts as an execution. Raises StepperError.
+    """
+    lines = [f"{image} {address:x}\n" for image, those in addresses.items() for address in those]
+    with tempfile.TemporaryDirectory() as directory:
+        places = Path(directory, "places")
+        places.write_text("".join(lines))
+        flags = ["-s", start, "-a", str(places), *(["-f"] if children else [])]
+        done, text = _run(flags, command, Path(directory, "out"), stdin, timeout)
+    counts = {(image, int(address, 16)): int(n) for image, address, n in map(str.split, text[:-1])}
+    return Stepped(counts, int(text[-1].split()[-1]), done.returncode, done.stdout, done.stderr)
+
+
+def step_counts(
+    command: Sequence[str | Path], addresses: Mapping[str, Sequence[int]], *, start: str = "start"
+) -> dict[tuple[str, int], int]:
+    """Executions by (image name, link-time address); raises StepperError if the command did not exit with 0."""
+    result = step(command, addresses, start=start)
+    if result.status:
+        raise StepperError(f"{command[0]} ended with {result.status}: {result.stderr.decode(errors='replace')}")
+    return result.counts
+
+
+def step_edges(command: Sequence[str | Path], *, start: str = "start", timeout: float = 300) -> set[Edge]:
+    """Every pair of addresses in images that ran one after the other in one thread, deliveries of signals left out."""
+    with tempfile.TemporaryDirectory() as directory:
+        _, text = _run(["-s", start, "-e"], command, Path(directory, "out"), b"", timeout)
+    rows = map(str.split, text[:-1])
+    return {Edge(image, int(source, 16), to_image, int(to, 16)) for image, source, to_image, to in rows}
+
+
+def _run(
+    flags: Sequence[str], command: Sequence[str | Path], out: Path, stdin: bytes, timeout: float
+) -> tuple[subprocess.CompletedProcess[bytes], list[str]]:
+    line = [str(stepper()), *flags, "-o", str(out), "--", *(str(part) for part in command)]
+    done = subprocess.run(line, input=stdin, capture_output=True, timeout=timeout)
+    text = out.read_text().splitlines() if out.exists() else []
+    if not text or not text[-1].startswith("# steps"):
+        raise StepperError(done.stderr.decode(errors="replace") or f"the stepper ended with {done.returncode}")
+    return done, text

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The stepper's counts, against a program written in assembly whose labels say how often they are reached."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.oracle import Edge, StepperError, step, step_counts, step_edges
+from tests.programs.build import build, compile_to
+
+
+def symbols(program: Path) -> dict[str, int]:
+    """Name to link-time address, by nm."""
+    text = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in text.splitlines()]
+    return {row[2]: int(row[0], 16) for row in rows if len(row) == 3}
+
+
+@pytest.fixture(scope="module")
+def labels() -> dict[str, int]:
+    return {name: address for name, address in symbols(build("counted")).items() if name.startswith("at_")}
+
+
+def test_counts_are_those_in_the_labels(labels: dict[str, int]) -> None:
+    expected = {("counted", address): int(name.split("_")[1]) for name, address in labels.items()}
+    result = step([build("counted")], {"counted": list(labels.values())})
+    assert result.counts == expected
+    assert result.status == 42
+
+
+def test_a_status_other_than_zero_is_an_error_of_step_counts(labels: dict[str, int]) -> None:
+    with pytest.raises(StepperError, match="ended with 42"):
+        step_counts([build("counted")], {"counted": [1]})
+
+
+def test_edges_are_the_jumps_made(labels: dict[str, int]) -> None:
+    edges = step_edges([build("counted")])
+    at = {re.sub(r"at_\d+_", "", name): address for name, address in symbols(build("counted")).items()}
+    assert Edge("counted", at["branch"], "counted", at["loop"]) in edges
+    assert Edge("counted", at["branch"], "counted", at["after"]) in edges
+    assert Edge("counted", at["self"], "counted", at["self"]) in edges
+    assert Edge("counted", at["loop"], "counted", at["leaf"]) in edges
+    assert Edge("counted", at["return"], "counted", at["branch"] - 2) in edges
+    assert not any(edge.to == at["handler"] for edge in edges)
+    assert not any(edge.source == at["never"] or edge.to == at["never"] for edge in edges)
+
+
+def test_threads_are_counted_from_the_entry_on() -> None:
+    program = build("hot8", "static")
+    names = symbols(program)
+    result = step([program, "5"], {"hot8": [names["hot"], names["hot_asm"]]}, start="entry")
+    assert result.stdout == b"calls hot 40\ncalls hot_asm 40\nok hot8\n"
+    assert result.counts == {("hot8", names["hot"]): 40, ("hot8", names["hot_asm"]): 40}
+
+
+def test_signals_reach_their_handlers() -> None:
+    program = build("setjmp", "static")
+    dive = symbols(program)["dive"]
+    result = step([program, "3"], {"setjmp": [dive]}, start="entry")
+    assert (result.status, result.stdout, result.counts) == (0, b"ok setjmp\n", {("setjmp", dive): 93})
+
+
+def test_a_library_opened_later_is_counted() -> None:
+    build("plugin")
+    program = build("dlopen")
+    hot = symbols(program.with_name("plugin.so"))["plugin_hot"]
+    assert step_counts([program, "2"], {"plugin.so": [hot]}, start="entry") == {("plugin.so", hot): 20}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGTRAP])
+def test_a_death_by_signal_is_passed_on(number: int, tmp_path: Path) -> None:
+    source = tmp_path / "dies.c"
+    source.write_text(f"#include <signal.h>\nint main(void) {{ raise({int(number)}); return 0; }}\n")
+    program = compile_to(tmp_path / "dies", [source], ("-static",))
+    assert step([program], {}, start="entry").status == -number
+
+
+@pytest.mark.parametrize(("children", "expected"), [(False, 100), (True, 150)])
+def test_children_count_if_asked(children: bool, expected: int) -> None:
+    program = build("fork", "static")
+    hot = symbols(program)["hot"]
+    result = step([program, "1"], {"fork": [hot]}, start="entry", children=children)
+    assert result.counts == {("fork", hot): expected}
+
+
+def test_exec_starts_over_and_counts_go_on() -> None:
+    program = build("exec", "static")
+    hot = symbols(program)["hot"]
+    result = step([program, "2"], {"exec": [hot]}, start="entry")
+    assert (result.status, result.counts) == (0, {("exec", hot): 200})
+
+
+def test_a_command_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(StepperError, match="no/such/file"):
+        step(["/no/such/file"], {})

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Builds the target programs, each in the variants a test asks for.
+
+A *variant* is atoms joined by ``+``: ``default``, ``static+stripped``, ``nopie+O0``.
+Results lie under ``build/programs`` and are made again only when sources, flags or
+the compiler change; a file lock keeps parallel test runs from meeting.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+OUT = ROOT / "build" / "programs"
+
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+COMMON = ("-D_GNU_SOURCE", "-g", "-pthread", "-fasynchronous-unwind-tables")
+MANY_FUNCTIONS = 11_000
+
+ATOMS: dict[str, tuple[str, ...]] = {
+    "default": (),
+    "static": ("-static", "-no-pie", "-fno-pie"),
+    "static-pie": ("-static-pie", "-fPIE"),
+    "nopie": ("-no-pie", "-fno-pie"),
+    "stripped": ("-s",),
+    "O0": ("-O0",),
+    "O1": ("-O1",),
+    "Os": ("-Os",),
+    "O3": ("-O3",),
+    "ibt": ("-fcf-protection=full",),
+    "now": ("-Wl,-z,now",),
+    "nofp": ("-fomit-frame-pointer",),
+    "fp": ("-fno-omit-frame-pointer",),
+}
+
+# Flags without which a program would not show what it is there to show.
+SPECIAL: dict[str, tuple[str, ...]] = {
+    "ipara": ("-fipa-ra", "-fno-ipa-cp", "-fno-ipa-sra"),
+    "plugin": ("-shared", "-fPIC"),
+    "backtrace": ("-fno-optimize-sibling-calls", "-rdynamic"),
+    "unwind": ("-fno-optimize-sibling-calls",),
+    "jumptable": ("-fno-tree-switch-conversion",),
+    "work": ("-fno-tree-switch-conversion",),
+    "rseq": ("-fno-toplevel-reorder",),
+    "counted": ("-nostdlib", "-static", "-no-pie"),
+    "many": ("-g0",),
+}
+
+
+class BuildError(Exception):
+    """The compiler refused; the text is its message."""
+
+
+def build(name: str, variant: str = "default") -> Path:
+    """The program (or ``plugin``, a shared object) called ``name``, built as ``variant`` says.
+
+    ``build("many", "n500")`` generates 500 functions instead of 11 000.
+    Raises BuildError if it does not compile, KeyError for an unknown atom.
+    """
+    suffix = ".so" if name == "plugin" else ""
+    output = OUT / variant / f"{name}{suffix}"
+    flags = _flags(name, variant)
+    with locked(output):
+        return compile_to(output, _sources(name, variant), (*flags, f"-I{HERE}"), sorted(HERE.glob("*.h")))
+
+
+def compile_to(output: Path, sources: Sequence[Path], flags: Sequence[str], headers: Sequence[Path] = ()) -> Path:
+    """``output`` made from ``sources``, unless it already is. The caller holds a lock if others may ask too."""
+    compiler = "c++" if any(source.suffix == ".cpp" for source in sources) else "cc"
+    key = _key(compiler, flags, (*sources, *headers))
+    stamp = output.with_name(output.name + ".key")
+    if output.exists() and stamp.exists() and stamp.read_text() == key:
+        return output
+    fresh = output.with_name(f"{output.name}.{os.getpid()}.new")
+    command = [compiler, *WARNINGS, *COMMON, *flags, "-o", str(fresh), *map(str, sources), "-lm", "-ldl"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise BuildError(f"{' '.join(command)}\n{done.stderr}")
+    fresh.rename(output)
+    stamp.write_text(key)
+    return output
+
+
+def names() -> list[str]:
+    """Every program with a ``main``, in order."""
+    found = {source.stem for source in (*HERE.glob("*.c"), *HERE.glob("*.cpp"))}
+    return sorted((found - {"plugin"}) | {"many"})
+
+
+def _flags(name: str, variant: str) -> tuple[str, ...]:
+    atoms = [atom for atom in variant.split("+") if not _count(atom)]
+    chosen = [flag for atom in atoms for flag in ATOMS[atom]] + list(SPECIAL.get(name, ()))
+    placed = {"-static", "-no-pie", "-static-pie", "-shared"} & set(chosen)
+    leveled = any(re.fullmatch(r"-O\w", flag) for flag in chosen)
+    return (*(() if leveled else ("-O2",)), *(() if placed else ("-fPIE", "-pie")), *chosen)
+
+
+def _sources(name: str, variant: str) -> list[Path]:
+    if name == "many":
+        return [_generate_many(variant)]
+    found = [HERE / f"{name}{suffix}" for suffix in (".c", ".cpp", ".S")]
+    return [source for source in found if source.exists()]
+
+
+def _generate_many(variant: str) -> Path:
+    count = next(filter(None, map(_count, variant.split("+"))), MANY_FUNCTIONS)
+    source = OUT / variant / "many.c"
+    generator = HERE / "many_gen.py"
+    done = subprocess.run([sys.executable, str(generator), str(count)], check=True, capture_output=True, text=True)
+    if not source.exists() or source.read_text() != done.stdout:
+        source.write_text(done.stdout)
+    return source
+
+
+def _count(atom: str) -> int:
+    """The N of an atom ``nN``, else 0."""
+    return int(atom[1:]) if re.fullmatch(r"n\d+", atom) else 0
+
+
+def _key(compiler: str, flags: Sequence[str], files: Sequence[Path]) -> str:
+    digest = hashlib.sha256(_compiler_version(compiler).encode())
+    digest.update(repr((tuple(flags), WARNINGS, COMMON)).encode())
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def _compiler_version(compiler: str) -> str:
+    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+
+
+@contextmanager
+def locked(output: Path) -> Iterator[None]:
+    """While one process is here, no other is for the same ``output``."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with open(output.with_name(output.name + ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    try:
+        print(build(*sys.argv[1:3]))
+    except BuildError as error:
+        sys.exit(str(error))

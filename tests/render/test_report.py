@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A report says what happened, in JSON that programs rely on and in words."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from gilk.render.histogram import Histogram
+from gilk.render.report import RunReport, losses, top_counts
+
+FULL = RunReport(
+    counts={"f:entry": 7, "g:entry": 0},
+    records=1000,
+    drops=3,
+    lost=1,
+    nested=2,
+    corrupt=1,
+    asked=10,
+    spliced=8,
+    refused=2,
+    tactics={"jump": 7, "pun": 1},
+    refusals={"rseq": 2},
+    activation_ms=12.34567,
+    restored=True,
+    notes=("f is hot\x1b[2J",),
+    latency={"f": Histogram.of(np.array([5, 9]))},
+    file="a.parquet",
+)
+
+
+def test_json_has_what_is_promised() -> None:
+    made = json.loads(json.dumps(FULL.to_json()))
+    latency = made.pop("latency")
+    assert made == {
+        "counts": {"f:entry": 7, "g:entry": 0},
+        "records": 1000,
+        "drops": 3,
+        "lost": 1,
+        "nested": 2,
+        "corrupt": 1,
+        "points": {"asked": 10, "spliced": 8, "refused": 2},
+        "tactics": {"jump": 7, "pun": 1},
+        "refusals": {"rseq": 2},
+        "activation_ms": 12.346,
+        "restored": True,
+        "partial": False,
+        "notes": ["f is hot\x1b[2J"],
+        "file": "a.parquet",
+    }
+    assert latency["f"]["count"] == 2
+    assert latency["f"]["buckets"] == [[4, 1], [8, 1]]
+
+
+def test_text_says_it_all() -> None:
+    text = FULL.render(terminal=False)
+    for words in (
+        "8 of 10 points spliced in 12.3 ms (7 by jump, 1 by pun)",
+        "2 refused: 2 rseq",
+        "    7  f:entry",
+        "1 point never reached",
+        "f: 2 calls; least 5ns",
+        "1000 records in a.parquet",
+        "3 records dropped",
+        "1 hit lost",
+        "2 hits left out",
+        "1 ring put aside",
+        "note: f is hot\\x1b[2J",
+    ):
+        assert words in text, words
+    assert "NOT" not in text and "partial" not in text
+
+
+def test_code_that_was_not_restored_is_said_loudly() -> None:
+    assert "NOT what it was" in RunReport(restored=False).render(terminal=False)
+    assert "NOT" not in RunReport(restored=None).render(terminal=False)
+    assert "partial" in RunReport(partial=True).render(terminal=False)
+
+
+def test_nothing_missing_nothing_said() -> None:
+    assert losses(0, 0, 0, 0) == []
+
+
+def test_the_highest_counts_come_first_and_the_rest_is_counted() -> None:
+    text = top_counts({f"f{n}": n for n in range(30)}, terminal=False)
+    assert text.splitlines()[1] == "   29  f29"
+    assert text.splitlines()[-2:] == ["and 9 points with lower counts", "1 point never reached"]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The language of requests: POINTS=INSTRUMENT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gilk.errors import UsageError
+from gilk.session.request import Builtin, CFunction, parse
+from gilk.splice.points import Spec
+
+
+@pytest.mark.parametrize(
+    ("text", "spec", "instrument"),
+    [
+        ("main:entry=count", Spec("", "main", "entry"), Builtin.COUNT),
+        ("libc:malloc:return=stamp", Spec("libc", "malloc", "return"), Builtin.STAMP),
+        ("lib*.so*:f?o:@12:post=regs", Spec("lib*.so*", "f?o", "@12:post"), Builtin.REGS),
+        ("std::vector<int>::at:blocks=args", Spec("", "std::vector<int>::at", "blocks"), Builtin.ARGS),
+        ("a.out:ns::f:+0x1c=count", Spec("a.out", "ns::f", "+0x1c"), Builtin.COUNT),
+        ("operator==:entry=count", Spec("", "operator==", "entry"), Builtin.COUNT),
+        ("main:entry=x/y.c:go", Spec("", "main", "entry"), CFunction(Path("x/y.c"), "go")),
+    ],
+)
+def test_what_is_understood(text: str, spec: Spec, instrument: object) -> None:
+    request = parse(text)
+    assert (request.spec, request.instrument) == (spec, instrument)
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("main:entry", "bad-instrument"),
+        ("main=count", "bad-point"),
+        ("main:somewhere=count", "bad-point"),
+        (":entry=count", "bad-point"),
+        ("main:@x:pre=count", "bad-point"),
+        ("main:entry=counts", "bad-instrument"),
+        ("main:entry=file.c", "bad-instrument"),
+        ("main:entry=file.c:not a name", "bad-instrument"),
+        ("", "bad-instrument"),
+    ],
+)
+def test_what_is_refused_and_why(text: str, slug: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    assert caught.value.slug == slug
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("glob", "name", "main", "matches"),
+    [
+        ("", "bash", True, True),
+        ("", "libc.so.6", False, False),
+        ("libc", "libc.so.6", False, True),
+        ("libc", "libc-2.31.so", False, True),
+        ("libc.so.6", "libc.so.6", False, True),
+        ("libc", "libcrypto.so.3", False, False),
+        ("*", "anything", False, True),
+    ],
+)
+def test_images_go_by_short_names(glob: str, name: str, main: bool, matches: bool) -> None:
+    assert Spec(glob, "f", "entry").matches_image(name, main) is matches

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""How many points of real programs have a tactic: the figure that the project promises, and then some."""
+
+from __future__ import annotations
+
+import pytest
+
+from gilk.splice import points
+from gilk.splice.instrument import Count
+from gilk.splice.plan import Want
+from gilk.splice.planner import plan
+from gilk.target.image import pretend_loaded
+from tests.splice.holds import analysed, violations
+
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+LARGE = [f"{LIBRARIES}/libc.so.6", f"{LIBRARIES}/libcrypto.so.3", "/usr/bin/gdb", "/usr/bin/python3"]
+
+
+def check(path: str, where: tuple[str, ...]) -> None:
+    """At least 99.9 % of all points have a tactic, and what has none has a reason; all of it holds together."""
+    analysis = analysed(path)
+    ground = pretend_loaded(analysis)
+    asked, key = [], 0
+    for function in analysis.functions():
+        wants = []
+        for kind in where:
+            for point in points.points(analysis.image, analysis, function, kind):
+                key += 1
+                wants.append(Want(point.address, point.after, Count(key), key))
+        asked.append((function, wants))
+    asked.sort(key=lambda item: -item[0].start)
+    made = plan(ground, asked).functions
+    refused = sum(len(p.refusals) for p in made)
+    assert refused < key * 0.001, [p.refusals for p in made if p.refusals]
+    assert violations(path, ground, [(w, p) for (_, w), p in zip(asked, made, strict=True)]) == []
+
+
+def test_before_and_behind_every_block_of_a_shell() -> None:
+    check("/bin/bash", ("blocks", "blocks-post"))
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("path", LARGE)
+@pytest.mark.parametrize("where", [("blocks",), ("blocks-post",), ("blocks", "blocks-post")])
+def test_every_block_of_large_programs(path: str, where: tuple[str, ...]) -> None:
+    check(path, where)

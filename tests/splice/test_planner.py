@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Plans for real functions: whatever is asked for, what must hold of a plan holds."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gilk.analysis.model import Function
+from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
+from gilk.splice.plan import FunctionPlan, Want
+from gilk.splice.planner import Ground, forget, plan
+from gilk.target.image import pretend_loaded
+from tests.splice.holds import analysed, violations
+
+LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
+BASH = "/bin/bash"
+PROGRAMS = [BASH, LIBC]
+
+Made = dict[int, tuple[list[Want], FunctionPlan]]
+
+
+class Asking:
+    """Makes wants with fresh keys, as many and as odd as the random numbers say."""
+
+    def __init__(self, path: str, seed: int) -> None:
+        self.analysis = analysed(path)
+        self.rng = random.Random(seed)
+        self.next = 0
+
+    def want(self, address: int, after: bool = False) -> Want:
+        self.next += 1
+        kinds: list[Instrument] = [Count(self.next)] * 6 + [Stamp(self.next), Arguments(self.next)]
+        return Want(address, after, self.rng.choice(kinds), self.next)
+
+    def wants(self, function: Function, share: float) -> list[Want]:
+        """Before blocks, before their ends, and now and then anywhere."""
+        found = []
+        for block in function.blocks:
+            if self.rng.random() < share:
+                found.append(self.want(block.start))
+            if self.rng.random() < share:
+                found += self._inside(function, block.index)
+        return found
+
+    def _inside(self, function: Function, index: int) -> list[Want]:
+        block = function.blocks[index]
+        steps = self.analysis.steps(function, block)
+        addresses = [step.instruction.ip for step in steps]
+        if self.rng.random() < 0.7:
+            return [self.want(addresses[-1], after=block.terminator == block.end)]
+        return [self.want(self.rng.choice(addresses), after=self.rng.random() < 0.3) for _ in range(2)]
+
+    def functions(self, count: int) -> list[Function]:
+        spans = self.analysis.image.spans
+        first = self.rng.randrange(len(spans))
+        near = [spans[(first + i) % len(spans)] for i in range(count // 2)]
+        chosen = {span.start: span for span in [*near, *self.rng.sample(spans, count - len(near))]}
+        return [function for span in chosen.values() if (function := self.analysis.function(span)).blocks]
+
+
+def plan_all(ground: Ground, asked: list[tuple[Function, list[Want]]]) -> Made:
+    """The plans by function; wants go by key, since a plan's functions come in an order of their own."""
+    order = sorted(asked, key=lambda item: -item[0].start)
+    made = plan(ground, order)
+    return {f.start: (wants, p) for (f, wants), p in zip(order, made.functions, strict=True)}
+
+
+def check(path: str, seed: int, count: int) -> None:
+    asking = Asking(path, seed)
+    ground = pretend_loaded(asking.analysis)
+    share = asking.rng.choice((0.1, 0.5, 1.0, 1.0))
+    functions = asking.functions(count)
+    made = plan_all(ground, [(f, asking.wants(f, share)) for f in functions])
+    assert violations(path, ground, list(made.values())) == []
+
+
+@pytest.mark.parametrize("path", PROGRAMS)
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_is_asked_for(path: str, seed: int) -> None:
+    check(path, seed, 60)
+
+
+@pytest.mark.parametrize("path", PROGRAMS)
+def test_functions_planned_one_by_one_and_again(path: str) -> None:
+    """As a session does it: more and more functions, some forgotten, some with other wants than before."""
+    asking = Asking(path, 7)
+    ground = pretend_loaded(asking.analysis)
+    functions = asking.functions(80)
+    in_force: Made = {}
+    for _ in range(8):
+        for function in asking.rng.sample(functions, 12):
+            change(ground, in_force, function, asking.wants(function, asking.rng.choice((0, 0.3, 1))))
+        assert violations(path, ground, list(in_force.values())) == []
+    for function in functions:
+        change(ground, in_force, function, [])
+    assert not in_force
+
+
+def change(ground: Ground, in_force: Made, function: Function, wants: list[Want]) -> None:
+    """Give a function other wants; those whose puns share bytes with it are planned again with it."""
+    asked = {function.start: (function, wants)}
+    todo = [function.start]
+    while todo:
+        start = todo.pop()
+        if start in in_force:
+            old = in_force.pop(start)[1]
+            forget(ground, old)
+            for other in sharing(in_force, old):
+                other_function = ground.analysis.function(ground.analysis.image.span_at(other))
+                asked[other] = (other_function, in_force[other][0])
+                todo.append(other)
+    in_force.update(plan_all(ground, [item for item in asked.values() if item[1]]))
+
+
+def sharing(in_force: Made, old: FunctionPlan) -> list[int]:
+    touched = {site.address + i for site in old.sites for i in range(len(site.new))}
+    return [
+        start
+        for start, (_, other) in in_force.items()
+        if any(a in touched for low, high in other.pinned for a in range(low, high))
+    ]
+
+
+def test_nothing_is_left_of_a_plan_that_is_forgotten() -> None:
+    """The same wants get the same bytes again, at other addresses of the arena."""
+    asking = Asking(BASH, 3)
+    ground = pretend_loaded(asking.analysis)
+    asked = [(f, asking.wants(f, 1.0)) for f in asking.functions(40)]
+    first = plan_all(ground, asked)
+    for _, old in first.values():
+        forget(ground, old)
+    second = plan_all(ground, asked)
+    assert violations(BASH, ground, list(second.values())) == []
+    for start, (_, old) in first.items():
+        again = second[start][1]
+        assert [(s.address, len(s.new)) for s in old.sites] == [(s.address, len(s.new)) for s in again.sites]
+        assert (old.tactics, old.refusals) == (again.tactics, again.refusals)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("path", [*PROGRAMS, "/usr/bin/openssl", "/usr/bin/python3"])
+@pytest.mark.parametrize("seed", range(1000, 1010))
+def test_whatever_is_asked_for_at_length(path: str, seed: int) -> None:
+    check(path, seed, 1000)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Documentation says what is so: its commands run, every error has its paragraph, every command its page.
+
+A code block that opens with ```console test is run. Each line that begins with
+`$ ` is a command, and what follows it is its output, in which `...` stands for
+anything. It must exit with 0; `exit=N` after `test` says otherwise for the
+block. The blocks of one page run in order, in one directory, with the
+repository's `examples` beside them.
+
+A block that opens with ```console session is real output as it was: its
+commands run in one shell, `&` and `$!` included, and must print the same but
+for numbers, and for how many rows a histogram or a table has.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gilk import errors
+from gilk.cli.main import COMMANDS, cli
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```console test(?: exit=(?P<status>\d+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class Example:
+    command: str
+    output: str
+    status: int
+
+
+def examples(page: Path) -> Iterator[Example]:
+    for block in BLOCK.finditer(page.read_text()):
+        for part in re.split(r"^\$ ", block["body"], flags=re.MULTILINE)[1:]:
+            lines = part.splitlines()
+            count = 1
+            while lines[count - 1].endswith("\\"):
+                count += 1
+            yield Example("\n".join(lines[:count]), "\n".join(lines[count:]), int(block["status"] or 0))
+
+
+def matches(expected: str, actual: str) -> bool:
+    pattern = ".*".join(re.escape(part) for part in expected.strip().split("..."))
+    return re.fullmatch(pattern, actual.strip(), re.DOTALL) is not None
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES if list(examples(p))])
+def test_examples_do_what_the_page_says(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+    if (ROOT / "examples").is_dir():
+        (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for example in examples(page):
+        done = subprocess.run(
+            ["bash", "-c", example.command], cwd=tmp_path, env=gilk_on_path, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == example.status, f"$ {example.command}\n{done.stdout}{done.stderr}"
+        output = done.stdout + done.stderr
+        difference = "\n".join(difflib.ndiff(example.output.splitlines(), output.splitlines()))
+        assert matches(example.output, output), f"$ {example.command}\n{difference}"
+
+
+SESSION = re.compile(r"^```console session\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+VARYING = re.compile(r"\d+(\.\d+)?(ns|us|ms|s\b)?")
+
+
+def likeness(output: str) -> list[str]:
+    """What stays the same when something is measured again."""
+    lines = [re.sub(r"\s+", " ", VARYING.sub("N", line)).strip() for line in output.splitlines()]
+    kept = [line for line in lines if line and not line.startswith(("[N,", "["))]
+    return [line for n, line in enumerate(kept) if n == 0 or line != kept[n - 1]]
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES if SESSION.search(p.read_text())]
+)
+def test_sessions_go_as_the_page_says(page: Path, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for block in SESSION.finditer(page.read_text()):
+        parts = [part.split("\n", 1) for part in re.split(r"^\$ ", block["body"], flags=re.MULTILINE)[1:]]
+        script = "".join(f"{command}\necho '<end of command>'\n" for command, _ in parts) + "kill $(jobs -p) 2>&-; true"
+        with (tmp_path / "output").open("w+") as output:  # a pipe would be held open by what runs in the background
+            both = {"stdout": output, "stderr": output}
+            subprocess.run(["bash", "-c", script], cwd=tmp_path, env=gilk_on_path, timeout=120, **both)
+            output.seek(0)
+            printed = output.read().split("<end of command>\n")
+        for (command, expected), actual in zip(parts, printed, strict=False):
+            assert likeness(actual) == likeness(expected), f"$ {command}\n{actual}"
+
+
+def test_matching_can_fail() -> None:
+    assert matches("a ... c", "a b\nb c")
+    assert not matches("a ... c", "a b d")
+    assert not matches("a.c", "abc")
+
+
+ERROR_CLASSES = {
+    name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, errors.GilkError)
+}
+
+
+def slugs_in(path: Path) -> Iterator[tuple[int, str | None]]:
+    """(line, slug) of every error `path` makes; None when the slug is not written out in that file.
+
+    A function may take the slug as a parameter: then it is what the function's callers in the same file write.
+    """
+    tree = ast.parse(path.read_text())
+    for function in (None, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))):
+        for call in calls_in(tree if function is None else function):
+            slug = argument(call, 0, "slug")
+            if name_of(call.func) not in ERROR_CLASSES or slug is None:
+                continue
+            if function is None and isinstance(slug, ast.Constant):
+                yield call.lineno, slug.value
+            elif function is not None and isinstance(slug, ast.Name):
+                yield from slugs_passed(tree, function, slug.id)
+            elif function is not None and not isinstance(slug, ast.Constant):
+                yield call.lineno, None
+
+
+def slugs_passed(tree: ast.AST, function: ast.FunctionDef, parameter: str) -> Iterator[tuple[int, str | None]]:
+    """What callers pass to `function` as its `parameter`."""
+    names = [each.arg for each in function.args.args if each.arg not in ("self", "cls")]
+    calls = [call for call in calls_in(tree) if name_of(call.func) == function.name]
+    if parameter not in names or not calls:
+        yield function.lineno, None
+        return
+    for call in calls:
+        given = argument(call, names.index(parameter), parameter)
+        yield call.lineno, given.value if isinstance(given, ast.Constant) else None
+
+
+def calls_in(tree: ast.AST) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def name_of(function: ast.expr) -> str:
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
+def argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
+    if len(call.args) > position:
+        return call.args[position]
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("raise TargetError('a-b', 'x')", ["a-b"]),
+        ("raise TargetError(slug='a', message='x')", ["a"]),
+        ("def f(slug):\n raise UsageError(slug, 'x')\nf('one')\nf(slug='two')", ["one", "two"]),
+        ("def f(slug):\n raise UsageError(slug, 'x')", [None]),
+        ("def f(x):\n raise UsageError(f'{x}', 'x')", [None]),
+        ("raise OtherError('no')", []),
+    ],
+)
+def test_slugs_are_found_in_the_source(text: str, expected: list[str | None], tmp_path: Path) -> None:
+    source = tmp_path / "source.py"
+    source.write_text(text)
+    assert [slug for _, slug in slugs_in(source)] == expected
+
+
+def raised() -> dict[str, str]:
+    """Slug -> where it is raised."""
+    found: dict[str, str] = {}
+    for path in sorted((ROOT / "src" / "gilk").rglob("*.py")):
+        for line, slug in slugs_in(path):
+            where = f"{path.relative_to(ROOT)}:{line}"
+            assert slug is not None, f"{where}: write the slug out, so that it can be found"
+            found.setdefault(slug, where)
+    return found
+
+
+def documented() -> list[str]:
+    return re.findall(r"^## (.+)$", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
+
+
+def test_every_error_has_a_paragraph() -> None:
+    missing = {slug: where for slug, where in raised().items() if slug not in documented()}
+    assert not missing, f"docs/errors.md lacks {missing}"
+
+
+def test_every_paragraph_has_an_error() -> None:
+    assert not set(documented()) - set(raised()), "docs/errors.md describes errors that nothing raises"
+
+
+def test_slugs_are_well_formed_and_described_once() -> None:
+    assert [slug for slug in raised() if not SLUG.fullmatch(slug)] == []
+    assert len(documented()) == len(set(documented()))
+
+
+def available() -> list[str]:
+    import click
+
+    return cli.list_commands(click.Context(cli))
+
+
+@pytest.mark.parametrize("name", available())
+def test_every_command_has_a_page_that_lists_its_options(name: str) -> None:
+    import click
+
+    page = (ROOT / "docs" / "cli" / f"{name}.md").read_text()
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    assert page.startswith(f"# gilk {name}\n")
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            assert any(option in page for option in parameter.opts), f"docs/cli/{name}.md lacks {parameter.opts}"
+
+
+def test_every_page_has_a_command() -> None:
+    assert {page.stem for page in (ROOT / "docs" / "cli").glob("*.md")} <= set(COMMANDS)
+
+
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES])
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page} links to {target}"

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The layout holds: imports point down the list of layers, and the pure layers do no input or output."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "gilk"
+
+# From the top. A module may import from its own layer and from those below it.
+LAYERS = [
+    "web", "cli", "api", "render", "session", "trace", "providers", "target", "build", "lang",
+    "splice", "analysis", "image", "arch", "native", "version", "errors",
+]  # fmt: skip
+ROOTS = {"__init__", "__main__"}  # the package root: for users, not for the package
+FRONT_ENDS = {"web", "cli"}
+FRONT_END_MAY_IMPORT = {"api", "render", "version", "errors"}
+PURE = {"analysis", "splice", "lang"}
+IMPURE_MODULES = {"os", "io", "subprocess", "socket", "tempfile", "shutil", "mmap", "ctypes", "threading"}
+IMPURE_CALLS = {"open", "print", "input"}
+IMPURE_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "iterdir", "exists"}
+
+MODULES = {path.relative_to(SOURCE).with_suffix("").as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def layer_of(module: str) -> str:
+    return module.split("/")[0]
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of everything `path` imports, anywhere in it; names of `from x import y` as `x.y`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def internal_imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, module path below gilk/) for imports of this package; the package root itself is ''."""
+    for line, name in imports(path):
+        if name != "gilk" and not name.startswith("gilk."):
+            continue
+        parts = name.split(".")[1:]
+        while parts and "/".join(parts) not in MODULES and "/".join([*parts, "__init__"]) not in MODULES:
+            parts.pop()
+        yield line, "/".join(parts)
+
+
+def by_module() -> list[object]:
+    return [pytest.param(path, id=module) for module, path in MODULES.items() if module not in ROOTS]
+
+
+@pytest.mark.parametrize("path", by_module())
+def test_imports_point_down(path: Path) -> None:
+    own = layer_of(path.relative_to(SOURCE).with_suffix("").as_posix())
+    assert own in LAYERS, f"{path} belongs to no layer"
+    for line, module in internal_imports(path):
+        assert module, f"{path}:{line} imports the package root"
+        other = layer_of(module)
+        assert LAYERS.index(other) >= LAYERS.index(own), f"{path}:{line}: {own} imports {other}, which lies above"
+        if own in FRONT_ENDS and other != own:
+            assert other in FRONT_END_MAY_IMPORT, f"{path}:{line}: {own} imports {other}; it should go through api"
+
+
+def test_no_import_cycles() -> None:
+    graph = {
+        module: {_module_name(other) for _, other in internal_imports(path)}
+        for module, path in MODULES.items()
+        if module not in ROOTS
+    }
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, "import cycle: " + " -> ".join((*trail[trail.index(module) :], module))
+        if module in done:
+            return
+        for other in graph.get(module, ()):
+            if other != module:
+                visit(other, (*trail, module))
+        done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def _module_name(module: str) -> str:
+    return module if module in MODULES else f"{module}/__init__"
+
+
+@pytest.mark.parametrize("path", [param for param in by_module() if layer_of(param.id) in PURE])
+def test_pure_layers_do_no_io(path: Path) -> None:
+    for line, name in imports(path):
+        assert name.split(".")[0] not in IMPURE_MODULES, f"{path}:{line} imports {name}"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            function = node.func
+            if isinstance(function, ast.Name):
+                assert function.id not in IMPURE_CALLS, f"{path}:{node.lineno} calls {function.id}"
+            if isinstance(function, ast.Attribute):
+                assert function.attr not in IMPURE_METHODS, f"{path}:{node.lineno} calls {function.attr}"
+
+
+def tracked_files() -> list[Path]:
+    """What git knows; in an unpacked archive, everything that is not a build product."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True)
+    if listed.returncode == 0:
+        return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [path for path in ROOT.rglob("*") if path.is_file() and not {".venv", "build"} & set(path.parts)]
+
+
+def test_every_source_file_names_its_licence() -> None:
+    for path in tracked_files():
+        if path.suffix in {".py", ".c", ".h", ".S"} and path.stat().st_size:
+            head = "\n".join(path.read_text(errors="replace").splitlines()[:2])
+            assert "SPDX-License-Identifier: LGPL-2.1-or-later" in head, path
+
+
+# Written so as not to find itself.
+PERSONAL_PATH = re.compile(r"/home/(?!me/|user/)[a-z]+/|/root/[.\w]|/wor[k]/\w|/tm[p]/(v|bash\w+)\b")
+
+
+def test_no_file_names_a_path_of_somebodys_machine() -> None:
+    for path in tracked_files():
+        if path.suffix in {".txt"} or path == Path(__file__):
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        found = PERSONAL_PATH.search(text)
+        assert not found, f"{path} mentions {found.group() if found else ''}"

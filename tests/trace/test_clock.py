@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""TSC readings become the times that the system's own clock shows."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gilk.errors import StoreError
+from gilk.trace import clock
+from gilk.trace.clock import Clock
+
+
+def test_the_clock_agrees_with_the_systems() -> None:
+    fitted = clock.calibrate(0.05)
+    for _ in range(5):
+        before = time.monotonic_ns()
+        tsc, ns = clock.sample()
+        after = time.monotonic_ns()
+        assert before <= ns <= after
+        assert abs(int(fitted.to_ns(np.array([tsc], np.uint64))[0]) - ns) < 20_000
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("hertz", [1_000_000_000, 2_899_999_123, 5_123_456_789])
+def test_a_line_through_exact_samples_is_found_again(hertz: int) -> None:
+    start, ns0 = (1 << 63) + 12345, 10**15
+    ticks_per_ns = hertz / 1e9
+    samples = [(start + round(ns * ticks_per_ns), ns0 + ns) for ns in range(0, 10**10, 10**9)]
+    fitted = Clock.fit(samples)
+    assert fitted.ticks_per_ns == pytest.approx(ticks_per_ns, rel=1e-9)
+    tsc = np.array([sample[0] for sample in samples], np.uint64)
+    assert np.abs(fitted.to_ns(tsc) - [sample[1] for sample in samples]).max() <= 2
+
+
+def test_times_before_the_first_sample_and_nonsense_do_not_fail() -> None:
+    fitted = Clock(10**6, 10**9, 2.0)
+    times = fitted.to_ns(np.array([0, 10**6 - 2, 10**6, 10**6 + 2, (1 << 64) - 1, 1 << 63], np.uint64))
+    assert times[1:4].tolist() == [10**9 - 1, 10**9, 10**9 + 1]
+    assert times[0] == 10**9 - 500_000
+
+
+@pytest.mark.parametrize("samples", [[], [(1, 1)], [(1, 1), (1, 1)], [(1, 1), (1, 2)], [(1, 5), (9, 1)]])
+def test_samples_that_make_no_line_are_refused(samples: list[tuple[int, int]]) -> None:
+    with pytest.raises(StoreError) as caught:
+        Clock.fit(samples)
+    assert caught.value.slug == "clock-unknown"
+
+
+def test_without_a_compiler_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GILK_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", "/nonexistent/cc")
+    clock._reader.cache_clear()
+    with pytest.raises(StoreError) as caught:
+        clock.sample()
+    assert "gcc" in caught.value.hint
+    clock._reader.cache_clear()
+
+
+def test_realtime_is_monotonic_plus_the_offset() -> None:
+    assert abs(time.monotonic_ns() + clock.realtime_offset() - time.time_ns()) < 5_000_000
