@@ -202,6 +202,44 @@ def test_regs(program: Path) -> None:
     assert {value % 16 for value in table["rsp"].to_pylist()} == {8}
 
 
+SILENT = """\
+__attribute__((noinline, noclone, noipa)) void ignores(long a, long b, long c, long d)
+{
+	(void)a, (void)b, (void)c, (void)d;
+	__asm__ volatile("mov $1, %%eax; mov %%eax, %%ecx; mov %%eax, %%edx; mov %%eax, %%esi" ::: "rax", "rcx", "rdx", "rsi");
+}
+int main(void)
+{
+	for (long i = 1; i < 6; i++)
+		ignores(i, 10 * i, 100 * i, 1000 * i);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("instrument", ["args", "regs", "both"])
+def test_what_runs_before_it_at_the_same_point_does_not_show(
+    tmp_path: Path, instruments: Path, instrument: str
+) -> None:
+    """The function overwrites its arguments unread, so a stamp and a count may do so too: but for who reads them."""
+    source = tmp_path / "silent.c"
+    source.write_text(SILENT)
+    program = compile_to(tmp_path / "silent", [source], ("-O2",))
+    wanted = api.c(instruments, "both") if instrument == "both" else instrument
+    with redirected(), api.launch([str(program)]) as target, target.session() as session:
+        first = session.insert("ignores:entry", "stamp") + session.insert("ignores:entry", "count")
+        (probe,) = session.insert("ignores:entry", wanted)
+        assert all(p.tactic is not None for p in (*first, probe))
+        target.resume()
+        parts = []
+        while target.process.wait(block=False) is None:
+            parts.append(session.poll())
+        table = pa.concat_tables([*parts, session.poll(), session.close()], promote_options="default").sort_by("time")
+    names = {"args": ("arg0", "arg1", "arg2", "arg3"), "regs": ("rdi", "rsi", "rdx", "rcx"), "both": ("value", "extra")}
+    columns = [[v for v in table[name].to_pylist() if v] for name in names[instrument]]
+    assert columns == [[10**n * i for i in range(1, 6)] for n in range(len(columns))]
+
+
 def test_drops_are_counted_when_the_buffer_is_tiny() -> None:
     """Every hit is a record or a drop."""
     program = build("work")

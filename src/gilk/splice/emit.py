@@ -69,10 +69,18 @@ def _go_on(builder: CodeBuilder, address: int) -> None:
     builder.external(JMP32, address, jump=True)
 
 
-def _instruments(builder: CodeBuilder, host: Host, wants: list[Want], live: int, address: int) -> None:
-    for want in wants:
-        if want.instrument is not None:
-            want.instrument.emit(builder, host, Context(live | host.assume_live, address))
+def _instruments(
+    builder: CodeBuilder, host: Host, wants: list[Want], live: int, address: int, pushed: int = 0
+) -> None:
+    """One after another; each also keeps what a later one reads, dead to the program or not."""
+    instruments = [want.instrument for want in wants if want.instrument is not None]
+    lives = []
+    live |= host.assume_live
+    for instrument in reversed(instruments):
+        lives.append(live)
+        live |= instrument.reads
+    for instrument in instruments:
+        instrument.emit(builder, host, Context(lives.pop(), address, pushed))
 
 
 def _emit_call(choice: Choice, image: Image, bias: int, host: Host) -> Code:
@@ -82,9 +90,8 @@ def _emit_call(choice: Choice, image: Image, bias: int, host: Host) -> Code:
     instruction = step.instruction
     raw = image.read(instruction.ip, instruction.len)
     jump = jump_of_call(instruction, raw)
-    for want in choice.segment.before[choice.first]:
-        if want.instrument is not None:
-            live = step.live | host.assume_live
-            want.instrument.emit(builder, host, Context(live, instruction.ip + bias, _RETURN_ADDRESS))
+    _instruments(
+        builder, host, choice.segment.before[choice.first], step.live, instruction.ip + bias, _RETURN_ADDRESS
+    )
     transfer(builder, instruction, jump, bias)
     return builder.finish()

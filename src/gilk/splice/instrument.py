@@ -20,6 +20,8 @@ _OWNER = 0
 _RINGS, _RING_STRIDE = 64, 32
 _WPOS, _LIMIT, _DROPS = 0, 8, 16
 _CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
+_ARGUMENTS = sum(1 << reg for reg in (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9))
+_EVERYTHING = FLAGS | (1 << 16) - 1
 STAMP_CLASS, ARGUMENTS_CLASS = 0, 2
 RECORD_SIZE = (16, 32, 64, 256)
 
@@ -56,6 +58,11 @@ class Context:
 class Instrument(Protocol):
     """Anything that can be put at a point."""
 
+    @property
+    def reads(self) -> int:
+        """Registers and flags whose values it takes: instruments that run before it at the same point keep them."""
+        ...
+
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None: ...
 
 
@@ -63,6 +70,10 @@ class _Inlined:
     """An instrument that is the same wherever the same is live, but for one number."""
 
     __slots__ = ()
+
+    @property
+    def reads(self) -> int:
+        return 0
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         key = (type(self), context.live, context.pushed)
@@ -126,6 +137,10 @@ class Arguments(_Inlined):
 
     iid: int
 
+    @property
+    def reads(self) -> int:
+        return _ARGUMENTS
+
     def _number(self, host: Host) -> int:
         return self.iid
 
@@ -145,6 +160,10 @@ class Call:
     function: int
     iid: int
     clobbers: int = _CALLER_SAVED
+
+    @property
+    def reads(self) -> int:
+        return 0
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         clobbers = self.clobbers | 1 << asm.RDI | FLAGS
@@ -170,6 +189,10 @@ class CallWithRegisters:
     function: int
     iid: int
     calls_out: bool
+
+    @property
+    def reads(self) -> int:
+        return _EVERYTHING
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         builder.emit(asm.lea_stack(asm.RSP, -RED_ZONE))

@@ -77,7 +77,7 @@ void gilk_signal_enter(const struct gilk_regs *regs, gilk_u32 iid)
 	const struct gilk_row *row;
 
 	(void)iid;
-	if (!places || !regs->rdx)
+	if (!places || regs->rdx != regs->rsp + 8) /* called by the program itself, not by the kernel */
 		return;
 	forget(regs->rdx);
 	row = floor_row(patch_rows(places), places->patches, *rip);
