@@ -65,6 +65,11 @@ def stops(instruction: Instruction) -> bool:
     return instruction.flow_control == EXCEPTION or instruction.code == Code.HLT or instruction.code in _TRAPS
 
 
+def raises(instruction: Instruction) -> bool:
+    """ud2, int3 and their like: an exception, whose handler may look at where it came from."""
+    return instruction.flow_control in (EXCEPTION, INTERRUPT)
+
+
 def is_nop(instruction: Instruction) -> bool:
     """Padding: ``nop`` of any length."""
     return instruction.mnemonic == Mnemonic.NOP

@@ -98,8 +98,9 @@ class Chooser:
             self._bounce(segment, first, last, cheap=True)
             or self._direct(segment, first, last)[0]
             or self._bounce(segment, first, last, cheap=False)
-            or self._pun(segment, first, last)
         )
+        if choice is None and self._body.policy.puns:
+            choice = self._pun(segment, first, last)
         if choice:
             self._take(choice)
         return choice is not None
@@ -111,6 +112,13 @@ class Chooser:
         if choice:
             self._take(choice)
         return choice
+
+    def trap(self, segment: Segment) -> bool:
+        """One byte, of the first instruction that must run in the patch; False where not even that can be had."""
+        choice = self._window(segment, Tactic.TRAP, segment.first, segment.last, 1)
+        if choice:
+            self._take(choice)
+        return choice is not None
 
     # Jumps and calls.
 
@@ -138,6 +146,8 @@ class Chooser:
             return None
         start, end = segment.heads[first], segment.heads[first + 1]
         if end - start < JUMP_SIZE or len(segment.before) > 1 or segment.fast <= first:
+            return None
+        if end - start > JUMP_SIZE and not self._body.policy.prefixed:
             return None
         if not self._writable(start, end):
             return None

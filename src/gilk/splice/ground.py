@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.jumps import within
-from gilk.analysis.model import End, Function
+from gilk.analysis.model import End, Function, Step
+from gilk.arch.decode import raises
 from gilk.image.model import SymbolKind
 from gilk.splice.instrument import Host
-from gilk.splice.plan import Want
+from gilk.splice.plan import Refusal, Want
+from gilk.splice.policy import PROCESS, Policy
 from gilk.splice.room import Registry, padding_end
 from gilk.splice.segments import PADDED, Segment, place, segments_of, split_call
 from gilk.splice.space import Arena, PunPages
+
+_MARGIN = 256  # how far from a function a bounce may lie
 
 
 @dataclass
@@ -28,6 +33,7 @@ class Ground:
     arena: Arena
     puns: PunPages
     host: Host
+    policy: Policy = PROCESS
     registry: Registry = field(init=False)
 
     def __post_init__(self) -> None:
@@ -37,6 +43,21 @@ class Ground:
     def symbols(self) -> list[int]:
         """Where anything in code has a name."""
         return sorted({s.address for s in self.analysis.image.symbols if s.kind is not SymbolKind.OBJECT})
+
+    def reserved(self, start: int, end: int) -> list[tuple[int, int, str]]:
+        """What of [start, end) must not be touched: (start, end, refusal)."""
+        low = bisect.bisect_right(self._reach, start)
+        high = bisect.bisect_left(self._reserved, (end,))
+        return [found for found in self._reserved[low:high] if found[1] > start]
+
+    @cached_property
+    def _reserved(self) -> list[tuple[int, int, str]]:
+        return sorted(self.analysis.image.reserved)
+
+    @cached_property
+    def _reach(self) -> list[int]:
+        """How far any reserved range up to each one goes."""
+        return list(itertools.accumulate((end for _, end, _ in self._reserved), max))
 
     def is_idle(self, start: int, end: int) -> bool:
         """Nothing in the image leads into the padding [start, end)."""
@@ -54,6 +75,7 @@ class Body:
     def __init__(self, ground: Ground, function: Function, immovable: dict[int, str]) -> None:
         self.function = function
         self.registry = ground.registry
+        self.policy = ground.policy
         self._ground = ground
         self._analysis = ground.analysis
         self._image = ground.analysis.image
@@ -62,7 +84,7 @@ class Body:
         self._inner = sorted(function.inner)
         self._gaps: list[tuple[int, int]] | None = None
         start, end = function.start, function.end
-        self.reserved = [(low, high) for low, high, _ in self._image.reserved if low < end and start < high]
+        self.reserved = ground.reserved(start - _MARGIN, end + _MARGIN)
         self.strict = bool(function.indirect) or any(self._is_open(start) for start, _ in function.parts)
 
     def _is_open(self, start: int) -> bool:
@@ -70,7 +92,11 @@ class Body:
         return span is not None and bool(self._analysis.function(span).indirect)
 
     def is_reserved(self, start: int, end: int) -> bool:
-        return any(low < end and start < high for low, high in self.reserved)
+        return any(low < end and start < high for low, high, _ in self.reserved)
+
+    def reserved_for(self, start: int, end: int) -> Refusal:
+        """What [start, end), which is reserved, is reserved for."""
+        return Refusal(next(why for low, high, why in self.reserved if low < end and start < high))
 
     def entered_between(self, start: int, end: int) -> bool:
         """Whether a branch from anywhere leads into [start, end), where no block starts."""
@@ -104,8 +130,20 @@ class Body:
             block = self.function.blocks[index]
             room = self._room(index) if block.how in PADDED else block.end
             steps = self._analysis.steps(self.function, block)
-            found = self._segments[index] = segments_of(block, steps, room, self._immovable)
+            immovable = self._immovable | self._fixed(steps)
+            found = self._segments[index] = segments_of(block, steps, room, immovable, self.policy.around)
         return found
+
+    def _fixed(self, steps: tuple[Step, ...]) -> dict[int, str]:
+        """Of instructions that mean something only where they are: why."""
+        if self.policy.exceptions:
+            return {}
+        fixed: dict[int, str] = {s.instruction.ip: Refusal.EXCEPTION for s in steps if raises(s.instruction)}
+        for step in steps if self.reserved else ():
+            start, end = step.instruction.ip, step.instruction.next_ip
+            if self.is_reserved(start, end):
+                fixed[start] = self.reserved_for(start, end)
+        return fixed
 
     def wanted(self) -> list[Segment]:
         return [s for index in sorted(self._segments) for s in self._segments[index] if s.wanted]

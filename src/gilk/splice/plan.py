@@ -22,7 +22,8 @@ class Tactic(StrEnum):
     BOUNCE = "bounce"  # two bytes to a five-byte jump nearby
     PUN = "pun"  # a jump whose displacement shares bytes with what follows
     COPY = "copy"  # reached only through the patches of other blocks
-    TRAP = "trap"  # int3
+    FENTRY = "fentry"  # the kernel's own call at a function's entry, by way of ftrace; where no jump fits behind it
+    TRAP = "trap"  # int3: one byte is always enough, but each hit costs an exception
 
 
 class Refusal(StrEnum):
@@ -38,6 +39,7 @@ class Refusal(StrEnum):
     OUT_OF_REACH = "out-of-reach"
     VDSO = "vdso"
     NO_CODE = "no-code"
+    EXCEPTION = "exception"
 
 
 @dataclass(frozen=True, slots=True)

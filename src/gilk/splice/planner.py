@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from gilk.analysis.model import Function
-from gilk.arch.asm import CALL32, JMP8, JMP32
+from gilk.arch.asm import CALL32, INT3, JMP8, JMP32
 from gilk.splice.choice import BOUNCE_SIZE, JUMP_SIZE, Choice, Chooser
 from gilk.splice.code import Code
 from gilk.splice.copies import Copier
@@ -98,6 +98,8 @@ class _Trial:
         for want in self._body.assign(wants):
             self._refusals[want.key] = Refusal.NO_CODE
         left = Copier(self._body, self._chooser).rescue(self._chooser.run())
+        if self._body.policy.traps:
+            left = [segment for segment in left if not self._chooser.trap(segment)]
         for segment in left:
             reason = self._reason(segment)
             self._refusals.update((want.key, reason) for want in segment.wants)
@@ -128,7 +130,7 @@ class _Trial:
 
     def _reason(self, segment: Segment) -> Refusal:
         if self._body.is_reserved(segment.start, segment.end):
-            return Refusal.RSEQ
+            return self._body.reserved_for(segment.start, segment.end)
         if segment.last >= segment.fast:
             return Refusal(segment.reason)
         if self._body.strict:
@@ -166,6 +168,8 @@ class _Trial:
         elif tactic is Tactic.CALL:
             prefix = _IDLE_PREFIX * (choice.window - JUMP_SIZE)
             self._site(start, prefix + self._relative(CALL32, start + len(prefix), patch))
+        elif tactic is Tactic.TRAP:
+            self._site(start, INT3)
 
     def _jump(self, at: int, patch: int) -> None:
         self._site(at, self._relative(JMP32, at, patch))

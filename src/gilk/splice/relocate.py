@@ -22,6 +22,7 @@ from gilk.splice.code import CodeBuilder
 
 _NEXT = FlowControl.NEXT
 _TRANSACTIONS = frozenset((Opcode.XBEGIN_REL32, Opcode.XEND, Opcode.XABORT_IMM8))
+_TOP = -1 << 31 & (1 << 64) - 1  # from here on, where a kernel lies, a word is its low half sign extended
 _SHORT_LOOPS = {0xE0, 0xE1, 0xE2, 0xE3}  # loopne, loope, loop, jrcxz
 
 
@@ -115,9 +116,12 @@ def _condition(raw: bytes) -> int:
 
 def _call(builder: CodeBuilder, instruction: Instruction, raw: bytes, bias: int) -> None:
     returns_to = instruction.next_ip + bias
+    low = struct.pack("<I", returns_to & 0xFFFFFFFF)
     builder.emit(CALL32 + b"\x01\0\0\0" + INT3)
-    builder.emit(b"\xc7\x04\x24" + struct.pack("<I", returns_to & 0xFFFFFFFF))
-    builder.emit(b"\xc7\x44\x24\x04" + struct.pack("<I", returns_to >> 32))
+    if returns_to >= _TOP:
+        builder.emit(b"\x48\xc7\x04\x24" + low)
+    else:
+        builder.emit(b"\xc7\x04\x24" + low + b"\xc7\x44\x24\x04" + struct.pack("<I", returns_to >> 32))
     transfer(builder, instruction, jump_of_call(instruction, raw), bias)
 
 

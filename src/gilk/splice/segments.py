@@ -4,7 +4,8 @@
 A frame sleeping in a callee returns to the instruction after the call, so that
 address must stay what it is. A segment therefore runs from a block's start or
 from behind a call, up to and including the next call, the terminator, or the
-block's end.
+block's end. Where a target has many instructions that must stay what and where
+they are, each of them is a segment of its own, so that its neighbours can move.
 """
 
 from __future__ import annotations
@@ -78,8 +79,10 @@ def is_call(step: Step) -> bool:
     return bool(flow == _CALL and step.instruction.op0_kind == OpKind.NEAR_BRANCH64)
 
 
-def segments_of(block: Block, steps: tuple[Step, ...], room: int, immovable: dict[int, str]) -> list[Segment]:
-    """Cut a block at its calls.
+def segments_of(
+    block: Block, steps: tuple[Step, ...], room: int, immovable: dict[int, str], around: bool = False
+) -> list[Segment]:
+    """Cut a block at its calls, and ``around`` what is immovable.
 
     ``room`` is where the bytes behind the block that may be overwritten end; ``immovable`` has the addresses of
     instructions that are known not to run elsewhere, with the reason.
@@ -94,6 +97,8 @@ def segments_of(block: Block, steps: tuple[Step, ...], room: int, immovable: dic
         fixed.update({i: immovable[head] for i, head in enumerate(heads) if head in immovable})
     heads.append(block.end)
     cuts = [i for i in transfers if i != last and is_call(steps[i])]
+    if around and fixed:
+        cuts = sorted({i for i in (*cuts, *fixed, *(i - 1 for i in fixed)) if 0 <= i < last})
     result: list[Segment] = []
     begin = 0
     for index in (*cuts, last):
@@ -125,7 +130,7 @@ def place(segments: list[Segment], want: Want, live_after: int) -> bool:
     """Hand a want to its segment among those of its block; False when there is no such place.
 
     Behind an instruction is before the next one. Behind a jump or a return is nowhere, and behind a block's last
-    call is not the block's any more.
+    call is not the block's any more. Before an instruction that cannot be moved is behind the one before it.
     """
     for number, segment in enumerate(segments):
         if not segment.start <= want.address < segment.end:
@@ -134,17 +139,26 @@ def place(segments: list[Segment], want: Want, live_after: int) -> bool:
             return False
         index = segment.heads.index(want.address)
         if not want.after:
-            segment.before.setdefault(index, []).append(want)
+            _place_before(segments, number, index, want)
         elif index + 1 < len(segment.steps):
-            segment.before.setdefault(index + 1, []).append(want)
-        elif segment.closed or (segment.calls and number + 1 == len(segments)):
+            _place_before(segments, number, index + 1, want)
+        elif number + 1 < len(segments):
+            _place_before(segments, number + 1, 0, want)
+        elif segment.closed or segment.calls:
             return False
-        elif segment.calls:
-            segments[number + 1].before.setdefault(0, []).append(want)
         else:
             return _place_behind(segment, want, live_after)
         return True
     return False
+
+
+def _place_before(segments: list[Segment], number: int, index: int, want: Want) -> None:
+    segment = segments[number]
+    if segment.fast == index == 0 < number and not segments[number - 1].calls:
+        segments[number - 1].after.append(want)
+        segments[number - 1].live_after = segment.steps[0].live
+    else:
+        segment.before.setdefault(index, []).append(want)
 
 
 def _place_behind(segment: Segment, want: Want, live_after: int) -> bool:

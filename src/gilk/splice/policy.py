@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a kind of target allows of a splice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """``puns``: jumps that share bytes with what follows, which take memory at given addresses.
+
+    ``traps``: int3 where nothing else fits. ``prefixed``: an idle prefix may fill the place of a longer call.
+    ``exceptions``: ud2 and int3 mean the same at any address. ``around``: a block is cut at instructions that cannot
+    be moved, too.
+    """
+
+    puns: bool
+    traps: bool
+    prefixed: bool
+    exceptions: bool
+    around: bool
+
+
+PROCESS: Final = Policy(puns=True, traps=False, prefixed=True, exceptions=True, around=False)
+
+#: The kernel writes single instructions of at most five bytes, catches int3, and looks up ud2 by its address.
+KERNEL: Final = Policy(puns=False, traps=True, prefixed=False, exceptions=False, around=True)
