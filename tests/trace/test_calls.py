@@ -14,7 +14,7 @@ from gilk.trace.calls import Calls, pair
 from gilk.trace.samples import NAME
 
 Event = tuple[str, str, int, int, int]  # kind, function, sp, pid, tid
-KINDS = ("time-entry", "time-return", "stamp")
+KINDS = ("time-entry", "time-head", "time-return", "stamp")
 
 
 def table(events: list[Event], times: list[int]) -> pa.Table:
@@ -38,7 +38,7 @@ def naive(events: list[Event], times: list[int]) -> tuple[list[tuple[object, ...
     pairs = []
     for n, (kind, function, sp, pid, _) in enumerate(events):
         key = (pid, function, sp)
-        if kind == "time-entry":
+        if kind == "time-entry" or (kind == "time-head" and key not in waiting):
             abandoned += key in waiting
             waiting[key] = n
         elif kind == "time-return":

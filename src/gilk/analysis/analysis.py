@@ -46,6 +46,12 @@ class Analysis:
             known = self._functions[span.start] = self._analyse(span)
         return known
 
+    def extents(self, function: Function) -> tuple[Function, ...]:
+        """``function`` and its parts."""
+        spans = (self.image.span_at(start) for start, _ in function.parts)
+        found = (self.function(span) for span in spans if span is not None)
+        return (function, *(part for part in found if part.whole == function.start))
+
     def functions(self) -> Iterator[Function]:
         """All, in address order."""
         return (self.function(span) for span in self.image.spans)
@@ -167,6 +173,7 @@ class Analysis:
             inner=frozenset(a for a in wanted if span.start < a < traversal.end and a not in reached),
             code=traversal.code,
             parts=parts,
+            whole=self.parts.whole(span),
         )
 
 

@@ -61,10 +61,20 @@ class Function:
     inner: frozenset[int]  # direct branch targets strictly inside, from anywhere in the image, that start no block
     code: bytes  # image bytes of [start, end)
     parts: tuple[tuple[int, int], ...] = ()  # other extents that belong to it (its .cold part)
+    whole: int = 0  # start of the function that this is a part of; 0 for one of its own
 
     @cached_property
     def _starts(self) -> list[int]:
         return [block.start for block in self.blocks]
+
+    def owns(self, address: int) -> bool:
+        """Whether code at ``address`` is this function's, in whichever part of it."""
+        return self.start <= address < self.end or any(low <= address < high for low, high in self.parts)
+
+    @cached_property
+    def loops(self) -> bool:
+        """Whether it jumps to its own start: instruments there run once a round."""
+        return any(self.start in (*block.successors, block.target) for block in self.blocks)
 
     def block_at(self, address: int) -> Block | None:
         i = bisect.bisect_right(self._starts, address) - 1

@@ -19,13 +19,16 @@ class Parts:
 
     def __init__(self, image: Image, jumps: JumpTargets) -> None:
         self._extents: dict[int, set[tuple[int, int]]] = {}
+        self._wholes: dict[int, int] = {}
         starts = {span.start for span in image.spans}
         for source, target in zip(jumps.sources.tolist(), jumps.targets.tolist(), strict=True):
             ours, theirs = image.span_at(source), image.span_at(target)
             if ours is None or theirs is None or ours == theirs:
                 continue
-            if _is_cold_of(ours, theirs) or _is_cold_of(theirs, ours) or _returns_amid(ours, target, starts):
+            if _is_cold_of(ours, theirs) or _returns_amid(ours, target, starts):
                 self._join(ours, theirs)
+            elif _is_cold_of(theirs, ours):
+                self._join(theirs, ours)
 
     def of(self, span: Span) -> Extents:
         """The other extents of the function whose bytes ``span`` holds."""
@@ -35,9 +38,15 @@ class Parts:
         """The same for the function that begins at ``start``."""
         return tuple(sorted(self._extents.get(start, ())))
 
-    def _join(self, one: Span, other: Span) -> None:
-        self._extents.setdefault(one.start, set()).add((other.start, other.end))
-        self._extents.setdefault(other.start, set()).add((one.start, one.end))
+    def whole(self, span: Span) -> int:
+        """Start of the function that ``span`` is a part of; 0 when it is a function itself."""
+        whole = self._wholes.get(span.start, 0)
+        return 0 if self._wholes.get(whole) == span.start else whole
+
+    def _join(self, part: Span, whole: Span) -> None:
+        self._extents.setdefault(part.start, set()).add((whole.start, whole.end))
+        self._extents.setdefault(whole.start, set()).add((part.start, part.end))
+        self._wholes.setdefault(part.start, whole.start)
 
 
 def is_cold(span: Span) -> bool:

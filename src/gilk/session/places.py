@@ -79,7 +79,10 @@ class FunctionView:
 
     @property
     def returns(self) -> tuple[Place, ...]:
-        return self.points("return")
+        """In all parts of the function."""
+        image, analysis = self.process.image(self.loaded.path), self.process.analysis(self.loaded)
+        found = points.returns(image, analysis, self.function)
+        return tuple(Place(self.process, self.loaded, part, point) for part, point in found)
 
     def points(self, where: str) -> tuple[Place, ...]:
         """``where`` as on the command line. Raises UsageError."""

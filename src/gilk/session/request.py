@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.errors import TargetError, UsageError
+from gilk.image.model import Image
 from gilk.splice import points
 from gilk.splice.points import Point, Spec
 from gilk.target.process import Loaded, Process
@@ -90,10 +92,22 @@ def _in_image(process: Process, loaded: Loaded, request: Request) -> Iterator[Wa
     image, analysis = process.image(loaded.path), process.analysis(loaded)
     for span in points.spans(image, request.spec.function):
         function = analysis.function(span)
-        if not function.blocks:
+        if not function.blocks or (function.whole and _of_calls(request)):
             continue
-        for point in points.points(image, analysis, function, request.spec.where):
-            yield from probes_at(process, loaded, function, point, request.instrument)
+        for part, point in _points(image, analysis, function, request.spec.where):
+            yield from probes_at(process, loaded, part, point, request.instrument)
+
+
+def _of_calls(request: Request) -> bool:
+    """Calls are asked for: a part of a function is not called, and its returns are the function's."""
+    wildcard = any(letter in request.spec.function for letter in "*?[")
+    return wildcard and (request.spec.where == "return" or request.instrument == Builtin.TIME)
+
+
+def _points(image: Image, analysis: Analysis, function: Function, where: str) -> Iterator[tuple[Function, Point]]:
+    if where == "return":
+        return points.returns(image, analysis, function)
+    return ((function, point) for point in points.points(image, analysis, function, where))
 
 
 def probes_at(
@@ -107,7 +121,11 @@ def probes_at(
     elif point.where != "entry":
         raise UsageError("time-at-entry", "`time` is asked for at `entry`; gilk adds the returns")
     else:
-        yield Wanted(loaded, function, point, chosen, "time-entry")
+        if function.whole:
+            raise UsageError(
+                "time-at-entry", f"{function.name} is a part of another function, and is not called", "time that one"
+            )
+        yield Wanted(loaded, function, point, chosen, "time-head" if function.loops else "time-entry")
         image, analysis = process.image(loaded.path), process.analysis(loaded)
-        for leaving in points.points(image, analysis, function, "return"):
-            yield Wanted(loaded, function, leaving, chosen, "time-return")
+        for part, leaving in points.returns(image, analysis, function):
+            yield Wanted(loaded, part, leaving, chosen, "time-return")

@@ -229,7 +229,7 @@ class Run:
         }
 
     def _calls(self) -> Calls | None:
-        if not any(row.kind == "time-entry" for session in self.sessions for row in session.rows):
+        if not any(row.kind in ("time-entry", "time-head") for session in self.sessions for row in session.rows):
             return None
         if not self._tables:
             return None

@@ -17,7 +17,8 @@ from gilk.trace.samples import Samples
 
 ALL_CLASSES = frozenset(range(4))
 #: The record classes that a probe of each kind may write (native/abi/gilk_abi.h).
-_WRITES = {"count": (), "stamp": (0,), "time-entry": (0,), "time-return": (0,), "args": (2,), "regs": (3,)}
+_STAMPS = ("stamp", "time-entry", "time-head", "time-return")
+_WRITES = {"count": (), **dict.fromkeys(_STAMPS, (0,)), "args": (2,), "regs": (3,)}
 _RETIRE_EVERY = 0.5  # seconds
 
 

@@ -7,7 +7,7 @@ import difflib
 import fnmatch
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, End, Function
@@ -38,17 +38,21 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place for an instrument. ``address`` is link-time; ``after``: behind that instruction."""
+    """A place for an instrument. ``address`` is link-time; ``after``: behind that instruction.
+
+    ``part``: the name of the part of ``function`` that it lies in (foo.cold), if not in the function itself.
+    """
 
     image: str
     function: str
     where: str
     address: int
     after: bool
+    part: str = ""
 
     @property
     def label(self) -> str:
-        return f"{self.image}:{self.function}:{self.where}"
+        return f"{self.image}:{self.part or self.function}:{self.where}"
 
 
 def parse(text: str) -> Spec:
@@ -88,7 +92,7 @@ def points(image: Image, analysis: Analysis, function: Function, where: str) -> 
         yield Point(name, function.name, where, function.start, False)
     elif where == "return":
         for block in function.blocks:
-            if block.how in _RETURNS:
+            if block.how in _RETURNS and not function.owns(block.target):
                 yield post(name, analysis, function, block)
     elif where in ("blocks", "blocks-post"):
         for block in function.blocks:
@@ -98,6 +102,14 @@ def points(image: Image, analysis: Analysis, function: Function, where: str) -> 
         yield _numbered(name, analysis, function, int(number), side)
     else:
         yield _offset(name, analysis, function, where)
+
+
+def returns(image: Image, analysis: Analysis, function: Function) -> Iterator[tuple[Function, Point]]:
+    """Where a function is left, in all its parts, with the part that each lies in."""
+    for part in analysis.extents(function):
+        name = "" if part is function else part.name
+        for point in points(image, analysis, part, "return"):
+            yield part, replace(point, function=function.name, part=name)
 
 
 def pre(image: str, function: Function, block: Block) -> Point:

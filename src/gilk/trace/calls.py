@@ -4,7 +4,9 @@
 A return record's sp equals that of the entry it belongs to, so the two are
 matched by process, function and sp; not by thread, for a coroutine may enter on
 one thread and return on another. Where one entry follows another with the same
-key, the first was left by longjmp or an exception: abandoned.
+key, the first was left by longjmp or an exception: abandoned. Not so where a
+function jumps to its own start (kind `time-head`): the first begins the call, and
+what follows are rounds of it.
 
 sp is the low half of the stack pointer. Two stacks exactly a multiple of 4 GiB
 apart, in the same function at the same depth at once, are mistaken for each other:
@@ -54,15 +56,15 @@ def pair(samples: pa.Table) -> Calls:
     """The calls in a table of samples that is in order of time."""
     samples = samples.unify_dictionaries()
     kinds = samples["kind"].combine_chunks()
-    entry = _is(kinds, Kind.ENTRY)
+    head = _is(kinds, Kind.HEAD)
+    entry = _is(kinds, Kind.ENTRY) | head
     rows = np.flatnonzero(entry | _is(kinds, Kind.RETURN))
     if not len(rows):
         return Calls(SCHEMA.empty_table())
-    entry = entry[rows]
     keys = _keys(samples, rows)
-    order = np.argsort(keys, kind="stable")
+    order = _without_rounds(np.argsort(keys, kind="stable"), keys, entry[rows], head[rows])
     same = _same_as_next(keys[order])
-    entered = entry[order]
+    entered = entry[rows][order]
     follows = np.append(entered[1:], False)
     paired = entered & same & ~follows
     taken = np.append(False, paired[:-1])
@@ -79,6 +81,16 @@ def pair(samples: pa.Table) -> Calls:
         orphans=int((~entered & ~taken).sum()),
         cut=cut,
     )
+
+
+def _without_rounds(
+    order: Index, keys: NDArray[np.uint64], entry: NDArray[np.bool_], head: NDArray[np.bool_]
+) -> Index:
+    """`order` without the heads that follow an entry of the same key."""
+    before, after = order[:-1], order[1:]
+    first = np.append(True, ~(head[after] & entry[before] & (keys[after] == keys[before])))
+    kept: Index = order[first]
+    return kept
 
 
 def _cut(samples: pa.Table, kinds: pa.Array, first: Index, last: Index) -> NDArray[np.bool_]:

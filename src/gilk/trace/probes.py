@@ -12,12 +12,16 @@ from gilk.errors import StoreError
 
 
 class Kind(StrEnum):
-    """What a probe writes. Only `OTHER`, a C instrument, may write records of several kinds. `GAP` is of no probe: a
-    sample that says that its thread's records before it were dropped."""
+    """What a probe writes. Only `OTHER`, a C instrument, may write records of several kinds.
+
+    `HEAD` is an entry to which the function jumps back itself, recorded once a round. `GAP` is of no probe: a sample
+    that says that its thread's records before it were dropped.
+    """
 
     COUNT = "count"
     STAMP = "stamp"
     ENTRY = "time-entry"
+    HEAD = "time-head"
     RETURN = "time-return"
     ARGS = "args"
     REGS = "regs"
