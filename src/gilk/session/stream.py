@@ -16,8 +16,8 @@ from gilk.trace.probes import ProbeRow
 from gilk.trace.samples import Samples
 
 ALL_CLASSES = frozenset(range(4))
-#: The record classes that a probe of each kind may write (native/abi/gilk_abi.h).
 _STAMPS = ("stamp", "time-entry", "time-head", "time-return")
+#: The record classes that a probe of each kind may write (native/abi/gilk_abi.h).
 _WRITES = {"count": (), **dict.fromkeys(_STAMPS, (0,)), "args": (2,), "regs": (3,)}
 _RETIRE_EVERY = 0.5  # seconds
 
