@@ -23,6 +23,17 @@ REASONS: Final = {
     Refusal.OUT_OF_REACH: "no memory for patches within reach of a jump",
     Refusal.VDSO: "in the vdso, which belongs to the kernel",
     Refusal.NO_CODE: "not the beginning of an instruction that can be reached",
+    Refusal.EXCEPTION: "ud2 or int3, which means something only at its own address",
+    Refusal.BLACKLISTED: "the kernel forbids probes there: entry code, and what handles traps",
+    Refusal.UNSAFE: "gilk itself, or the patching of code, depends on this function",
+    Refusal.IDLE: "runs while the processor idles, when RCU does not watch it",
+    Refusal.THUNK: "a retpoline, a return thunk or the trampoline of a static call",
+    Refusal.FENTRY: "the first instruction of the function belongs to ftrace",
+    Refusal.STATIC_KEY: "the kernel rewrites this instruction when a static key changes",
+    Refusal.STATIC_CALL: "the kernel rewrites this instruction when a static call is pointed elsewhere",
+    Refusal.FAULTS: "may fault, and the kernel looks up by address how to go on",
+    Refusal.BUG: "the trap of a BUG or WARN, which the kernel looks up by address",
+    Refusal.PROBED: "someone else's kprobe is in this function",
 }
 
 

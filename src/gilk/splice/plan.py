@@ -40,6 +40,17 @@ class Refusal(StrEnum):
     VDSO = "vdso"
     NO_CODE = "no-code"
     EXCEPTION = "exception"
+    # The kernel's: what image.kernel reserves.
+    BLACKLISTED = "blacklisted"
+    UNSAFE = "unsafe"
+    IDLE = "idle"
+    THUNK = "thunk"
+    FENTRY = "fentry"
+    STATIC_KEY = "static-key"
+    STATIC_CALL = "static-call"
+    FAULTS = "faults"
+    BUG = "bug"
+    PROBED = "probed"
 
 
 @dataclass(frozen=True, slots=True)
