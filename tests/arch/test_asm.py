@@ -76,6 +76,30 @@ def test_registers_alone(reg: int) -> None:
         assert text(asm.move(reg, source)) == f"mov {WIDE[reg]}, {WIDE[source]}"
 
 
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("reg", range(16))
+def test_memory(reg: int, base: int) -> None:
+    for offset in (0, 8, -0x80, 0x80, 0x1234):
+        place = f"[{WIDE[base]}{signed(offset)}]"
+        assert text(asm.store(reg, base, offset)) == f"mov qword ptr {place}, {WIDE[reg]}"
+        assert text(asm.store32(reg, base, offset)) == f"mov dword ptr {place}, {NARROW[reg]}"
+        assert text(asm.load32(reg, base, offset)) == f"mov {NARROW[reg]}, dword ptr {place}"
+        assert text(asm.store32_immediate(base, offset, 0x12345)) == f"mov dword ptr {place}, 0x12345"
+    assert text(asm.inc_gs_at(base)) == f"inc qword ptr gs:[{WIDE[base]}]"
+
+
+@pytest.mark.parametrize("reg", range(16))
+def test_more_registers_alone(reg: int) -> None:
+    assert text(asm.push(reg)) == f"push {WIDE[reg]}"
+    assert text(asm.pop(reg)) == f"pop {WIDE[reg]}"
+    assert text(asm.move_immediate64(reg, -0x1000)) == f"movabs {WIDE[reg]}, 0xfffffffffffff000"
+    assert text(asm.test(reg)) == f"test {WIDE[reg]}, {WIDE[reg]}"
+    assert text(asm.shift_left(reg, 22)) == f"shl {NARROW[reg]}, 0x16"
+    assert text(asm.shift_right(reg, 4)) == f"shr {NARROW[reg]}, 4"
+    for source in range(16):
+        assert text(asm.or_into(reg, source)) == f"or {NARROW[reg]}, {NARROW[source]}"
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
@@ -92,6 +116,10 @@ def test_registers_alone(reg: int) -> None:
         (asm.JMP8 + b"\x10", "jmp 0x1012"),
         (asm.JNE32 + b"\x10\0\0\0", "jne 0x1016"),
         (asm.JA32 + b"\x10\0\0\0", "ja 0x1016"),
+        (asm.JZ32 + b"\x10\0\0\0", "je 0x1016"),
+        (asm.RET, "ret"),
+        (asm.push_immediate(0xFFFFFFFF81000000), "push -0x7f000000"),
+        (asm.test_eax(0xFFFF), "test eax, 0xffff"),
         (asm.JC32 + b"\x10\0\0\0", "jb 0x1016"),
     ],
 )

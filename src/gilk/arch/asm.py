@@ -28,6 +28,8 @@ JMP8 = b"\xeb"
 JNE32 = b"\x0f\x85"
 JA32 = b"\x0f\x87"
 JC32 = b"\x0f\x82"
+JZ32 = b"\x0f\x84"
+RET = b"\xc3"
 
 _GS = 0x65
 _NO_INDEX = 0x24
@@ -46,6 +48,15 @@ def _gs_absolute(opcode: int, reg: int, offset: int) -> bytes:
 def _gs_based(opcode: int, reg: int, base: int, offset: int, wide: bool) -> bytes:
     """``opcode reg, gs:[base + offset]``; ``base`` is neither rsp nor r12, which need a SIB byte."""
     return struct.pack("<BBBBi", _GS, _rex(reg, base, wide), opcode, 0x80 | (reg & 7) << 3 | base & 7, offset)
+
+
+def _based(opcode: int, reg: int, base: int, offset: int, wide: bool) -> bytes:
+    """``opcode reg, [base + offset]``, short where the offset allows; ``base`` is neither rsp nor r12."""
+    head = bytes((_rex(reg, base, wide), opcode))
+    fields = (reg & 7) << 3 | base & 7
+    if -128 <= offset < 128:
+        return head + struct.pack("<Bb", 0x40 | fields, offset)
+    return head + struct.pack("<Bi", 0x80 | fields, offset)
 
 
 def inc_gs(offset: int) -> bytes:
@@ -81,6 +92,76 @@ def store_gs32(reg: int, base: int, offset: int) -> bytes:
 def store_gs32_immediate(base: int, offset: int, value: int) -> bytes:
     """``mov dword ptr gs:[base + offset], value``"""
     return _gs_based(0xC7, 0, base, offset, wide=False) + struct.pack("<I", value)
+
+
+def inc_gs_at(base: int) -> bytes:
+    """``inc qword ptr gs:[base]``; ``base`` is neither rsp nor r12."""
+    return bytes((_GS,)) + _based(0xFF, 0, base, 0, wide=True)
+
+
+def store(reg: int, base: int, offset: int) -> bytes:
+    """``mov [base + offset], reg``; ``base`` is neither rsp nor r12, here and below."""
+    return _based(0x89, reg, base, offset, wide=True)
+
+
+def store32(reg: int, base: int, offset: int) -> bytes:
+    """``mov dword ptr [base + offset], reg32``"""
+    return _based(0x89, reg, base, offset, wide=False)
+
+
+def store32_immediate(base: int, offset: int, value: int) -> bytes:
+    """``mov dword ptr [base + offset], value``"""
+    return _based(0xC7, 0, base, offset, wide=False) + struct.pack("<I", value & 0xFFFFFFFF)
+
+
+def load32(reg: int, base: int, offset: int) -> bytes:
+    """``mov reg32, [base + offset]``"""
+    return _based(0x8B, reg, base, offset, wide=False)
+
+
+def push(reg: int) -> bytes:
+    """``push reg``"""
+    return (b"\x41" if reg > 7 else b"") + bytes((0x50 | reg & 7,))
+
+
+def pop(reg: int) -> bytes:
+    """``pop reg``"""
+    return (b"\x41" if reg > 7 else b"") + bytes((0x58 | reg & 7,))
+
+
+def push_immediate(value: int) -> bytes:
+    """``push value``: a 64-bit word, sign extended from the low half of ``value``."""
+    return b"\x68" + struct.pack("<I", value & 0xFFFFFFFF)
+
+
+def move_immediate64(reg: int, value: int) -> bytes:
+    """``movabs reg, value``"""
+    return struct.pack("<BBQ", _rex(0, reg), 0xB8 | reg & 7, value & 0xFFFFFFFFFFFFFFFF)
+
+
+def test_eax(value: int) -> bytes:
+    """``test eax, value``"""
+    return struct.pack("<BI", 0xA9, value)
+
+
+def test(reg: int) -> bytes:
+    """``test reg, reg``"""
+    return bytes((_rex(reg, reg), 0x85, 0xC0 | (reg & 7) << 3 | reg & 7))
+
+
+def shift_left(reg: int, count: int) -> bytes:
+    """``shl reg32, count``"""
+    return bytes((_rex(0, reg, wide=False), 0xC1, 0xE0 | reg & 7, count))
+
+
+def shift_right(reg: int, count: int) -> bytes:
+    """``shr reg32, count``"""
+    return bytes((_rex(0, reg, wide=False), 0xC1, 0xE8 | reg & 7, count))
+
+
+def or_into(to: int, source: int) -> bytes:
+    """``or to32, source32``"""
+    return bytes((_rex(source, to, wide=False), 0x09, 0xC0 | (source & 7) << 3 | to & 7))
 
 
 def rdfsbase(reg: int) -> bytes:
