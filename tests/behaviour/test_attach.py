@@ -67,10 +67,10 @@ def test_the_gs_base_is_given_back(name: str) -> None:
 
 
 def test_again_and_again() -> None:
-    """Eight sessions, some of them at once with others' remains: nothing piles up."""
+    """Four sessions, some of them at once with others' remains: nothing piles up."""
     with Loop([build("hot8")]) as loop:
         maps = len(open(f"/proc/{loop.pid}/maps").readlines())
-        for _ in range(8):
+        for _ in range(4):
             with api.attach(loop.pid) as target, target.session() as session:
                 session.insert("*:blocks", api.count)
             assert session.restored is True
@@ -91,13 +91,13 @@ def test_blocked_system_calls_are_not_disturbed() -> None:
 
 
 def test_a_sleep_is_as_long_as_asked() -> None:
-    program = subprocess.Popen(["/bin/sleep", "20"])
+    program = subprocess.Popen(["/bin/sleep", "6"])
     start = time.monotonic()
     with api.attach(program.pid) as target, target.session() as session:
         session.insert("libc.so.6:*nanosleep*:blocks", api.count)
     assert_clean(program.pid)
     assert program.wait() == 0
-    assert 19.5 < time.monotonic() - start < 23
+    assert 5.5 < time.monotonic() - start < 9
 
 
 def test_a_stopped_process_stays_stopped() -> None:

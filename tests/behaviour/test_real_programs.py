@@ -149,7 +149,10 @@ def test_every_block_of_the_program_and_libc(name: str, work: Path) -> None:
     compared(name, ["*:blocks=count", "libc.so.6:*:blocks=count"], work)
 
 
-@pytest.mark.parametrize("name", ["bash", "sqlite3", "openssl-enc", "python3"])
+LONG = [pytest.param(name, marks=pytest.mark.stress) for name in ("openssl-enc", "python3")]
+
+
+@pytest.mark.parametrize("name", ["bash", "sqlite3", *LONG])
 def test_every_entry(name: str, work: Path) -> None:
     compared(name, ["*:entry=count", "libc.so.6:*:entry=count"], work)
 

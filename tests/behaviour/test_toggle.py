@@ -13,7 +13,7 @@ from gilk import api
 from tests.behaviour.harness import Loop, differences, leftovers, redirected
 from tests.programs.build import build
 
-CYCLES = [100, pytest.param(10_000, marks=pytest.mark.stress)]
+CYCLES = [40, pytest.param(10_000, marks=pytest.mark.stress)]
 
 
 def calls(output: str, function: str) -> int:
