@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a RelayLink and its relay say to each other.
+
+A message is `HEADER` (payload's length, tag, kind) and a payload. The client
+chooses the tag of a request; what answers it carries the same. All numbers are
+little-endian. A list of strings is their count, then each one's length and bytes.
+
+    client -> relay
+      FILE     path                                 read it whole
+      CORE     (address u64, size u64)*             kernel memory, one range after another
+      OPEN     -                                    open /dev/ilk
+      CONTROL  request u64, buffer                  ioctl on it, given the buffer's address; answer: the buffer
+      DRAIN    most u32                             read() of it
+      SHUT     -                                    close it: the driver undoes everything
+      SPAWN    rows u16, columns u16, directory (a list of one), arguments, environment:
+               with rows, on a terminal of that size; with none, on three pipes
+      INPUT    bytes for the process of that tag; none: the end of its input
+      SIGNAL   number u32, for its process group
+      WINDOW   rows u16, columns u16: the terminal's size now
+    relay -> client
+      HELLO    magic, version u32, kernel release; tag 0; once, first
+      PART     the next part of an answer
+      DONE     there is no more; for SPAWN: it runs
+      FAIL     errno u32, text: instead of DONE
+      OUT ERR  what a process wrote
+      TOOK     u32 bytes of INPUT that it has read: the client has at most UNDER_WAY unread
+      EXIT     i32: its status, or minus the signal that killed it; nothing of that tag follows
+
+INPUT, SIGNAL and WINDOW have no answer, and mean nothing once the process has
+ended. A request that makes no sense is answered by FAIL; framing that makes none
+ends the relay. So does the end of the stream: processes are killed, and /dev/ilk closed.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+MAGIC, VERSION = b"gilk-relay", 1
+HEADER = struct.Struct("<IIB")
+LARGEST = 64 << 20  # bytes of payload: a plan for the whole kernel is smaller
+PIECE = 1 << 20  # bytes of an answer sent at once
+UNDER_WAY = 256 << 10
+
+
+class Kind(IntEnum):
+    FILE = 1
+    CORE = 2
+    OPEN = 3
+    CONTROL = 4
+    DRAIN = 5
+    SHUT = 6
+    SPAWN = 7
+    INPUT = 8
+    SIGNAL = 9
+    WINDOW = 10
+    HELLO = 64
+    PART = 65
+    DONE = 66
+    FAIL = 67
+    OUT = 68
+    ERR = 69
+    TOOK = 70
+    EXIT = 71
+
+
+class Refused(Exception):
+    """A request that makes no sense."""
+
+
+def pack_strings(strings: list[bytes]) -> bytes:
+    return struct.pack("<I", len(strings)) + b"".join(struct.pack("<I", len(each)) + each for each in strings)
+
+
+def unpack_strings(payload: bytes, at: int) -> tuple[list[bytes], int]:
+    """A list of strings and where it ends. Raises Refused."""
+    count, at = _number(payload, at)
+    strings = []
+    for _ in range(count):
+        length, at = _number(payload, at)
+        if at + length > len(payload):
+            raise Refused("a string goes beyond the message")
+        strings.append(payload[at : at + length])
+        at += length
+    return strings, at
+
+
+def _number(payload: bytes, at: int) -> tuple[int, int]:
+    if at + 4 > len(payload):
+        raise Refused("a number goes beyond the message")
+    return int.from_bytes(payload[at : at + 4], "little"), at + 4
+
+
+def fields(layout: str, payload: bytes) -> tuple[int, ...]:
+    """Raises Refused when `payload` does not have exactly that layout."""
+    if struct.calcsize(layout) != len(payload):
+        raise Refused(f"{len(payload)} bytes where {struct.calcsize(layout)} belong")
+    return struct.unpack(layout, payload)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The kernel that this very process runs on, by what it offers to root. Everything raises OSError.
+
+It is imported by the relay as well, so it needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+from collections.abc import Iterable, Iterator
+
+DRIVER = "/dev/ilk"
+KCORE = "/proc/kcore"
+PIECE = 1 << 20  # bytes read at once
+
+
+class Kernel:
+    """Holds /dev/ilk open."""
+
+    def __init__(self) -> None:
+        self._driver = -1
+
+    def read_file(self, path: str) -> Iterator[bytes]:
+        """Pieces of a file, whose size need not be known beforehand."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while piece := os.read(descriptor, PIECE):
+                yield piece
+        finally:
+            os.close(descriptor)
+
+    def read_core(self, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+        """Pieces of memory, the ranges one after another. EFAULT for what /proc/kcore does not have."""
+        descriptor = os.open(KCORE, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            segments = core_segments(descriptor)
+            for address, size in ranges:
+                place = locate(segments, address, size)
+                for start in range(0, size, PIECE):
+                    yield _read_at(descriptor, place + start, min(PIECE, size - start))
+        finally:
+            os.close(descriptor)
+
+    def open_driver(self) -> None:
+        """Again is nothing new."""
+        if self._driver < 0:
+            self._driver = os.open(DRIVER, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def control(self, request: int, payload: bytes) -> bytes:
+        buffer = bytearray(payload)
+        fcntl.ioctl(self._driver, request, buffer, True)
+        return bytes(buffer)
+
+    def drain(self, most: int) -> bytes:
+        try:
+            return os.read(self._driver, most)
+        except BlockingIOError:
+            return b""
+
+    def close(self) -> None:
+        if self._driver >= 0:
+            os.close(self._driver)
+            self._driver = -1
+
+
+def core_segments(descriptor: int) -> list[tuple[int, int, int]]:
+    """(address, size, place in the file) of /proc/kcore's LOAD segments: ELF-64 program headers."""
+    header = os.pread(descriptor, 64, 0)
+    table, entry, count = struct.unpack_from("<Q", header, 32)[0], *struct.unpack_from("<HH", header, 54)
+    raw = os.pread(descriptor, entry * count, table)
+    rows = [struct.unpack_from("<IIQQQQ", raw, start) for start in range(0, len(raw), entry)]
+    return [(address, size, place) for kind, _, place, address, _, size in rows if kind == 1]
+
+
+def locate(segments: list[tuple[int, int, int]], address: int, size: int) -> int:
+    """Where a range lies in the file; it may not be in two segments. Raises OSError EFAULT."""
+    for start, length, place in segments:
+        if start <= address and address + size <= start + length:
+            return place + address - start
+    raise OSError(errno.EFAULT, f"not in {KCORE}: {size} bytes at {address:#x}")
+
+
+def _read_at(descriptor: int, place: int, size: int) -> bytes:
+    data = os.pread(descriptor, size, place)
+    while len(data) < size:
+        more = os.pread(descriptor, size - len(data), place + len(data))
+        if not more:
+            raise OSError(errno.EIO, f"{KCORE} ends early")
+        data += more
+    return data
