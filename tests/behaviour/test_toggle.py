@@ -14,6 +14,7 @@ from tests.behaviour.harness import Loop, differences, leftovers, redirected
 from tests.programs.build import build
 
 CYCLES = [40, pytest.param(10_000, marks=pytest.mark.stress)]
+WAYS = [("hot_asm:blocks", "count"), ("hot_asm:entry", "time"), ("hot_asm:entry", "regs")]
 
 
 def calls(output: str, function: str) -> int:
@@ -22,11 +23,12 @@ def calls(output: str, function: str) -> int:
     return int(match[1])
 
 
-@pytest.mark.parametrize("cycles", CYCLES)
 @pytest.mark.parametrize(
-    ("where", "instrument"), [("hot_asm:blocks", "count"), ("hot_asm:entry", "time"), ("hot_asm:entry", "regs")]
+    ("where", "instrument", "cycles"),
+    [(*way, 40) for way in WAYS]
+    + [pytest.param(*way, n, marks=pytest.mark.stress) for way, n in zip(WAYS, (10_000, 1000, 1000), strict=True)],
 )
-def test_toggling_hot_functions(cycles: int, where: str, instrument: str) -> None:
+def test_toggling_hot_functions(where: str, instrument: str, cycles: int) -> None:
     """A probe that stays, in the function that is toggled, misses no hit and has none twice.
 
     Both functions are called once a turn, so that the counts of the two that stay can differ by the turns under way.

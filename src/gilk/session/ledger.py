@@ -8,6 +8,7 @@ one done, in one stop of the target.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -26,6 +27,9 @@ class KeeperLike(Protocol):
     def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome: ...
 
     def forget(self, number: int) -> None: ...
+
+
+_REMEMBERED = 64
 
 
 @dataclass
@@ -56,8 +60,14 @@ class Ledger:
         self._keeper = keeper
         self._entries: dict[tuple[int, int], Entry] = {}
         self._units: dict[int, set[int]] = {}
-        self.batches: list[Batch] = []  # every one there was; a thread in a handler may come back to an old patch
+        self._staged: dict[int, Batch] = {}
+        self._past: deque[Batch] = deque(maxlen=_REMEMBERED)
         self.before_change: Callable[[], None] = lambda: None
+
+    @property
+    def batches(self) -> list[Batch]:
+        """What may be run: all that is in force, and the last that were, which a forked child may still have."""
+        return [*self._past, *self._staged.values()]
 
     def entry(self, ground: Ground, function: Function) -> Entry:
         key = (id(ground), function.start)
@@ -136,7 +146,7 @@ class Ledger:
             here = sorted((e for e in entries if e.ground is ground), key=lambda e: -e.function.start)
             made: Plan = plan(ground, [(e.function, list(e.wants.values())) for e in here])
             number, batch = self._workspace.stage(made)
-            self.batches.append(batch)
+            self._staged[number] = batch
             result.append((number, list(zip(here, made.functions, strict=True))))
         return result
 
@@ -148,6 +158,7 @@ class Ledger:
             if not self._units[number]:
                 del self._units[number]
                 self._keeper.forget(number)
+                self._past.append(self._staged.pop(number))
 
     def _with_dependents(self, entries: list[Entry]) -> list[Entry]:
         """Those whose puns share bytes with sites that are about to change have to be planned again too."""

@@ -67,6 +67,7 @@ class Workspace:
         self._mapped: set[int] = set()
         self._batch = 0
         self._table = 0
+        self._code_address = 0
         self._assume_live = 0
         self._resolver = Resolver(process)
 
@@ -194,7 +195,8 @@ class Workspace:
         self._table ^= 1
         offset = _TABLES + self._table * _TABLE_SIZE
         self._code[offset : offset + len(table)] = table
-        address = self._process.keeper.ask("code_address") + offset
+        self._code_address = self._code_address or self._process.keeper.ask("code_address")
+        address = self._code_address + offset
         for site in self._sites:
             at = site.arena.offset + runtime().symbols["gilk_params"] + 32
             self._code[at : at + 8] = address.to_bytes(8, "little")
