@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What generated code must know of the kernel it runs in; the driver tells (native/abi/ilk_abi.h)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gilk.analysis.analysis import Analysis
+from gilk.splice.ground import Ground
+from gilk.splice.instrument import Host
+from gilk.splice.policy import KERNEL
+from gilk.splice.space import Arena, Occupied, PunPages
+
+
+@dataclass(frozen=True, slots=True)
+class Rings:
+    """Where records go. Offsets are relative to GS; ``wpos`` and what else is by class is in their order.
+
+    ``chunk`` is in bytes, ``reserve`` the address of ilk_reserve, ``current`` where the task pointer is, ``pid``
+    where in a task its number is.
+    """
+
+    wpos: tuple[int, int, int, int]
+    chunk: int
+    set: int
+    reserve: int
+    current: int
+    pid: int
+
+
+def kernel_ground(analysis: Analysis, arena: int, size: int, bias: int = 0, assume_live: int = 0) -> Ground:
+    """Ground for plans that put their patches in ``size`` bytes of the driver's memory at ``arena``.
+
+    ``assume_live``: registers to keep everywhere, whatever analysis says.
+    """
+    host = Host(key=0, claim=0, counters=0, rings=(), assume_live=assume_live)
+    return Ground(analysis, bias, Arena(arena, size, 0), PunPages(Occupied(()), 0, 0), host, KERNEL)

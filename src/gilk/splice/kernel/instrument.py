@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Instruments as machine code for the kernel.
+
+They run in tasks, interrupts and NMIs, anywhere, and may be preempted and
+moved to another CPU between any two instructions. A count is one instruction.
+A record is reserved by a compare-and-exchange on a word of one CPU that holds
+an address, so that it fails after a move; from then on only that address is
+used. What is filled last commits (native/abi/ilk_abi.h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gilk.arch import asm
+from gilk.splice.code import CodeBuilder, Template
+from gilk.splice.frame import FLAGS
+from gilk.splice.instrument import ARGUMENTS_CLASS, RECORD_SIZE, STAMP_CLASS, Context, Host
+from gilk.splice.kernel.frame import RAX_BIT, RDX_BIT, WORD, borrow, dead, enter, kept, leave, scratch
+from gilk.splice.kernel.host import Rings
+
+_CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
+_ARGUMENTS = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)
+_ARGUMENT_BITS = sum(1 << reg for reg in _ARGUMENTS)
+_EVERYTHING = FLAGS | (1 << 16) - 1
+_IID, _WHO, _BODY = 8, 12, 16  # in a record
+_SP_BITS_FROM, _SP_BITS_TO = 4, 22  # of the stack pointer in `who`; pid lies below
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Adds one to the counter at ``gs``, relative to GS, of the CPU it happens to be on."""
+
+    gs: int
+
+    @property
+    def reads(self) -> int:
+        return 0
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        live = context.live
+        back: list[bytes] = []
+        if live & FLAGS:
+            undo, taken = borrow(builder, asm.RAX, live, RAX_BIT)
+            builder.emit(asm.LAHF + asm.SETO_AL)
+            back.append(asm.ADD_AL_127 + asm.SAHF + undo)
+            live |= taken | RAX_BIT
+        if -(1 << 31) <= self.gs < 1 << 31:
+            builder.emit(asm.inc_gs(self.gs))
+        else:
+            back.append(self._far(builder, live))
+        builder.emit(b"".join(reversed(back)))
+
+    def _far(self, builder: CodeBuilder, live: int) -> bytes:
+        """Beyond the reach of a displacement; the code to run afterwards."""
+        reg = dead(live)
+        back = b""
+        if reg is None:
+            reg = asm.R11
+            builder.emit(asm.push(reg))
+            back = asm.pop(reg)
+        builder.emit(asm.move_immediate64(reg, self.gs) + asm.inc_gs_at(reg))
+        return back
+
+
+class _Record:
+    """An instrument that is the same wherever the same is live, but for its number."""
+
+    __slots__ = ()
+    iid: int
+    rings: Rings
+
+    @property
+    def reads(self) -> int:
+        return 0
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        builder.insert(_template(type(self)._write, self.rings, context.live, context.pushed), self.iid)
+
+    @staticmethod
+    def _write(builder: CodeBuilder, rings: Rings, live: int, pushed: int) -> None:
+        """The code with any number, and where that is."""
+        raise NotImplementedError
+
+
+@lru_cache(maxsize=4096)
+def _template(write: Callable[[CodeBuilder, Rings, int, int], None], rings: Rings, live: int, pushed: int) -> Template:
+    builder = CodeBuilder()
+    write(builder, rings, live, pushed)
+    return builder.template()
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp(_Record):
+    """Records time, iid and who (16 bytes)."""
+
+    iid: int
+    rings: Rings
+
+    @staticmethod
+    def _write(builder: CodeBuilder, rings: Rings, live: int, pushed: int) -> None:
+        _record(builder, rings, STAMP_CLASS, live, pushed, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments(_Record):
+    """Records time, who, and the six integer argument registers (64 bytes)."""
+
+    iid: int
+    rings: Rings
+
+    @property
+    def reads(self) -> int:
+        return _ARGUMENT_BITS
+
+    @staticmethod
+    def _write(builder: CodeBuilder, rings: Rings, live: int, pushed: int) -> None:
+        _record(builder, rings, ARGUMENTS_CLASS, live, pushed, _ARGUMENTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Calls ``void f(unsigned iid)`` at ``function``; ``clobbers`` are the registers it may change."""
+
+    function: int
+    iid: int
+    clobbers: int = _CALLER_SAVED
+
+    @property
+    def reads(self) -> int:
+        return 0
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        frame = kept(context.live, self.clobbers | 1 << asm.RDI | FLAGS)
+        enter(builder, frame)
+        builder.emit(asm.move_immediate(asm.RDI, self.iid))
+        builder.external(asm.CALL32, self.function)
+        leave(builder, frame)
+
+
+@dataclass(frozen=True, slots=True)
+class CallWithRegisters:
+    """Calls ``void f(const struct gilk_regs *, unsigned iid)``; the driver's ``thunk`` in between keeps everything."""
+
+    function: int
+    iid: int
+    thunk: int
+
+    @property
+    def reads(self) -> int:
+        return _EVERYTHING
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        words = (self.iid, self.function, context.pushed, context.address)
+        for value in words:
+            builder.emit(asm.push_immediate(value))
+        builder.external(asm.CALL32, self.thunk)
+        builder.emit(asm.lea_stack(asm.RSP, WORD * len(words)))
+
+
+def _record(
+    builder: CodeBuilder, rings: Rings, kind: int, live: int, pushed: int, values: tuple[int, ...]
+) -> None:
+    """Reserve, fill, commit; the iid is the hole. ``values`` are registers to store behind the head."""
+    at = scratch(live, RAX_BIT | RDX_BIT | 1 << asm.RSP | 1 << asm.R12 | sum(1 << reg for reg in values))
+    frame = kept(live, RAX_BIT | RDX_BIT | 1 << at | FLAGS)
+    enter(builder, frame)
+    done = _reserve(builder, rings, kind, at)
+    for index, reg in enumerate(values):
+        builder.emit(asm.store(reg, at, _BODY + WORD * index))
+    builder.emit(asm.RDTSC + asm.store32(asm.RAX, at, 0) + asm.store32(asm.RDX, at, 4))
+    _who(builder, rings, frame.depth + pushed)
+    builder.emit(asm.store32(asm.RDX, at, _WHO))
+    builder.emit(asm.store32_immediate(at, _IID, 0))
+    builder.hole()
+    builder.place(done)
+    leave(builder, frame)
+
+
+def _reserve(builder: CodeBuilder, rings: Rings, kind: int, at: int) -> int:
+    """The record's address in ``at``; overwrites rax and the flags. The label returned is where to go without one."""
+    again, slow, filled, done = builder.label(), builder.label(), builder.label(), builder.label()
+    builder.emit(asm.load_gs(asm.RAX, rings.wpos[kind]))
+    builder.place(again)
+    builder.emit(asm.test_eax(rings.chunk - 1))
+    builder.local(asm.JZ32, slow)
+    builder.emit(asm.lea(at, asm.RAX, RECORD_SIZE[kind]))
+    builder.emit(asm.cmpxchg_gs(at, rings.wpos[kind]))
+    builder.local(asm.JNE32, again)
+    builder.place(filled)
+    builder.emit(asm.move(at, asm.RAX))
+
+    def refill() -> None:
+        builder.place(slow)
+        builder.emit(asm.move_immediate(asm.RAX, kind + 4 * rings.set))
+        builder.external(asm.CALL32, rings.reserve)
+        builder.emit(asm.test(asm.RAX))
+        builder.local(asm.JNE32, filled)
+        builder.local(asm.JMP32, done)
+
+    builder.cold(refill)
+    return done
+
+
+def _who(builder: CodeBuilder, rings: Rings, depth: int) -> None:
+    """pid, and bits of the stack pointer as it was ``depth`` bytes ago, in edx; overwrites rax."""
+    builder.emit(asm.load_gs(asm.RDX, rings.current) + asm.load32(asm.RDX, asm.RDX, rings.pid))
+    builder.emit(asm.lea_stack(asm.RAX, depth))
+    builder.emit(asm.shift_right(asm.RAX, _SP_BITS_FROM) + asm.shift_left(asm.RAX, _SP_BITS_TO))
+    builder.emit(asm.or_into(asm.RDX, asm.RAX))

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Every instrument of the kernel, run by an emulator: what is live stays, and exactly one hit is told.
+
+What a record looks like is taken from native/abi/ilk_abi.h, not from the code under test.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import pytest
+
+from gilk.arch import asm
+from gilk.splice.code import CodeBuilder
+from gilk.splice.instrument import Context, Host, Instrument
+from gilk.splice.kernel.host import Rings
+from gilk.splice.kernel.instrument import Arguments, Call, CallWithRegisters, Count, Stamp
+from tests.oracle.relocate import GPRS
+from tests.splice.kernel.cpu import CODE, CPUS, END, FAR, RING, RING_SIZE, STACK, TASK, Cpu
+
+FLAGS = 1 << 16
+STATUS = 0x8D5
+RESERVE, BODY, THUNK = CODE + 0x8000, CODE + 0x8100, CODE + 0x8200
+CHUNK, SET = 0x1000, 2
+WPOS = (0x100, 0x108, 0x110, 0x118)
+CURRENT, PID_OFFSET, PID = 0x180, 0x4D8, 0x2ABCDE
+IID, SLOT = 0x1234567, 0x208
+PUSHED = 8
+RINGS = Rings(WPOS, CHUNK, SET, RESERVE, CURRENT, PID_OFFSET)
+HOST = Host(0, 0, 0, ())
+SIZES = {Stamp: 16, Arguments: 64}
+CALLER_SAVED = ("rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11")
+INSTRUMENTS: list[Instrument] = [
+    Count(SLOT), Count(FAR + SLOT), Stamp(IID, RINGS), Arguments(IID, RINGS), Call(BODY, IID),
+    CallWithRegisters(BODY, IID, THUNK),
+]  # fmt: skip
+NAMES = ["count", "count far", "stamp", "arguments", "call", "registers"]
+WITH_EVERYTHING = pytest.mark.parametrize("instrument", INSTRUMENTS, ids=NAMES)
+RECORDERS = pytest.mark.parametrize("instrument", INSTRUMENTS[2:4], ids=NAMES[2:4])
+
+
+def live_sets() -> list[int]:
+    rng = random.Random(1)
+    everything, rsp = FLAGS | 0xFFFF, 1 << 4
+    entry = sum(1 << reg for reg in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15))
+    few = [rsp, rsp | FLAGS, everything, everything & ~FLAGS, entry, rsp | FLAGS | 1]
+    return few + [rng.getrandbits(17) | rsp for _ in range(14)]
+
+
+@cache
+def code(instrument: Instrument, live: int, pushed: int = 0) -> bytes:
+    builder = CodeBuilder()
+    instrument.emit(builder, HOST, Context(live, CODE, pushed))
+    builder.external(asm.JMP32, END, jump=True)
+    return builder.finish().placed(CODE, {})
+
+
+def registers(seed: int) -> dict[str, int]:
+    rng = random.Random(seed)
+    return {name: rng.getrandbits(64) for name in GPRS} | {"rsp": STACK + 0x3000 + 8 * rng.randrange(64)}
+
+
+class Kernel(Cpu):
+    """With the driver's part played: a task, rings, the functions that patches call."""
+
+    def __init__(self, patch: bytes, room: int = 8) -> None:
+        """``room``: records that fit the chunk; then ilk_reserve is asked, and hands out another chunk."""
+        super().__init__(patch, {RESERVE: type(self).reserve, BODY: type(self).body, THUNK: type(self).thunk})
+        self.calls: list[int] = []
+        self.reserved: list[int] = []
+        self.words: list[int] = []
+        self.refuses = False
+        self.room = room
+        for cpu, base in enumerate(CPUS):
+            for kind, size in enumerate((16, 32, 64, 256)):
+                self.write(base + WPOS[kind], self.chunk(cpu, kind) + CHUNK - room * size)
+            self.write(base + CURRENT, TASK)
+        self.write(TASK + PID_OFFSET, PID, 4)
+
+    @staticmethod
+    def chunk(cpu: int, kind: int) -> int:
+        return RING + cpu * RING_SIZE + 2 * kind * CHUNK
+
+    def reserve(self) -> None:
+        kind, owner = self["rax"] & 3, CPUS.index(self["gs_base"])
+        self.reserved.append(self["rax"])
+        wpos = CPUS[owner] + WPOS[kind]
+        at = self.read(wpos)
+        self["rax"] = 0 if self.refuses else at
+        if not self.refuses:
+            self.write(wpos, at + (16, 32, 64, 256)[kind])
+        self["eflags"] = 0x2 | STATUS
+
+    def body(self) -> None:
+        self.calls.append(self["rdi"] & 0xFFFFFFFF)
+        for name in CALLER_SAVED:
+            self[name] = 0xBAD0BAD0BAD0BAD0
+        self["eflags"] = 0x2 | STATUS & ~self["eflags"]
+
+    def thunk(self) -> None:
+        self.words = [self.read(self["rsp"] + 8 * n) for n in range(1, 5)]
+        self.calls.append(self["rsp"] + 40)
+
+
+def finished(instrument: Instrument, live: int, seed: int, flags: int) -> tuple[Kernel, dict[str, int]]:
+    kernel, start = Kernel(code(instrument, live)), registers(seed)
+    kernel.run(start, flags)
+    return kernel, start
+
+
+def lost(kernel: Kernel, start: dict[str, int], flags: int, live: int) -> Iterator[str]:
+    """What was live and is not what it was."""
+    for number, name in enumerate(GPRS):
+        if live >> number & 1 and kernel[name] != start[name]:
+            yield f"{name} is {kernel[name]:#x}, not {start[name]:#x}"
+    if live & FLAGS and (kernel["eflags"] ^ flags) & STATUS:
+        yield f"flags are {kernel['eflags']:#x}, not {flags:#x}"
+
+
+@WITH_EVERYTHING
+@pytest.mark.parametrize("live", live_sets(), ids=hex)
+def test_what_is_live_is_kept(instrument: Instrument, live: int) -> None:
+    for seed, flags in enumerate((0x2, 0x2 | STATUS, 0x2 | 0x801, 0x2 | 0x94)):
+        kernel, start = finished(instrument, live, seed, flags)
+        assert not list(lost(kernel, start, flags, live))
+        assert kernel["rsp"] == start["rsp"]
+
+
+def changed(kernel: Kernel, start: dict[str, int]) -> dict[int, int]:
+    """Bytes of memory that differ from a kernel in which nothing has run: address -> value."""
+    fresh = Kernel(kernel.code, kernel.room)
+    fresh["rsp"] = start["rsp"]
+    now, before = kernel.memory(), fresh.memory()
+    return {
+        address + i: value
+        for address in now for i, (value, old) in enumerate(zip(now[address], before[address], strict=True))
+        if value != old
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("live", live_sets(), ids=hex)
+@pytest.mark.parametrize("offset", [SLOT, FAR + SLOT], ids=hex)
+def test_a_count_is_one_more_and_nothing_else(offset: int, live: int) -> None:
+    kernel, start = finished(Count(offset), live, 1, 0x2)
+    assert changed(kernel, start) == {CPUS[0] + offset: 1}
+
+
+def test_a_count_of_two_words() -> None:
+    """All 64 bits count."""
+    kernel = Kernel(code(Count(SLOT), 0))
+    kernel.write(CPUS[0] + SLOT, 0xFFFFFFFF)
+    kernel.run(registers(1), 0x2)
+    assert kernel.read(CPUS[0] + SLOT) == 0x100000000
+
+
+def record(kernel: Kernel, at: int, size: int) -> bytes:
+    return kernel.get(at, size)
+
+
+def who(rsp: int) -> int:
+    return PID | (rsp >> 4 & 0x3FF) << 22
+
+
+def expected(instrument: Instrument, start: dict[str, int], rsp: int) -> bytes:
+    """Of a record, all but the time."""
+    names = ("rdi", "rsi", "rdx", "rcx", "r8", "r9") if isinstance(instrument, Arguments) else ()
+    head = IID.to_bytes(4, "little") + who(rsp).to_bytes(4, "little")
+    return head + b"".join(start[name].to_bytes(8, "little") for name in names)
+
+
+def kind_of(instrument: Instrument) -> int:
+    return 2 if isinstance(instrument, Arguments) else 0
+
+
+@RECORDERS
+@pytest.mark.parametrize("live", live_sets(), ids=hex)
+@pytest.mark.parametrize("pushed", [0, PUSHED])
+def test_a_record_is_exact(instrument: Instrument, live: int, pushed: int) -> None:
+    kernel, start = Kernel(code(instrument, live, pushed)), registers(3)
+    kernel.run(start, 0x2)
+    kind, size = kind_of(instrument), SIZES[type(instrument)]
+    at = kernel.chunk(0, kind) + CHUNK - 8 * size
+    assert record(kernel, at, size)[8:] == expected(instrument, start, start["rsp"] + pushed)
+    assert int.from_bytes(record(kernel, at, 8), "little")
+    assert kernel.read(CPUS[0] + WPOS[kind]) == at + size
+    allowed = {*range(at, at + size), *range(CPUS[0] + WPOS[kind], CPUS[0] + WPOS[kind] + 8)}
+    assert changed(kernel, start).keys() <= allowed
+
+
+@RECORDERS
+def test_times_go_on(instrument: Instrument) -> None:
+    kernel, size = Kernel(code(instrument, 0)), SIZES[type(instrument)]
+    at = kernel.chunk(0, kind_of(instrument)) + CHUNK - 8 * size
+    for _ in range(3):
+        kernel.run(registers(1), 0x2)
+    times = [kernel.read(at + n * size) for n in range(3)]
+    assert times[0] < times[1] < times[2]
+
+
+@RECORDERS
+@pytest.mark.parametrize("live", live_sets()[:6], ids=hex)
+def test_a_full_chunk_is_changed_by_the_driver(instrument: Instrument, live: int) -> None:
+    kernel, start = Kernel(code(instrument, live), room=0), registers(4)
+    kernel.run(start, 0x2)
+    kind, size = kind_of(instrument), SIZES[type(instrument)]
+    assert kernel.reserved == [kind + 4 * SET]
+    assert record(kernel, kernel.chunk(0, kind) + CHUNK, size)[8:] == expected(instrument, start, start["rsp"])
+    assert not list(lost(kernel, start, 0x2, live))
+
+
+@RECORDERS
+@pytest.mark.parametrize("live", live_sets()[:6], ids=hex)
+def test_without_room_nothing_is_written(instrument: Instrument, live: int) -> None:
+    kernel, start = Kernel(code(instrument, live), room=0), registers(5)
+    kernel.refuses = True
+    kernel.run(start, 0x2 | 0x801)
+    assert not changed(kernel, start)
+    assert not list(lost(kernel, start, 0x2 | 0x801, live))
+
+
+# What may happen in between.
+
+
+@WITH_EVERYTHING
+@pytest.mark.parametrize("live", [1 << 4, FLAGS | 0xFFFF], ids=hex)
+def test_an_interrupt_may_run_the_same_at_any_instruction(instrument: Instrument, live: int) -> None:
+    _, alone = finished(instrument, live, 6, 0x2), registers(6)
+    steps = Kernel(code(instrument, live))
+    steps.run(alone, 0x2)
+    for when in range(steps.trips):
+        kernel = Kernel(code(instrument, live))
+        kernel.run(alone, 0x2, lambda cpu, step, when=when: cpu.interrupt() if step == when else None)
+        assert not list(lost(kernel, alone, 0x2, live)), when
+        assert told(kernel, instrument) == 2, when
+
+
+def told(kernel: Kernel, instrument: Instrument) -> int:
+    """How many hits there are traces of, on all CPUs; a record that is not whole is none."""
+    if isinstance(instrument, Count):
+        return sum(kernel.read(base + instrument.gs) for base in CPUS)
+    if not isinstance(instrument, Stamp | Arguments):
+        return len(kernel.calls)
+    kind, size = kind_of(instrument), SIZES[type(instrument)]
+    found = 0
+    for cpu, base in enumerate(CPUS):
+        first, end = kernel.chunk(cpu, kind) + CHUNK - 8 * size, kernel.read(base + WPOS[kind])
+        for at in range(first, end, size):
+            assert kernel.read(at + 8, 4) == IID
+            assert kernel.read(at + 12, 4) & 0x3FFFFF == PID
+            assert kernel.read(at)
+            found += 1
+        assert not any(kernel.get(end, kernel.chunk(cpu, kind) + CHUNK - end))
+    return found
+
+
+@WITH_EVERYTHING
+@pytest.mark.parametrize("live", [1 << 4, FLAGS | 0xFFFF], ids=hex)
+def test_a_task_may_be_moved_to_another_cpu_at_any_instruction(instrument: Instrument, live: int) -> None:
+    _check_moves(instrument, live, lambda cpu: None)
+
+
+@RECORDERS
+def test_and_the_other_cpu_may_have_been_as_far(instrument: Instrument) -> None:
+    """Another task has made a record here meanwhile."""
+    _check_moves(instrument, FLAGS | 0xFFFF, lambda cpu: cpu.interrupt(), told_then=2)
+
+
+def _check_moves(instrument: Instrument, live: int, before: Callable[[Cpu], None], told_then: int = 1) -> None:
+    probe, start = Kernel(code(instrument, live)), registers(7)
+    probe.run(start, 0x2)
+    for when in range(probe.trips):
+        def move(cpu: Cpu, step: int, when: int = when) -> None:
+            if step == when:
+                before(cpu)
+                cpu.move_to(1)
+
+        kernel = Kernel(code(instrument, live))
+        kernel.run(start, 0x2, move)
+        assert not list(lost(kernel, start, 0x2, live)), when
+        assert told(kernel, instrument) == told_then, when
+
+
+# What is called.
+
+
+@pytest.mark.parametrize("live", live_sets()[:6], ids=hex)
+def test_a_function_gets_its_number(live: int) -> None:
+    kernel, _ = finished(Call(BODY, IID), live, 8, 0x2)
+    assert kernel.calls == [IID]
+
+
+@pytest.mark.parametrize("pushed", [0, PUSHED])
+def test_a_function_that_sees_the_registers(pushed: int) -> None:
+    """pc, shift, function, iid; the stack pointer at the point is behind them and ``shift``."""
+    kernel, start = Kernel(code(CallWithRegisters(BODY, IID, THUNK), 0, pushed)), registers(9)
+    kernel.run(start, 0x2)
+    assert kernel.words == [CODE, pushed, BODY, IID]
+    assert kernel.calls == [start["rsp"]]
+
+
+# How much it costs, without the two jumps of a splice.
+
+ENTRY = sum(1 << reg for reg in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15))
+
+
+@pytest.mark.parametrize(
+    ("instrument", "live", "most"),
+    [
+        (Count(SLOT), 0xFFFF, 1),
+        (Count(FAR + SLOT), ENTRY, 2),
+        (Count(SLOT), 0xFFFF & ~1 | FLAGS, 5),
+        (Count(SLOT), 0xFFFF | FLAGS, 7),
+        (Stamp(IID, RINGS), ENTRY, 24),
+        (Stamp(IID, RINGS), 0xFFFF | FLAGS, 32),
+        (Arguments(IID, RINGS), ENTRY, 32),
+        (Call(BODY, IID), 0, 2),
+        (Call(BODY, IID, clobbers=1 << 0 | 1 << 2), ENTRY & ~(1 << 7), 4),
+        (Call(BODY, IID, clobbers=1 << 0 | 1 << 2), ENTRY, 6),
+        (CallWithRegisters(BODY, IID, THUNK), 0xFFFF | FLAGS, 6),
+    ],
+)
+def test_instructions(instrument: Instrument, live: int, most: int) -> None:
+    kernel, _ = finished(instrument, live, 10, 0x2)
+    assert kernel.trips - 1 <= most  # without the jump to the end
+
+
+# The emulator itself.
+
+
+def test_what_lies_below_the_stack_pointer_does_not_last() -> None:
+    kernel = Kernel(asm.store_stack(0, -8) + asm.load_stack(0, -8) + b"\xe9" + (END - CODE - 21).to_bytes(4, "little"))
+    start = registers(11)
+    kernel.run(start, 0x2)
+    assert list(lost(kernel, start, 0x2, 1))
+
+
+def test_a_move_of_the_task_shows() -> None:
+    """A counter that is read, and written later, is lost between two CPUs."""
+    slow = asm.load_gs(0, SLOT) + asm.lea(0, 0, 1) + b"\x65\x48\x89\x04\x25" + SLOT.to_bytes(4, "little")
+    kernel = Kernel(slow + b"\xe9" + (END - CODE - len(slow) - 5).to_bytes(4, "little"))
+    kernel.write(CPUS[0] + SLOT, 5)
+    kernel.run(registers(12), 0x2, lambda cpu, step: cpu.move_to(step > 0))
+    assert (kernel.read(CPUS[0] + SLOT), kernel.read(CPUS[1] + SLOT)) == (5, 6)
