@@ -102,6 +102,10 @@ class Image:
     got: dict[int, str] = field(default_factory=dict)  # address of a GOT slot (GLOB_DAT, JUMP_SLOT) -> symbol name
     relative: dict[int, int] = field(default_factory=dict)  # R_X86_64_RELATIVE: slot -> addend
     reserved: tuple[tuple[int, int, str], ...] = ()  # (start, end, refusal): e.g. rseq critical sections
+    detours: dict[int, tuple[int, ...]] = field(default_factory=dict)  # instruction -> where it may lead besides
+    returns: frozenset[int] = frozenset()  # code that returns to the caller of whoever jumps there: return thunks
+    dispatchers: frozenset[int] = frozenset()  # code that goes where a register says: retpolines
+    conventional: frozenset[int] = frozenset()  # functions that callers know by the calling convention only
 
     @property
     def name(self) -> str:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From what was read of a kernel to an Image: one for the kernel and all its modules, at their live addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from gilk.image.kernel import flow, functions, reserved
+from gilk.image.kernel.kallsyms import Addresses, Symbols
+from gilk.image.kernel.snapshot import Part, Region, Snapshot
+from gilk.image.kernel.sweep import Sweep
+from gilk.image.model import Image, Section, Segment, Symbol, SymbolKind
+
+NAME: Final = "kernel"
+_TEXT, _DATA = frozenset("tTwW"), frozenset("dDbBrRvVgG")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel's image, and its instructions as arrays. ``fentries`` are the sites that belong to ftrace, sorted."""
+
+    snapshot: Snapshot
+    image: Image
+    sweep: Sweep
+    fentries: Addresses
+
+    @cached_property
+    def owners(self) -> tuple[str, ...]:
+        """Of each span the module, or "kernel"."""
+        find = reserved.owners(self.snapshot.parts)
+        return tuple(find(span.start) or NAME for span in self.image.spans)
+
+
+def kernel(snapshot: Snapshot) -> Kernel:
+    parts = sorted(snapshot.parts, key=lambda part: part.text.address)
+    texts = [part.text for part in parts]
+    heads = functions.heads(snapshot.symbols, texts)
+    borders = _borders(snapshot.symbols, texts)
+    starts = np.array([head.address for head in heads], np.uint64)
+    sweep = Sweep.of(texts, np.union1d(starts, borders))
+    fentries = flow.fentries(texts, heads, sweep, snapshot.symbols)
+    conventional = _entries(starts, fentries)
+    spans = tuple(functions.spans(heads, sweep, borders, conventional))
+    image = Image(
+        path=Path(NAME),
+        build_id=snapshot.build_id,
+        position_independent=False,
+        static=True,
+        entry=0,
+        interpreter="",
+        needed=(),
+        soname="",
+        segments=tuple(segment for part in parts for segment in _segments(part)),
+        sections=tuple(_section(part) for part in parts),
+        symbols=tuple(_symbols(snapshot.symbols)),
+        frames=(),
+        spans=spans,
+        reserved=reserved.ranges(snapshot, sweep, spans, fentries),
+        detours=flow.detours(parts, sweep, snapshot.symbols),
+        returns=flow.returns(heads),
+        dispatchers=flow.dispatchers(heads),
+        conventional=conventional,
+    )
+    return Kernel(snapshot, image, sweep, np.sort(fentries))
+
+
+def _borders(symbols: Symbols, texts: list[Region]) -> Addresses:
+    """Where code of one kind ends: no function reaches across."""
+    named = [address for address, _, name, _ in symbols.text() if functions.is_border(name)]
+    return np.unique(np.array([*named, *(region.end for region in texts)], np.uint64))
+
+
+def _entries(starts: Addresses, fentries: Addresses) -> frozenset[int]:
+    """Functions with a site of ftrace's. They are compiled with -pg, which rules out -fipa-ra (gcc(1)): callers know
+    nothing of them but the calling convention.
+    """
+    rows = np.searchsorted(starts, fentries, "right") - 1
+    return frozenset(starts[rows].tolist())
+
+
+def _segments(part: Part) -> list[Segment]:
+    both = ((part.text, True), (part.constants, False))
+    return [Segment(r.address, len(r.data), 0, r.data, code, False) for r, code in both if r.data]
+
+
+def _section(part: Part) -> Section:
+    return Section(part.owner or NAME, part.text.address, len(part.text.data), 0, True)
+
+
+def _symbols(symbols: Symbols) -> list[Symbol]:
+    """Without those at address 0 and per-CPU offsets, which name no place in memory."""
+    found = []
+    lowest = 1 << 63
+    for address, kind, name in zip(symbols.addresses.tolist(), symbols.kinds, symbols.names, strict=True):
+        if address < lowest:
+            continue
+        text = kind in _TEXT and not functions.is_border(name)
+        sort = SymbolKind.FUNC if text else SymbolKind.OBJECT if kind in _DATA else SymbolKind.NOTYPE
+        found.append(Symbol(name, address, 0, sort, kind.isupper(), kind.islower()))
+    return found
+
+
+def owner_at(image: Image, address: int) -> str:
+    """The module, or "kernel", in whose text an address of a kernel's image lies; '' for others."""
+    return next((s.name for s in image.sections if s.address <= address < s.address + s.size), "")

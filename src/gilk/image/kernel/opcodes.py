@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What kind of instruction each of iced's opcodes is, as tables to index whole arrays with."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from iced_x86 import Code, FlowControl, Instruction, Mnemonic, OpCodeInfo, OpCodeOperandKind
+from numpy.typing import NDArray
+
+
+class Flow(IntEnum):
+    """How control goes on after an instruction."""
+
+    NEXT = 0
+    BRANCH = 1
+    JUMP = 2
+    CALL = 3
+    CALL_INDIRECT = 4
+    JUMP_INDIRECT = 5
+    RETURN = 6
+    STOP = 7  # ud2, int3, hlt, or no instruction
+    SYSTEM = 8  # syscall, int n, and what ends or begins a transaction: goes on, but cannot be moved freely
+
+
+_FLOWS: Final = {
+    FlowControl.CONDITIONAL_BRANCH: Flow.BRANCH,
+    FlowControl.UNCONDITIONAL_BRANCH: Flow.JUMP,
+    FlowControl.CALL: Flow.CALL,
+    FlowControl.INDIRECT_CALL: Flow.CALL_INDIRECT,
+    FlowControl.INDIRECT_BRANCH: Flow.JUMP_INDIRECT,
+    FlowControl.RETURN: Flow.RETURN,
+    FlowControl.EXCEPTION: Flow.STOP,
+    FlowControl.INTERRUPT: Flow.SYSTEM,
+    FlowControl.XBEGIN_XABORT_XEND: Flow.SYSTEM,
+}
+_STOPS: Final = frozenset({Code.INT3, Code.INT1, Code.HLT, Code.INVALID})
+_NEAR: Final = {OpCodeOperandKind.BR64_1: 1, OpCodeOperandKind.BR64_4: 4}
+_PADDING: Final = frozenset({Mnemonic.NOP, Mnemonic.INT3})
+
+
+def _codes() -> list[Any]:
+    """All of iced's opcodes, which are plain integers."""
+    return sorted(value for name in dir(Code) if isinstance(value := getattr(Code, name), int) and name.isupper())
+
+
+@cache
+def flows() -> NDArray[np.uint8]:
+    """Code -> Flow."""
+    codes = _codes()
+    table = np.zeros(codes[-1] + 1, np.uint8)
+    probe = Instruction()
+    for code in codes:
+        probe.code = code
+        flow = _FLOWS.get(probe.flow_control, Flow.NEXT)
+        if flow is Flow.CALL and not near()[code]:
+            flow = Flow.SYSTEM
+        table[code] = Flow.STOP if code in _STOPS else flow
+    return table
+
+
+@cache
+def near() -> NDArray[np.uint8]:
+    """Code -> the bytes of its displacement, when it is a direct near branch, at the instruction's end; else 0."""
+    codes = _codes()
+    table = np.zeros(codes[-1] + 1, np.uint8)
+    for code in codes:
+        information = OpCodeInfo(code)
+        if information.op_count == 1:
+            table[code] = _NEAR.get(information.op_kind(0), 0)
+    return table
+
+
+@cache
+def padding() -> NDArray[np.bool_]:
+    """Code -> whether it may be there for alignment only."""
+    codes = _codes()
+    table = np.zeros(codes[-1] + 1, np.bool_)
+    probe = Instruction()
+    for code in codes:
+        probe.code = code
+        table[code] = probe.mnemonic in _PADDING
+    return table

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What of a kernel's code must not be touched, and why: ranges with the name of a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.image.kernel import tables
+from gilk.image.kernel.denied import is_denied
+from gilk.image.kernel.kallsyms import Addresses, Symbols
+from gilk.image.kernel.snapshot import Part, Snapshot
+from gilk.image.kernel.sweep import Sweep
+from gilk.image.model import Span
+
+Range = tuple[int, int, str]  # start, end, refusal
+
+FENTRY_SIZE: Final = 5
+_BUG_SIZE: Final = 2  # ud2
+_BRANCH_SIZE: Final = 5  # what the kernel writes over a static call's site, also where there is a ret now
+#: Symbols around code of one kind.
+_SECTIONS: Final = (
+    ("__cpuidle_text_start", "__cpuidle_text_end", "idle"),
+    ("__noinstr_text_start", "__noinstr_text_end", "blacklisted"),
+    ("__entry_text_start", "__entry_text_end", "blacklisted"),
+    ("__static_call_text_start", "__static_call_text_end", "thunk"),
+    ("__indirect_thunk_start", "__indirect_thunk_end", "thunk"),
+)
+
+
+def ranges(snapshot: Snapshot, sweep: Sweep, spans: tuple[Span, ...], fentries: Addresses) -> tuple[Range, ...]:
+    """Sorted by address; they may overlap, the reason that counts first. ``spans`` and ``fentries`` are sorted."""
+    found: list[Range] = [*_sections(snapshot.symbols), *_blacklisted(snapshot), *_functions(snapshot, spans)]
+    for part in snapshot.parts:
+        found += _sites(part, sweep)
+    found += [(site, site + FENTRY_SIZE, "fentry") for site in fentries.tolist()]
+    return tuple(sorted(found, key=_start))
+
+
+def _start(found: Range) -> int:
+    return found[0]
+
+
+def _sections(symbols: Symbols) -> Iterator[Range]:
+    for low, high, reason in _SECTIONS:
+        start, end = symbols.find(low), symbols.find(high)
+        if start is not None and end is not None and start < end:
+            yield start, end, reason
+
+
+def _blacklisted(snapshot: Snapshot) -> Iterator[Range]:
+    return ((start, end, "blacklisted") for start, end in snapshot.blacklist if start < end)
+
+
+def _functions(snapshot: Snapshot, spans: tuple[Span, ...]) -> Iterator[Range]:
+    """Whole functions: those on our own list, and those that someone else has a probe in."""
+    owner = owners(snapshot.parts)
+    for span in spans:
+        if is_denied((span.name, *span.aliases), owner(span.start)):
+            yield span.start, span.end, "unsafe"
+    starts = np.array([span.start for span in spans], np.uint64)
+    for row in sorted({int(np.searchsorted(starts, probe, "right")) - 1 for probe in _u64(snapshot.probes)}):
+        if row >= 0:
+            yield spans[row].start, spans[row].end, "probed"
+
+
+def owners(parts: Iterable[Part]) -> Callable[[int], str]:
+    """Says of an address whose code it is in, '' for the kernel's own and for what is nobody's."""
+    found = sorted((part.text.address, part.text.end, part.owner) for part in parts)
+    starts = np.array([start for start, _, _ in found], np.uint64)
+
+    def owner(address: int) -> str:
+        row = int(np.searchsorted(starts, np.uint64(address), "right")) - 1
+        return found[row][2] if row >= 0 and address < found[row][1] else ""
+
+    return owner
+
+
+def _sites(part: Part, sweep: Sweep) -> Iterator[Range]:
+    """Single instructions that the kernel knows by their addresses."""
+    known = part.tables
+    yield from _whole(tables.exceptions(known.exceptions).sites, part, sweep, "faults", 1)
+    yield from _whole(tables.static_keys(known.jumps).sites, part, sweep, "static-key", 2)
+    yield from _whole(tables.static_calls(known.static_calls).sites, part, sweep, "static-call", _BRANCH_SIZE)
+    yield from _whole(tables.bugs(known.bugs)[0], part, sweep, "bug", _BUG_SIZE)
+
+
+def _whole(sites: Addresses, part: Part, sweep: Sweep, reason: str, least: int) -> Iterator[Range]:
+    """Each as long as its instruction, ``least`` bytes at least. Sites in code that was freed are no more."""
+    sites = np.unique(inside(sites, part))
+    rows = sweep.row(sites)
+    lengths = np.maximum(np.where(rows >= 0, sweep.lengths[rows], 1), least)
+    return ((site, site + size, reason) for site, size in zip(sites.tolist(), lengths.tolist(), strict=True))
+
+
+def inside(addresses: Addresses, part: Part) -> Addresses:
+    """Those in a part's text."""
+    return addresses[_within(addresses, part)]
+
+
+def _within(addresses: Addresses, part: Part) -> NDArray[np.bool_]:
+    text = part.text
+    return (addresses >= np.uint64(text.address)) & (addresses < np.uint64(text.end))
+
+
+def _u64(values: tuple[int, ...]) -> Addresses:
+    return np.array(values, np.uint64)

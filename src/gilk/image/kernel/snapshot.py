@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What was read of a running kernel, before anything is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gilk.image.kernel.kallsyms import Symbols
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Bytes of kernel memory at their live address."""
+
+    address: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.address + len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Where the kernel looks up addresses of instructions: arrays as they lie in memory."""
+
+    exceptions: Region  # struct exception_table_entry
+    jumps: Region  # struct jump_entry: static keys
+    bugs: Region  # struct bug_entry
+    static_calls: Region  # struct static_call_site
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The kernel itself, ``owner`` '', or a module. ``constants`` may hold addresses of code."""
+
+    owner: str
+    text: Region
+    constants: Region
+    tables: Tables
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """``blacklist``: [start, end) where the kernel forbids kprobes; ``probes``: addresses of those there are."""
+
+    release: str
+    build_id: str
+    boot_id: str
+    symbols: Symbols
+    parts: tuple[Part, ...]
+    blacklist: tuple[tuple[int, int], ...]
+    probes: tuple[int, ...]
