@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A batch of units, in the order that makes it safe:
+ *
+ *	int3 over the windows of several instructions	live at once, by trap
+ *	jumps over single instructions			nobody can be inside one
+ *	both grace periods				now nobody is in a window either
+ *	jumps over the windows of several
+ *	the bytes that have become free			nops; then pads among them
+ *	short jumps to pads
+ */
+#include <linux/mm.h>
+#include <linux/sort.h>
+#include <linux/string.h>
+
+#include "ilk.h"
+
+static bool is_trapped_first(const struct ilk_site *site)
+{
+	return site->kind == ILK_TRAP || site->kind == ILK_MULTI || site->flags & ILK_SEVERAL;
+}
+
+static bool is_single(const struct ilk_site *site)
+{
+	return site->kind == ILK_SINGLE;
+}
+
+static bool is_multi(const struct ilk_site *site)
+{
+	return site->kind == ILK_MULTI;
+}
+
+static bool is_pad(const struct ilk_site *site)
+{
+	return site->kind == ILK_PAD;
+}
+
+static bool is_short(const struct ilk_site *site)
+{
+	return site->kind == ILK_SHORT;
+}
+
+static bool frees(const struct ilk_site *site)
+{
+	return site->length > ilk_front(site->kind) && (is_single(site) || is_multi(site) || is_short(site));
+}
+
+static bool needs_grace(struct ilk_site **sites, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		if (sites[i]->status == ILK_OK && is_trapped_first(sites[i]) && sites[i]->kind != ILK_TRAP)
+			return true;
+	return false;
+}
+
+static void write_all(struct ilk_site **sites, u32 count)
+{
+	ilk_poke_all(sites, count, is_trapped_first, ilk_poke_trap);
+	ilk_poke_all(sites, count, is_single, ilk_poke_front);
+	if (needs_grace(sites, count))
+		ilk_grace();
+	ilk_poke_all(sites, count, is_multi, ilk_poke_front);
+	ilk_poke_all(sites, count, frees, ilk_poke_rest);
+	ilk_poke_all(sites, count, is_pad, ilk_poke_pad);
+	ilk_poke_all(sites, count, is_short, ilk_poke_front);
+	ilk_poke_all(sites, count, frees, ilk_poke_rest);
+}
+
+static int ascending(const void *left, const void *right)
+{
+	const struct ilk_site *a = *(struct ilk_site *const *)left;
+	const struct ilk_site *b = *(struct ilk_site *const *)right;
+
+	return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static u32 create_all(struct ilk_client *client, struct ilk_unit *units, u32 count, struct ilk_site **made)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < count; i++) {
+		units[i].detail = 0;
+		units[i].status = ilk_site_create(client, &units[i], &made[i], &units[i].detail);
+		if (units[i].status == ILK_OK)
+			n++;
+		cond_resched();
+	}
+	return n;
+}
+
+static void attach_all(struct ilk_unit *units, u32 count, struct ilk_site **made)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		if (made[i] && made[i]->kind == ILK_FENTRY)
+			made[i]->status = ilk_fentry_attach(made[i], &units[i].detail);
+}
+
+/* A unit whose first byte someone else has taken meanwhile is kept: its patch may still be entered. */
+static u32 report(struct ilk_unit *units, u32 count, struct ilk_site **made)
+{
+	u32 i, applied = 0;
+
+	for (i = 0; i < count; i++) {
+		if (!made[i])
+			continue;
+		units[i].status = made[i]->status;
+		applied += units[i].status == ILK_OK;
+		if (units[i].status == ILK_OK || units[i].status == ILK_BUSY)
+			made[i] = NULL;
+	}
+	return applied;
+}
+
+/* How many were applied; each unit has its status. No memory: none, ILK_NO_MEMORY. */
+u32 ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count)
+{
+	struct ilk_site **made = kvcalloc(2 * (size_t)count, sizeof(*made), GFP_KERNEL);
+	struct ilk_site **sorted = made + count;
+	u32 i, n, applied;
+
+	if (!made) {
+		for (i = 0; i < count; i++)
+			units[i].status = ILK_NO_MEMORY;
+		return 0;
+	}
+	n = create_all(client, units, count, made);
+	for (i = 0, n = 0; i < count; i++)
+		if (made[i])
+			sorted[n++] = made[i];
+	sort(sorted, n, sizeof(*sorted), ascending, NULL);
+	write_all(sorted, n);
+	attach_all(units, count, made);
+	applied = report(units, count, made);
+	if (applied < n)
+		ilk_grace(); /* one that was given up again was live by its trap */
+	if (applied < n)
+		ilk_sites_forget(made, count);
+	kvfree(made);
+	ilk_batches += n != 0;
+	return applied;
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What generated code and C instruments call. */
+#include <linux/percpu.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+#include <asm/msr.h>
+
+#include "ilk.h"
+
+struct gilk_regs {
+	u64 word[18]; /* rax rcx rdx rbx rsp rbp rsi rdi r8..r15 rip rflags */
+};
+
+struct ilk_call {
+	u64 pc;
+	u64 shift;
+	u64 function;
+	u64 iid;
+};
+
+#define RSP 4
+#define RIP 16
+#define TEXT_MOST 232
+
+static DEFINE_PER_CPU(u8[4], running); /* a context each: an interrupt may come while a task's instrument runs */
+static DEFINE_PER_CPU(u64, missed);
+
+static u32 context(void)
+{
+	return in_nmi() ? 3 : in_hardirq() ? 2 : in_serving_softirq() ? 1 : 0;
+}
+
+/* From the thunk ilk_registers. */
+void ilk_dispatch(struct gilk_regs *regs, const struct ilk_call *call)
+{
+	void (*function)(const struct gilk_regs *regs, u32 iid) = (void *)(unsigned long)call->function;
+	u8 *flag;
+
+	regs->word[RIP] = call->pc;
+	regs->word[RSP] = (u64)(unsigned long)(call + 1) + call->shift;
+	preempt_disable_notrace();
+	flag = &(*raw_cpu_ptr(&running))[context()];
+	if (*flag) {
+		raw_cpu_inc(missed);
+	} else {
+		*flag = 1;
+		barrier();
+		function(regs, call->iid);
+		barrier();
+		*flag = 0;
+	}
+	preempt_enable_notrace();
+}
+
+u64 ilk_missed_sum(void)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += per_cpu(missed, cpu);
+	return sum;
+}
+
+struct record {
+	u64 tsc;
+	u32 iid;
+	u32 who;
+	u64 body[];
+};
+
+static struct record *reserve(u32 set, u32 class_)
+{
+	return set < ILK_SETS ? (struct record *)(unsigned long)ilk_reserve_slow(class_ + ILK_CLASSES * set) : NULL;
+}
+
+static void commit(struct record *record, u32 iid, u64 sp)
+{
+	record->who = (u32)current->pid | (u32)(sp >> 4 & 0x3ff) << 22;
+	record->tsc = rdtsc();
+	smp_store_release(&record->iid, iid);
+}
+
+void ilk_log_pair(u32 set, u32 iid, u64 value, u64 extra)
+{
+	struct record *record = reserve(set, 1);
+
+	if (!record)
+		return;
+	record->body[0] = value;
+	record->body[1] = extra;
+	commit(record, iid, (u64)(unsigned long)__builtin_frame_address(0));
+}
+
+/* The text ends at its zero, at the end of what can be read, or of the record. */
+void ilk_log_string(u32 set, u32 iid, const char *text)
+{
+	struct record *record = reserve(set, 3);
+	char *to;
+	u32 n;
+
+	if (!record)
+		return;
+	to = (char *)&record->body[1];
+	for (n = 0; n < TEXT_MOST; n++)
+		if (copy_from_kernel_nofault(to + n, text + n, 1) || !to[n])
+			break;
+	record->body[0] = n;
+	commit(record, iid, (u64)(unsigned long)__builtin_frame_address(0));
+}
+
+void ilk_log_registers(u32 set, u32 iid, const struct gilk_regs *regs)
+{
+	struct record *record = reserve(set, 3);
+
+	if (!record)
+		return;
+	record->body[0] = 0;
+	memcpy(&record->body[1], regs, sizeof(*regs));
+	commit(record, iid, regs->word[RSP]);
+}
+
+/* How many there are; the first `room` of them are written. */
+u32 ilk_call_symbols(struct ilk_symbol *symbols, u32 room)
+{
+	static const struct {
+		const char *name;
+		void *address;
+	} all[] = {
+		{ "ilk_reserve", ilk_reserve },		{ "ilk_registers", ilk_registers },
+		{ "ilk_log_pair", ilk_log_pair },	{ "ilk_log_string", ilk_log_string },
+		{ "ilk_log_registers", ilk_log_registers },
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(all) && i < room; i++) {
+		strscpy_pad(symbols[i].name, all[i].name, sizeof(symbols[i].name));
+		symbols[i].address = (u64)(unsigned long)all[i].address;
+	}
+	return ARRAY_SIZE(all);
+}

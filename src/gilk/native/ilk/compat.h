@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What differs between kernels, and the functions of the kernel that it does
+ * not export. No other file of the driver names a version.
+ */
+#ifndef ILK_COMPAT_H
+#define ILK_COMPAT_H
+
+#include <linux/version.h>
+#include <linux/types.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0) || LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
+#error "ilk: this kernel is not supported: 6.1 only"
+#endif
+
+struct insn;
+struct kprobe;
+struct module;
+struct mutex;
+struct exception_table_entry;
+struct bug_entry;
+
+/* Name, result, parameters. All must be there, or the driver does not load. */
+#define ILK_KERNEL_FUNCTIONS(F)                                                                    \
+	F(text_poke_copy, void *, (void *addr, const void *opcode, size_t len))                    \
+	F(text_poke, void *, (void *addr, const void *opcode, size_t len))                         \
+	F(text_poke_queue, void, (void *addr, const void *op, size_t len, const void *emulate))    \
+	F(text_poke_finish, void, (void))                                                          \
+	F(text_poke_sync, void, (void))                                                            \
+	F(module_alloc, void *, (unsigned long size))                                              \
+	F(module_memfree, void, (void *region))                                                    \
+	F(set_memory_ro, int, (unsigned long addr, int pages))                                     \
+	F(set_memory_x, int, (unsigned long addr, int pages))                                      \
+	F(insn_decode, int, (struct insn *insn, const void *code, int length, int mode))           \
+	F(within_kprobe_blacklist, bool, (unsigned long addr))                                     \
+	F(get_kprobe, struct kprobe *, (void *addr))                                               \
+	F(jump_label_lock, void, (void))                                                           \
+	F(jump_label_unlock, void, (void))                                                         \
+	F(jump_label_text_reserved, int, (void *start, void *last))                                \
+	F(static_call_text_reserved, int, (void *start, void *last))                               \
+	F(ftrace_text_reserved, int, (const void *start, const void *last))                        \
+	F(ftrace_location, unsigned long, (unsigned long ip))                                      \
+	F(alternatives_text_reserved, int, (void *start, void *end))                               \
+	F(search_exception_tables, const struct exception_table_entry *, (unsigned long addr))     \
+	F(find_bug, struct bug_entry *, (unsigned long addr))                                      \
+	F(core_kernel_text, int, (unsigned long addr))                                             \
+	F(__module_text_address, struct module *, (unsigned long addr))                            \
+	F(__alloc_reserved_percpu, void __percpu *, (size_t size, size_t align))
+
+#define ILK_KERNEL_DATA(D)                                                                         \
+	D(text_mutex, struct mutex)                                                                \
+	D(_text, char)                                                                             \
+	D(_stext, char)                                                                            \
+	D(_etext, char)                                                                            \
+	D(_sinittext, char)                                                                        \
+	D(_einittext, char)
+
+struct ilk_kernel {
+#define ILK_FUNCTION_FIELD(name, result, parameters) result(*name) parameters;
+	ILK_KERNEL_FUNCTIONS(ILK_FUNCTION_FIELD)
+#undef ILK_FUNCTION_FIELD
+#define ILK_DATA_FIELD(name, type) type *name;
+	ILK_KERNEL_DATA(ILK_DATA_FIELD)
+#undef ILK_DATA_FIELD
+};
+
+extern struct ilk_kernel ilk_kernel;
+
+/* The per-CPU word that holds the task that runs. */
+#define ILK_CURRENT_WORD current_task
+
+#endif

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Messages: copied in whole, checked, answered in place, copied out whole. A
+ * handler gets the message and its size; it may rely on what `least` says.
+ */
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+#include <linux/utsname.h>
+#include <asm/tsc.h>
+
+#include "ilk.h"
+
+/* Room for `count` items behind the fixed part; the product cannot overflow. */
+static bool fits(u32 size, size_t fixed, u64 count, size_t item)
+{
+	return count <= (size - fixed) / item;
+}
+
+static int hello(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_hello *hello = message;
+
+	*hello = (struct ilk_hello){
+		.head = hello->head,
+		.protocol = ILK_PROTOCOL,
+		.cpus = num_possible_cpus(),
+		.message_max = ILK_MESSAGE_MAX,
+		.arena_max = ILK_ARENA_MAX,
+		.counters_max = ILK_COUNTERS_MAX,
+		.fast_counters = ilk_counters_free_near(),
+		.units_max = ILK_UNITS_MAX,
+		.chunk = ILK_CHUNK,
+		.current_gs = (s64)(unsigned long)&ILK_CURRENT_WORD,
+		.pid_offset = offsetof(struct task_struct, pid),
+		.tsc_khz = tsc_khz,
+		.text_start = (u64)(unsigned long)ilk_kernel._stext,
+		.text_end = (u64)(unsigned long)ilk_kernel._etext,
+	};
+	strscpy(hello->release, init_utsname()->release, sizeof(hello->release));
+	return 0;
+}
+
+static int symbols(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_symbols *symbols = message;
+	u32 room = (size - sizeof(*symbols)) / sizeof(symbols->symbol[0]);
+
+	symbols->count = ilk_call_symbols(symbols->symbol, room);
+	return symbols->count > room ? -ENOSPC : 0;
+}
+
+static int arena(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_arena *arena = message;
+
+	return ilk_arena_create(client, arena->bytes, &arena->bytes, &arena->address);
+}
+
+static int fill(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_fill *fill = message;
+
+	if (!fits(size, sizeof(*fill), fill->bytes, 1))
+		return -EINVAL;
+	return ilk_arena_fill(client, fill->address, fill->content, fill->bytes);
+}
+
+static int counters(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_counters *counters = message;
+	u32 room = (size - sizeof(*counters)) / sizeof(counters->block[0]);
+
+	return ilk_counters_create(client, counters->count, counters->block, room, &counters->blocks);
+}
+
+static int read_counters(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_read *read = message;
+
+	if (!fits(size, sizeof(*read), read->count, sizeof(read->value[0])))
+		return -ENOSPC;
+	return ilk_counters_read(client, read->first, read->count, read->cpu, read->value);
+}
+
+static int records(struct ilk_client *client, void *message, u32 size)
+{
+	return ilk_buffers_create(client, message);
+}
+
+static int apply(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_apply *apply = message;
+
+	if (!fits(size, sizeof(*apply), apply->count, sizeof(apply->unit[0])))
+		return -EINVAL;
+	apply->applied = apply->count ? ilk_apply(client, apply->unit, apply->count) : 0;
+	return 0;
+}
+
+static int undo(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_undo *undo = message;
+	u32 before = client->nr_units;
+
+	if (!fits(size, sizeof(*undo), undo->count, sizeof(undo->result[0])))
+		return -EINVAL;
+	if (undo->count) {
+		undo->undone = ilk_undo(client, undo->result, undo->count);
+	} else {
+		ilk_undo_all(client);
+		undo->undone = before - client->nr_units;
+	}
+	return 0;
+}
+
+static int status(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_status *status = message;
+	struct ilk_client *each;
+
+	*status = (struct ilk_status){
+		.head = status->head,
+		.fast_counters = ilk_counters_free_near(),
+		.own_units = client->nr_units,
+		.traps = atomic64_read(&ilk_traps),
+		.missed = ilk_missed_sum(),
+		.batches = ilk_batches,
+	};
+	list_for_each_entry(each, &ilk_clients, list) {
+		status->clients += !each->orphan;
+		status->units += each->nr_units;
+		status->orphans += each->orphan ? each->nr_units : 0;
+		status->arena_bytes += each->arena_bytes;
+		status->counters += each->nr_counters;
+		status->ring_bytes += ilk_buffers_bytes(each);
+	}
+	ilk_buffers_lost(client, status->lost);
+	return 0;
+}
+
+static const struct {
+	int (*handle)(struct ilk_client *client, void *message, u32 size);
+	size_t least;
+} handlers[] = {
+	[ILK_HELLO & 0xff] = { hello, sizeof(struct ilk_hello) },
+	[ILK_SYMBOLS & 0xff] = { symbols, sizeof(struct ilk_symbols) },
+	[ILK_ARENA & 0xff] = { arena, sizeof(struct ilk_arena) },
+	[ILK_FILL & 0xff] = { fill, sizeof(struct ilk_fill) },
+	[ILK_COUNTERS & 0xff] = { counters, sizeof(struct ilk_counters) },
+	[ILK_READ & 0xff] = { read_counters, sizeof(struct ilk_read) },
+	[ILK_RECORDS & 0xff] = { records, sizeof(struct ilk_records) },
+	[ILK_APPLY & 0xff] = { apply, sizeof(struct ilk_apply) },
+	[ILK_UNDO & 0xff] = { undo, sizeof(struct ilk_undo) },
+	[ILK_STATUS & 0xff] = { status, sizeof(struct ilk_status) },
+};
+
+static int check(u32 request, const struct ilk_head *head)
+{
+	u32 number = request & 0xff;
+
+	if (request != ILK_REQUEST(number) || number >= ARRAY_SIZE(handlers) || !handlers[number].handle)
+		return -ENOTTY;
+	if (head->version != ILK_PROTOCOL)
+		return -EPROTO;
+	if (head->size > ILK_MESSAGE_MAX)
+		return -E2BIG;
+	return head->size < handlers[number].least ? -EINVAL : 0;
+}
+
+static int handle(struct ilk_client *client, u32 request, void *message, u32 size)
+{
+	int error;
+
+	if (mutex_lock_killable(&ilk_mutex))
+		return -EINTR;
+	error = handlers[request & 0xff].handle(client, message, size);
+	mutex_unlock(&ilk_mutex);
+	return error;
+}
+
+long ilk_control(struct file *file, unsigned int request, unsigned long argument)
+{
+	void __user *user = (void __user *)argument;
+	struct ilk_head head;
+	void *message;
+	int error;
+
+	if (copy_from_user(&head, user, sizeof(head)))
+		return -EFAULT;
+	error = check(request, &head);
+	if (error)
+		return error;
+	message = kvmalloc(head.size, GFP_KERNEL | __GFP_NOWARN);
+	if (!message)
+		return -ENOMEM;
+	error = -EFAULT;
+	if (!copy_from_user(message, user, head.size)) {
+		*(struct ilk_head *)message = head; /* whatever another thread has made of it since */
+		error = handle(file->private_data, request, message, head.size);
+	}
+	if (!error && copy_to_user(user, message, head.size))
+		error = -EFAULT;
+	kvfree(message);
+	return error;
+}

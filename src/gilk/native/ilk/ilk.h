@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the parts of the driver share.
+ *
+ * Locks, outermost first: ilk_mutex (clients, units, arenas), jump_label_mutex,
+ * text_mutex. No grace period is waited for with text_mutex held: everyone else
+ * who changes code would wait too.
+ */
+#ifndef ILK_H
+#define ILK_H
+
+#include <linux/fs.h>
+#include <linux/hashtable.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/rbtree.h>
+#include <linux/types.h>
+#include <linux/xarray.h>
+
+#include "../abi/ilk_abi.h"
+#include "compat.h"
+
+#define ILK_MESSAGE_MAX (16u << 20)
+#define ILK_ARENA_MAX (256ull << 20)
+#define ILK_COUNTERS_MAX (1u << 20)
+#define ILK_UNITS_MAX (1u << 20)
+#define ILK_RINGS_MAX (1ull << 30) /* bytes, all rings of a client */
+#define ILK_CHUNK 16384u
+#define ILK_BATCH 256u /* what the kernel pokes at once */
+#define ILK_RINGS (ILK_SETS * ILK_CLASSES)
+
+struct ilk_client {
+	struct list_head list;
+	struct xarray units; /* by id */
+	u32 nr_units;
+	struct list_head arenas;
+	u64 arena_bytes;
+	struct list_head blocks; /* of counters, ascending */
+	u32 nr_counters;
+	struct ilk_buffers *buffers; /* NULL: has asked for none */
+	struct mutex read_mutex;     /* of the buffers' read side */
+	bool orphan;		     /* closed, but some units are busy */
+};
+
+enum ilk_state {
+	ILK_NEW,     /* text untouched */
+	ILK_TRAPPED, /* int3 on the first byte */
+	ILK_ACTIVE,
+	ILK_LEFT, /* its module is gone */
+};
+
+/* A unit that was accepted. */
+struct ilk_site {
+	struct rb_node node;	  /* by address; not for pads within a host */
+	struct hlist_node hash;	  /* by address, for traps; RCU */
+	struct list_head guests;  /* pads in our freed bytes */
+	struct list_head guest;	  /* in host->guests */
+	struct ilk_client *client;
+	struct ilk_site *pad;	  /* SHORT: what it bounces off */
+	struct ilk_site *host;	  /* PAD: whose bytes it lies in, or NULL */
+	unsigned long address;
+	unsigned long patch;
+	unsigned long copy;
+	u32 id;
+	u32 users;   /* PAD: of SHORTs */
+	u32 leaving; /* PAD: how many of them the change under way takes away */
+	u32 status;  /* in the change under way */
+	bool chosen; /* by the change under way */
+	u8 kind;
+	u8 length;
+	u8 flags;
+	u8 state;
+	u8 old[ILK_WINDOW];
+	u8 new[ILK_WINDOW];
+};
+
+extern struct mutex ilk_mutex;
+extern struct list_head ilk_clients;
+extern atomic64_t ilk_traps;
+extern u64 ilk_batches;
+
+/* symbols.c */
+int ilk_symbols_init(void);
+
+/* arena.c */
+int ilk_arena_create(struct ilk_client *client, u64 bytes, u64 *size, u64 *address);
+int ilk_arena_fill(struct ilk_client *client, u64 address, const void *content, u64 bytes);
+bool ilk_arena_holds(struct ilk_client *client, unsigned long address);
+void ilk_arenas_free(struct ilk_client *client);
+void *ilk_code_alloc(size_t bytes);
+void ilk_code_free(void *code);
+
+/* shape.c: what can be said of a unit without looking at the kernel */
+u32 ilk_shape(struct ilk_client *client, const struct ilk_unit *unit);
+u32 ilk_front(u8 kind);
+
+/* verify.c: what the kernel says of the place */
+u32 ilk_verify(const struct ilk_site *site, u64 *detail);
+
+/* sites.c: the set of all units */
+u32 ilk_site_create(struct ilk_client *client, const struct ilk_unit *unit, struct ilk_site **result, u64 *detail);
+void ilk_sites_forget(struct ilk_site **sites, u32 count);
+void ilk_site_leave(struct ilk_site *site);
+struct ilk_site *ilk_site_trapped(unsigned long address);
+struct ilk_site *ilk_site_next(unsigned long address);
+
+/* poke.c: batches of writes to text */
+typedef bool (*ilk_wanted_fn)(const struct ilk_site *site);
+typedef u32 (*ilk_poke_fn)(struct ilk_site *site);
+void ilk_poke_all(struct ilk_site **sites, u32 count, ilk_wanted_fn wanted, ilk_poke_fn poke);
+bool ilk_text_is(unsigned long address, const void *bytes, size_t length);
+u32 ilk_poke_trap(struct ilk_site *site);
+u32 ilk_poke_front(struct ilk_site *site);
+u32 ilk_poke_rest(struct ilk_site *site);
+u32 ilk_poke_pad(struct ilk_site *site);
+u32 ilk_poke_back(struct ilk_site *site);
+void ilk_grace(void);
+
+/* apply.c, undo.c */
+u32 ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count);
+u32 ilk_undo(struct ilk_client *client, struct ilk_result *results, u32 count);
+bool ilk_undo_all(struct ilk_client *client);
+void ilk_undo_module(unsigned long start, unsigned long end);
+
+/* ftrace.c */
+u32 ilk_fentry_attach(struct ilk_site *site, u64 *detail);
+void ilk_fentry_detach(struct ilk_site *site);
+
+/* trap.c */
+int ilk_trap_init(void);
+void ilk_trap_exit(void);
+
+/* modules.c */
+int ilk_modules_init(void);
+void ilk_modules_exit(void);
+
+/* counters.c */
+int ilk_counters_init(void);
+void ilk_counters_exit(void);
+u32 ilk_counters_free_near(void);
+int ilk_counters_create(struct ilk_client *client, u32 count, struct ilk_block *blocks, u32 room, u32 *made);
+int ilk_counters_read(struct ilk_client *client, u32 first, u32 count, u32 cpu, u64 *values);
+void ilk_counters_free(struct ilk_client *client);
+
+/* buffers.c, reader.c */
+struct ilk_ring {
+	u64 wpos; /* generated code moves it; see RINGS in ilk_abi.h */
+	u64 base;
+	u64 end;
+	u64 reading; /* start of the chunk that the reader holds; the writer never enters it */
+	u64 lost;
+};
+
+struct ilk_buffers {
+	u32 set;
+	u32 order[ILK_CLASSES];
+	void *memory[ILK_CLASSES]; /* as allocated: not yet aligned */
+	u32 next;		   /* where the next read begins: cpu * ILK_CLASSES + class */
+	u32 *taken;		   /* bytes read of the chunk held, [cpu * ILK_CLASSES + class] */
+};
+
+DECLARE_PER_CPU(struct ilk_ring, ilk_rings[ILK_RINGS]);
+
+int ilk_buffers_create(struct ilk_client *client, struct ilk_records *message);
+void ilk_buffers_free(struct ilk_client *client);
+void ilk_buffers_lost(struct ilk_client *client, u64 *lost);
+u64 ilk_buffers_bytes(struct ilk_client *client);
+ssize_t ilk_buffers_read(struct ilk_client *client, char __user *to, size_t room);
+u32 ilk_class_size(u32 class_);
+
+/* call.c, thunks.S: entry points for generated code */
+void ilk_reserve(void);
+void ilk_registers(void);
+u64 ilk_reserve_slow(u32 which);
+struct gilk_regs;
+struct ilk_call;
+void ilk_dispatch(struct gilk_regs *regs, const struct ilk_call *call);
+void ilk_log_pair(u32 set, u32 iid, u64 value, u64 extra);
+void ilk_log_string(u32 set, u32 iid, const char *text);
+void ilk_log_registers(u32 set, u32 iid, const struct gilk_regs *regs);
+u64 ilk_missed_sum(void);
+u32 ilk_call_symbols(struct ilk_symbol *symbols, u32 room);
+
+/* main.c */
+void ilk_client_free(struct ilk_client *client);
+
+/* control.c */
+long ilk_control(struct file *file, unsigned int request, unsigned long argument);
+
+/* selftest.c */
+int ilk_selftest(void);
+
+#endif

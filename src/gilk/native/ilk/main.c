@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+/* /dev/ilk: who may open it, what an open file owns, and what becomes of that when it is closed. */
+#include <linux/capability.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/security.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#include "ilk.h"
+
+DEFINE_MUTEX(ilk_mutex);
+LIST_HEAD(ilk_clients);
+u64 ilk_batches;
+
+static void retry(struct work_struct *work);
+static DECLARE_DELAYED_WORK(orphans, retry);
+
+/* ilk_mutex is held, and no unit of the client is left. */
+void ilk_client_free(struct ilk_client *client)
+{
+	ilk_buffers_free(client);
+	ilk_counters_free(client);
+	ilk_arenas_free(client);
+	xa_destroy(&client->units);
+	list_del(&client->list);
+	kfree(client);
+}
+
+/* Units that someone else sat on when their client went; each such client holds a reference to the module. */
+static void retry(struct work_struct *work)
+{
+	struct ilk_client *client, *next;
+	u32 freed = 0;
+	bool left = false;
+
+	mutex_lock(&ilk_mutex);
+	list_for_each_entry_safe(client, next, &ilk_clients, list) {
+		if (!client->orphan)
+			continue;
+		if (ilk_undo_all(client)) {
+			ilk_client_free(client);
+			freed++;
+		} else {
+			left = true;
+		}
+	}
+	if (left)
+		schedule_delayed_work(&orphans, HZ);
+	mutex_unlock(&ilk_mutex);
+	while (freed--)
+		module_put(THIS_MODULE);
+}
+
+/* What writes code must be refused wherever /dev/mem is. */
+static int allowed(void)
+{
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	return security_locked_down(LOCKDOWN_DEV_MEM);
+}
+
+static int ilk_open(struct inode *inode, struct file *file)
+{
+	struct ilk_client *client;
+	int error = allowed();
+
+	if (error)
+		return error;
+	client = kzalloc(sizeof(*client), GFP_KERNEL);
+	if (!client)
+		return -ENOMEM;
+	xa_init(&client->units);
+	INIT_LIST_HEAD(&client->arenas);
+	INIT_LIST_HEAD(&client->blocks);
+	mutex_init(&client->read_mutex);
+	file->private_data = client;
+	mutex_lock(&ilk_mutex);
+	list_add(&client->list, &ilk_clients);
+	mutex_unlock(&ilk_mutex);
+	return nonseekable_open(inode, file);
+}
+
+static int ilk_release(struct inode *inode, struct file *file)
+{
+	struct ilk_client *client = file->private_data;
+
+	mutex_lock(&ilk_mutex);
+	if (ilk_undo_all(client)) {
+		ilk_client_free(client);
+	} else {
+		client->orphan = true;
+		__module_get(THIS_MODULE);
+		schedule_delayed_work(&orphans, HZ);
+	}
+	mutex_unlock(&ilk_mutex);
+	return 0;
+}
+
+static ssize_t ilk_read(struct file *file, char __user *to, size_t room, loff_t *at)
+{
+	struct ilk_client *client = file->private_data;
+	ssize_t done;
+
+	if (mutex_lock_killable(&client->read_mutex))
+		return -EINTR;
+	done = ilk_buffers_read(client, to, room);
+	mutex_unlock(&client->read_mutex);
+	return done;
+}
+
+static const struct file_operations operations = {
+	.owner = THIS_MODULE,
+	.open = ilk_open,
+	.release = ilk_release,
+	.read = ilk_read,
+	.unlocked_ioctl = ilk_control,
+	.llseek = no_llseek,
+};
+
+static struct miscdevice device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "ilk",
+	.fops = &operations,
+	.mode = 0600,
+};
+
+static int __init start(void)
+{
+	int error = ilk_symbols_init();
+
+	if (error)
+		return error;
+	error = ilk_trap_init();
+	if (error)
+		return error;
+	error = ilk_selftest();
+	if (error)
+		goto no_traps;
+	error = ilk_modules_init();
+	if (error)
+		goto no_traps;
+	ilk_counters_init();
+	error = misc_register(&device);
+	if (!error)
+		return 0;
+	ilk_counters_exit();
+	ilk_modules_exit();
+no_traps:
+	ilk_trap_exit();
+	return error;
+}
+
+static void __exit stop(void)
+{
+	misc_deregister(&device);
+	cancel_delayed_work_sync(&orphans);
+	ilk_modules_exit();
+	ilk_trap_exit();
+	ilk_counters_exit();
+}
+
+module_init(start);
+module_exit(stop);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("gilk: instruments anywhere in a running kernel");
+MODULE_VERSION("1");

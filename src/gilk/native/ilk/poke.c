@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Writes to text, in batches. What a batch holds is compared with what is
+ * expected and queued in the same section of text_mutex in which it is written:
+ * a queue that is left over would be flushed by someone else, who then loses
+ * his own int3 (the kernel's text poking has one array for all).
+ */
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#include "ilk.h"
+
+static const u8 int3 = 0xcc;
+
+bool ilk_text_is(unsigned long address, const void *bytes, size_t length)
+{
+	u8 there[ILK_WINDOW];
+
+	return !copy_from_kernel_nofault(there, (void *)address, length) && !memcmp(there, bytes, length);
+}
+
+static void text_poke(unsigned long address, const void *bytes, size_t length)
+{
+	if (length)
+		ilk_kernel.text_poke((void *)address, bytes, length);
+}
+
+/* For the time in which the first byte is int3, CPUs go to `target`. */
+static void queue(unsigned long address, const void *bytes, size_t length, unsigned long target)
+{
+	u8 jump[16] = { 0xe9 };
+	s32 distance = target - (address + length);
+
+	memcpy(jump + 1, &distance, 4);
+	memset(jump + 5, 0xcc, sizeof(jump) - 5);
+	ilk_kernel.text_poke_queue((void *)address, bytes, length, jump);
+}
+
+/* `poke` is called for each site that is wanted and well, under text_mutex; what it returns is the site's status. */
+void ilk_poke_all(struct ilk_site **sites, u32 count, ilk_wanted_fn wanted, ilk_poke_fn poke)
+{
+	u32 i = 0;
+
+	while (i < count) {
+		u32 queued = 0;
+
+		mutex_lock(ilk_kernel.text_mutex);
+		for (; i < count && queued < ILK_BATCH; i++) {
+			if (sites[i]->status != ILK_OK || !wanted(sites[i]))
+				continue;
+			sites[i]->status = poke(sites[i]);
+			queued++;
+		}
+		ilk_kernel.text_poke_finish();
+		if (queued)
+			ilk_kernel.text_poke_sync(); /* for what was poked without the queue */
+		mutex_unlock(ilk_kernel.text_mutex);
+		cond_resched();
+	}
+}
+
+/* Our own int3: the trap handler leads to the patch from now on. */
+u32 ilk_poke_trap(struct ilk_site *site)
+{
+	if (!ilk_text_is(site->address, site->old, site->length))
+		return ILK_STALE;
+	ilk_kernel.text_poke_queue((void *)site->address, &int3, 1, NULL);
+	site->state = ILK_TRAPPED;
+	return ILK_OK;
+}
+
+static bool as_expected(const struct ilk_site *site)
+{
+	if (site->state != ILK_TRAPPED)
+		return ilk_text_is(site->address, site->old, site->length);
+	return ilk_text_is(site->address, &int3, 1) && ilk_text_is(site->address + 1, site->old + 1, site->length - 1);
+}
+
+/* Takes our int3 out again; it stays when someone has put something else over it. */
+static u32 give_up(struct ilk_site *site, u32 status)
+{
+	if (site->state != ILK_TRAPPED)
+		return status;
+	if (!ilk_text_is(site->address, &int3, 1))
+		return ILK_BUSY;
+	text_poke(site->address, site->old, 1);
+	site->state = ILK_NEW;
+	return status;
+}
+
+/*
+ * The splice itself. The rest of the window is behind a jump, nobody is in it
+ * any more: nops there keep those who decode the function linearly in step.
+ */
+u32 ilk_poke_front(struct ilk_site *site)
+{
+	if (!as_expected(site))
+		return give_up(site, ILK_STALE);
+	if (site->pad && site->pad->state != ILK_ACTIVE)
+		return give_up(site, ILK_BAD_PAD);
+	ilk_kernel.text_poke_queue((void *)site->address, site->new, ilk_front(site->kind), NULL);
+	site->state = ILK_ACTIVE;
+	return ILK_OK;
+}
+
+/* Bytes behind the splice; only once it is there, and nobody can be among them. */
+u32 ilk_poke_rest(struct ilk_site *site)
+{
+	u32 front = ilk_front(site->kind);
+
+	if (site->state == ILK_ACTIVE && site->kind != ILK_TRAP)
+		text_poke(site->address + front, site->new + front, site->length - front);
+	return ILK_OK;
+}
+
+/* Nobody comes here before the short jump is written. */
+u32 ilk_poke_pad(struct ilk_site *site)
+{
+	if (site->host && site->host->state != ILK_ACTIVE)
+		return ILK_BAD_PAD;
+	if (!ilk_text_is(site->address, site->old, site->length))
+		return ILK_STALE;
+	text_poke(site->address, site->new, site->length);
+	site->state = ILK_ACTIVE;
+	return ILK_OK;
+}
+
+/* As it was. A CPU that comes by meanwhile goes to the copy, or does what the old call or jump does. */
+u32 ilk_poke_back(struct ilk_site *site)
+{
+	u32 front = ilk_front(site->kind);
+
+	if (site->state == ILK_TRAPPED)
+		return give_up(site, ILK_OK);
+	if (site->state != ILK_ACTIVE)
+		return ILK_OK;
+	if (!ilk_text_is(site->address, site->new, site->length))
+		return ILK_BUSY;
+	if (site->kind == ILK_PAD) {
+		text_poke(site->address, site->old, site->length);
+		return ILK_OK;
+	}
+	text_poke(site->address + front, site->old + front, site->length - front);
+	if (site->copy)
+		queue(site->address, site->old, front, site->copy);
+	else
+		ilk_kernel.text_poke_queue((void *)site->address, site->old, front, NULL);
+	return ILK_OK;
+}
+
+/* No CPU, and no task that was preempted there, is any more where one could get to before. */
+void ilk_grace(void)
+{
+	synchronize_rcu_tasks_rude();
+	synchronize_rcu_tasks();
+}

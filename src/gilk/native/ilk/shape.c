@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What can be said of a unit without looking at the kernel: its fields, the
+ * instructions that it displaces, the jump that it writes.
+ */
+#include <linux/string.h>
+#include <asm/insn.h>
+
+#include "ilk.h"
+
+#define INT3 0xcc
+#define NOP 0x90
+#define CALL 0xe8
+#define JMP 0xe9
+#define JMP8 0xeb
+#define RET 0xc3
+
+/* How many bytes at the front are the splice itself; behind them is what nobody reaches any more. */
+u32 ilk_front(u8 kind)
+{
+	switch (kind) {
+	case ILK_TRAP:
+		return 1;
+	case ILK_SHORT:
+		return 2;
+	default:
+		return 5;
+	}
+}
+
+static bool fields(const struct ilk_unit *unit)
+{
+	bool several = unit->flags & ILK_SEVERAL;
+
+	if (unit->kind < ILK_SINGLE || unit->kind > ILK_PAD || !unit->id || unit->zero)
+		return false;
+	if (unit->flags & ~ILK_SEVERAL || (several && unit->kind != ILK_SHORT))
+		return false;
+	if (unit->address + unit->length < unit->address || (unit->pad && unit->kind != ILK_SHORT))
+		return false;
+	if (unit->kind == ILK_FENTRY)
+		return unit->length == 5;
+	return unit->length >= ilk_front(unit->kind) && unit->length <= ILK_WINDOW;
+}
+
+static bool filler(const u8 *bytes, u32 from, u32 to)
+{
+	for (; from < to; from++)
+		if (bytes[from] != NOP && bytes[from] != INT3)
+			return false;
+	return true;
+}
+
+static bool all_int3(const u8 *bytes, u32 from, u32 to)
+{
+	for (; from < to; from++)
+		if (bytes[from] != INT3)
+			return false;
+	return true;
+}
+
+static s32 displacement(const u8 *bytes)
+{
+	s32 value;
+
+	memcpy(&value, bytes, 4);
+	return value;
+}
+
+static bool leads_to_patch(const struct ilk_unit *unit)
+{
+	return unit->address + 5 + displacement(unit->new + 1) == unit->patch;
+}
+
+static bool bytes_fit(const struct ilk_unit *unit)
+{
+	switch (unit->kind) {
+	case ILK_FENTRY:
+		return true;
+	case ILK_TRAP:
+		return unit->new[0] == INT3;
+	case ILK_SHORT:
+		return unit->new[0] == JMP8 && filler(unit->new, 2, unit->length);
+	default:
+		break;
+	}
+	if (!filler(unit->new, 5, unit->length) || !leads_to_patch(unit))
+		return false;
+	if (unit->new[0] == CALL)
+		return unit->kind == ILK_SINGLE && unit->old[0] == CALL && unit->length == 5;
+	return unit->new[0] == JMP;
+}
+
+static bool displaceable(const struct insn *insn)
+{
+	u8 first = insn->opcode.bytes[0];
+	u8 second = insn->opcode.bytes[1];
+
+	switch (first) {
+	case 0x0f: /* syscall, sysret, sysenter, sysexit, ud */
+		return second != 0x05 && second != 0x07 && second != 0x34 && second != 0x35 &&
+		       second != 0x0b && second != 0xb9 && second != 0xff;
+	case INT3:
+	case 0xcd: /* int */
+	case 0xcf: /* iret */
+	case 0xf1:
+	case 0xc7: /* xbegin; also a plain mov */
+		return first == 0xc7 && insn->modrm.value != 0xf8;
+	default:
+		return true;
+	}
+}
+
+/* A frame below may return behind a call; behind the others nothing is known. */
+static bool ends_block(const struct insn *insn)
+{
+	u8 first = insn->opcode.bytes[0];
+	u8 group = X86_MODRM_REG(insn->modrm.value);
+
+	return first == CALL || first == JMP || first == JMP8 || first == RET || first == 0xc2 || first == 0xca ||
+	       first == 0xcb || (first == 0xff && group >= 2 && group <= 5);
+}
+
+static bool whole_instructions(const struct ilk_unit *unit)
+{
+	bool several = unit->kind == ILK_MULTI || unit->flags & ILK_SEVERAL;
+	struct insn insn;
+	u32 at = 0, count = 0;
+
+	while (at < unit->length) {
+		if (ilk_kernel.insn_decode(&insn, unit->old + at, unit->length - at, INSN_MODE_KERN) ||
+		    !displaceable(&insn))
+			return false;
+		at += insn.length;
+		count++;
+		if (ends_block(&insn))
+			break;
+	}
+	if (at < unit->length && insn.opcode.bytes[0] == RET)
+		return (several || count == 1) && all_int3(unit->old, at, unit->length);
+	return at == unit->length && (several || count == 1);
+}
+
+static bool copy_needed(const struct ilk_unit *unit)
+{
+	if (unit->kind == ILK_SINGLE)
+		return unit->length != 5 || (unit->old[0] != CALL && unit->old[0] != JMP);
+	return unit->kind == ILK_MULTI || unit->kind == ILK_SHORT;
+}
+
+u32 ilk_shape(struct ilk_client *client, const struct ilk_unit *unit)
+{
+	if (!fields(unit))
+		return ILK_BAD_UNIT;
+	if (!bytes_fit(unit))
+		return ILK_BAD_BYTES;
+	if (!ilk_arena_holds(client, unit->patch))
+		return ILK_BAD_PATCH;
+	if ((unit->copy || copy_needed(unit)) && !ilk_arena_holds(client, unit->copy))
+		return ILK_BAD_PATCH;
+	if (unit->kind == ILK_FENTRY)
+		return ILK_OK;
+	if (unit->kind != ILK_PAD && !whole_instructions(unit))
+		return ILK_DECODE;
+	return ILK_OK;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The kernel's functions that are not exported. A kprobe tells the address of
+ * kallsyms_lookup_name, and that the address of anything else.
+ */
+#include <linux/kprobes.h>
+#include <linux/printk.h>
+
+#include "ilk.h"
+
+struct ilk_kernel ilk_kernel;
+
+typedef unsigned long (*lookup_fn)(const char *name);
+
+static lookup_fn find_lookup(void)
+{
+	struct kprobe probe = { .symbol_name = "kallsyms_lookup_name" };
+	lookup_fn lookup;
+
+	if (register_kprobe(&probe) < 0)
+		return NULL;
+	lookup = (lookup_fn)probe.addr;
+	unregister_kprobe(&probe);
+	return lookup;
+}
+
+static bool find(lookup_fn lookup, const char *name, void *field)
+{
+	unsigned long address = lookup(name);
+
+	if (!address)
+		pr_err("ilk: this kernel has no %s\n", name);
+	*(unsigned long *)field = address;
+	return address;
+}
+
+int ilk_symbols_init(void)
+{
+	lookup_fn lookup = find_lookup();
+	bool all = true;
+
+	if (!lookup) {
+		pr_err("ilk: kallsyms_lookup_name cannot be found\n");
+		return -ENXIO;
+	}
+#define ILK_FIND_FUNCTION(name, result, parameters) all &= find(lookup, #name, &ilk_kernel.name);
+	ILK_KERNEL_FUNCTIONS(ILK_FIND_FUNCTION)
+#undef ILK_FIND_FUNCTION
+#define ILK_FIND_DATA(name, type) all &= find(lookup, #name, &ilk_kernel.name);
+	ILK_KERNEL_DATA(ILK_FIND_DATA)
+#undef ILK_FIND_DATA
+	return all ? 0 : -ENXIO;
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Back to what was there, in the order that makes it safe:
+ *
+ *	all but pads and the hosts of pads
+ *	both grace periods			now nobody is in their patches, or in a pad
+ *	pads, then hosts; both grace periods	where there are any
+ *
+ * A unit whose bytes are not as we left them is BUSY: it stays, with its patch.
+ */
+#include <linux/mm.h>
+#include <linux/string.h>
+
+#include "ilk.h"
+
+static bool is_host(const struct ilk_site *site)
+{
+	return !list_empty(&site->guests);
+}
+
+static bool goes_first(const struct ilk_site *site)
+{
+	return site->kind != ILK_PAD && site->kind != ILK_FENTRY && !is_host(site);
+}
+
+static bool is_pad(const struct ilk_site *site)
+{
+	return site->kind == ILK_PAD;
+}
+
+static u32 choose(struct ilk_site *site, struct ilk_site **chosen, u32 n)
+{
+	site->chosen = true;
+	site->leaving = 0;
+	site->status = site->state == ILK_LEFT ? ILK_GONE : ILK_OK;
+	chosen[n] = site;
+	return n + 1;
+}
+
+static void count_leaving(struct ilk_site **sites, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		if (sites[i]->pad && (sites[i]->status == ILK_OK || sites[i]->status == ILK_GONE))
+			sites[i]->pad->leaving++;
+}
+
+static bool guest_stays(const struct ilk_site *host)
+{
+	const struct ilk_site *guest;
+
+	list_for_each_entry(guest, &host->guests, guest)
+		if (!guest->chosen || guest->status != ILK_OK)
+			return true;
+	return false;
+}
+
+static void hold_back(struct ilk_site **sites, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		sites[i]->leaving = 0;
+		cond_resched();
+	}
+	count_leaving(sites, count);
+	for (i = 0; i < count; i++)
+		if (is_pad(sites[i]) && sites[i]->status == ILK_OK && sites[i]->leaving < sites[i]->users)
+			sites[i]->status = ILK_IN_USE;
+	for (i = 0; i < count; i++)
+		if (is_host(sites[i]) && sites[i]->status == ILK_OK && guest_stays(sites[i]))
+			sites[i]->status = ILK_IN_USE;
+}
+
+static bool second_round(struct ilk_site **sites, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		if (sites[i]->status == ILK_OK && (is_pad(sites[i]) || is_host(sites[i])))
+			return true;
+	return false;
+}
+
+static void detach_all(struct ilk_site **sites, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		if (sites[i]->status == ILK_OK && sites[i]->kind == ILK_FENTRY)
+			ilk_fentry_detach(sites[i]);
+}
+
+static void restore_all(struct ilk_site **sites, u32 count)
+{
+	hold_back(sites, count);
+	detach_all(sites, count);
+	ilk_poke_all(sites, count, goes_first, ilk_poke_back);
+	ilk_grace();
+	hold_back(sites, count); /* a SHORT that is busy needs its pad */
+	if (!second_round(sites, count))
+		return;
+	ilk_poke_all(sites, count, is_pad, ilk_poke_back);
+	hold_back(sites, count);
+	ilk_poke_all(sites, count, is_host, ilk_poke_back);
+	ilk_grace();
+}
+
+/* Of `sites`, those that are out are forgotten; how many. */
+static u32 finish(struct ilk_site **sites, u32 count)
+{
+	u32 i, undone = 0;
+
+	for (i = 0; i < count; i++) {
+		u32 status = sites[i]->status;
+
+		sites[i]->chosen = false;
+		sites[i]->leaving = 0;
+		if (status != ILK_OK && status != ILK_GONE)
+			sites[i] = NULL;
+		undone += status == ILK_OK;
+	}
+	ilk_sites_forget(sites, count);
+	ilk_batches += undone != 0;
+	return undone;
+}
+
+static u32 choose_named(struct ilk_client *client, struct ilk_result *results, u32 count, struct ilk_site **sites)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < count; i++) {
+		struct ilk_site *site = xa_load(&client->units, results[i].id);
+
+		results[i].status = ILK_UNKNOWN;
+		if (!site || site->chosen)
+			continue;
+		n = choose(site, sites, n);
+		results[i].status = ILK_OK;
+	}
+	return n;
+}
+
+static void report(struct ilk_result *results, u32 count, struct ilk_site **sites)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < count; i++)
+		if (results[i].status == ILK_OK)
+			results[i].status = sites[n++]->status;
+}
+
+/* How many were undone; each result has its status. */
+u32 ilk_undo(struct ilk_client *client, struct ilk_result *results, u32 count)
+{
+	struct ilk_site **sites = kvcalloc(count, sizeof(*sites), GFP_KERNEL);
+	u32 i, n, undone;
+
+	if (!sites) {
+		for (i = 0; i < count; i++)
+			results[i].status = ILK_NO_MEMORY;
+		return 0;
+	}
+	n = choose_named(client, results, count, sites);
+	restore_all(sites, n);
+	report(results, count, sites);
+	undone = finish(sites, n);
+	kvfree(sites);
+	return undone;
+}
+
+/* Everything of the client, some at a time; needs no more memory than there is on the stack. True when all are out. */
+bool ilk_undo_all(struct ilk_client *client)
+{
+	u32 n = 0, room = max(client->nr_units, 1u);
+	struct ilk_site **sites = kvcalloc(room, sizeof(*sites), GFP_KERNEL | __GFP_NOFAIL);
+	struct ilk_site *site;
+	unsigned long id;
+
+	xa_for_each(&client->units, id, site)
+		n = choose(site, sites, n);
+	if (n) {
+		restore_all(sites, n);
+		finish(sites, n);
+	}
+	kvfree(sites);
+	return !client->nr_units;
+}
+
+static void back_now(struct ilk_site *site)
+{
+	if (site->kind == ILK_FENTRY)
+		ilk_fentry_detach(site);
+	mutex_lock(ilk_kernel.text_mutex);
+	ilk_poke_back(site);
+	ilk_kernel.text_poke_finish();
+	ilk_kernel.text_poke_sync();
+	mutex_unlock(ilk_kernel.text_mutex);
+	ilk_site_leave(site);
+}
+
+/*
+ * A module goes away: its exit function has run, nobody is in its text, so
+ * nobody is in our patches for it either, and no wait is needed. Pads lie at
+ * the same module's functions; guests go before their hosts.
+ */
+void ilk_undo_module(unsigned long start, unsigned long end)
+{
+	struct ilk_site *site, *guest, *next;
+
+	while ((site = ilk_site_next(start)) && site->address < end) {
+		list_for_each_entry_safe(guest, next, &site->guests, guest)
+			back_now(guest);
+		back_now(site);
+	}
+}

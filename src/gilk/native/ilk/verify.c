@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the kernel itself says of a place: whether it is text that lives, and
+ * whether anyone else owns it. Nothing here changes while a unit is there,
+ * except the bytes, which are compared again when they are written.
+ */
+#include <linux/module.h>
+#include <linux/preempt.h>
+#include <asm/insn.h>
+
+#include "ilk.h"
+
+static u32 in_module(unsigned long first, unsigned long last)
+{
+	struct module *module;
+	u32 status = ILK_OUTSIDE;
+
+	preempt_disable();
+	module = ilk_kernel.__module_text_address(first);
+	if (module && ilk_kernel.__module_text_address(last) == module) {
+		status = ILK_OK;
+		if (within_module_init(first, module) || within_module_init(last, module))
+			status = ILK_INIT;
+		else if (module == THIS_MODULE || module->state != MODULE_STATE_LIVE)
+			status = ILK_MODULE;
+	}
+	preempt_enable();
+	return status;
+}
+
+static u32 in_text(unsigned long first, unsigned long last)
+{
+	unsigned long start = (unsigned long)ilk_kernel._stext;
+	unsigned long end = (unsigned long)ilk_kernel._etext;
+
+	if (first >= start && last < end)
+		return ILK_OK;
+	if (last >= (unsigned long)ilk_kernel._sinittext && first < (unsigned long)ilk_kernel._einittext)
+		return ILK_INIT;
+	return in_module(first, last);
+}
+
+/* An optimised kprobe before us may reach into our bytes by four. */
+static u32 kprobes(unsigned long first, unsigned long last, u64 *detail)
+{
+	unsigned long address;
+	u32 status = ILK_OK;
+
+	preempt_disable();
+	for (address = first - 4; address <= last; address++) {
+		if (ilk_kernel.get_kprobe((void *)address)) {
+			*detail = address;
+			status = ILK_KPROBE;
+			break;
+		}
+	}
+	preempt_enable();
+	return status;
+}
+
+static u32 reserved(unsigned long first, unsigned long last)
+{
+	void *start = (void *)first, *end = (void *)last;
+	u32 status = ILK_OK;
+
+	ilk_kernel.jump_label_lock();
+	if (ilk_kernel.within_kprobe_blacklist(first) || ilk_kernel.within_kprobe_blacklist(last))
+		status = ILK_BLACKLIST;
+	else if (ilk_kernel.ftrace_text_reserved(start, end))
+		status = ILK_FTRACE;
+	else if (ilk_kernel.jump_label_text_reserved(start, end))
+		status = ILK_STATIC_KEY;
+	else if (ilk_kernel.static_call_text_reserved(start, end))
+		status = ILK_STATIC_CALL;
+	ilk_kernel.jump_label_unlock();
+	if (status == ILK_OK) {
+		mutex_lock(ilk_kernel.text_mutex);
+		if (ilk_kernel.alternatives_text_reserved(start, end + 1))
+			status = ILK_ALTERNATIVE;
+		mutex_unlock(ilk_kernel.text_mutex);
+	}
+	return status;
+}
+
+static u32 instructions(const struct ilk_site *site, u64 *detail)
+{
+	struct insn insn;
+	u32 at = 0;
+
+	while (at < site->length) {
+		*detail = site->address + at;
+		if (ilk_kernel.search_exception_tables(*detail))
+			return ILK_EXCEPTION;
+		if (ilk_kernel.find_bug(*detail))
+			return ILK_BUG;
+		if (ilk_kernel.insn_decode(&insn, site->old + at, site->length - at, INSN_MODE_KERN))
+			return ILK_DECODE;
+		at += insn.length;
+	}
+	*detail = 0;
+	return ILK_OK;
+}
+
+static bool in_core(const struct ilk_site *site)
+{
+	return site->address >= (unsigned long)ilk_kernel._stext && site->address < (unsigned long)ilk_kernel._etext;
+}
+
+/* `detail` is what is to blame, where that is not the whole window. */
+u32 ilk_verify(const struct ilk_site *site, u64 *detail)
+{
+	unsigned long first = site->address, last = first + site->length - 1;
+	u32 status = in_text(first, last);
+
+	if (status != ILK_OK || site->host)
+		return status;
+	if (site->kind == ILK_FENTRY)
+		return ilk_kernel.ftrace_location(first) == first ? ILK_OK : ILK_NO_FENTRY;
+	/* core text is always there; that of a module may have gone since in_text() */
+	if (in_core(site) && !ilk_text_is(first, site->old, site->length))
+		status = kprobes(first, last, detail) == ILK_OK ? ILK_STALE : ILK_KPROBE;
+	if (status == ILK_OK)
+		status = reserved(first, last);
+	if (status == ILK_OK)
+		status = kprobes(first, last, detail);
+	if (status == ILK_OK && site->kind != ILK_PAD)
+		status = instructions(site, detail);
+	return status;
+}
