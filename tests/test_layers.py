@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "gilk"
 
 # From the top. A module may import from its own layer and from those below it.
 LAYERS = [
-    "web", "cli", "api", "render", "session", "trace", "providers", "target", "build", "lang",
+    "web", "cli", "api", "render", "session", "trace", "providers", "lab", "target", "build", "lang",
     "splice", "analysis", "image", "arch", "native", "version", "errors",
 ]  # fmt: skip
 ROOTS = {"__init__", "__main__"}  # the package root: for users, not for the package

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Stock kernels to boot, each in a directory of its own: image, modules, headers to build modules with.
+
+They are Debian's packages, unpacked where nothing but this looks:
+`$GILK_KERNELS`, or `kernels` in the cache. So neither /boot nor /lib/modules of
+this machine is touched, and it takes no privilege.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gilk.errors import TargetError, UsageError
+from gilk.image.cache import cache_dir
+from gilk.lab.bzimage import has_direct_entry, payload
+from gilk.lab.packages import Archive, require, tool
+
+_RELEASE: Final = re.compile(r"\d+\.\d+[\w.+~-]*")
+_STOCK: Final = "linux-image-amd64"  # whose dependency is the current release
+_INIT: Final = "busybox-static"  # for what runs before the root file system is there
+
+Notify = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    release: str  # as uname -r gives it
+    root: Path  # what the packages hold, laid out under it
+
+    @property
+    def image(self) -> Path:
+        """As installed: compressed, and moves itself to a random address."""
+        return self.root / f"boot/vmlinuz-{self.release}"
+
+    @property
+    def direct(self) -> Path | None:
+        """The same, decompressed, if it can be entered so."""
+        path = self.root / "vmlinux"
+        return path if path.exists() else None
+
+    @property
+    def modules(self) -> Path:
+        """What is /lib/modules/RELEASE on a machine that runs it."""
+        return self.root / "lib/modules" / self.release
+
+    @property
+    def headers(self) -> Path:
+        """For `make -C HEADERS M=DIRECTORY`."""
+        return self.root / f"usr/src/linux-headers-{self.release}"
+
+    @property
+    def busybox(self) -> Path:
+        return self.root / "bin/busybox"
+
+
+def store() -> Path:
+    """Where kernels are kept. Raises ImageError cache-unusable."""
+    given = os.environ.get("GILK_KERNELS")
+    path = Path(given) if given else cache_dir() / "kernels"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def kept() -> list[Kernel]:
+    """The kernels that are there, newest first."""
+    found = [Kernel(path.name, path) for path in store().iterdir() if _RELEASE.fullmatch(path.name)]
+    return sorted(found, key=lambda kernel: _age(kernel.release), reverse=True)
+
+
+def find(release: str = "", notify: Notify = lambda _: None) -> Kernel:
+    """The kernel of that release, or the newest there is; fetched if it is not there.
+
+    `notify` is told before anything is fetched. Raises UsageError bad-release; TargetError lab-no-kernel,
+    lab-no-tool, lab-fetch-failed.
+    """
+    if release and not _RELEASE.fullmatch(release):
+        raise UsageError("bad-release", f"{release!r} is not a kernel release", "one is 6.1.0-56-amd64, say")
+    with _locked():
+        for kernel in kept():
+            if release in ("", kernel.release):
+                return kernel
+        return _fetch(release, notify)
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """One process fetches; the others wait, and find it there."""
+    with (store() / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(release: str, notify: Notify) -> Kernel:
+    require("depmod")
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=store()) as name:
+        work, root = Path(name), Path(name) / "root"
+        work.chmod(0o755)  # apt fetches as another user, who has to reach it
+        archive = Archive(work)
+        release = release or _current(archive)
+        image, headers = f"linux-image-{release}", f"linux-headers-{release}"
+        built = [each for each in archive.depends(headers) if each.startswith(("linux-headers-", "linux-kbuild-"))]
+        if not archive.depends(image) or not built:
+            hint = "apt-cache search --names-only '^linux-image-.*-amd64$' lists those there are"
+            raise TargetError("lab-no-kernel", f"no kernel {release} with headers among this system's packages", hint)
+        notify(f"fetching the kernel {release} (85 MB; 500 MB unpacked in {store()})")
+        archive.unpack([image, headers, *built, _INIT], root)
+        final = store() / release
+        _settle(Kernel(release, root), final)
+        root.rename(final)
+        return Kernel(release, final)
+
+
+def _current(archive: Archive) -> str:
+    names = [name.removeprefix("linux-image-") for name in archive.depends(_STOCK)]
+    for name in names:
+        if _RELEASE.fullmatch(name):
+            return name
+    raise TargetError(
+        "lab-no-kernel",
+        f"no package {_STOCK} here",
+        "the lab needs Debian's packages, or a kernel put into GILK_KERNELS",
+    )
+
+
+def _settle(kernel: Kernel, final: Path) -> None:
+    """What installing the packages would have done, with paths for where they will lie."""
+    tool(["depmod", "-b", kernel.root, kernel.release], kernel.root)
+    makefile = kernel.headers / "Makefile"
+    makefile.write_text(makefile.read_text().replace("/usr/src/", f"{final}/usr/src/"))
+    for name in ("build", "source"):
+        link = kernel.modules / name
+        if link.is_symlink():
+            target = os.readlink(link)
+            link.unlink()
+            link.symlink_to(f"{final}{target}")
+    direct = payload(kernel.image.read_bytes())
+    if has_direct_entry(direct):
+        (kernel.root / "vmlinux").write_bytes(direct)
+    shutil.rmtree(kernel.root / "usr/share", ignore_errors=True)  # documentation
+
+
+def _age(release: str) -> list[tuple[int, str]]:
+    """Sorts numbers as numbers."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"[.+~-]", release)]

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Debian packages, fetched and unpacked without being installed: nothing of this machine's set-up is touched.
+
+apt verifies what it fetches against the archive's signature. Without lists of
+packages (a fresh container, or nobody but root has ever updated them) lists are
+fetched beside the packages.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from gilk.errors import TargetError
+
+_LIMIT: Final = 1800  # seconds for one fetch
+_TOOLS: Final = {"apt-get": "apt", "apt-cache": "apt", "dpkg-deb": "dpkg", "depmod": "kmod"}
+
+
+def require(*tools: str) -> None:
+    """Raises TargetError lab-no-tool."""
+    for tool in tools:
+        if _path(tool) is None:
+            raise TargetError("lab-no-tool", f"{tool} is not installed", f"apt-get install {_TOOLS.get(tool, tool)}")
+
+
+def _path(tool: str) -> str | None:
+    """Where a tool is; those for the administrator are often not in PATH."""
+    return shutil.which(tool) or shutil.which(tool, path="/usr/sbin:/sbin")
+
+
+def tool(arguments: Sequence[str | Path], directory: Path) -> str:
+    """What a tool prints. Raises TargetError lab-fetch-failed with the last it had to say."""
+    program = _path(str(arguments[0]))
+    assert program is not None, "require() comes first"
+    try:
+        done = subprocess.run(
+            [program, *arguments[1:]], cwd=directory, capture_output=True, text=True, timeout=_LIMIT,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise TargetError("lab-fetch-failed", f"{arguments[0]} has not ended within {_LIMIT} s")
+    if done.returncode:
+        said = "\n".join(done.stderr.strip().splitlines()[-5:])
+        raise TargetError("lab-fetch-failed", f"{arguments[0]} fails with status {done.returncode}", said)
+    return done.stdout
+
+
+class Archive:
+    """The distribution's packages, by way of a directory to work in."""
+
+    def __init__(self, directory: Path) -> None:
+        require("apt-get", "apt-cache", "dpkg-deb")
+        self.directory = directory
+        self._options: list[str] = []
+
+    def depends(self, package: str) -> list[str]:
+        """Names of the packages it needs; none when there is no such package."""
+        if not self._known(package) and not self._options:
+            self._update()
+        if not self._known(package):
+            return []
+        listed = tool(["apt-cache", *self._options, "depends", package], self.directory)
+        return re.findall(r"^  (?:Pre)?Depends: ([^<\s]\S*)$", listed, re.MULTILINE)
+
+    def unpack(self, packages: Sequence[str], root: Path) -> None:
+        """Fetch them, and lay their files out under `root`. Raises TargetError."""
+        tool(["apt-get", *self._options, "-qq", "download", *packages], self.directory)
+        for package in sorted(self.directory.glob("*.deb")):
+            tool(["dpkg-deb", "-x", package, root], self.directory)
+            package.unlink()
+
+    def _known(self, package: str) -> bool:
+        try:
+            return bool(tool(["apt-cache", *self._options, "show", "--no-all-versions", package], self.directory))
+        except TargetError:
+            return False
+
+    def _update(self) -> None:
+        for name in ("lists/partial", "archives/partial"):
+            (self.directory / name).mkdir(parents=True)
+        self._options = [
+            "-o", f"Dir::State::lists={self.directory}/lists",
+            "-o", f"Dir::Cache={self.directory}",
+        ]  # fmt: skip
+        tool(["apt-get", *self._options, "-qq", "update"], self.directory)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""QEMU: the command line of a machine, and whether KVM can run one here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from gilk.errors import TargetError, UsageError
+from gilk.lab.kernels import Kernel
+
+PROGRAM: Final = "qemu-system-x86_64"
+_PROBE_LIMIT: Final = 5  # seconds; a working KVM takes a tenth of one
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is asked for."""
+
+    cpus: int = 1
+    memory: int = 1024  # MiB
+    arguments: str = ""  # more of the kernel's
+    rw: tuple[Path, ...] = ()  # directories shared for writing
+    icount: bool = False  # one instruction takes one nanosecond, and is one tick of the TSC
+    network: bool = False
+    kaslr: bool = False  # boots the installed image, which moves itself; takes longer
+    emulate: bool = False  # do not use KVM
+    cpu: str = ""  # a CPU model of QEMU's
+
+    def check(self) -> None:
+        """Raises UsageError bad-machine, for what QEMU would refuse less clearly."""
+        if not 1 <= self.cpus <= 64:
+            raise UsageError("bad-machine", f"{self.cpus} processors: 1 to 64 are possible")
+        if not 256 <= self.memory <= 1 << 20:
+            raise UsageError(
+                "bad-machine", f"{self.memory} MiB of memory: 256 at least, or Debian's kernel does not boot"
+            )
+        for path in self.rw:
+            if not path.is_dir():
+                raise UsageError("bad-machine", f"{path} is not a directory, and cannot be shared")
+            if "," in str(path):
+                raise UsageError("bad-machine", f"{path} cannot be shared: a comma in its name")
+
+
+def program() -> str:
+    """Raises TargetError lab-no-qemu."""
+    found = shutil.which(PROGRAM)
+    if found is None:
+        hint = "apt-get install --no-install-recommends qemu-system-x86"
+        raise TargetError("lab-no-qemu", f"{PROGRAM} is not installed", hint)
+    return found
+
+
+def command(machine: Machine, kernel: Kernel, initramfs: Path, relay: int, monitor: int) -> list[str]:
+    """`relay` and `monitor`: descriptors of connected sockets. The serial port is standard output."""
+    accelerated = not machine.icount and not machine.emulate and kvm_works()
+    image = kernel.image if machine.kaslr or kernel.direct is None else kernel.direct
+    shares = {"root": (Path("/"), True), "modules": (kernel.modules, True)}
+    shares |= {tag: (path, False) for tag, path in shared(machine).items()}
+    options = {
+        "machine": "pc", "m": str(machine.memory), "smp": str(machine.cpus), "display": "none", "serial": "stdio",
+        "accel": "kvm" if accelerated else f"tcg,thread={'single' if machine.icount else 'multi'}",
+        "cpu": machine.cpu or ("host" if accelerated else "max"),
+        "kernel": str(image), "initrd": str(initramfs),
+        # A panic ends the machine: panic=-1 reboots at once, and -no-reboot makes that an end.
+        "append": f"console=ttyS0 quiet panic=-1 {'' if machine.kaslr else 'nokaslr'} {machine.arguments}".strip(),
+    }  # fmt: skip
+    if machine.icount:
+        options["icount"] = "shift=0,sleep=off"
+    if machine.network:
+        options["nic"] = "user,model=virtio-net-pci"
+    words = [program(), "-nodefaults", "-no-user-config", "-no-reboot"]
+    words += [word for name, value in options.items() for word in (f"-{name}", value)]
+    return [*words, *_ports(relay, monitor), *_shares(shares)]
+
+
+def shared(machine: Machine) -> dict[str, Path]:
+    """Tag -> directory, of those shared for writing."""
+    return {f"share{n}": path.resolve() for n, path in enumerate(machine.rw)}
+
+
+def _ports(relay: int, monitor: int) -> list[str]:
+    return [
+        "-device", "virtio-serial-pci",
+        "-chardev", f"socket,id=relay,fd={relay}", "-device", "virtserialport,chardev=relay,name=gilk",
+        "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control",
+    ]  # fmt: skip
+
+
+def _shares(shares: Mapping[str, tuple[Path, bool]]) -> list[str]:
+    words = []
+    for tag, (path, readonly) in shares.items():
+        access = "readonly=on" if readonly else "readonly=off"
+        words += ["-fsdev", f"local,id={tag},path={path},security_model=none,multidevs=remap,{access}"]
+        words += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+    return words
+
+
+@cache
+def kvm_works() -> bool:
+    """Whether a machine of one instruction runs: /dev/kvm may be there, and refuse a register or hang."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    with tempfile.NamedTemporaryFile(suffix=".bin") as firmware:
+        firmware.write(_firmware())
+        firmware.flush()
+        words = [program(), "-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc", "-accel", "kvm"]
+        words += ["-cpu", "host", "-m", "16", "-bios", firmware.name, "-device", "isa-debug-exit,iobase=0x501,iosize=1"]
+        try:
+            done = subprocess.run(words, capture_output=True, timeout=_PROBE_LIMIT, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            return False
+    return done.returncode == _WORKS << 1 | 1  # how isa-debug-exit ends
+
+
+_WORKS: Final = 0x15
+
+
+def _firmware() -> bytes:
+    """64 KiB whose last 16 bytes are where a processor begins: mov dx, 0x501; mov al, _WORKS; out dx, al; hlt."""
+    code = bytes((0xBA, 0x01, 0x05, 0xB0, _WORKS, 0xEE, 0xF4))
+    return bytes(0x10000 - 16) + code.ljust(16, b"\xf4")

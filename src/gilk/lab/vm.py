@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A disposable virtual machine: a stock kernel with this machine's files, which it sees and cannot change.
+
+    with lab.boot(cpus=2) as vm:
+        vm.run(["uname", "-r"])
+        vm.link.read_file("/proc/kallsyms")
+
+What it writes is kept in its own memory, except below the directories that are
+shared with it for writing. When the context ends, however it ends, so does the
+machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from gilk.errors import GilkError, TargetError
+from gilk.lab import initramfs, qemu
+from gilk.lab.kernels import Kernel, Notify, find
+from gilk.lab.qemu import Machine
+from gilk.target.kernel.channel import Channel
+from gilk.target.kernel.link import RelayLink
+from gilk.target.kernel.relay import bundle
+
+BOOT_LIMIT: Final = 180.0  # seconds; an emulated boot takes five on a machine with nothing else to do
+_PLAIN: Final = Machine()
+_TAIL: Final = 30  # lines of the console that are shown
+_PANIC: Final = re.compile(r"Kernel panic - not syncing: (.*)")
+
+
+class VM:
+    """A machine that has been started. `link` reaches its kernel."""
+
+    def __init__(self, kernel: Kernel, machine: Machine, stack: ExitStack) -> None:
+        self.kernel = kernel
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gilk-lab-")))
+        self._said, self._complaints = work / "console", work / "errors"
+        archive = work / "initramfs"
+        shares = {tag: str(path) for tag, path in qemu.shared(machine).items()}
+        python = os.path.realpath(sys.executable)  # it sees the same files
+        archive.write_bytes(initramfs.make(kernel, python, bundle(), shares, machine.network))
+        relay, far_relay = _pair(stack)
+        monitor, far_monitor = _pair(stack)
+        self._monitor = stack.enter_context(monitor.makefile("rwb"))
+        words = qemu.command(machine, kernel, archive, far_relay.fileno(), far_monitor.fileno())
+        self.process = self._start(words, far_relay, far_monitor)
+        stack.callback(self._kill)
+        self.link = RelayLink(Channel(relay.fileno(), relay.fileno(), self.ended), self._kill)
+        self._known_to_monitor = False
+
+    def _start(self, words: list[str], *ends: socket.socket) -> subprocess.Popen[bytes]:
+        """Start QEMU. It dies with the thread that does this, should that be killed and clean up nothing."""
+        if shutil.which("setpriv"):
+            words = ["setpriv", "--pdeathsig", "KILL", "--", *words]
+        with self._said.open("wb") as console, self._complaints.open("wb") as complaints:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=console, stderr=complaints, start_new_session=True,
+                pass_fds=[each.fileno() for each in ends],
+            )  # fmt: skip
+        for each in ends:  # else nobody would notice when QEMU's copies close
+            each.close()
+        return process
+
+    def _kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def run(self, command: Sequence[str], given: bytes = b"", timeout: float | None = None) -> tuple[int, bytes, bytes]:
+        """Run a command as root, in `/`: exit status, output, errors. Raises OSError, TargetError."""
+        return self.link.run(command, given, timeout)
+
+    def console(self) -> str:
+        """What the kernel has printed so far."""
+        return self._said.read_text(errors="replace").replace("\r\n", "\n")
+
+    def monitor(self, line: str) -> str:
+        """What QEMU's monitor answers to a command, such as `singlestep on`. Raises TargetError lab-monitor."""
+        if not self._known_to_monitor:
+            self._monitor.readline()  # its greeting
+            self._ask_qemu("qmp_capabilities")
+            self._known_to_monitor = True
+        return str(self._ask_qemu("human-monitor-command", {"command-line": line}))
+
+    def _ask_qemu(self, name: str, arguments: dict[str, str] | None = None) -> object:
+        self._monitor.write(json.dumps({"execute": name, "arguments": arguments or {}}).encode() + b"\n")
+        self._monitor.flush()
+        while answer := self._monitor.readline():  # events come in between
+            told = json.loads(answer)
+            if "error" in told:
+                raise TargetError("lab-monitor", f"QEMU refuses {name}: {told['error'].get('desc')}")
+            if "return" in told:
+                return told["return"]
+        raise self.ended()
+
+    def ended(self) -> GilkError:
+        """Why the machine is no longer there."""
+        try:
+            status = self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            status = 0
+        if panic := _PANIC.search(self.console()):
+            return TargetError(
+                "lab-panic", f"the virtual machine's kernel has panicked: {panic[1].strip()}", self.tail()
+            )
+        if status:
+            complaints = self._complaints.read_text(errors="replace").strip() or self.tail()
+            return TargetError("lab-qemu", f"QEMU has ended with status {status}", complaints)
+        if not self.link.release:
+            return TargetError("lab-no-boot", "the virtual machine went down while it started", self.tail())
+        return TargetError("lab-ended", "the virtual machine has gone down", self.tail())
+
+    def tail(self) -> str:
+        """The console's last lines."""
+        lines = self.console().strip().splitlines()[-_TAIL:]
+        return "\n".join(["the console's last lines:", *lines]) if lines else "it has printed nothing"
+
+
+def _pair(stack: ExitStack) -> tuple[socket.socket, socket.socket]:
+    near, far = socket.socketpair()
+    stack.enter_context(near)
+    stack.enter_context(far)
+    return near, far
+
+
+@contextmanager
+def boot(
+    machine: Machine = _PLAIN, release: str = "", limit: float = BOOT_LIMIT, notify: Notify = lambda _: None
+) -> Iterator[VM]:
+    """A machine that runs the kernel `release`, by default the newest there is, which is fetched when there is none.
+
+    Raises UsageError bad-machine, bad-release; TargetError lab-no-qemu, lab-no-kernel, lab-no-boot (after `limit`
+    seconds), lab-panic, lab-qemu.
+    """
+    machine.check()
+    qemu.program()
+    kernel = find(release, notify)
+    with ExitStack() as stack:
+        vm = VM(kernel, machine, stack)
+        if not vm.link.channel.greet(limit):
+            raise TargetError("lab-no-boot", f"the virtual machine had not started after {limit:g} s", vm.tail())
+        yield vm
