@@ -206,21 +206,14 @@ class Chooser:
     def _bounce_site(self, start: int) -> int:
         """Five bytes within reach of a two-byte jump at ``start``, claimed: unused ones, or freed for the purpose."""
         low, high = start - _REACH_BACK, start + _REACH_AHEAD
-        for begin, end in self._body.padding(low, high + JUMP_SIZE):
-            found = self._room_in(max(begin, low), min(end, high + JUMP_SIZE))
-            if found:
-                return found
+        for address in self._body.pads(low, high):
+            if self._usable(address):
+                self._registry.claim(address, address + JUMP_SIZE)
+                return address
         if self._body.strict:
             return 0
         near = self._body.segments(low, high + JUMP_SIZE)
         return self._freed(near, low, high) or self._freed_for_this(near, low, high)
-
-    def _room_in(self, begin: int, end: int) -> int:
-        for address in range(begin, end - JUMP_SIZE + 1):
-            if self._usable(address):
-                self._registry.claim(address, address + JUMP_SIZE)
-                return address
-        return 0
 
     def _usable(self, address: int) -> bool:
         end = address + JUMP_SIZE
@@ -251,15 +244,18 @@ class Chooser:
 
     def _free_within(self, choice: Choice, low: int, high: int) -> int:
         """Five bytes that are displaced, or can be besides."""
-        segment, movable = choice.segment, choice.movable
-        if choice.tactic is Tactic.CALL or movable <= choice.first:
+        segment, movable, lends = choice.segment, choice.movable, self._body.policy.lends
+        if choice.tactic is Tactic.CALL or movable <= choice.first or (lends and choice.tactic is not Tactic.JUMP):
             return 0
         begin = max(choice.start + choice.window, low)
         end = min(segment.heads[movable], high + JUMP_SIZE)
         for address in range(begin, end - JUMP_SIZE + 1):
             if not self._usable(address):
                 continue
-            last = max(choice.last, self._covering(segment, address + JUMP_SIZE))
+            covering = self._covering(segment, address + JUMP_SIZE)
+            if lends and segment.heads[covering + 1] > choice.start + lends:
+                return 0
+            last = max(choice.last, covering)
             if self._body.reserved and self._body.is_reserved(choice.start, segment.heads[last + 1]):
                 return 0
             self._registry.claim(address, address + JUMP_SIZE)

@@ -19,7 +19,7 @@ from gilk.splice.plan import Tactic, Want
 from gilk.splice.relocate import jump_of_call, relocate, transfer
 from gilk.splice.segments import Segment
 
-_RETURN_ADDRESS = 8
+RETURN_ADDRESS = 8
 _NEXT = FlowControl.NEXT
 
 
@@ -39,7 +39,7 @@ def emit_patch(choice: Choice, image: Image, bias: int, host: Host) -> Code:
         address = ip + bias
         marks.append((len(data), address, True))
         if index in segment.before:
-            _instruments(builder, host, segment.before[index], step.live, address)
+            emit_instruments(builder, host, segment.before[index], step.live, address)
         marks.append((len(data), address, False))
         instruction = step.instruction
         raw = code[ip - start : heads[index + 1] - start]
@@ -60,7 +60,7 @@ def _leave_at_end(builder: CodeBuilder, segment: Segment, bias: int, host: Host)
     end = segment.end + bias
     if segment.after:
         builder.mark(end, False)
-        _instruments(builder, host, segment.after, segment.live_after, end)
+        emit_instruments(builder, host, segment.after, segment.live_after, end)
     _go_on(builder, end)
 
 
@@ -69,7 +69,7 @@ def _go_on(builder: CodeBuilder, address: int) -> None:
     builder.external(JMP32, address, jump=True)
 
 
-def _instruments(
+def emit_instruments(
     builder: CodeBuilder, host: Host, wants: list[Want], live: int, address: int, pushed: int = 0
 ) -> None:
     """One after another; each also keeps what a later one reads, dead to the program or not."""
@@ -90,8 +90,8 @@ def _emit_call(choice: Choice, image: Image, bias: int, host: Host) -> Code:
     instruction = step.instruction
     raw = image.read(instruction.ip, instruction.len)
     jump = jump_of_call(instruction, raw)
-    _instruments(
-        builder, host, choice.segment.before[choice.first], step.live, instruction.ip + bias, _RETURN_ADDRESS
+    emit_instruments(
+        builder, host, choice.segment.before[choice.first], step.live, instruction.ip + bias, RETURN_ADDRESS
     )
     transfer(builder, instruction, jump, bias)
     return builder.finish()

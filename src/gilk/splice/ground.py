@@ -17,10 +17,11 @@ from gilk.image.model import SymbolKind
 from gilk.splice.instrument import Host
 from gilk.splice.plan import Refusal, Want
 from gilk.splice.policy import PROCESS, Policy
-from gilk.splice.room import Registry, padding_end
+from gilk.splice.room import Registry, padding_end, whole_pads
 from gilk.splice.segments import PADDED, Segment, place, segments_of, split_call
 from gilk.splice.space import Arena, PunPages
 
+_BOUNCE = 5  # bytes of the jump that a bounce leads to
 _MARGIN = 256  # how far from a function a bounce may lie
 
 
@@ -174,6 +175,14 @@ class Body:
         if self._gaps is None:
             self._gaps = [gap for gap in (*self._inside(), *self._before()) if self._ground.is_idle(*gap)]
         return (gap for gap in self._gaps if gap[0] < high and gap[1] > low)
+
+    def pads(self, low: int, high: int) -> Iterator[int]:
+        """Where in padding the jump of a bounce may begin, from ``low`` to ``high``."""
+        for begin, end in self.padding(low, high + _BOUNCE):
+            if self.policy.whole:
+                yield from (at for at in whole_pads(self._image, begin, end, _BOUNCE) if low <= at <= high)
+            else:
+                yield from range(max(begin, low), min(end, high + _BOUNCE) - _BOUNCE + 1)
 
     def _inside(self) -> Iterator[tuple[int, int]]:
         blocks = self.function.blocks

@@ -94,7 +94,8 @@ class FunctionPlan:
     """Everything done to one function, applied and undone as a unit.
 
     ``displaced`` are original addresses that must not be stood on once the sites are written,
-    ``pinned`` ranges of code outside the sites that must not change while they are.
+    ``pinned`` ranges of code outside the sites that must not change while they are. ``fentry``: where the kernel keeps
+    a call for ftrace, and the patch to be called from there.
     """
 
     name: str
@@ -105,6 +106,7 @@ class FunctionPlan:
     pinned: tuple[tuple[int, int], ...] = ()
     tactics: dict[int, Tactic] = field(default_factory=dict)
     refusals: dict[int, Refusal] = field(default_factory=dict)
+    fentry: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

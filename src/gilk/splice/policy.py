@@ -13,7 +13,8 @@ class Policy:
 
     ``traps``: int3 where nothing else fits. ``prefixed``: an idle prefix may fill the place of a longer call.
     ``exceptions``: ud2 and int3 mean the same at any address. ``around``: a block is cut at instructions that cannot
-    be moved, too.
+    be moved, too. ``whole``: a bounce lies in padding only at the head of an instruction. ``lends``: only a jump may
+    give others room, among that many bytes from its start; 0: any splice, anywhere in what it displaces.
     """
 
     puns: bool
@@ -21,9 +22,14 @@ class Policy:
     prefixed: bool
     exceptions: bool
     around: bool
+    whole: bool
+    lends: int
 
 
-PROCESS: Final = Policy(puns=True, traps=False, prefixed=True, exceptions=True, around=False)
+PROCESS: Final = Policy(puns=True, traps=False, prefixed=True, exceptions=True, around=False, whole=False, lends=0)
 
-#: The kernel writes single instructions of at most five bytes, catches int3, and looks up ud2 by its address.
-KERNEL: Final = Policy(puns=False, traps=True, prefixed=False, exceptions=False, around=True)
+#: The kernel writes single instructions of at most five bytes, catches int3, and looks up ud2 by its address. The
+#: driver compares and fills windows of whole instructions, of at most 24 bytes (ILK_WINDOW).
+KERNEL: Final = Policy(
+    puns=False, traps=True, prefixed=False, exceptions=False, around=True, whole=True, lends=24
+)

@@ -35,6 +35,25 @@ def padding_end(image: Image, start: int, limit: int) -> int:
     return limit
 
 
+def whole_pads(image: Image, start: int, end: int, size: int) -> list[int]:
+    """Where in the padding [start, end) a site of ``size`` bytes replaces nothing but heads and whole instructions.
+
+    That is at a nop of so many bytes or more, and in runs of single ones.
+    """
+    found: list[int] = []
+    run: list[int] = []
+    for instruction in Decoder(64, image.read(start, end - start), ip=start):
+        if instruction.len == 1:
+            run.append(instruction.ip)
+            if len(run) >= size:
+                found.append(run[-size])
+            continue
+        run.clear()
+        if instruction.len >= size:
+            found.append(instruction.ip)
+    return found
+
+
 class _Region:
     """An executable segment: what its bytes will be, and a mark for each.
 
