@@ -25,10 +25,11 @@ from gilk.errors import CompileError, GilkError, ImageError, StoreError, TargetE
 
 if TYPE_CHECKING:
     from gilk.render.report import RunReport
+    from gilk.session.base import Probe
     from gilk.session.places import BlockView, FunctionView, Place
     from gilk.session.request import Builtin, CFunction, Request
     from gilk.session.run import Progress, Result, Run
-    from gilk.session.session import Probe, Session
+    from gilk.session.session import Session
     from gilk.session.survey import Graph, Survey, cfg, scan
     from gilk.target.process import Loaded, Process
     from gilk.target.restore import restore
@@ -50,7 +51,8 @@ _LAZY = {
     **dict.fromkeys(("CFunction", "Request"), "gilk.session.request"),
     **{name: f"gilk.session.request:Builtin.{name.upper()}" for name in ("count", "stamp", "args", "regs", "time")},
     **dict.fromkeys(("Progress", "Run"), "gilk.session.run"),
-    **dict.fromkeys(("Probe", "Session"), "gilk.session.session"),
+    "Probe": "gilk.session.base",
+    "Session": "gilk.session.session",
     **dict.fromkeys(("Graph", "Survey", "cfg", "scan"), "gilk.session.survey"),
     "Loaded": "gilk.target.process",
     "RunReport": "gilk.render.report",

@@ -180,7 +180,7 @@ class Run:
                 self._keep(session.close())
             except GilkError as error:
                 self.partial = True
-                self.notes.append(f"process {session.process.pid}: {error}")
+                self.notes.append(f"{session.where}: {error}")
         if self._left_out:
             self.notes.append(f"latencies are of the first {_KEPT} records; -o FILE keeps all")
         result = self._result()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from gilk.trace.clock import Clock
-from gilk.trace.drain import Chunk, Drain
+from gilk.trace.drain import Chunk, Source
 from gilk.trace.probes import ProbeRow
 from gilk.trace.samples import Samples
 
@@ -29,7 +29,7 @@ class Stream:
     a burst, one takes, and converts when there is time. ``waiting`` is how many bytes were taken and not converted.
     """
 
-    def __init__(self, drain: Drain, clock: Clock) -> None:
+    def __init__(self, drain: Source, clock: Clock) -> None:
         self._drain = drain
         self._clock = clock
         self._classes: frozenset[int] = frozenset()
@@ -69,8 +69,8 @@ class Stream:
             if (identity.pid, identity.tid) not in self._names:
                 self._name(identity.pid, identity.tid)
         chunks = self._drain.poll()
-        sizes = self._drain.geometry.rings
-        fullest = max((chunk.records.nbytes / sizes[chunk.number].size for chunk in chunks), default=0.0)
+        capacity = self._drain.capacity
+        fullest = max((chunk.records.nbytes / capacity(chunk.number) for chunk in chunks), default=0.0)
         now = time.monotonic()
         if now - self._retired > _RETIRE_EVERY:
             self._retired = now

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,21 @@ class Chunk:
     number: int  # the record class
     records: Array
     gaps: tuple[int, ...] = ()  # indices of the records before which some were dropped
+
+
+class Source(Protocol):
+    """Where records and counts come from: the buffers of a process, or of a kernel."""
+
+    def poll(self, final: bool = False) -> list[Chunk]: ...
+    def retire(self, live: Set[tuple[int, int]]) -> list[Chunk]: ...
+    def identities(self) -> list[Identity]: ...
+    def capacity(self, number: int) -> int: ...
+    def counts(self) -> NDArray[np.uint64]: ...
+    def drops(self) -> int: ...
+    def nested(self) -> int: ...
+    def lost(self) -> int: ...
+    @property
+    def corrupt(self) -> int: ...
 
 
 class Drain:
@@ -79,6 +94,10 @@ class Drain:
             if chunk is not None:
                 chunks.append(chunk)
         return chunks
+
+    def capacity(self, number: int) -> int:
+        """Bytes of a ring of a record class."""
+        return self.geometry.rings[number].size
 
     def counts(self) -> NDArray[np.uint64]:
         """Every counter, summed over all threads there are and were."""

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What every session keeps, whatever it is in: its probes by number, what came of them, and the samples."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import pyarrow as pa
+
+from gilk.errors import UsageError
+from gilk.session.request import Builtin, Wanted
+from gilk.session.stream import Stream
+from gilk.splice.plan import FunctionPlan, Refusal, Tactic
+from gilk.trace.clock import Clock
+from gilk.trace.drain import Source
+from gilk.trace.probes import ProbeRow, counts_by_point
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One instrument at one point. ``tactic`` is None when it was refused, for the reason in ``refusal``."""
+
+    number: int
+    row: ProbeRow
+    tactic: Tactic | None = None
+    refusal: Refusal | None = None
+
+
+@dataclass
+class Totals:
+    """Points asked for, seconds that changing the code took, and seconds of those that the threads stood still."""
+
+    asked: int = 0
+    activation: float = 0.0
+    still: float = 0.0
+
+
+class Timed(Protocol):
+    """How long a change took, in seconds, and how long of that the target stood still."""
+
+    @property
+    def total(self) -> float: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+class BaseSession(ABC):
+    """Use as a context manager; at its end all probes are gone from the target.
+
+    ``capacity`` bounds how many probes there can be in all.
+    """
+
+    def __init__(self, drain: Source, clock: Clock, capacity: int) -> None:
+        self._drain = drain
+        self.clock = clock
+        self._stream = Stream(drain, clock)
+        self._capacity = capacity
+        self._probes: dict[int, Probe] = {}
+        self._everything: list[ProbeRow] = []
+        self._tables: list[pa.Table] = []
+        self.totals = Totals()
+        self.restored: bool | None = None
+        self.closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """What the session is in, for messages: ``process 4711``."""
+
+    @abstractmethod
+    def insert_wanted(self, wanted: list[Wanted]) -> tuple[Probe, ...]:
+        """Put instruments in, in one change. Raises UsageError, CompileError, TargetError; then nothing has changed."""
+
+    @abstractmethod
+    def remove(self, probes: Iterable[Probe]) -> None:
+        """Take probes out again; their counts stay."""
+
+    @abstractmethod
+    def _restore(self) -> bool | None:
+        """Take everything out of the target; whether all is as it was, None when that cannot be known."""
+
+    @abstractmethod
+    def _look_after(self) -> None:
+        """What is to be done at every poll."""
+
+    # Probes.
+
+    @contextlib.contextmanager
+    def _numbered(self, wanted: list[Wanted]) -> Iterator[range]:
+        """Numbers and rows for what is wanted, taken back if it cannot be put in. UsageError `too-many-points`."""
+        numbers = self._number(wanted)
+        try:
+            yield numbers
+        except BaseException:
+            del self._everything[numbers.start :]
+            raise
+
+    def _number(self, wanted: list[Wanted]) -> range:
+        first = len(self._everything)
+        if first + len(wanted) > self._capacity:
+            raise UsageError(
+                "too-many-points", f"more than {self._capacity} points", "ask for more with Session(points=...)"
+            )
+        self._everything += [self._row(first + n, w) for n, w in enumerate(wanted)]
+        return range(first, len(self._everything))
+
+    def _row(self, number: int, wanted: Wanted) -> ProbeRow:
+        counts = wanted.instrument == Builtin.COUNT
+        point = wanted.point
+        return ProbeRow(
+            0 if counts else number + 1, point.label, point.function, point.image, wanted.kind, number if counts else -1
+        )
+
+    def _know(self, seconds: float) -> None:
+        """There are more probes, put in by a change that began ``seconds`` ago."""
+        self._tables.append(self._stream.know(self._everything, time.monotonic_ns() - int(1e9 * seconds)))
+
+    def _note(self, took: Timed, asked: int) -> None:
+        self.totals.asked += asked
+        self.totals.activation += took.total
+        self.totals.still += took.seconds
+
+    def _outcomes(self, plans: Iterable[FunctionPlan], numbers: range) -> tuple[Probe, ...]:
+        """The probes with ``numbers``, and others that were planned again along with them."""
+        plans = list(plans)
+        tactics = {key: t for plan in plans for key, t in plan.tactics.items()}
+        refusals = {key: r for plan in plans for key, r in plan.refusals.items()}
+        for number in {*numbers, *(tactics.keys() | refusals.keys()) & self._probes.keys()}:
+            self._probes[number] = Probe(number, self._everything[number], tactics.get(number), refusals.get(number))
+        return tuple(self._probes[number] for number in numbers)
+
+    def _drop(self, probes: Iterable[Probe]) -> list[int]:
+        """Forget probes; the numbers of those that there were."""
+        numbers = [probe.number for probe in probes if probe.number in self._probes]
+        for number in numbers:
+            del self._probes[number]
+        return numbers
+
+    def tactics(self) -> dict[str, int]:
+        """How many of the probes there are were put in by each tactic."""
+        return dict(Counter(str(p.tactic) for p in self._probes.values() if p.tactic is not None))
+
+    def refusals(self) -> dict[str, int]:
+        return dict(Counter(str(p.refusal) for p in self._probes.values() if p.refusal is not None))
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        return tuple(self._probes.values())
+
+    @property
+    def rows(self) -> tuple[ProbeRow, ...]:
+        """Every probe there is or has been."""
+        return tuple(self._everything)
+
+    # What they bring back.
+
+    def poll(self) -> pa.Table:
+        """Samples that have arrived since the last call; see trace.samples for the columns."""
+        self._look_after()
+        return self._gathered(self._stream.poll())
+
+    def take(self) -> float:
+        """Empty the buffers, for ``convert`` to make samples of later; how full, of 1, the fullest was."""
+        self._look_after()
+        return self._stream.take()
+
+    def convert(self) -> pa.Table:
+        """Samples of one ``take``, the oldest that waits."""
+        return self._gathered(self._stream.convert())
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that were taken and not converted."""
+        return self._stream.waiting
+
+    def _gathered(self, latest: pa.Table) -> pa.Table:
+        """With what was set aside when probes were added; older tables may lack columns."""
+        tables, self._tables = [*self._tables, latest], []
+        return pa.concat_tables(tables, promote_options="default").select(self.schema.names)
+
+    @property
+    def start(self) -> int:
+        """Time 0 of the samples, in ns of CLOCK_MONOTONIC."""
+        return self._stream.start
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._stream.schema
+
+    def counts(self) -> dict[str, int]:
+        """Hits of every counting probe, by the name of its point."""
+        return counts_by_point(self._everything, self._drain.counts().tolist())
+
+    @property
+    def drain(self) -> Source:
+        """The buffers: drops, lost and nested hits, corrupt rings."""
+        return self._drain
+
+    @property
+    def records(self) -> int:
+        return self._stream.records
+
+    def close(self) -> pa.Table:
+        """Take everything out of the target; the samples that were left. ``restored`` says whether all is as it was."""
+        if self.closed:
+            return self._stream.schema.empty_table()
+        self.closed = True
+        self.restored = self._restore()
+        return self._gathered(self._stream.finish())
