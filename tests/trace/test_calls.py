@@ -14,7 +14,7 @@ from gilk.trace.calls import Calls, pair
 from gilk.trace.samples import NAME
 
 Event = tuple[str, str, int, int, int]  # kind, function, sp, pid, tid
-KINDS = ("time-entry", "time-head", "time-return", "stamp")
+KINDS = ("time-entry", "time-return", "stamp", "time-head")
 
 
 def table(events: list[Event], times: list[int]) -> pa.Table:
