@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The messages of /dev/ilk as bytes. native/abi/ilk_abi.h is their manual; tests compare the two."""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+PROTOCOL: Final = 1
+HELLO, SYMBOLS, ARENA, FILL, COUNTERS, READ, RECORDS, APPLY, UNDO, STATUS = (0xC008E100 | n for n in range(1, 11))
+ALL_CPUS: Final = 0xFFFFFFFF
+CLASSES: Final = 4
+RECORD_BYTES: Final = (16, 32, 64, 256)  # by class
+READ_MIN: Final = 65536
+WINDOW: Final = 24  # bytes of a unit's window at most
+NEAR: Final = 1
+
+HEAD: Final = struct.Struct("<II")
+HELLO_BODY: Final = struct.Struct("<IIQQIIIIqIIQQ64s")
+SYMBOL: Final = struct.Struct("<24sQ")
+SYMBOL_ROOM: Final = 32
+BLOCK: Final = struct.Struct("<qIIII")
+UNIT: Final = struct.Struct("<QQQIBBBBIIQ24s24s")
+RESULT: Final = struct.Struct("<II")
+STATUS_BODY: Final = struct.Struct("<IIQQQQQQQ4QQQ")
+CHUNK: Final = struct.Struct("<IIIIQ")
+RECORDS_BODY: Final = struct.Struct("<4III4q")
+
+
+class Kind(enum.IntEnum):
+    """What a unit writes."""
+
+    SINGLE = 1  # a jump or call over one instruction
+    MULTI = 2  # a jump over several
+    SHORT = 3  # a 2-byte jump to a pad
+    TRAP = 4  # int3
+    FENTRY = 5  # through ftrace: the patch is called
+    PAD = 6  # a jump that SHORTs lead to
+
+
+class Verdict(enum.IntEnum):
+    """What the driver says of a unit."""
+
+    OK = 0
+    STALE = 1
+    BLACKLIST = 2
+    STATIC_KEY = 3
+    STATIC_CALL = 4
+    FTRACE = 5
+    EXCEPTION = 6
+    ALTERNATIVE = 7
+    BUG = 8
+    KPROBE = 9
+    OUTSIDE = 10
+    INIT = 11
+    MODULE = 12
+    OVERLAP = 13
+    DUPLICATE = 14
+    DECODE = 15
+    BAD_UNIT = 16
+    BAD_BYTES = 17
+    BAD_PATCH = 18
+    BAD_PAD = 19
+    NO_FENTRY = 20
+    BUSY = 21
+    IN_USE = 22
+    UNKNOWN = 23
+    GONE = 24
+    NO_MEMORY = 25
+    LIMIT = 26
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One splice. `old` is the whole window as it must be, `new` what it becomes; for FENTRY both are empty.
+
+    `number` is the client's name for it, from 1. `copy` is where the displaced instructions were relocated to, `pad`
+    the number of the pad that a SHORT jumps to, `several`: a SHORT's window is several instructions.
+    """
+
+    number: int
+    kind: Kind
+    address: int
+    patch: int
+    old: bytes = b""
+    new: bytes = b""
+    copy: int = 0
+    pad: int = 0
+    several: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a unit. `detail`: the address, or the error number, that is to blame; or 0."""
+
+    number: int
+    verdict: Verdict
+    detail: int = 0
+
+
+@dataclass(frozen=True)
+class Hello:
+    protocol: int
+    cpus: int
+    message_max: int
+    arena_max: int
+    counters_max: int
+    fast_counters: int
+    units_max: int
+    chunk: int
+    current_gs: int
+    pid_offset: int
+    tsc_khz: int
+    text_start: int
+    text_end: int
+    release: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """Counters `first` .. `first + count - 1`; `first` is at %gs:gs, the others behind it, 8 bytes each."""
+
+    gs: int
+    first: int
+    count: int
+    near: bool
+
+    def offset(self, counter: int) -> int:
+        return self.gs + 8 * (counter - self.first)
+
+
+@dataclass(frozen=True)
+class Rings:
+    """Where generated code finds them: wpos[class] from GS; `chunk` bytes each chunk."""
+
+    number: int
+    chunk: int
+    wpos: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Committed records of one ring, in the order in which they were reserved; `lost`: of this ring so far."""
+
+    cpu: int
+    kind: int
+    lost: int
+    records: bytes
+
+
+@dataclass(frozen=True)
+class DriverStatus:
+    clients: int
+    fast_counters: int
+    units: int
+    own_units: int
+    arena_bytes: int
+    counters: int
+    ring_bytes: int
+    traps: int
+    missed: int
+    lost: tuple[int, ...]  # of this client, by class
+    batches: int
+    orphans: int
+
+
+def message(body: bytes) -> bytes:
+    return HEAD.pack(HEAD.size + len(body), PROTOCOL) + body
+
+
+def pack_units(units: Iterable[Unit]) -> bytes:
+    return b"".join(_pack_unit(unit) for unit in units)
+
+
+def _pack_unit(unit: Unit) -> bytes:
+    length = 5 if unit.kind == Kind.FENTRY else len(unit.old)
+    flags = 1 if unit.several else 0
+    return UNIT.pack(
+        *(unit.address, unit.patch, unit.copy, unit.number, unit.kind, min(length, 255), flags, 0),
+        *(unit.pad, 0, 0, unit.old[:WINDOW], unit.new[:WINDOW]),
+    )
+
+
+def unpack_outcomes(body: bytes) -> Iterator[Outcome]:
+    for row in UNIT.iter_unpack(body):
+        yield Outcome(row[3], Verdict(row[9]), row[10])
+
+
+def unpack_status(body: bytes) -> DriverStatus:
+    row = STATUS_BODY.unpack(body)
+    return DriverStatus(*row[:9], row[9:13], *row[13:])
+
+
+def unpack_chunks(data: bytes) -> Iterator[Chunk]:
+    """What drain() gave. Raises ValueError if it was cut."""
+    at = 0
+    while at < len(data):
+        if len(data) - at < CHUNK.size:
+            raise ValueError("records end within a header")
+        cpu, kind, size, _, lost = CHUNK.unpack_from(data, at)
+        at += CHUNK.size
+        if kind >= CLASSES or size > len(data) - at or size % RECORD_BYTES[kind]:
+            raise ValueError(f"{size} bytes of records of class {kind}")
+        yield Chunk(cpu, kind, lost, data[at : at + size])
+        at += size

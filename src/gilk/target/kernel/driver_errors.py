@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What an error number of the driver means to a user."""
+
+from __future__ import annotations
+
+import errno
+
+from gilk.errors import TargetError
+
+
+def cannot_open(error: OSError) -> TargetError:
+    """/dev/ilk could not be opened."""
+    match error.errno:
+        case errno.ENOENT | errno.ENXIO | errno.ENODEV:
+            hint = "`gilk driver load`, as root"
+            return TargetError("driver-not-loaded", "the driver is not loaded: there is no /dev/ilk", hint)
+        case errno.EACCES | errno.EPERM:
+            hint = "it takes root with CAP_SYS_ADMIN, and a kernel that is not locked down (Secure Boot locks it)"
+            return TargetError("driver-not-allowed", "not allowed to open /dev/ilk", hint)
+        case _:
+            return TargetError("driver-refused", f"/dev/ilk cannot be opened: {error.strerror}")
+
+
+def refused(error: OSError) -> TargetError:
+    """The driver did not take a message."""
+    match error.errno:
+        case errno.EPROTO:
+            hint = "`gilk driver unload`, then `gilk driver load`"
+            return TargetError("driver-version", "the driver that is loaded is of another version than this gilk", hint)
+        case errno.EBUSY:
+            hint = "end another session first"
+            return TargetError("driver-busy", "the driver's record buffers are all in use", hint)
+        case errno.ENOMEM:
+            return TargetError("driver-memory", "the kernel has no memory for this", "ask for less at once")
+        case errno.E2BIG:
+            hint = "ask for less at once"
+            return TargetError("driver-limit", "this is more than the driver allows one client", hint)
+        case _:
+            return TargetError("driver-refused", f"the driver refuses a message: {error.strerror}")
