@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from gilk.errors import CompileError, GilkError, ImageError, StoreError, TargetError, UsageError
 
 if TYPE_CHECKING:
+    from gilk import lab
     from gilk.render.report import RunReport
     from gilk.session.base import Probe
     from gilk.session.places import BlockView, FunctionView, Place
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockView", "CFunction", "CompileError", "FunctionView", "GilkError", "Graph", "ImageError", "Loaded", "Place",
     "Probe", "Progress", "Request", "Run", "RunReport", "Session", "StoreError", "Survey", "Target", "TargetError",
-    "UsageError", "args", "attach", "c", "calls", "cfg", "count", "launch", "parse_request", "prepare_run", "read",
-    "regs", "report", "restore", "scan", "stamp", "time",
+    "UsageError", "args", "attach", "c", "calls", "cfg", "count", "lab", "launch", "parse_request", "prepare_run",
+    "read", "regs", "report", "restore", "scan", "stamp", "time",
 ]  # fmt: skip
 
 #: Where the names are that are imported on first use; `:` leads to one by another name.
@@ -64,6 +65,8 @@ _LAZY = {
 
 def __getattr__(name: str) -> Any:
     """A public name that is not imported yet (PEP 562)."""
+    if name == "lab":
+        return importlib.import_module("gilk.lab")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, path = _LAZY[name].partition(":")

@@ -27,6 +27,7 @@ COMMANDS = {
     "run": "Put instruments into a running or new process and bring back the samples.",
     "show": "Print a file of samples.",
     "query": "Ask a file of samples a question in SQL.",
+    "lab": "Run a command, or a shell, in a disposable virtual machine with a stock kernel.",
     "restore": "Put a process right after gilk itself was killed.",
 }
 

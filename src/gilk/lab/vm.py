@@ -35,7 +35,7 @@ from gilk.target.kernel.relay import bundle
 
 BOOT_LIMIT: Final = 180.0  # seconds; an emulated boot takes five on a machine with nothing else to do
 _PLAIN: Final = Machine()
-_TAIL: Final = 30  # lines of the console that are shown
+_TAIL: Final = 60  # lines of the console that are shown
 _PANIC: Final = re.compile(r"Kernel panic - not syncing: (.*)")
 
 

@@ -12,7 +12,7 @@ import os
 import select
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from gilk.errors import GilkError, TargetError
@@ -124,10 +124,6 @@ class Channel:
         for descriptor in (source, sink):
             os.set_blocking(descriptor, False)
 
-    def fileno(self) -> int:
-        """For those who wait for other things as well: then `pump(0)`."""
-        return self.source
-
     def greet(self, timeout: float) -> bool:
         """Wait for the relay to say that it is there. Raises TargetError."""
         return self.until(lambda: bool(self.release), timeout)
@@ -186,14 +182,17 @@ class Channel:
             self.pump(left)
         return True
 
-    def pump(self, timeout: float | None) -> None:
-        """Wait for the stream to move, at most `timeout` seconds, and take in what has come. Raises TargetError."""
+    def pump(self, timeout: float | None, others: Sequence[int] = ()) -> list[int]:
+        """Wait for the stream to move, at most `timeout` seconds, and take in what has come; which of `others` can be
+        read now, for which it does not wait any longer either. Raises TargetError.
+        """
         writers = [self.sink] if self._unsent else []
-        readable, writable, _ = select.select([self.source], writers, [], timeout)
+        readable, writable, _ = select.select([self.source, *others], writers, [], timeout)
         if writable:
             self._send()
-        if readable:
+        if self.source in readable:
             self._receive()
+        return [each for each in others if each in readable]
 
     def _send(self) -> None:
         try:

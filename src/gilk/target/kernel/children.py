@@ -89,30 +89,32 @@ def _fork(arguments: list[bytes], environment: dict[bytes, bytes], directory: by
     report, told = os.pipe()
     pid = os.fork()
     if not pid:
+        subject = directory
         try:
-            _become(arguments, environment, directory, streams)
+            _enter(directory, streams)
+            subject = arguments[0]
+            os.execvpe(subject, arguments, environment)
         except OSError as error:
-            os.write(told, struct.pack("<I", error.errno or errno.EINVAL))
+            os.write(told, struct.pack("<I", error.errno or errno.EINVAL) + subject)
         finally:
             os._exit(127)
     for descriptor in {told, *streams}:
         os.close(descriptor)
-    failure = os.read(report, 4)
+    failure = os.read(report, 4096)
     os.close(report)
     if failure:
         os.waitpid(pid, 0)
-        number = int.from_bytes(failure, "little")
-        raise OSError(number, f"{os.strerror(number)}: {os.fsdecode(arguments[0])}")
+        number = int.from_bytes(failure[:4], "little")
+        raise OSError(number, f"{os.strerror(number)}: {os.fsdecode(failure[4:])}")
     return pid
 
 
-def _become(arguments: list[bytes], environment: dict[bytes, bytes], directory: bytes, streams: list[int]) -> None:
+def _enter(directory: bytes, streams: list[int]) -> None:
     os.setsid()
     if os.isatty(streams[0]):
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and ignored ones stay so
-        signal.signal(number, signal.SIG_DFL)
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and what is ignored stays so
+        signal.signal(ignored, signal.SIG_DFL)
     os.chdir(directory)
-    os.execvpe(arguments[0], arguments, environment)

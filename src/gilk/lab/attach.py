@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A command in a virtual machine, with our standard streams as its own: as ssh does it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import struct
+import termios
+import time
+import tty
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from gilk.errors import TargetError
+from gilk.lab.vm import VM
+from gilk.target.kernel.channel import Spawned
+
+_READ: Final = 64 << 10  # bytes of input at once
+
+
+def attach(
+    vm: VM, command: Sequence[str], *, directory: str, environment: Mapping[str, str], terminal: bool = False,
+    deadline: float | None = None,
+) -> int:  # fmt: skip
+    """Run it to its end: its status, as a shell gives it. Bytes pass unchanged, on three streams, or on a terminal.
+
+    `deadline` is of time.monotonic(). Raises TargetError cannot-launch, lab-timeout, and what ends the machine.
+    """
+    size = _size() if terminal else (0, 0)
+    try:
+        process = vm.link.spawn(
+            command, partial(_write, 1), partial(_write, 2), directory=directory, environment=environment, size=size
+        )
+    except OSError as error:
+        raise TargetError("cannot-launch", f"cannot run {command[0]} there: {error.strerror}")
+    if not terminal:
+        _carry(vm, process, deadline, -1)
+    else:
+        with _raw(), _resized() as told:
+            _carry(vm, process, deadline, told)
+    assert process.status is not None
+    return process.status
+
+
+def _carry(vm: VM, process: Spawned, deadline: float | None, resized: int) -> None:
+    """Pass input on as it is taken, until the process has ended."""
+    reading = True
+    while process.status is None:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise TargetError("lab-timeout", "the command had not ended in the time it was given", vm.tail())
+        wanted = [0] if reading and process.hungry else []
+        ready = vm.link.channel.pump(left, [*wanted, resized] if resized >= 0 else wanted)
+        if resized in ready:
+            os.read(resized, _READ)
+            process.resize(*_size())
+        if 0 in ready:
+            reading = _pass_input(process)
+
+
+def _pass_input(process: Spawned) -> bool:
+    """Whether there may be more."""
+    try:
+        data = os.read(0, _READ)
+    except BlockingIOError:
+        return True
+    except OSError:  # it is closed
+        data = b""
+    if data:
+        process.write(data)
+    else:
+        process.end_input()
+    return bool(data)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    """All of it, also where the descriptor is somebody else's and does not block."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+
+
+def _size() -> tuple[int, int]:
+    """Our terminal's rows and columns, neither of them 0."""
+    try:
+        rows, columns, _, _ = struct.unpack("<HHHH", fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8)))
+    except OSError:
+        rows = columns = 0
+    return rows or 24, columns or 80
+
+
+@contextmanager
+def _raw() -> Iterator[None]:
+    """Keys go to the machine's terminal, which gives them their meaning."""
+    if not os.isatty(0):
+        yield
+        return
+    before = termios.tcgetattr(0)
+    tty.setraw(0)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _resized() -> Iterator[int]:
+    """A descriptor that can be read once our terminal's size has changed."""
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    before = signal.signal(signal.SIGWINCH, lambda *_: None)
+    wakeup = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    try:
+        yield told
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        signal.signal(signal.SIGWINCH, before)
+        os.close(told)
+        os.close(tell)
