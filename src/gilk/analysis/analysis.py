@@ -112,7 +112,13 @@ class Analysis:
         code = self.image.read(span.start, span.end - span.start)
         end = span.start + len(code)
         heads = {start for start, _ in self.parts.of(span)}
-        around = Surroundings(self.returns.after, lambda address: address in self._entries and address not in heads)
+        around = Surroundings(
+            self.returns.after,
+            lambda address: address in self._entries and address not in heads,
+            self.image.detours,
+            self.image.returns,
+            self.image.dispatchers,
+        )
         traversal = Traversal(code, span.start, around)
         if code:
             pads = _between(self._landing_pads, span.start, end)

@@ -26,6 +26,12 @@ from gilk.arch.effects import FINE_EVERYTHING, FINE_FLAGS, PRESERVED, R11, RSP, 
 _LINKAGE: Final = R11 | FINE_FLAGS
 
 
+# What a caller may still read when a function that it knows by the calling convention only has returned.
+_RESULTS: Final = 1 << 0 | 1 << 2 | PRESERVED  # rax, rdx
+# What such a function may read: its arguments, and rax, which has the number of vector registers.
+_ARGUMENTS: Final = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 | RSP
+
+
 class Summary(NamedTuple):
     """What code does to liveness: live before it = gen | (live after it & keeps)."""
 
@@ -38,23 +44,31 @@ class Summary(NamedTuple):
 
 UNKNOWN: Final = Summary(FINE_EVERYTHING, 0)
 IMPORTED: Final = Summary(FINE_EVERYTHING & ~_LINKAGE, 0)
+CONVENTIONAL: Final = Summary(_ARGUMENTS, PRESERVED)
 
 Callee = Callable[[Instruction], Summary]
+
+
+def live_at_return(exported: bool, conventional: bool) -> int:
+    """What callers may still read: of one that they know by the calling convention only its results."""
+    if conventional:
+        return _RESULTS
+    return FINE_EVERYTHING & ~FINE_FLAGS if exported else FINE_EVERYTHING
 
 
 class Liveness:
     """Of one function, once its callees' summaries are known.
 
-    ``call`` summarises the callee of a call instruction, ``outside`` the code
-    at an address out of the function that a block leads to.
+    ``at_return`` is what its callers may still read. ``call`` summarises the callee of a call instruction,
+    ``outside`` the code at an address out of the function that a block leads to.
     """
 
-    def __init__(self, function: Function, exported: bool, call: Callee, outside: Callable[[Block], Summary]) -> None:
+    def __init__(self, function: Function, at_return: int, call: Callee, outside: Callable[[Block], Summary]) -> None:
         self._function = function
         self._call = call
         pads = any(block.landing_pad for block in function.blocks)
         self._always = PRESERVED if pads else 0  # unwinding carries these from any call into the pad
-        self._at_return = FINE_EVERYTHING & ~FINE_FLAGS if exported else FINE_EVERYTHING
+        self._at_return = at_return
         self._outside = {block.start: outside(block) for block in function.blocks if block.target}
         self._through = {block.start: self._compose(block) for block in function.blocks}
         self._before = self._solve(self._at_return)

@@ -56,10 +56,11 @@ def named_noreturn(name: str) -> bool:
 class Returns:
     """Answers for one image, remembered per function."""
 
-    def __init__(self, image: Image, jumps: JumpTargets) -> None:
+    def __init__(self, image: Image, jumps: JumpTargets, known: dict[int, bool] | None = None) -> None:
+        """``known``: answers by the number of the span, where they have been found in another way."""
         self.image = image
         self.jumps = jumps
-        self._known: dict[int, bool] = {}
+        self._known = known or {}
         self._index = {span.start: i for i, span in enumerate(image.spans)}
         self._named = {name: i for i, span in enumerate(image.spans) for name in (span.name, *span.aliases)}
 

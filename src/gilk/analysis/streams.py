@@ -10,6 +10,7 @@ a further stream, which ends where it falls in step with the first.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from iced_x86 import Instruction
@@ -33,8 +34,9 @@ class Stream:
     low: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, instructions: list[Instruction], start: int, end: int) -> Stream:
-        controls = [i.ip for i in instructions if i.flow_control or x86.stops(i)]
+    def of(cls, instructions: list[Instruction], start: int, end: int, besides: Container[int] = ()) -> Stream:
+        """``besides``: addresses of instructions that may transfer control although they do not look it."""
+        controls = [i.ip for i in instructions if i.flow_control or x86.stops(i) or i.ip in besides]
         addresses = [i.ip for i in instructions]
         return cls(start, end, instructions, dict(zip(addresses, range(len(addresses)), strict=True)), [*controls, end])
 
@@ -68,11 +70,11 @@ def _address(instruction: Instruction) -> int:
     return instruction.ip
 
 
-def main_stream(code: bytes, start: int) -> Stream:
-    return Stream.of(x86.decode(code, start), start, start + len(code))
+def main_stream(code: bytes, start: int, besides: Container[int] = ()) -> Stream:
+    return Stream.of(x86.decode(code, start), start, start + len(code), besides)
 
 
-def side_stream(main: Stream, code: bytes, address: int) -> Stream:
+def side_stream(main: Stream, code: bytes, address: int, besides: Container[int] = ()) -> Stream:
     """From ``address``, no head of ``main``, up to where it falls in step with it."""
     instructions = []
     end = address
@@ -80,4 +82,4 @@ def side_stream(main: Stream, code: bytes, address: int) -> Stream:
         instruction = x86.decode_one(code[end - main.start : end - main.start + 15], end)
         instructions.append(instruction)
         end = instruction.next_ip
-    return Stream.of(instructions, address, min(end, main.end))
+    return Stream.of(instructions, address, min(end, main.end), besides)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from iced_x86 import Instruction
 
-from gilk.analysis.liveness import IMPORTED, UNKNOWN, Liveness, Summary
+from gilk.analysis.liveness import CONVENTIONAL, IMPORTED, UNKNOWN, Liveness, Summary, live_at_return
 from gilk.analysis.model import Block, End, Function
 from gilk.arch import decode as x86
 from gilk.image.model import Image, Span
@@ -44,7 +44,8 @@ class Summaries:
         """Entries in this image that ``function`` calls or jumps to."""
         leads = {target for _, target in function.calls}
         leads.update(block.target for block in function.blocks if block.target)
-        return sorted(address for address in leads if address in self._spans)
+        ours = self._spans.keys() & leads
+        return sorted(ours - self._image.conventional - self._image.dispatchers)
 
     def _search(self, root: Function) -> None:
         """Solve strongly connected components as they complete."""
@@ -85,7 +86,8 @@ class Summaries:
 
     def _solve(self, function: Function) -> Liveness:
         span = self._spans[function.start]
-        return Liveness(function, span.exported, self._call, self._outside)
+        at_return = live_at_return(span.exported, function.start in self._image.conventional)
+        return Liveness(function, at_return, self._call, self._outside)
 
     def _call(self, instruction: Instruction) -> Summary:
         if x86.is_direct_call(instruction):
@@ -100,4 +102,6 @@ class Summaries:
     def _at(self, address: int) -> Summary:
         if address in self._image.plt:
             return IMPORTED
+        if address in self._image.conventional:
+            return CONVENTIONAL
         return self._summaries.get(address, UNKNOWN)

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from iced_x86 import Instruction
@@ -29,6 +29,9 @@ class Surroundings:
 
     returns: Callable[[Instruction], bool]  # whether this call comes back
     is_entry: Callable[[int], bool]  # whether a jump there is a tail call
+    detours: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # as Image.detours, and so on
+    returning: frozenset[int] = frozenset()
+    dispatchers: frozenset[int] = frozenset()
 
 
 class Traversal:
@@ -43,7 +46,7 @@ class Traversal:
         self.start = start
         self.end = start + len(code)
         self.around = around
-        self.streams = [main_stream(code, start)]
+        self.streams = [main_stream(code, start, around.detours)]
         self.ways: dict[int, Way] = {}  # by address of the transfer; by -end for the end of a stream
         self.leaders: set[int] = set()  # every address that control transfers lead to, inside
         self.inner: set[int] = set()  # those of them amid a reached instruction
@@ -96,7 +99,7 @@ class Traversal:
         """Open a stream at ``address``, unless it is amid a reached instruction; what to go on with."""
         if self.stream_at(address) is not None:
             return [address]
-        stream = side_stream(self.main, self.code, address)
+        stream = side_stream(self.main, self.code, address, self.around.detours)
         if self.main.reached(self.main.head_before(address)):
             self.inner.add(address)
             return [stream.end] if stream.end < self.end else []
@@ -115,7 +118,18 @@ class Traversal:
         return list(way.inside)
 
     def _way(self, control: Instruction) -> Way:
+        way, detours = self._plain_way(control), self.around.detours.get(control.ip)
+        if not detours:
+            return way
+        inside = [*way.inside, *(target for target in detours if self.start <= target < self.end)]
+        outside = [target for target in (way.outside, *detours) if target and not self.start <= target < self.end]
+        return Way(way.end, End.BRANCH, tuple(dict.fromkeys(inside)), outside[0] if outside else 0)
+
+    def _plain_way(self, control: Instruction) -> Way:
+        """As its bytes say."""
         flow, after = control.flow_control, control.next_ip
+        if flow == x86.NEXT and not x86.stops(control):
+            return Way(after, None, (after,) if after < self.end else ())
         if flow in (x86.CALL, x86.CALL_INDIRECT, x86.INTERRUPT):
             return self._call(control, after)
         if flow == x86.RETURN:
@@ -130,7 +144,8 @@ class Traversal:
         if x86.is_trap(control):
             return Way(after, End.STOP, ())
         if x86.is_direct_call(control):
-            self.calls[control.ip] = control.near_branch_target
+            target = control.near_branch_target
+            self.calls[control.ip] = 0 if target in self.around.dispatchers else target
         elif control.flow_control == x86.CALL_INDIRECT:
             self.calls[control.ip] = 0
         if not self.around.returns(control):
@@ -144,5 +159,9 @@ class Traversal:
         if conditional:
             falls = (after,) if after < self.end and after not in targets else ()
             return Way(after, End.BRANCH, falls + targets, outside)
+        if target in self.around.returning:
+            return Way(after, End.RETURN, ())
+        if target in self.around.dispatchers:
+            return Way(after, End.TAIL_INDIRECT, ())
         tail = not inside and self.around.is_entry(target)
         return Way(after, End.TAIL if tail else End.JUMP, targets, outside)

@@ -63,7 +63,7 @@ def kernel(snapshot: Snapshot) -> Kernel:
         reserved=reserved.ranges(snapshot, sweep, spans, fentries),
         detours=flow.detours(parts, sweep, snapshot.symbols),
         returns=flow.returns(heads),
-        dispatchers=flow.dispatchers(heads),
+        dispatchers=flow.dispatchers(heads, snapshot.symbols),
         conventional=conventional,
     )
     return Kernel(snapshot, image, sweep, np.sort(fentries))

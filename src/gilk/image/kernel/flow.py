@@ -30,9 +30,10 @@ def returns(heads: Iterable[Head]) -> frozenset[int]:
     return _matching(heads, _RETURNS)
 
 
-def dispatchers(heads: Iterable[Head]) -> frozenset[int]:
-    """Retpolines: a jump or call there is an indirect one."""
-    return _matching(heads, _DISPATCHERS)
+def dispatchers(heads: list[Head], symbols: Symbols) -> frozenset[int]:
+    """Retpolines, and trampolines of static calls: where a jump or call there leads is not known."""
+    low, high = (symbols.find(f"__static_call_text_{end}") or 0 for end in ("start", "end"))
+    return _matching(heads, _DISPATCHERS) | {head.address for head in heads if low <= head.address < high}
 
 
 def _matching(heads: Iterable[Head], pattern: re.Pattern[str]) -> frozenset[int]:
@@ -50,8 +51,8 @@ def fentries(texts: Iterable[Region], heads: list[Head], sweep: Sweep, symbols: 
         offsets = (starts[low:high] - np.uint64(region.address)).astype(np.int64)
         data = region.data
         skip = [at + 4 if data.startswith(_ENDBR, at) else at for at in offsets.tolist()]
-        sites = np.array([at for at in skip if data.startswith((_NOP, b"\xe8"), at)], np.uint64)
-        found.append(sites + np.uint64(region.address))
+        likely = np.array([at for at in skip if data.startswith((_NOP, b"\xe8"), at)], np.uint64)
+        found.append(likely + np.uint64(region.address))
     sites: Addresses = np.concatenate(found)
     targets = sweep.targets[sweep.row(sites)]
     ours: Addresses = sites[(targets == 0) | np.isin(targets, tracers) | _outside(targets, regions)]

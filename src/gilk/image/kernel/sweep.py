@@ -49,6 +49,11 @@ class Sweep:
         return opcodes.flows()[self.codes]
 
     @cached_property
+    def direct(self) -> NDArray[np.int64]:
+        """Rows of the branches, jumps and calls with their target in the instruction."""
+        return np.flatnonzero(self.targets)
+
+    @cached_property
     def padding(self) -> NDArray[np.bool_]:
         return opcodes.padding()[self.codes]
 
