@@ -40,9 +40,9 @@ static bool is_short(const struct ilk_site *site)
 	return site->kind == ILK_SHORT;
 }
 
-static bool frees(const struct ilk_site *site)
+static bool is_host(const struct ilk_site *site)
 {
-	return site->length > ilk_front(site->kind) && (is_single(site) || is_multi(site) || is_short(site));
+	return is_single(site) || is_multi(site);
 }
 
 static bool needs_grace(struct ilk_site **sites, u32 count)
@@ -62,10 +62,10 @@ static void write_all(struct ilk_site **sites, u32 count)
 	if (needs_grace(sites, count))
 		ilk_grace();
 	ilk_poke_all(sites, count, is_multi, ilk_poke_front);
-	ilk_poke_all(sites, count, frees, ilk_poke_rest);
+	ilk_poke_all(sites, count, is_host, ilk_poke_rest);
 	ilk_poke_all(sites, count, is_pad, ilk_poke_pad);
 	ilk_poke_all(sites, count, is_short, ilk_poke_front);
-	ilk_poke_all(sites, count, frees, ilk_poke_rest);
+	ilk_poke_all(sites, count, is_short, ilk_poke_rest);
 }
 
 static int ascending(const void *left, const void *right)

@@ -110,7 +110,7 @@ u32 ilk_poke_rest(struct ilk_site *site)
 {
 	u32 front = ilk_front(site->kind);
 
-	if (site->state == ILK_ACTIVE && site->kind != ILK_TRAP)
+	if (site->state == ILK_ACTIVE)
 		text_poke(site->address + front, site->new + front, site->length - front);
 	return ILK_OK;
 }

@@ -40,7 +40,7 @@ class Driver:
     def _greet(self) -> Hello:
         body = self._ask(abi.HELLO, bytes(abi.HELLO_BODY.size))
         row = abi.HELLO_BODY.unpack(body)
-        return Hello(*row[:13], row[13].rstrip(b"\0").decode())
+        return Hello(*(*row[:13], row[13].rstrip(b"\0").decode()))
 
     @property
     def symbols(self) -> dict[str, int]:

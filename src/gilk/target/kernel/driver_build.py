@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The driver as a file: built by the kernel's own build system against its headers, kept by content."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from gilk.build.toolchain import NATIVE
+from gilk.errors import CompileError, TargetError
+from gilk.image.cache import cache_dir
+
+NAME: Final = "ilk"
+_LIMIT: Final = 600  # seconds; takes five
+
+
+def running_release() -> str:
+    return os.uname().release
+
+
+def headers_of(release: str) -> Path:
+    """Where the headers of an installed kernel are. Raises TargetError driver-no-headers."""
+    path = Path("/lib/modules") / release / "build"
+    if not (path / "Makefile").is_file():
+        path = Path("/usr/src") / f"linux-headers-{release}"
+    return _checked(path, release)
+
+
+def _checked(path: Path, release: str) -> Path:
+    if not (path / "Makefile").is_file():
+        hint = f"apt-get install linux-headers-{release}, or name them by --headers"
+        raise TargetError("driver-no-headers", f"there are no headers of the kernel {release} in {path}", hint)
+    return path
+
+
+def build(headers: Path) -> Path:
+    """ilk.ko for the kernel of these headers, which is built unless it is there.
+
+    Raises TargetError driver-no-headers; CompileError driver-no-make, does-not-compile; ImageError cache-unusable.
+    """
+    _checked(headers, headers.name.removeprefix("linux-headers-"))
+    place = cache_dir() / "driver" / _key(headers)
+    product = place / f"{NAME}.ko"
+    if product.is_file():
+        return product
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="gilk-driver-") as name:
+        made = _make(headers.resolve(), Path(name))
+        staged = place / f".{os.getpid()}.ko"
+        shutil.copyfile(made, staged)
+        staged.replace(product)
+    return product
+
+
+def _sources() -> Iterator[tuple[str, Path]]:
+    """What the build directory holds, by its name there."""
+    yield "abi/ilk_abi.h", NATIVE / "abi" / "ilk_abi.h"
+    for path in sorted((NATIVE / "ilk").iterdir()):
+        if path.suffix in (".c", ".S", ".h") or path.name == "Kbuild":
+            yield f"ilk/{path.name}", path
+
+
+def _key(headers: Path) -> str:
+    digest = hashlib.sha256()
+    for name, path in _sources():
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for name in (".config", "Module.symvers", "include/generated/utsrelease.h", "include/config/kernel.release"):
+        path = headers / name
+        digest.update(_content_hash(path, path.stat().st_mtime_ns) if path.is_file() else b"")
+    return digest.hexdigest()[:24]
+
+
+@functools.lru_cache(maxsize=16)
+def _content_hash(path: Path, _changed: int) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+def _make(headers: Path, work: Path) -> Path:
+    if shutil.which("make") is None:
+        raise CompileError("driver-no-make", "make is not installed", "apt-get install make gcc")
+    for name, path in _sources():
+        (work / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, work / name)
+    command = ["make", "-C", str(headers), f"M={work / NAME}", "modules"]
+    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS")}
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+        env=dict(environment, LC_ALL="C"), timeout=_LIMIT,
+    )  # fmt: skip
+    if done.returncode:
+        raise CompileError("does-not-compile", f"the driver does not compile:\n{done.stderr.strip()}")
+    return work / NAME / f"{NAME}.ko"

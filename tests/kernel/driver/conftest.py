@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The driver, loaded into the virtual machine that all kernel tests share, while the tests here run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gilk.lab import VM
+from gilk.target.kernel.driver import Driver
+from tests.kernel.driver.driving import Guest
+from tests.kernel.driver.handmade import Bench
+
+
+@pytest.fixture(scope="package")
+def guest(vm: VM, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    guest = Guest(vm, tmp_path_factory.mktemp("guest"))
+    guest.load()
+    yield guest
+    guest.unload()
+
+
+@pytest.fixture
+def driver(guest: Guest) -> Iterator[Driver]:
+    """A client that ends with the test."""
+    yield Driver(guest.link)
+    guest.link.close_driver()
+
+
+@pytest.fixture
+def bench(driver: Driver) -> Bench:
+    return Bench(driver)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A kernel in a virtual machine with the driver in it, and a program there that makes system calls."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from gilk.lab import VM
+from gilk.target.kernel import driver_build, driver_load
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.driver_abi import Unit, Verdict
+from tests.kernel.driver.handmade import Function
+
+SOURCES = Path(__file__).parent / "guest"
+NUMBERS = {"getpid": 39, "getuid": 102, "getgid": 104, "geteuid": 107, "getegid": 108, "getppid": 110, "getpgrp": 111}
+LIMIT = 120.0  # seconds for a command there
+
+
+class Guest:
+    """`text_at_start` is the core text before the driver has written anything but its self test."""
+
+    def __init__(self, vm: VM, place: Path) -> None:
+        self.vm, self.link = vm, vm.link
+        self.release = vm.kernel.release
+        self.program = place / "calls"
+        source = SOURCES / "calls.c"
+        subprocess.run(["cc", "-O2", "-static", "-pthread", "-o", self.program, source], check=True)
+        self.module = driver_build.build(vm.kernel.headers)
+        self.symbols = self._symbols()
+        self.text_at_start = self.text(self.symbols["_stext"], self.symbols["_etext"] - self.symbols["_stext"])
+
+    def _symbols(self) -> dict[str, int]:
+        rows = (line.split() for line in self.link.read_file("/proc/kallsyms").decode().splitlines())
+        found: dict[str, int] = {}
+        for row in rows:
+            found.setdefault(row[2], int(row[0], 16))
+        return found
+
+    def load(self) -> None:
+        driver_load.load(self.link, self.module)
+        self.symbols = self._symbols()
+
+    def unload(self) -> None:
+        self.link.close_driver()
+        driver_load.unload(self.link)
+
+    def text(self, address: int, size: int) -> bytes:
+        return self.link.read_core([(address, size)])[0]
+
+    def whole_text(self) -> bytes:
+        return self.text(self.symbols["_stext"], len(self.text_at_start))
+
+    def changed(self) -> list[int]:
+        """Addresses of core text whose byte is not what it was at the start."""
+        now, before, start = self.whole_text(), self.text_at_start, self.symbols["_stext"]
+        return [start + i for i, (a, b) in enumerate(zip(before, now, strict=True)) if a != b] if now != before else []
+
+    def function(self, name: str) -> Function:
+        return Function.read(self.text, self.symbols[name])
+
+    def run(self, *command: str) -> str:
+        status, out, err = self.vm.run(command, timeout=LIMIT)
+        assert status == 0, f"{command}: {status}, {err.decode()}"
+        return out.decode().strip()
+
+    def call(self, name: str, count: int, threads: int = 1) -> None:
+        self.run(str(self.program), str(NUMBERS[name]), str(count), str(threads))
+
+    def counted(self, driver: Driver, units: Sequence[Unit], call: str, count: int) -> list[int]:
+        """Apply, make the calls, undo; by how much each of the client's counters has risen."""
+        with self.text_untouched():
+            assert [each.verdict for each in driver.apply(units)] == [Verdict.OK] * len(units)
+            for unit in units:
+                if unit.new:
+                    assert self.text(unit.address, 1) == unit.new[:1]
+            amount = driver.status().counters
+            before = driver.read(0, amount)
+            self.call(call, count)
+            after = driver.read(0, amount)
+            undone = driver.undo([unit.number for unit in units])
+            assert [each.verdict for each in undone] == [Verdict.OK] * len(units)
+        self.call(call, 10)
+        assert driver.read(0, amount) == after
+        return [b - a for a, b in zip(before, after, strict=True)]
+
+    @contextmanager
+    def text_untouched(self) -> Iterator[None]:
+        """The core text afterwards is what it is now."""
+        before = self.whole_text()
+        yield
+        assert self.whole_text() == before

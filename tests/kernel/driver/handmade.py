@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Patches written by hand for the tests of the driver: no planner, no emitter, a few bytes each."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from iced_x86 import Code, Decoder, FlowControl, Instruction, Register
+
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.driver_abi import Kind, Unit
+
+Read = Callable[[int, int], bytes]
+
+
+def jump(at: int, to: int) -> bytes:
+    return b"\xe9" + struct.pack("<i", to - at - 5)
+
+
+def count(offset: int) -> bytes:
+    """incq %gs:offset"""
+    return bytes.fromhex("6548ff0425") + struct.pack("<i", offset)
+
+
+def count_far(offset: int) -> bytes:
+    """push %rax; movabs $offset, %rax; incq %gs:(%rax); pop %rax"""
+    return b"\x50\x48\xb8" + struct.pack("<q", offset) + bytes.fromhex("6548ff00") + b"\x58"
+
+
+def stamp(wpos: int, number: int, reserve: int, at: int, chunk: int, iid: int) -> bytes:
+    """A record of class 0, as ilk_abi.h shows it; keeps everything but the flags. `at`: its own address."""
+    start = bytes.fromhex("50 51 52")  # push rax, rcx, rdx
+    start += bytes.fromhex("65488b0425") + struct.pack("<i", wpos)
+    loop = b"\xa9" + struct.pack("<I", chunk - 1)  # test
+    loop += b"\x74\x13"  # jz slow
+    loop += bytes.fromhex("488d4810")  # lea 16(%rax), %rcx
+    loop += bytes.fromhex("65480fb10c25") + struct.pack("<i", wpos)
+    loop += b"\x75" + struct.pack("<b", -(len(loop) + 2))
+    slow = b"\xb8" + struct.pack("<I", number)
+    call_at = at + len(start) + len(loop) + 2 + len(slow)
+    slow += b"\xe8" + struct.pack("<i", reserve - call_at - 5)
+    slow += bytes.fromhex("4885c0")
+    fill = bytes.fromhex("4889c1 0f31 8901 895104")  # mov rax,rcx; rdtsc; mov eax,(rcx); mov edx,4(rcx)
+    fill += bytes.fromhex("65488b0425") + b"CURR" + bytes.fromhex("8b80") + b"PIDO"
+    fill += bytes.fromhex("89410c c74108") + struct.pack("<I", iid)
+    slow += b"\x74" + struct.pack("<b", len(fill))  # jz out
+    skip = b"\xeb" + struct.pack("<b", len(slow))
+    body = start + loop + skip + slow + fill + bytes.fromhex("5a 59 58")
+    return body.replace(b"\x74\x13", b"\x74" + struct.pack("<b", len(loop) - 7 + len(skip)), 1)
+
+
+@dataclass
+class Function:
+    """The instructions of a kernel function from its entry to its first return."""
+
+    address: int
+    code: bytes
+    instructions: list[Instruction] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, read: Read, address: int, size: int = 256) -> Function:
+        function = cls(address, read(address, size))
+        for instruction in Decoder(64, function.code, ip=address):
+            function.instructions.append(instruction)
+            if instruction.flow_control == FlowControl.RETURN:
+                break
+        return function
+
+    def bytes_of(self, *instructions: Instruction) -> bytes:
+        start = instructions[0].ip - self.address
+        return self.code[start : start + sum(each.len for each in instructions)]
+
+    def find(self, wanted: Callable[[Instruction], bool]) -> Instruction:
+        return next(each for each in self.instructions[1:] if wanted(each))
+
+    def window(self, least: int, several: bool) -> tuple[Instruction, ...]:
+        """The first run of instructions behind the fentry nop that can be moved anywhere as they are."""
+        for first in range(1, len(self.instructions)):
+            for last in range(first + 1, len(self.instructions) + 1):
+                run = self.instructions[first:last]
+                if not all(moves(each) for each in run):
+                    break
+                if sum(each.len for each in run) >= least and (len(run) > 1) == several:
+                    return tuple(run)
+        raise LookupError("this function has no such window")
+
+    @property
+    def ret(self) -> tuple[int, bytes]:
+        """Address and window of the first return: with the int3 behind it, where it has any."""
+        start = self.instructions[-1].ip - self.address
+        end = start + self.instructions[-1].len
+        while self.code[end] == 0xCC:
+            end += 1
+        return self.address + start, self.code[start:end]
+
+
+def moves(instruction: Instruction) -> bool:
+    return instruction.flow_control == FlowControl.NEXT and instruction.memory_base != Register.RIP
+
+
+def is_call(instruction: Instruction) -> bool:
+    return instruction.code == Code.CALL_REL32_64
+
+
+class Bench:
+    """An arena that is filled from its start, and numbers for units."""
+
+    def __init__(self, driver: Driver, size: int = 1 << 16) -> None:
+        self.driver = driver
+        self.next = driver.arena(size)
+        self.numbers = itertools.count(1)
+
+    def put(self, code: bytes) -> int:
+        address = self.next
+        self.driver.fill(address, code)
+        self.next += (len(code) + 15) & -16
+        return address
+
+    def moved(self, hook: bytes, old: bytes, behind: int) -> tuple[int, int]:
+        """A patch of `hook`, the instructions `old` and a jump behind their window; and where `old` is in it."""
+        at = self.next
+        body = hook + old
+        patch = self.put(body + jump(at + len(body), behind))
+        return patch, patch + len(hook)
+
+    def splice(self, address: int, old: bytes, hook: bytes, several: bool) -> Unit:
+        patch, copy = self.moved(hook, old, address + len(old))
+        kind = Kind.MULTI if several else Kind.SINGLE
+        new = jump(address, patch).ljust(len(old), b"\x90")
+        return Unit(next(self.numbers), kind, address, patch, old, new, copy)
+
+    def before(self, function: Function, run: Sequence[Instruction], hook: bytes) -> Unit:
+        return self.splice(run[0].ip, function.bytes_of(*run), hook, len(run) > 1)

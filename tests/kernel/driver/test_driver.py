@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The driver in a stock kernel: what it puts in counts right, and what it takes out leaves no trace.
+
+The oracle for counts is how often a program makes a system call that nothing
+else makes; for the text, its bytes in /proc/kcore.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gilk.errors import TargetError
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.driver_abi import Kind, Unit, Verdict
+from tests.kernel.driver.driving import Guest
+from tests.kernel.driver.handmade import Bench, Function, count, count_far, is_call, jump
+
+pytestmark = pytest.mark.xdist_group("lab")
+CALLS = 1000
+
+
+@pytest.fixture
+def parent(guest: Guest) -> Function:
+    """A function that one system call runs once."""
+    return guest.function("__x64_sys_getppid")
+
+
+def test_it_greets(guest: Guest, driver: Driver) -> None:
+    assert driver.hello.release == guest.release
+    assert driver.hello.text_start == guest.symbols["_stext"]
+    assert driver.hello.text_end == guest.symbols["_etext"]
+    assert driver.hello.current_gs == guest.symbols["current_task"]  # a per-CPU symbol's value is its offset
+    assert driver.hello.cpus == int(guest.run("nproc"))
+    assert {"ilk_reserve", "ilk_registers"} <= driver.symbols.keys()
+    assert driver.symbols["ilk_reserve"] == guest.symbols["ilk_reserve"]
+
+
+def test_a_count_before_one_instruction(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+    block = driver.counters(1)[0]
+    assert block.near
+    unit = bench.before(parent, parent.window(5, several=False), count(block.gs))
+    assert unit.kind == Kind.SINGLE
+    assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
+
+
+def test_a_count_before_several_instructions(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+    block = driver.counters(1)[0]
+    unit = bench.before(parent, parent.window(5, several=True), count(block.gs))
+    assert unit.kind == Kind.MULTI
+    assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
+
+
+def test_a_far_counter(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+    blocks = driver.counters(driver.hello.fast_counters + 1)
+    assert not blocks[-1].near
+    unit = bench.before(parent, parent.window(5, several=True), count_far(blocks[-1].gs))
+    driver.apply([unit])
+    guest.call("getppid", CALLS)
+    assert driver.read(blocks[-1].first, 1) == [CALLS]
+    assert driver.read(0, 1) == [0]
+
+
+def test_counters_are_kept_by_processor(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+    block = driver.counters(1)[0]
+    driver.apply([bench.before(parent, parent.window(5, several=False), count(block.gs))])
+    guest.call("getppid", CALLS, threads=4)
+    each = [driver.read(0, 1, cpu)[0] for cpu in range(driver.hello.cpus)]
+    assert sum(each) == driver.read(0, 1)[0] == 4 * CALLS
+
+
+def test_a_retargeted_call(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+    block = driver.counters(1)[0]
+    call = parent.find(is_call)
+    hook = count(block.gs)
+    patch = bench.put(hook + jump(bench.next + len(hook), call.near_branch_target))
+    new = b"\xe8" + jump(call.ip, patch)[1:]
+    unit = Unit(next(bench.numbers), Kind.SINGLE, call.ip, patch, parent.bytes_of(call), new)
+    assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
+
+
+def test_a_return(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+    block = driver.counters(1)[0]
+    address, old = parent.ret
+    unit = bench.splice(address, old, count(block.gs), several=False)
+    assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
+
+
+def test_a_trap(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+    block = driver.counters(1)[0]
+    run = parent.window(1, several=False)
+    old = parent.bytes_of(*run)
+    patch, copy = bench.moved(count(block.gs), old, run[0].ip + len(old))
+    unit = Unit(next(bench.numbers), Kind.TRAP, run[0].ip, patch, old, b"\xcc" + old[1:], copy)
+    before = driver.status().traps
+    assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
+    assert driver.status().traps - before == CALLS
+
+
+def test_a_bounce_off_bytes_that_another_unit_has_freed(
+    guest: Guest, driver: Driver, bench: Bench, parent: Function
+) -> None:
+    block = driver.counters(2)[0]
+    host = bench.before(parent, parent.window(10, several=True), count(block.offset(0)))
+    address, old = parent.ret
+    patch, copy = bench.moved(count(block.offset(1)), old[:1], address + 1)
+    pad_at = host.address + 5
+    pad = Unit(next(bench.numbers), Kind.PAD, pad_at, patch, host.new[5:10], jump(pad_at, patch))
+    short = bytes([0xEB, pad_at - (address + 2) & 0xFF])
+    bounce = Unit(next(bench.numbers), Kind.SHORT, address, patch, old[:2], short, copy, pad=pad.number)
+    assert guest.counted(driver, [host, pad, bounce], "getppid", CALLS) == [CALLS, CALLS]
+
+
+def test_fentry_goes_through_ftrace(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
+    block = driver.counters(1)[0]
+    patch = bench.put(count(block.gs) + b"\xc3")
+    unit = Unit(next(bench.numbers), Kind.FENTRY, parent.address, patch)
+    assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
+
+
+def test_all_at_once(guest: Guest, driver: Driver, bench: Bench) -> None:
+    """Several functions, each in two ways, in one message."""
+    units, calls = [], ("getppid", "getpgrp", "getuid", "geteuid", "getgid", "getegid")
+    block = driver.counters(len(calls))[0]
+    for i, name in enumerate(calls):
+        function = guest.function(f"__x64_sys_{name}")
+        units.append(bench.before(function, function.window(5, several=False), count(block.offset(i))))
+    assert [each.verdict for each in driver.apply(units)] == [Verdict.OK] * len(units)
+    before = driver.read(0, len(calls))
+    for i, name in enumerate(calls):
+        guest.call(name, 10 * (i + 1))
+    after = driver.read(0, len(calls))
+    assert [b - a for a, b in zip(before, after, strict=True)] == [10, 20, 30, 40, 50, 60]
+
+
+def test_closing_undoes(guest: Guest, parent: Function) -> None:
+    with guest.text_untouched():
+        driver = Driver(guest.link)
+        bench = Bench(driver)
+        block = driver.counters(1)[0]
+        unit = bench.before(parent, parent.window(5, several=True), count(block.gs))
+        assert driver.apply([unit])[0].verdict == Verdict.OK
+        assert guest.text(unit.address, len(unit.new)) == unit.new
+        guest.link.close_driver()
+
+
+def test_the_module_stays_while_a_client_is_there(guest: Guest, driver: Driver) -> None:
+    status, _, _ = guest.link.run(["rmmod", "ilk"])
+    assert status != 0
+    assert driver.status().clients == 1
+
+
+def test_the_text_is_what_it_was(guest: Guest) -> None:
+    """After all of the above. Static keys may have moved since; those of this boot are settled by now."""
+    assert [hex(each) for each in guest.changed()] == []
+
+
+def test_no_complaint_and_no_taint(guest: Guest) -> None:
+    assert guest.run("cat", "/proc/sys/kernel/tainted") == "12288"
+    log = guest.run("dmesg")
+    for word in ("WARNING", "BUG", "Oops", "self-detected stall", "ftrace_bug", "general protection"):
+        assert word not in log
+
+
+def test_messages_without_a_driver_have_a_name(guest: Guest) -> None:
+    class Nothing:
+        def open_driver(self) -> None:
+            raise FileNotFoundError(2, "No such file or directory")
+
+        def control(self, request: int, payload: bytes) -> bytes:
+            raise AssertionError
+
+        def drain(self, most: int) -> bytes:
+            raise AssertionError
+
+    with pytest.raises(TargetError) as caught:
+        Driver(Nothing())
+    assert caught.value.slug == "driver-not-loaded"
