@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gilk.lab.kernels import store
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -24,5 +26,6 @@ def gilk_on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PATH": f"{directory}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT / "src"),
         "GILK_CACHE": str(tmp_path_factory.mktemp("cache")),
+        "GILK_KERNELS": str(store()),  # 85 MB need not be fetched again
         "NO_COLOR": "1",
     }

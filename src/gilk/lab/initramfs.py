@@ -8,6 +8,7 @@ kernel's own three seconds and one more.
 
 from __future__ import annotations
 
+import lzma
 import shlex
 import stat
 from collections.abc import Sequence
@@ -81,7 +82,7 @@ poweroff -f
 def make(kernel: Kernel, python: str, relay: str, shares: dict[str, str], network: bool) -> bytes:
     """The archive. `shares`: tag -> where that directory is to be."""
     modules = ordered(kernel, _WANTED + (NETWORK if network else ()))
-    names = [path.stem for path in modules]
+    names = [_plain(path) for path in modules]
     settings = {
         "MODULES": " ".join(names),
         "PYTHON": python,
@@ -98,7 +99,8 @@ def make(kernel: Kernel, python: str, relay: str, shares: dict[str, str], networ
     for applet in _APPLETS.split():
         archive.link(f"bin/{applet}", "busybox")
     for path in modules:
-        archive.file(f"modules/{path.stem}.ko", path.read_bytes())
+        content = path.read_bytes()
+        archive.file(f"modules/{_plain(path)}.ko", lzma.decompress(content) if path.suffix == ".xz" else content)
     archive.file("relay.py", relay.encode())
     archive.file("init", ("#!/bin/sh\n" + "".join(lines) + _SCRIPT).encode(), 0o755)
     return archive.finish()
@@ -106,15 +108,21 @@ def make(kernel: Kernel, python: str, relay: str, shares: dict[str, str], networ
 
 def ordered(kernel: Kernel, wanted: Sequence[str]) -> list[Path]:
     """Those modules and all they depend on, in an order in which they can be loaded. What is built in has no file."""
-    needs = {}
+    needs, places = {}, {}
     for line in (kernel.modules / "modules.dep").read_text().splitlines():
         module, _, rest = line.partition(":")
         needs[module] = rest.split()
+        places[module.partition(".ko")[0]] = module
     found: dict[str, None] = {}  # a set that keeps its order
-    for name in (f"kernel/{each}.ko" for each in wanted):
-        if name in needs:
-            found |= dict.fromkeys([*reversed(needs[name]), name])
+    for name in (f"kernel/{each}" for each in wanted):
+        if name in places:
+            found |= dict.fromkeys([*reversed(needs[places[name]]), places[name]])
     return [kernel.modules / name for name in found]
+
+
+def _plain(module: Path) -> str:
+    """Its name without `.ko` and what may follow that."""
+    return module.name.partition(".ko")[0]
 
 
 class Archive:

@@ -143,7 +143,7 @@ def _settle(kernel: Kernel, final: Path) -> None:
             link.unlink()
             link.symlink_to(f"{final}{target}")
     direct = payload(kernel.image.read_bytes())
-    if has_direct_entry(direct):
+    if direct is not None and has_direct_entry(direct):
         (kernel.root / "vmlinux").write_bytes(direct)
     shutil.rmtree(kernel.root / "usr/share", ignore_errors=True)  # documentation
 

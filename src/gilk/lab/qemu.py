@@ -58,8 +58,8 @@ def program() -> str:
     return found
 
 
-def command(machine: Machine, kernel: Kernel, initramfs: Path, relay: int, monitor: int) -> list[str]:
-    """`relay` and `monitor`: descriptors of connected sockets. The serial port is standard output."""
+def command(machine: Machine, kernel: Kernel, initramfs: int, relay: int, monitor: int) -> list[str]:
+    """Descriptors that QEMU inherits: a file, and two connected sockets. The serial port is standard output."""
     accelerated = not machine.icount and not machine.emulate and kvm_works()
     image = kernel.image if machine.kaslr or kernel.direct is None else kernel.direct
     shares = {"root": (Path("/"), True), "modules": (kernel.modules, True)}
@@ -68,7 +68,7 @@ def command(machine: Machine, kernel: Kernel, initramfs: Path, relay: int, monit
         "machine": "pc", "m": str(machine.memory), "smp": str(machine.cpus), "display": "none", "serial": "stdio",
         "accel": "kvm" if accelerated else f"tcg,thread={'single' if machine.icount else 'multi'}",
         "cpu": machine.cpu or ("host" if accelerated else "max"),
-        "kernel": str(image), "initrd": str(initramfs),
+        "kernel": str(image), "initrd": f"/proc/self/fd/{initramfs}",
         # A panic ends the machine: panic=-1 reboots at once, and -no-reboot makes that an end.
         "append": f"console=ttyS0 quiet panic=-1 {'' if machine.kaslr else 'nokaslr'} {machine.arguments}".strip(),
     }  # fmt: skip

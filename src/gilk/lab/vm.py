@@ -22,8 +22,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from gilk.errors import GilkError, TargetError
 from gilk.lab import initramfs, qemu
@@ -44,33 +43,31 @@ class VM:
 
     def __init__(self, kernel: Kernel, machine: Machine, stack: ExitStack) -> None:
         self.kernel = kernel
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gilk-lab-")))
-        self._said, self._complaints = work / "console", work / "errors"
-        archive = work / "initramfs"
+        # Files without names: there is nothing to remove when we are killed.
+        self._said, self._complaints, archive = (_unnamed(stack) for _ in range(3))
         shares = {tag: str(path) for tag, path in qemu.shared(machine).items()}
         python = os.path.realpath(sys.executable)  # it sees the same files
-        archive.write_bytes(initramfs.make(kernel, python, bundle(), shares, machine.network))
+        archive.write(initramfs.make(kernel, python, bundle(), shares, machine.network))
+        archive.flush()
         relay, far_relay = _pair(stack)
         monitor, far_monitor = _pair(stack)
         self._monitor = stack.enter_context(monitor.makefile("rwb"))
-        words = qemu.command(machine, kernel, archive, far_relay.fileno(), far_monitor.fileno())
-        self.process = self._start(words, far_relay, far_monitor)
+        words = qemu.command(machine, kernel, archive.fileno(), far_relay.fileno(), far_monitor.fileno())
+        self.process = self._start(words, archive.fileno(), far_relay.fileno(), far_monitor.fileno())
+        far_relay.close()  # else nobody would notice when QEMU's copies close
+        far_monitor.close()
         stack.callback(self._kill)
         self.link = RelayLink(Channel(relay.fileno(), relay.fileno(), self.ended), self._kill)
         self._known_to_monitor = False
 
-    def _start(self, words: list[str], *ends: socket.socket) -> subprocess.Popen[bytes]:
+    def _start(self, words: list[str], *passed: int) -> subprocess.Popen[bytes]:
         """Start QEMU. It dies with the thread that does this, should that be killed and clean up nothing."""
         if shutil.which("setpriv"):
             words = ["setpriv", "--pdeathsig", "KILL", "--", *words]
-        with self._said.open("wb") as console, self._complaints.open("wb") as complaints:
-            process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=console, stderr=complaints, start_new_session=True,
-                pass_fds=[each.fileno() for each in ends],
-            )  # fmt: skip
-        for each in ends:  # else nobody would notice when QEMU's copies close
-            each.close()
-        return process
+        return subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._complaints, start_new_session=True,
+            pass_fds=passed,
+        )  # fmt: skip
 
     def _kill(self) -> None:
         self.process.kill()
@@ -82,7 +79,7 @@ class VM:
 
     def console(self) -> str:
         """What the kernel has printed so far."""
-        return self._said.read_text(errors="replace").replace("\r\n", "\n")
+        return _content(self._said).replace("\r\n", "\n")
 
     def monitor(self, line: str) -> str:
         """What QEMU's monitor answers to a command, such as `singlestep on`. Raises TargetError lab-monitor."""
@@ -114,7 +111,7 @@ class VM:
                 "lab-panic", f"the virtual machine's kernel has panicked: {panic[1].strip()}", self.tail()
             )
         if status:
-            complaints = self._complaints.read_text(errors="replace").strip() or self.tail()
+            complaints = _content(self._complaints).strip() or self.tail()
             return TargetError("lab-qemu", f"QEMU has ended with status {status}", complaints)
         if not self.link.release:
             return TargetError("lab-no-boot", "the virtual machine went down while it started", self.tail())
@@ -124,6 +121,14 @@ class VM:
         """The console's last lines."""
         lines = self.console().strip().splitlines()[-_TAIL:]
         return "\n".join(["the console's last lines:", *lines]) if lines else "it has printed nothing"
+
+
+def _unnamed(stack: ExitStack) -> IO[bytes]:
+    return stack.enter_context(tempfile.TemporaryFile())
+
+
+def _content(file: IO[bytes]) -> str:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
 
 
 def _pair(stack: ExitStack) -> tuple[socket.socket, socket.socket]:

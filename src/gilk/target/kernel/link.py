@@ -23,6 +23,7 @@ from gilk.target.kernel.own import Kernel
 from gilk.target.kernel.relay import bundle
 
 _PATIENCE: Final = 600.0  # seconds for an answer: a whole-kernel plan under emulation takes long
+_FAREWELL: Final = 5.0  # seconds for a relay to undo everything and end
 PLAIN: Final = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 
 
@@ -178,8 +179,14 @@ def start_relay(through: Sequence[str] = (), timeout: float = 60.0) -> RelayLink
     assert process.stdin is not None and process.stdout is not None
 
     def finish() -> None:
-        with process:  # closes both ends, and waits
-            pass
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.close()  # it ends when it sees that
+        process.stdout.close()
+        try:
+            process.wait(_FAREWELL)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def gone() -> GilkError:
         return TargetError("relay-gone", f"the relay has ended: {shlex.join(through) or 'python3'}")

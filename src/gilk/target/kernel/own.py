@@ -51,14 +51,19 @@ class Kernel:
 
     def control(self, request: int, payload: bytes) -> bytes:
         buffer = bytearray(payload)
-        fcntl.ioctl(self._driver, request, buffer, True)
+        fcntl.ioctl(self._open_driver(), request, buffer, True)
         return bytes(buffer)
 
     def drain(self, most: int) -> bytes:
         try:
-            return os.read(self._driver, most)
+            return os.read(self._open_driver(), most)
         except BlockingIOError:
             return b""
+
+    def _open_driver(self) -> int:
+        if self._driver < 0:
+            raise OSError(errno.EBADF, f"{DRIVER} is not open")
+        return self._driver
 
     def close(self) -> None:
         if self._driver >= 0:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""One virtual machine for all tests of the kernel. A test that brings a kernel down boots its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gilk.lab import VM, Machine, boot
+
+# What goes wrong in the kernel is not to go on unnoticed.
+STRICT = "oops=panic panic_on_warn=1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """To one worker, so that there is one boot (with `--dist loadgroup`; otherwise there is one for each worker)."""
+    for item in items:
+        if "vm" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("lab"))
+
+
+@pytest.fixture(scope="session")
+def exchange(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that this machine and the virtual one both see, by the same name, and may both change."""
+    return tmp_path_factory.mktemp("exchange")
+
+
+@pytest.fixture(scope="session")
+def vm(exchange: Path) -> Iterator[VM]:
+    """Two processors, up and idle."""
+    with boot(Machine(cpus=2, arguments=STRICT, rw=(exchange,))) as machine:
+        yield machine

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A kernel by way of a relay: what is read is what is there, commands behave, and what makes no sense is refused."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gilk.errors import TargetError
+from gilk.lab import VM
+from gilk.target.kernel.link import LocalLink, RelayLink, start_relay
+from gilk.target.kernel.relay import bundle
+
+HEADER = struct.Struct("<IIB")  # as messages.py describes it, written down again
+FILE, CORE, CONTROL, SPAWN, INPUT = 1, 2, 4, 7, 8
+HELLO, PART, DONE, FAIL, EXIT = 64, 65, 66, 67, 71
+LIMIT = 20  # seconds
+
+
+@pytest.fixture(scope="module")
+def link() -> Iterator[RelayLink]:
+    with start_relay() as relay:
+        yield relay
+
+
+class TestHere:
+    """A relay on this machine, whose answers the system itself can check."""
+
+    def test_it_says_which_kernel_it_is_on(self, link: RelayLink) -> None:
+        assert link.release == os.uname().release
+
+    def test_files_of_unknown_and_of_large_size(self, link: RelayLink, tmp_path: Path) -> None:
+        large = tmp_path / "large"
+        large.write_bytes(os.urandom(5_000_001))
+        assert link.read_file(str(large)) == large.read_bytes()
+        assert link.read_file("/proc/version") == Path("/proc/version").read_bytes()
+        assert LocalLink().read_file(str(large)) == large.read_bytes()
+
+    def test_a_file_that_is_not_there(self, link: RelayLink) -> None:
+        for each in (link, LocalLink()):
+            with pytest.raises(FileNotFoundError):
+                each.read_file("/nonesuch")
+
+    def test_no_driver_is_an_error_and_not_the_end(self, link: RelayLink) -> None:
+        with pytest.raises(OSError) as caught:
+            link.control(0, b"")
+        assert caught.value.errno == errno.EBADF
+        assert link.run(["true"]) == (0, b"", b"")
+
+    def test_status_output_and_errors(self, link: RelayLink) -> None:
+        script = ["sh", "-c", "echo out; echo err >&2; exit 3"]
+        assert link.run(script) == (3, b"out\n", b"err\n") == LocalLink().run(script)
+
+    def test_a_signal_is_told_as_a_shell_tells_it(self, link: RelayLink) -> None:
+        script = ["sh", "-c", "kill -TERM $$"]
+        shell = subprocess.run(["sh", "-c", "sh -c 'kill -TERM $$'; exit $?"]).returncode
+        assert link.run(script)[0] == shell == LocalLink().run(script)[0]
+
+    def test_input_arrives_whole_while_output_comes_back(self, link: RelayLink) -> None:
+        """More both ways than any pipe or window holds."""
+        data = os.urandom(6_000_000)
+        assert link.run(["cat"], data, LIMIT) == (0, data, b"")
+        assert link.run(["sha256sum"], data, LIMIT)[1].split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+    def test_input_that_nobody_reads(self, link: RelayLink) -> None:
+        assert link.run(["true"], bytes(3_000_000), LIMIT)[0] == 0
+        assert link.run(["head", "-c1"], b"x" * 3_000_000, LIMIT) == (0, b"x", b"")
+
+    def test_no_such_command(self, link: RelayLink, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError, match="nonesuch"):
+            link.run(["nonesuch"])
+        with pytest.raises(PermissionError):
+            link.run([str(tmp_path)])
+
+    def test_no_such_directory(self, link: RelayLink) -> None:
+        with pytest.raises(FileNotFoundError, match="/not/there"):
+            link.spawn(["true"], print, print, directory="/not/there")
+
+    def test_a_command_that_does_not_end_is_killed(self, link: RelayLink) -> None:
+        with pytest.raises(TargetError) as caught:
+            link.run(["sh", "-c", "trap '' TERM INT; sleep 1000"], timeout=0.2)
+        assert caught.value.slug == "command-timeout"
+        assert link.run(["true"])[0] == 0
+
+    def test_other_requests_while_a_process_runs(self, link: RelayLink) -> None:
+        out = bytearray()
+        process = link.spawn(["sh", "-c", "echo ready; cat"], out.extend, out.extend)
+        link.channel.until(lambda: out == b"ready\n", LIMIT)
+        assert link.read_file("/proc/version") == Path("/proc/version").read_bytes()
+        assert process.status is None
+        process.write(b"and on\n")
+        process.end_input()
+        assert process.wait(LIMIT) == 0
+        assert out == b"ready\nand on\n"
+
+    def test_a_terminal(self, link: RelayLink) -> None:
+        out = bytearray()
+        process = link.spawn(["sh", "-c", "stty size; read x; stty size"], out.extend, out.extend, size=(33, 77))
+        link.channel.until(lambda: b"33 77" in out, LIMIT)
+        process.resize(20, 10)
+        process.write(b"\n")
+        assert process.wait(LIMIT) == 0
+        assert b"20 10" in out
+
+    def test_a_signal_reaches_the_whole_group(self, link: RelayLink) -> None:
+        out = bytearray()
+        process = link.spawn(["sh", "-c", "sleep 1000 & echo $!; wait"], out.extend, out.extend)
+        link.channel.until(lambda: out.endswith(b"\n"), LIMIT)
+        handle = os.pidfd_open(int(out))
+        process.signal(signal.SIGTERM)
+        assert process.wait(LIMIT) == 128 + signal.SIGTERM
+        assert select.select([handle], [], [], LIMIT)[0]
+        os.close(handle)
+
+
+class TestBadEnds:
+    """What is not a relay, or stops being one, is told apart."""
+
+    @pytest.mark.parametrize(
+        ("through", "slug"),
+        [
+            (["false"], "relay-gone"),
+            (["sh", "-c", "sleep 1000"], "relay-silent"),
+            (["sh", "-c", "yes"], "relay-broken"),
+        ],
+    )
+    def test_slug(self, through: list[str], slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("gilk.target.kernel.link._FAREWELL", 0.2)
+        with pytest.raises(TargetError) as caught:
+            start_relay(through, timeout=2)
+        assert caught.value.slug == slug
+
+    def test_a_relay_that_is_killed(self) -> None:
+        with start_relay() as link:
+            pid = int(link.run(["sh", "-c", "echo $PPID"])[1])
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(TargetError) as caught:
+                link.read_file("/proc/version")
+        assert caught.value.slug == "relay-gone"
+
+    def test_processes_end_with_the_stream(self) -> None:
+        with start_relay() as link:
+            out = bytearray()
+            link.spawn(["sh", "-c", "trap '' HUP TERM; echo $$; sleep 1000"], out.extend, out.extend)
+            link.channel.until(lambda: out.endswith(b"\n"), LIMIT)
+            handle = os.pidfd_open(int(out))
+        assert select.select([handle], [], [], LIMIT)[0], "the process outlives the relay"
+        os.close(handle)
+
+
+class Raw:
+    """A client that says what it likes."""
+
+    def __init__(self) -> None:
+        words = [sys.executable, "-I", "-S", "-c", bundle(), "-"]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert self.receive()[1] == HELLO
+
+    def send(self, kind: int, tag: int, payload: bytes = b"") -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(HEADER.pack(len(payload), tag, kind) + payload)
+        self.process.stdin.flush()
+
+    def receive(self) -> tuple[int, int, bytes]:
+        assert self.process.stdout is not None
+        size, tag, kind = HEADER.unpack(self.process.stdout.read(HEADER.size))
+        return tag, kind, self.process.stdout.read(size)
+
+    def close(self) -> tuple[int, bytes]:
+        """Exit status, and what it complained of."""
+        _, complaints = self.process.communicate(timeout=LIMIT)
+        return self.process.returncode, complaints
+
+
+@pytest.fixture(scope="module")
+def raw() -> Iterator[Raw]:
+    client = Raw()
+    yield client
+    assert client.close() == (0, b"")
+
+
+STRINGS = struct.pack("<I", 1) + struct.pack("<I", 1) + b"/"
+NONSENSE = [
+    (0, b""),
+    (99, b"what"),
+    (HELLO, b""),
+    (CORE, b"15 bytes, short"),
+    (CONTROL, b"short"),
+    (SPAWN, b""),
+    (SPAWN, struct.pack("<HHI", 0, 0, 0xFFFFFFFF)),
+    (SPAWN, struct.pack("<HH", 0, 0) + STRINGS + struct.pack("<II", 1, 50) + b"x"),
+    (SPAWN, struct.pack("<HH", 0, 0) + STRINGS + struct.pack("<II", 0, 0)),
+    (SPAWN, struct.pack("<HH", 0, 0) + STRINGS + STRINGS + struct.pack("<I", 0) + b"more"),
+]
+
+
+@pytest.mark.parametrize(("kind", "payload"), NONSENSE)
+def test_nonsense_is_refused_and_the_relay_stays(raw: Raw, kind: int, payload: bytes) -> None:
+    raw.send(kind, 7, payload)
+    tag, answer, text = raw.receive()
+    assert (tag, answer, int.from_bytes(text[:4], "little")) == (7, FAIL, errno.EPROTO)
+    raw.send(FILE, 8, b"/proc/version")
+    assert raw.receive() == (8, PART, Path("/proc/version").read_bytes())
+    assert raw.receive() == (8, DONE, b"")
+
+
+@settings(max_examples=300, deadline=None)
+@given(kind=st.integers(0, 255).filter(lambda kind: kind not in range(8, 11)), payload=st.binary(max_size=80))
+def test_every_request_has_one_answer(raw: Raw, kind: int, payload: bytes) -> None:
+    """The three kinds left out have none."""
+    raw.send(kind, 9, payload)
+    kinds = [raw.receive()[1]]
+    while kinds[-1] == PART:
+        kinds.append(raw.receive()[1])
+    assert kinds[-1] in (DONE, FAIL)
+
+
+def test_what_is_for_no_process_means_nothing(raw: Raw) -> None:
+    for kind in range(INPUT, INPUT + 3):
+        raw.send(kind, 1234, b"\x01\x02\x03\x04")
+    raw.send(FILE, 5, b"/nonesuch")
+    assert raw.receive()[:2] == (5, FAIL)
+
+
+def test_framing_that_makes_no_sense_ends_it() -> None:
+    client = Raw()
+    client.send(FILE, 1, b"")
+    assert client.receive()[:2] == (1, FAIL)
+    assert client.process.stdin is not None
+    client.process.stdin.write(HEADER.pack(0xFFFFFFFF, 1, FILE))
+    client.process.stdin.flush()
+    assert client.receive()[:2] == (0, FAIL)
+    assert client.process.wait(LIMIT) == 0
+    client.close()
+
+
+class TestVirtualMachine:
+    """The same through a port of a virtual machine, and what only a kernel of our own can be asked."""
+
+    def test_it_is_the_kernel_that_was_asked_for(self, vm: VM) -> None:
+        assert vm.link.release == vm.kernel.release != os.uname().release
+        assert vm.run(["uname", "-r"]) == (0, vm.kernel.release.encode() + b"\n", b"")
+
+    def test_files_are_what_a_program_there_reads(self, vm: VM) -> None:
+        """Symbols: 4 MB, all addresses."""
+        symbols = vm.link.read_file("/proc/kallsyms")
+        digest = vm.run(["sha256sum", "/proc/kallsyms"])[1].split()[0].decode()
+        assert hashlib.sha256(symbols).hexdigest() == digest
+        assert len(symbols.splitlines()) > 90_000
+
+    def test_memory_is_what_the_kernel_shows_of_itself(self, vm: VM) -> None:
+        """Its type information is in memory, and in a file of sysfs; its banner is in /proc/version."""
+        place = {line.split()[2]: int(line.split()[0], 16) for line in vm.link.read_file("/proc/kallsyms").splitlines()}
+        types = (place[b"__start_BTF"], place[b"__stop_BTF"] - place[b"__start_BTF"])
+        version = vm.link.read_file("/proc/version")
+        found = vm.link.read_core([types, (place[b"linux_banner"], len(version)), (place[b"_stext"], 0)])
+        assert found == [vm.link.read_file("/sys/kernel/btf/vmlinux"), version, b""]
+
+    @pytest.mark.parametrize("address", [0, 1 << 47, 0xFFFF_FFFF_FFFF_F000])
+    def test_memory_that_is_not_there(self, vm: VM, address: int) -> None:
+        with pytest.raises(OSError) as caught:
+            vm.link.read_core([(address, 4096)])
+        assert caught.value.errno == errno.EFAULT
+
+    def test_input_and_output_pass_unchanged(self, vm: VM) -> None:
+        data = os.urandom(2_000_000)
+        assert vm.run(["cat"], data, LIMIT) == (0, data, b"")

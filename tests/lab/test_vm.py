@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A virtual machine: what it shares with this one, and how it is told that it went down."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gilk.errors import TargetError, UsageError
+from gilk.lab import Machine, boot
+
+pytestmark = pytest.mark.xdist_group("lab")
+
+
+def test_files_machine_and_panic(tmp_path: Path) -> None:
+    """In one boot, the panic last."""
+    shared, kept = tmp_path / "sha red", tmp_path / "kept"
+    shared.mkdir()
+    kept.write_text("as it was")
+    with boot(Machine(cpus=2, memory=512, rw=(shared,))) as vm:
+        script = f"echo from within > '{shared}/within'; echo changed > {kept}; cat {kept}; rm /etc/hostname; nproc"
+        assert vm.run(["sh", "-c", script]) == (0, b"changed\n2\n", b"")
+        assert (shared / "within").read_text() == "from within\n"
+        assert kept.read_text() == "as it was"
+        assert Path("/etc/hostname").exists()
+        (shared / "without").write_text("from without")
+        assert vm.run(["cat", str(shared / "without")])[1] == b"from without"
+        (shared / "without").write_text("and again")
+        assert vm.run(["cat", str(shared / "without")])[1] == b"and again"
+
+        said = subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True)
+        assert f" {vm.monitor('info version').partition('Debian')[0].strip()} ".encode() in said.stdout
+        with pytest.raises(TargetError) as refused:
+            vm._ask_qemu("nonesuch")
+        assert refused.value.slug == "lab-monitor"
+
+        with pytest.raises(TargetError) as caught:
+            vm.run(["sh", "-c", "echo c > /proc/sysrq-trigger"])
+    assert caught.value.slug == "lab-panic"
+    assert "sysrq triggered crash" in caught.value.message
+    assert "sysrq_handle_crash" in caught.value.hint  # the console's last lines
+    assert vm.process.returncode is not None
+
+
+def test_a_machine_that_does_not_come_up() -> None:
+    with pytest.raises(TargetError) as caught, boot(Machine(arguments="rdinit=/nonesuch init=/nonesuch")):
+        pass
+    assert caught.value.slug == "lab-panic"
+    assert "Unable to mount root fs" in caught.value.message
+
+
+def test_no_time_to_come_up() -> None:
+    with pytest.raises(TargetError) as caught, boot(limit=0.3):
+        pass
+    assert caught.value.slug == "lab-no-boot"
+
+
+def test_going_down_is_no_panic() -> None:
+    with boot() as vm, pytest.raises(TargetError) as caught:
+        vm.run(["sh", "-c", "echo o > /proc/sysrq-trigger; sleep 1000"], timeout=60)
+    assert caught.value.slug == "lab-ended"
+
+
+def test_what_qemu_refuses_is_passed_on() -> None:
+    with pytest.raises(TargetError) as caught, boot(Machine(cpu="nonesuch")):
+        pass
+    assert caught.value.slug == "lab-qemu"
+    assert "nonesuch" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [Machine(cpus=0), Machine(memory=10), Machine(rw=(Path("/nonesuch"),)), Machine(rw=(Path("/etc/hostname"),))],
+)
+def test_machines_that_cannot_be(machine: Machine) -> None:
+    with pytest.raises(UsageError) as caught, boot(machine):
+        pass
+    assert caught.value.slug == "bad-machine"
