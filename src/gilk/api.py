@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gilk.session.run import Progress, Result, Run
     from gilk.session.session import Session
     from gilk.session.survey import Graph, Survey, cfg, scan
+    from gilk.target.kernel import admin as driver
     from gilk.target.process import Loaded, Process
     from gilk.target.restore import restore
     from gilk.trace.calls import pair as calls
@@ -42,10 +43,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockView", "CFunction", "CompileError", "FunctionView", "GilkError", "Graph", "ImageError", "Loaded", "Place",
     "Probe", "Progress", "Request", "Run", "RunReport", "Session", "StoreError", "Survey", "Target", "TargetError",
-    "UsageError", "args", "attach", "c", "calls", "cfg", "count", "lab", "launch", "parse_request", "prepare_run",
-    "read", "regs", "report", "restore", "scan", "stamp", "time",
+    "UsageError", "args", "attach", "c", "calls", "cfg", "count", "driver", "lab", "launch", "parse_request",
+    "prepare_run", "read", "regs", "report", "restore", "scan", "stamp", "time",
 ]  # fmt: skip
 
+_MODULES = {"lab": "gilk.lab", "driver": "gilk.target.kernel.admin"}
 #: Where the names are that are imported on first use; `:` leads to one by another name.
 _LAZY = {
     **dict.fromkeys(("BlockView", "FunctionView", "Place"), "gilk.session.places"),
@@ -65,8 +67,8 @@ _LAZY = {
 
 def __getattr__(name: str) -> Any:
     """A public name that is not imported yet (PEP 562)."""
-    if name == "lab":
-        return importlib.import_module("gilk.lab")
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, path = _LAZY[name].partition(":")

@@ -28,6 +28,7 @@ COMMANDS = {
     "show": "Print a file of samples.",
     "query": "Ask a file of samples a question in SQL.",
     "lab": "Run a command, or a shell, in a disposable virtual machine with a stock kernel.",
+    "driver": "The kernel module that gilk needs to change the kernel: build, load, unload, status.",
     "restore": "Put a process right after gilk itself was killed.",
 }
 

@@ -18,7 +18,6 @@ from gilk.errors import CompileError, TargetError
 from gilk.image.cache import cache_dir
 
 NAME: Final = "ilk"
-_LIMIT: Final = 600  # seconds; takes five
 
 
 def running_release() -> str:
@@ -28,16 +27,16 @@ def running_release() -> str:
 def headers_of(release: str) -> Path:
     """Where the headers of an installed kernel are. Raises TargetError driver-no-headers."""
     path = Path("/lib/modules") / release / "build"
-    if not (path / "Makefile").is_file():
+    if not _usable(path):
         path = Path("/usr/src") / f"linux-headers-{release}"
-    return _checked(path, release)
-
-
-def _checked(path: Path, release: str) -> Path:
-    if not (path / "Makefile").is_file():
+    if not _usable(path):
         hint = f"apt-get install linux-headers-{release}, or name them by --headers"
-        raise TargetError("driver-no-headers", f"there are no headers of the kernel {release} in {path}", hint)
+        raise TargetError("driver-no-headers", f"there are no headers of the kernel {release}", hint)
     return path
+
+
+def _usable(path: Path) -> bool:
+    return (path / "Makefile").is_file()
 
 
 def build(headers: Path) -> Path:
@@ -45,7 +44,8 @@ def build(headers: Path) -> Path:
 
     Raises TargetError driver-no-headers; CompileError driver-no-make, does-not-compile; ImageError cache-unusable.
     """
-    _checked(headers, headers.name.removeprefix("linux-headers-"))
+    if not _usable(headers):
+        raise TargetError("driver-no-headers", f"there are no kernel headers in {headers}", "install them there")
     place = cache_dir() / "driver" / _key(headers)
     product = place / f"{NAME}.ko"
     if product.is_file():
@@ -92,7 +92,7 @@ def _make(headers: Path, work: Path) -> Path:
     environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS")}
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-        env=dict(environment, LC_ALL="C"), timeout=_LIMIT,
+        env=dict(environment, LC_ALL="C"),
     )  # fmt: skip
     if done.returncode:
         raise CompileError("does-not-compile", f"the driver does not compile:\n{done.stderr.strip()}")

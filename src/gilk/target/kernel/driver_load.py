@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -23,6 +24,16 @@ class Runner(Protocol):
 def loaded(link: Runner) -> bool:
     rows = link.read_file("/proc/modules").splitlines()
     return any(row.split()[0] == NAME.encode() for row in rows)
+
+
+def allowed() -> None:
+    """Said before minutes go into building. Raises TargetError driver-not-root."""
+    if os.geteuid():
+        raise _not_root()
+
+
+def _not_root() -> TargetError:
+    return TargetError("driver-not-root", "only root may load or unload the driver", "sudo gilk driver ...")
 
 
 def load(link: Runner, module: Path) -> bool:
@@ -63,7 +74,7 @@ def _why_not(link: Runner, said: str) -> TargetError:
         if _locked_down(link):
             hint = "sign the driver with a key the machine trusts (dkms does it), or turn Secure Boot off"
             return TargetError("driver-locked-down", "the kernel is locked down: it takes signed modules only", hint)
-        return TargetError("driver-not-root", "only root may load or unload the driver", "sudo gilk driver ...")
+        return _not_root()
     if "Invalid module format" in said or "Unknown symbol" in said or "disagrees" in said:
         hint = "gilk driver build, with the headers of the kernel that runs"
         return TargetError("driver-wrong-kernel", f"the driver was built for another kernel: {said}", hint)
