@@ -12,7 +12,8 @@ from functools import cached_property
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.jumps import within
 from gilk.analysis.model import End, Function, Step
-from gilk.arch.decode import raises
+from gilk.arch.asm import INT3
+from gilk.arch.decode import RETURN, raises
 from gilk.image.model import SymbolKind
 from gilk.splice.instrument import Host
 from gilk.splice.plan import Refusal, Want
@@ -129,8 +130,10 @@ class Body:
         found = self._segments.get(index)
         if found is None:
             block = self.function.blocks[index]
-            room = self._room(index) if block.how in PADDED else block.end
             steps = self._analysis.steps(self.function, block)
+            room = self._room(index) if block.how in PADDED else block.end
+            if self.policy.whole:
+                room = self._trapping(steps[-1], room)
             immovable = self._immovable | self._fixed(steps)
             found = self._segments[index] = segments_of(block, steps, room, immovable, self.policy.around)
         return found
@@ -169,6 +172,14 @@ class Body:
             return padding_end(self._image, end, blocks[index + 1].start)
         span = self._image.span_after(self.function.end)
         return padding_end(self._image, end, span.start if span else self.function.end)
+
+    def _trapping(self, last: Step, room: int) -> int:
+        """How far int3 follow a return, at most to ``room``; elsewhere there is no room."""
+        end = last.instruction.next_ip
+        if last.instruction.flow_control != RETURN:
+            return end
+        data = self._image.read(end, room - end)
+        return end + len(data) - len(data.lstrip(INT3))
 
     def padding(self, low: int, high: int) -> Iterator[tuple[int, int]]:
         """Padding in and around the function, each stretch as (start, end), near [low, high)."""

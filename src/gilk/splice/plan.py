@@ -51,6 +51,11 @@ class Refusal(StrEnum):
     FAULTS = "faults"
     BUG = "bug"
     PROBED = "probed"
+    # The kernel's: what the driver finds when a plan is applied.
+    TAKEN = "taken"
+    STALE = "stale"
+    LEAVING = "leaving"
+    DRIVER = "driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ class FunctionPlan:
 
     ``displaced`` are original addresses that must not be stood on once the sites are written,
     ``pinned`` ranges of code outside the sites that must not change while they are. ``fentry``: where the kernel keeps
-    a call for ftrace, and the patch to be called from there.
+    a call for ftrace, and the patch to be called from there. ``patched``: address of the patch by key of a want.
     """
 
     name: str
@@ -107,6 +112,7 @@ class FunctionPlan:
     tactics: dict[int, Tactic] = field(default_factory=dict)
     refusals: dict[int, Refusal] = field(default_factory=dict)
     fentry: tuple[int, int] | None = None
+    patched: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ class _Trial:
         self._displaced: list[int] = []
         self._pinned: list[tuple[int, int]] = []
         self._tactics: dict[int, Tactic] = {}
+        self._patched: dict[int, int] = {}
         self._refusals: dict[int, Refusal] = {}
         self._arena_mark = ground.arena.mark()
 
@@ -126,6 +127,7 @@ class _Trial:
             tuple(self._pinned),
             self._tactics,
             self._refusals,
+            patched=self._patched,
         )
 
     def _reason(self, segment: Segment) -> Refusal:
@@ -224,6 +226,7 @@ class _Trial:
             kept = choice.tactic is not Tactic.COPY
             self._displaced += [head + bias for head in choice.segment.heads[choice.first + kept : choice.last + 1]]
             self._tactics.update((want.key, choice.tactic) for want in choice.segment.wants)
+            self._patched.update((want.key, address) for want in choice.segment.wants)
         return good
 
 

@@ -13,8 +13,9 @@ class Policy:
 
     ``traps``: int3 where nothing else fits. ``prefixed``: an idle prefix may fill the place of a longer call.
     ``exceptions``: ud2 and int3 mean the same at any address. ``around``: a block is cut at instructions that cannot
-    be moved, too. ``whole``: a bounce lies in padding only at the head of an instruction. ``lends``: only a jump may
-    give others room, among that many bytes from its start; 0: any splice, anywhere in what it displaces.
+    be moved, too. ``whole``: a bounce lies in padding only at the head of an instruction, and only the int3 behind a
+    return give a splice more room. ``lends``: only a jump may give others room, among that many bytes from its start;
+    0: any splice, anywhere in what it displaces.
     """
 
     puns: bool

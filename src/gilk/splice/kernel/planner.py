@@ -55,11 +55,12 @@ def _behind(ground: Ground, function: Function, wants: list[Want]) -> list[Want]
     first, next_block = function.block_at(function.start), function.block_at(behind)
     if not call or first is None or first is not next_block:
         return wants
-    return [replace(want, address=behind) if _is_entry(want, call, function) else want for want in wants]
+    return [replace(w, address=behind, after=False) if _is_entry(w, call, function) else w for w in wants]
 
 
 def _is_entry(want: Want, call: int, function: Function) -> bool:
-    return function.start <= want.address <= call and not want.after
+    """Before ftrace's call or behind it is the same: it does nothing."""
+    return function.start <= want.address <= call
 
 
 def _with_entry(ground: Ground, function: Function, wants: list[Want], first: FunctionPlan) -> FunctionPlan:
@@ -90,4 +91,5 @@ def _called(ground: Ground, function: Function, entry: list[Want], call: int, ma
         equivalences=(*made.equivalences, Equivalence(patch, address, True)),
         tactics={**made.tactics, **dict.fromkeys((want.key for want in entry), Tactic.FENTRY)},
         fentry=(address, patch),
+        patched={**made.patched, **dict.fromkeys((want.key for want in entry), patch)},
     )

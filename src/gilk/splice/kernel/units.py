@@ -110,7 +110,7 @@ class _Units:
     def _short(self, site: Site) -> Unit:
         code = self._window(site.address, len(site.new))
         new = site.new + INT3 * (len(code) - len(site.new))
-        several = len(x86.decode(code, site.address)) > 1
+        several = not _is_single(code, site.address)
         patch, copy = self._patches[site.address], self._copy(site.address)
         return Unit(Kind.SHORT, site.address, code, new, patch, copy, _pad_of(site), several)
 
