@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""One instrument of an experiment while it runs: when it is due, when it went in and out, what became of its points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from gilk.session.base import BaseSession, Probe
+from gilk.session.request import Request, Wanted
+from gilk.session.strategy import Chosen
+
+Interval = tuple[int, int]  # ns since the session's start: a change was made within
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What to put in, and when: seconds after the targets began to run. ``stop`` None: it stays until the end.
+
+    ``only`` are the targets that it is meant for, by their names; () means all.
+    """
+
+    wanted: Request | Chosen
+    name: str = ""
+    start: float = 0.0
+    stop: float | None = None
+    only: tuple[str, ...] = ()
+
+    @property
+    def of_kernel(self) -> bool:
+        return self.wanted.of_kernel
+
+    @property
+    def once(self) -> bool:
+        return isinstance(self.wanted, Chosen) and self.wanted.strategy.once
+
+    @property
+    def told_by_edges(self) -> bool:
+        return isinstance(self.wanted, Chosen) and self.wanted.strategy.name == "edges"
+
+
+class State(Enum):
+    WAITING = "waiting"
+    IN = "in"
+    OUT = "out"
+    NEVER = "never"  # its target had ended, or refused
+
+
+@dataclass
+class Placed:
+    """An item in one target. ``probes`` are all it has had; ``present`` the numbers of those that are there now."""
+
+    item: Item
+    session: BaseSession
+    pid: int  # 0 for the kernel
+    wanted: list[Wanted]
+    state: State = State.WAITING
+    probes: tuple[Probe, ...] = ()
+    present: set[int] = field(default_factory=set)
+    went_in: Interval | None = None
+    went_out: Interval | None = None
+    failure: str = ""
+
+    @property
+    def due(self) -> float | None:
+        """When there is next something to do, in seconds after the beginning."""
+        if self.state is State.WAITING:
+            return self.item.start
+        return self.item.stop if self.state is State.IN else None
+
+    def ended(self, when: Interval) -> None:
+        """The session was closed, or the target has gone: what was in is out."""
+        if self.state is State.IN:
+            self.state, self.went_out = State.OUT, when
+        elif self.state is State.WAITING:
+            self.state = State.NEVER
+            self.failure = self.failure or "it was over before its time came"
+
+    def to_json(self) -> dict[str, Any]:
+        """`in` and `out` are each [from, to]: the change was made between these two moments, ns as in `time`."""
+        item, spliced = self.item, sum(probe.tactic is not None for probe in self.probes)
+        return {
+            "instrument": item.name,
+            "pid": self.pid,
+            "start_s": item.start,
+            "stop_s": item.stop,
+            "in": list(self.went_in) if self.went_in else None,
+            "out": list(self.went_out) if self.went_out else None,
+            "points": len(self.wanted),
+            "spliced": spliced,
+            "refused": len(self.probes) - spliced,
+            "failure": self.failure,
+        }

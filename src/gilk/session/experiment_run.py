@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A run whose instruments come and go while it lasts: at their times, and when a strategy has seen enough.
+
+All points are found before anything runs, so that a mistake is told at once and
+a file's list of probes is complete from its first byte; they are put in when
+their time has come. Times are kept between two looks at the buffers, and to
+within a millisecond of what was asked, unless a change before takes longer.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from gilk.errors import GilkError
+from gilk.session import run, strategy
+from gilk.session.base import BaseSession
+from gilk.session.experiment_edges import Passed, told
+from gilk.session.experiment_items import Item, Placed, State
+from gilk.session.experiment_samples import schema_of, writer
+from gilk.session.experiment_workload import Workload
+from gilk.session.kernel_session import KernelSession
+from gilk.session.request import Request, Wanted
+from gilk.session.session import Session
+from gilk.target.base import Code
+from gilk.target.process import Process
+from gilk.trace.about import Tally
+
+_SOON = 0.05  # seconds: what is due within them is waited for
+_REST = 9  # watching for first hits may take one part of so many and one of the target's time
+
+
+Meant = list[tuple[Item, list[Wanted]]]
+
+
+@dataclass
+class Staged(run.Run):
+    """``items`` in place of ``requests``. ``names`` are what an item's ``only`` may call the processes."""
+
+    items: list[Item] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    workload: Workload | None = None
+    interrupted: bool = False
+    placed: list[Placed] = field(default_factory=list)
+    _zero: int = 0
+    _released: int = 0
+    _finishing: int = 0
+    _schema: pa.Schema = None
+    _watch_again: float = 0.0
+    _left: set[int] = field(default_factory=set)
+
+    def begin(self) -> None:
+        self._zero = time.monotonic_ns()
+        super().begin()
+        self._began = time.monotonic()
+        self._released = time.monotonic_ns() - self._zero
+        if self.workload is not None:
+            try:
+                self.workload.start()
+            except BaseException:
+                self.abort()
+                raise
+
+    def _insert(self) -> None:
+        """As in a plain run: processes, then the kernel."""
+        for process in self.processes if any(not item.of_kernel for item in self.items) else ():
+            meant = self._meant(process, process.pid)
+            self._prepare(meant, process.pid, Session(process, _capacity(meant), ring=run._RING))
+        if self.kernel is not None:
+            meant = self._meant(self.kernel, 0)
+            self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), ring=run._KERNEL_RING))
+        self._schema = schema_of(w.kind for placed in self.placed for w in placed.wanted)
+        self._change(0.0, first=True)
+
+    def _meant(self, target: Code, pid: int) -> Meant:
+        """What is to be put into a target, in the order of time."""
+        items = sorted((item for item in self.items if self._is_for(item, pid)), key=lambda item: item.start)
+        return [(item, list(strategy.expand(target, item.wanted))) for item in items]
+
+    def _prepare(self, meant: Meant, pid: int, session: BaseSession) -> None:
+        session._stream.start = self._zero  # one time line for all
+        self.sessions.append(session)
+        self.placed += [Placed(item, session, pid, wanted) for item, wanted in meant]
+
+    def _is_for(self, item: Item, pid: int) -> bool:
+        """``pid`` 0 is the kernel."""
+        if item.of_kernel or not pid:
+            return item.of_kernel and not pid
+        name = self.names.get(pid, "")
+        return not item.only or any(fnmatch.fnmatchcase(name, glob) for glob in item.only)
+
+    def _open(self) -> None:
+        if self.output is not None:
+            wanted = [[w for p in self.placed if p.session is s for w in p.wanted] for s in self.sessions]
+            first, pids = self.sessions[0], tuple(p.pid for p in self.processes)
+            self._writer = writer(self.output, self._schema, self.command, pids, self._zero, first.clock, wanted)
+
+    def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[run.Progress], None]) -> None:
+        def over() -> bool:
+            self.interrupted = stop()
+            return self.interrupted or self._advance()
+
+        super().wait(seconds, over, show)
+
+    # What happens between two looks at the buffers.
+
+    def _advance(self) -> bool:
+        """Do what is due; whether there is nothing left to wait for."""
+        self._change(time.monotonic() - self._began)
+        soon = min((p.due for p in self.placed if p.due is not None), default=None)
+        rest = soon - (time.monotonic() - self._began) if soon is not None else _SOON
+        if 0 < rest < _SOON:
+            time.sleep(rest)
+            self._change(time.monotonic() - self._began)
+        self._watch()
+        if self.workload is not None:
+            return self.workload.over()
+        return soon is None and not any(p.launched for p in self.processes) and self._all_out()
+
+    def _all_out(self) -> bool:
+        return not any(placed.state is State.IN for placed in self.placed)
+
+    def _change(self, now: float, first: bool = False) -> None:
+        for placed in self.placed:
+            due = placed.due
+            if due is None or due > now:
+                continue
+            if placed.pid in self._ended:
+                placed.ended(self._since(time.monotonic_ns()))
+                continue
+            began = time.monotonic_ns()
+            try:
+                self._put_in(placed) if placed.state is State.WAITING else self._take_out(placed)
+            except GilkError as error:
+                if first:
+                    raise
+                self._failed(placed, began, error)
+
+    def _put_in(self, placed: Placed) -> None:
+        began = time.monotonic_ns()
+        placed.probes = placed.session.insert_wanted(placed.wanted)
+        placed.present = {probe.number for probe in placed.probes}
+        placed.state, placed.went_in = State.IN, self._since(began)
+
+    def _take_out(self, placed: Placed) -> None:
+        began = time.monotonic_ns()
+        placed.session.remove(p for p in placed.probes if p.number in placed.present)
+        placed.present.clear()
+        placed.state, placed.went_out = State.OUT, self._since(began)
+
+    def _failed(self, placed: Placed, began: int, error: GilkError) -> None:
+        """A target that has just ended took its instruments along; anything else is noted."""
+        if placed.state is State.WAITING:
+            placed.failure = str(error)
+        placed.ended(self._since(began))
+        if error.slug not in ("no-such-process", "keeper-gone"):
+            placed.failure, self.partial = str(error), True
+            self.notes.append(f"{placed.item.name}: {error}")
+
+    def _since(self, began: int) -> tuple[int, int]:
+        return began - self._zero, time.monotonic_ns() - self._zero
+
+    def _watch(self) -> None:
+        """Take out what was hit, of strategies that want each point once."""
+        began = time.monotonic()
+        if began < self._watch_again:
+            return
+        for placed in self.placed:
+            if placed.state is State.IN and placed.item.once and placed.pid not in self._ended:
+                self._take_hit(placed)
+        self._watch_again = time.monotonic() + _REST * (time.monotonic() - began)
+
+    def _take_hit(self, placed: Placed) -> None:
+        counts = placed.session.drain.counts()
+        hit = [p for p in placed.probes if p.number in placed.present and counts[p.row.counter]]
+        if not hit:
+            return
+        began = time.monotonic_ns()
+        try:
+            placed.session.remove(hit)
+        except GilkError as error:
+            self._failed(placed, began, error)
+            return
+        placed.present -= {probe.number for probe in hit}
+        if not placed.present:
+            placed.state, placed.went_out = State.OUT, self._since(began)
+
+    def _look(self) -> None:
+        super()._look()
+        for process in self.processes:
+            if process.pid in self._ended - self._left:
+                self._left.add(process.pid)
+                self._let_go(process)
+
+    def _let_go(self, process: Process) -> None:
+        """Its keeper holds the ends of its pipes: the neighbours wait until that is gone too."""
+        began = time.monotonic_ns()
+        for placed in self.placed:
+            if placed.pid == process.pid:
+                self._keep(self._closed(placed.session))
+                placed.ended(self._since(began))
+        if self.workload is not None and process.launched:
+            self.workload.ended(process)
+            process.keeper.leave()
+
+    def _closed(self, session: BaseSession) -> pa.Table:
+        try:
+            return session.close()
+        except GilkError as error:
+            self.notes.append(f"{session.where}: {error}")
+            return self._schema.empty_table()
+
+    # What came of it.
+
+    def _keep(self, table: pa.Table) -> None:
+        """With the columns of all instruments, also of those whose time has not come."""
+        if table.num_rows and table.schema != self._schema:
+            whole = pa.concat_tables([self._schema.empty_table(), table], promote_options="default")
+            table = whole.select(self._schema.names)
+        super()._keep(table)
+
+    def finish(self) -> run.Result:
+        if self.interrupted:
+            self.partial = True
+            self.notes.append(f"interrupted after {time.monotonic() - self._began:.1f} s")
+        self._finishing = time.monotonic_ns()
+        result = super().finish()
+        if self.workload is not None:
+            self.workload.end(self.processes)
+        return result
+
+    def _result(self) -> run.Result:
+        """Of all that was ever in, where a plain run tells what is in at the end."""
+        for placed in self.placed:
+            placed.ended(self._since(self._finishing))
+        result = super()._result()
+        every = [probe for placed in self.placed for probe in placed.probes]
+        result.tactics = dict(Counter(str(p.tactic) for p in every if p.tactic is not None))
+        result.refusals = dict(Counter(str(p.refusal) for p in every if p.refusal is not None))
+        result.numbers = self._numbers(result.tactics, result.refusals)
+        return result
+
+    def edges(self) -> dict[str, int | None]:
+        """How often each edge was taken, of functions under the strategy `edges`; None where points cannot tell."""
+        found: dict[str, int | None] = {}
+        for placed in self.placed:
+            if placed.item.told_by_edges and placed.probes:
+                counts = placed.session.drain.counts()
+                passed = [
+                    Passed(w.loaded.name, w.function, w.point, int(counts[p.row.counter]) if p.tactic else None)
+                    for w, p in zip(placed.wanted, placed.probes, strict=True)
+                    if p.row.counter >= 0
+                ]
+                for edge, count in told(passed).items():
+                    known = found.get(edge, 0)
+                    found[edge] = None if known is None or count is None else known + count
+        return found
+
+    def happened(self) -> dict[str, Any]:
+        """The times and outcomes of all instruments. `began` is when the targets were let go, ns as in `time`."""
+        return {
+            "began": self._released,
+            "instruments": [placed.to_json() for placed in self.placed],
+            "edges": self.edges(),
+        }
+
+    def _close_file(self, result: run.Result, duration: int) -> None:
+        if self._writer is None:
+            return
+        lost = {name: result.numbers[name] for name in ("drops", "lost", "nested", "corrupt")}
+        report = {"notes": self.notes, "experiment": self.happened()}
+        tally = Tally(result.counts, **lost, duration=duration, partial=self.partial, report=report)
+        result.file = str(self._writer.close(tally))
+        if self._writer.trouble is not None:
+            result.partial = True
+            result.notes.append(f"{result.file} is incomplete: {self._writer.trouble}")
+
+    def abort(self) -> None:
+        super().abort()
+        if self.workload is not None:
+            self.workload.end(())
+
+
+def items(wanted: Iterable[Request | strategy.Chosen], texts: Iterable[str]) -> list[Item]:
+    """What `gilk run -i` asks for: everything from the start to the end."""
+    return [Item(each, text) for each, text in zip(wanted, texts, strict=True)]
+
+
+def _capacity(meant: Meant) -> int:
+    return max(sum(len(wanted) for _, wanted in meant), 1)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The file of an experiment: its columns and its list of probes, known before the first of them is in."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+
+from gilk.errors import StoreError
+from gilk.session.request import Wanted
+from gilk.session.stream import ALL_CLASSES
+from gilk.trace.about import About
+from gilk.trace.clock import Clock, realtime_offset
+from gilk.trace.probes import Kind, ProbeRow
+from gilk.trace.samples import schema
+from gilk.trace.store import Writer
+
+_BEYOND_STAMPS = {Kind.ARGS: {2}, Kind.REGS: {3}, Kind.OTHER: ALL_CLASSES}  # record classes, native/abi/gilk_abi.h
+
+
+def schema_of(kinds: Iterable[str]) -> pa.Schema:
+    """The columns that samples of probes of these kinds have."""
+    return schema({0}.union(*(_BEYOND_STAMPS.get(Kind(kind), ()) for kind in set(kinds))))
+
+
+def writer(
+    path: Path, columns: pa.Schema, command: tuple[str, ...], pids: tuple[int, ...], start: int, clock: Clock,
+    wanted: list[list[Wanted]],
+) -> Writer:  # fmt: skip
+    """``wanted`` are the probes of each session, in the order in which they are put in. Raises StoreError."""
+    rows = tuple(_row(number, each) for of_one in wanted for number, each in enumerate(of_one))
+    about = About(socket.gethostname(), command, pids, start, realtime_offset(), clock, rows)
+    try:
+        return Writer(path, columns, about)
+    except OSError as error:
+        raise StoreError("cannot-write", f"{path}: {error.strerror}") from None
+
+
+def _row(number: int, wanted: Wanted) -> ProbeRow:
+    """As the session will number it: probes are numbered as they are put in."""
+    counts = wanted.kind == Kind.COUNT
+    point = wanted.point
+    return ProbeRow(
+        0 if counts else number + 1, point.label, point.function, point.image, wanted.kind, number if counts else -1
+    )
