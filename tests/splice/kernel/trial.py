@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gilk.analysis.model import Function
 from gilk.splice import points
@@ -46,11 +47,11 @@ class Trial:
             found.append(self.wants[key])
         return found
 
-    @property
+    @cached_property
     def tactics(self) -> dict[int, str]:
         return {key: str(tactic) for made in self.made for key, tactic in made.tactics.items()}
 
-    @property
+    @cached_property
     def refusals(self) -> dict[int, str]:
         return {key: str(reason) for made in self.made for key, reason in made.refusals.items()}
 
