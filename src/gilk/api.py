@@ -27,13 +27,17 @@ if TYPE_CHECKING:
     from gilk import lab
     from gilk.render.report import RunReport
     from gilk.session.base import Probe
+    from gilk.session.experiment import Experiment
+    from gilk.session.experiment_run import Staged
     from gilk.session.places import BlockView, FunctionView, Place
     from gilk.session.request import Builtin, CFunction, Request
     from gilk.session.run import Progress, Result, Run
     from gilk.session.session import Session
+    from gilk.session.strategy import Chosen
     from gilk.session.survey import Graph, Survey, cfg, scan
+    from gilk.target.base import Loaded
     from gilk.target.kernel import admin as driver
-    from gilk.target.process import Loaded, Process
+    from gilk.target.process import Process
     from gilk.target.restore import restore
     from gilk.trace.calls import pair as calls
     from gilk.trace.reading import read
@@ -57,7 +61,7 @@ _LAZY = {
     "Probe": "gilk.session.base",
     "Session": "gilk.session.session",
     **dict.fromkeys(("Graph", "Survey", "cfg", "scan"), "gilk.session.survey"),
-    "Loaded": "gilk.target.process",
+    "Loaded": "gilk.target.base",
     "RunReport": "gilk.render.report",
     "calls": "gilk.trace.calls:pair",
     "read": "gilk.trace.reading",
@@ -153,20 +157,25 @@ def launch(command: Sequence[str], environment: dict[str, str] | None = None, di
     return Target(process.start(list(command), environment, directory))
 
 
-def parse_request(text: str) -> Request:
-    """``POINTS=INSTRUMENT``. Raises UsageError."""
-    from gilk.session import request
+def parse_request(text: str) -> Request | Chosen:
+    """``POINTS=INSTRUMENT``, or ``FUNCTIONS=@STRATEGY``. Raises UsageError."""
+    from gilk.session import strategy
 
-    return request.parse(text)
+    return strategy.parse(text)
 
 
 def prepare_run(
-    requests: list[Request], pids: Sequence[int], command: Sequence[str], output: Path | None = None
+    requests: Sequence[Request | Chosen], pids: Sequence[int], command: Sequence[str], output: Path | None = None
 ) -> Run:
     """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go."""
+    from gilk.session import experiment_run
+    from gilk.session.request import Request
     from gilk.session.run import Run
     from gilk.target import process
+    from gilk.target.kernel.link import LocalLink
+    from gilk.target.kernel.target import KernelTarget
 
+    kernel = KernelTarget(LocalLink()) if any(request.of_kernel for request in requests) else None
     held: list[process.Process] = []
     try:
         held += [process.attach(pid) for pid in pids]
@@ -176,7 +185,27 @@ def prepare_run(
         for one in held:
             one.close()
         raise
-    return Run(held, requests, output, tuple(command))
+    plain = [request for request in requests if isinstance(request, Request)]
+    if len(plain) == len(requests):
+        return Run(held, plain, output, tuple(command), kernel)
+    return experiment_run.of_requests(held, requests, output, tuple(command), kernel)
+
+
+def load_experiment(path: Path) -> Experiment:
+    """Raises UsageError `bad-experiment`, and what is wrong with its points."""
+    from gilk.session import experiment
+
+    return experiment.load(path)
+
+
+def prepare_experiment(experiment: Experiment, number: int = 1) -> Staged:
+    """Repetition ``number``: attached and launched, with nothing put in yet. Raises GilkError."""
+    from gilk.session import experiment_targets
+    from gilk.target.kernel.link import LocalLink
+    from gilk.target.kernel.target import KernelTarget
+
+    of_kernel = any(item.of_kernel for item in experiment.items)
+    return experiment_targets.prepare(experiment, number, KernelTarget(LocalLink()) if of_kernel else None)
 
 
 def report(result: Result) -> RunReport:

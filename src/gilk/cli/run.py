@@ -78,9 +78,9 @@ def run(
     output: Path | None, as_json: bool, quiet: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = _command(line, command)
-    if not words and not pids:
-        raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
     requests = [api.parse_request(text) for text in inserts]
+    if not words and not pids and not all(request.of_kernel for request in requests):
+        raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
     stop = Stop()
     running = api.prepare_run(requests, pids, words, output)
     stop.install()

@@ -9,11 +9,12 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import pyarrow as pa
 
 from gilk.errors import UsageError
+from gilk.session.ledger import Timed
 from gilk.session.request import Builtin, Wanted
 from gilk.session.stream import Stream
 from gilk.splice.plan import FunctionPlan, Refusal, Tactic
@@ -39,15 +40,6 @@ class Totals:
     asked: int = 0
     activation: float = 0.0
     still: float = 0.0
-
-
-class Timed(Protocol):
-    """How long a change took, in seconds, and how long of that the target stood still."""
-
-    @property
-    def total(self) -> float: ...
-    @property
-    def seconds(self) -> float: ...
 
 
 class BaseSession(ABC):

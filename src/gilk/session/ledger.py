@@ -11,20 +11,36 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from gilk.analysis.model import Function
 from gilk.splice.plan import FunctionPlan, Plan, Want
 from gilk.splice.planner import Ground, forget, plan
-from gilk.target.batch import Batch
-from gilk.target.keeper import Outcome
-from gilk.target.workspace import Workspace
+
+B = TypeVar("B")
+_Staged = TypeVar("_Staged", covariant=True)
+Planning = Callable[[Ground, Iterable[tuple[Function, list[Want]]]], Plan]
 
 
-class KeeperLike(Protocol):
-    """What the ledger asks of whoever holds the target."""
+class Timed(Protocol):
+    """How long a change took, in seconds, and how long of that the target stood still."""
 
-    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome: ...
+    @property
+    def total(self) -> float: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+class Stager(Protocol[_Staged]):
+    """Who makes a plan ready, under a number: what was made of it is kept as long as it may be run."""
+
+    def stage(self, plan: Plan) -> tuple[int, _Staged]: ...
+
+
+class Changer(Protocol):
+    """Who holds the target, and exchanges units of some batches for those of others."""
+
+    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Timed: ...
 
     def forget(self, number: int) -> None: ...
 
@@ -49,23 +65,24 @@ class Result:
     """What came of a change: the plans made, how long the target stood still."""
 
     plans: tuple[FunctionPlan, ...]
-    outcome: Outcome
+    outcome: Timed
 
 
-class Ledger:
+class Ledger(Generic[B]):
     """One per session. Keys of wants are unique in it."""
 
-    def __init__(self, workspace: Workspace, keeper: KeeperLike) -> None:
+    def __init__(self, workspace: Stager[B], keeper: Changer, planning: Planning = plan) -> None:
         self._workspace = workspace
         self._keeper = keeper
+        self._planning = planning
         self._entries: dict[tuple[int, int], Entry] = {}
         self._units: dict[int, set[int]] = {}
-        self._staged: dict[int, Batch] = {}
-        self._past: deque[Batch] = deque(maxlen=_REMEMBERED)
+        self._staged: dict[int, B] = {}
+        self._past: deque[B] = deque(maxlen=_REMEMBERED)
         self.before_change: Callable[[], None] = lambda: None
 
     @property
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[B]:
         """What may be run: all that is in force, and the last that were, which a forked child may still have."""
         return [*self._past, *self._staged.values()]
 
@@ -144,7 +161,7 @@ class Ledger:
         result = []
         for ground in grounds.values():
             here = sorted((e for e in entries if e.ground is ground), key=lambda e: -e.function.start)
-            made: Plan = plan(ground, [(e.function, list(e.wants.values())) for e in here])
+            made = self._planning(ground, [(e.function, list(e.wants.values())) for e in here])
             number, batch = self._workspace.stage(made)
             self._staged[number] = batch
             result.append((number, list(zip(here, made.functions, strict=True))))

@@ -10,7 +10,8 @@ from gilk.analysis.model import Block, Function
 from gilk.session.request import Builtin, CFunction, Wanted, probes_at
 from gilk.splice import points
 from gilk.splice.points import Point, Spec
-from gilk.target.process import Loaded, Process
+from gilk.target.base import Loaded
+from gilk.target.process import Process
 
 
 @dataclass(frozen=True)

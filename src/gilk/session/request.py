@@ -14,7 +14,9 @@ from gilk.errors import TargetError, UsageError
 from gilk.image.model import Image
 from gilk.splice import points
 from gilk.splice.points import Point, Spec
-from gilk.target.process import Loaded, Process
+from gilk.target.base import Code, Loaded
+
+KERNEL = "kernel"  # the image that all of the running kernel's code makes up
 
 
 class Builtin(StrEnum):
@@ -41,6 +43,11 @@ class Request:
 
     spec: Spec
     instrument: Builtin | CFunction
+
+    @property
+    def of_kernel(self) -> bool:
+        """``kernel:FUNCTION:WHERE``"""
+        return self.spec.image == KERNEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +81,11 @@ def instrument(name: str) -> Builtin | CFunction:
     )
 
 
-def expand(process: Process, requests: Iterable[Request]) -> Iterator[Wanted]:
+def expand(process: Code, requests: Iterable[Request]) -> Iterator[Wanted]:
     """All probes that the requests mean in this process. Raises UsageError, TargetError `no-such-process`."""
     images = process.loaded()
     if not images:
-        raise TargetError("no-such-process", f"process {process.pid} has ended")
+        raise TargetError("no-such-process", f"{process.who} has ended")
     for request in requests:
         matching = [image for image in images if request.spec.matches_image(image.name, image.main)]
         if not matching:
@@ -88,7 +95,7 @@ def expand(process: Process, requests: Iterable[Request]) -> Iterator[Wanted]:
             yield from _in_image(process, loaded, request)
 
 
-def _in_image(process: Process, loaded: Loaded, request: Request) -> Iterator[Wanted]:
+def _in_image(process: Code, loaded: Loaded, request: Request) -> Iterator[Wanted]:
     image, analysis = process.image(loaded.path), process.analysis(loaded)
     for span in points.spans(image, request.spec.function):
         function = analysis.function(span)
@@ -111,7 +118,7 @@ def _points(image: Image, analysis: Analysis, function: Function, where: str) ->
 
 
 def probes_at(
-    process: Process, loaded: Loaded, function: Function, point: Point, chosen: Builtin | CFunction
+    process: Code, loaded: Loaded, function: Function, point: Point, chosen: Builtin | CFunction
 ) -> Iterator[Wanted]:
     """What an instrument takes at a point; `time` adds the function's returns. Raises UsageError `time-at-entry`."""
     if isinstance(chosen, CFunction):

@@ -14,8 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from gilk.errors import GilkError, StoreError
+from gilk.session.base import BaseSession
+from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Request, expand
 from gilk.session.session import Session
+from gilk.target.kernel.target import KernelTarget
 from gilk.target.process import Process
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import Calls, pair
@@ -29,6 +32,7 @@ _PRESENT_EVERY = 0.05
 _RING = (
     16 << 20
 )  # bytes of each buffer: what a busy thread records in the time that gilk may have to wait for a processor
+_KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
 _KEPT = 20_000_000  # records kept in memory for the report when no file is written
 
 
@@ -59,13 +63,14 @@ class Result:
 
 @dataclass
 class Run:
-    """Sessions under way, one per process."""
+    """Sessions under way, one per process, and one in the kernel when there is one."""
 
     processes: list[Process]
     requests: list[Request]
     output: Path | None = None
     command: tuple[str, ...] = ()
-    sessions: list[Session] = field(default_factory=list)
+    kernel: KernelTarget | None = None
+    sessions: list[BaseSession] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     partial: bool = False
     _ended: set[int] = field(default_factory=set)
@@ -79,11 +84,7 @@ class Run:
     def begin(self) -> None:
         """Put everything in, and let launched programs run. Raises GilkError; then nothing is left behind."""
         try:
-            for process in self.processes:
-                wanted = list(expand(process, self.requests))
-                session = Session(process, points=max(len(wanted), 1), ring=_RING)
-                self.sessions.append(session)
-                session.insert_wanted(wanted)
+            self._insert()
             self._began = time.monotonic()
             self._open()
         except BaseException:
@@ -91,6 +92,21 @@ class Run:
             raise
         for process in self.processes:
             process.release()
+
+    def _insert(self) -> None:
+        """The kernel last: what is in it sees no more of our own work than it must."""
+        session: BaseSession
+        requests = [request for request in self.requests if not request.of_kernel]
+        for process in self.processes if requests else ():
+            wanted = list(expand(process, requests))
+            session = Session(process, points=max(len(wanted), 1), ring=_RING)
+            self.sessions.append(session)
+            session.insert_wanted(wanted)
+        if self.kernel is not None:
+            wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
+            session = KernelSession(self.kernel, points=max(len(wanted), 1), ring=_KERNEL_RING)
+            self.sessions.append(session)
+            session.insert_wanted(wanted)
 
     def _open(self) -> None:
         if self.output is None:
@@ -107,7 +123,7 @@ class Run:
     def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
         """Drain until every process has gone, the time is over, or ``stop`` says so."""
         looked = 0.0
-        while not stop() and len(self._ended) < len(self.sessions):
+        while not stop() and not (self.processes and len(self._ended) == len(self.processes)):
             now = time.monotonic()
             if seconds is not None and now - self._began >= seconds:
                 return
@@ -181,6 +197,8 @@ class Run:
             except GilkError as error:
                 self.partial = True
                 self.notes.append(f"{session.where}: {error}")
+        if self.kernel is not None:
+            self.kernel.link.close()
         if self._left_out:
             self.notes.append(f"latencies are of the first {_KEPT} records; -o FILE keeps all")
         result = self._result()
@@ -255,5 +273,7 @@ class Run:
         for session in self.sessions:
             with contextlib.suppress(GilkError):
                 session.close()
+        if self.kernel is not None:
+            self.kernel.link.close()
         if self._writer is not None:
             self._writer.abandon()

@@ -51,7 +51,7 @@ class Session(BaseSession):
 
     @property
     def where(self) -> str:
-        return f"process {self.process.pid}"
+        return self.process.who
 
     def insert(self, points: Points, instrument: str | CFunction | Builtin) -> tuple[Probe, ...]:
         """Put one instrument at points: ``insert("main:entry", "count")``, or places (session/places.py).

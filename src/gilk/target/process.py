@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,6 +17,7 @@ from gilk.errors import GilkError, TargetError
 from gilk.image.elf import load
 from gilk.image.model import Image
 from gilk.target import launch, wire
+from gilk.target.base import Loaded
 from gilk.target.batch import Batch
 from gilk.target.held import ArenaMap
 from gilk.target.image import analyse
@@ -26,21 +26,6 @@ from gilk.target.launch import End
 from gilk.target.maps import Mapping, read_maps
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """An image where the loader put it: run-time address = link-time address + ``bias``."""
-
-    path: Path
-    bias: int
-    start: int
-    end: int
-    main: bool
-
-    @property
-    def name(self) -> str:
-        return self.path.name
 
 
 class Keeper:
@@ -113,6 +98,10 @@ class Process:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def who(self) -> str:
+        return f"process {self.pid}"
 
     @property
     def alive(self) -> bool:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gilk.errors import TargetError
+from gilk.target.base import Loaded
 from gilk.target.maps import DATA_NAME, Mapping
-from gilk.target.process import Loaded, Process, attach
+from gilk.target.process import Process, attach
 
 _NAME = "/memfd:gilk-code-"
 

@@ -22,11 +22,12 @@ from gilk.splice.instrument import Call, CallWithRegisters, Host, Instrument
 from gilk.splice.plan import Plan
 from gilk.splice.planner import Ground
 from gilk.splice.space import PAGE, REACH, Arena, PunPages
+from gilk.target.base import Loaded
 from gilk.target.batch import Batch, pack
 from gilk.target.held import ArenaMap
 from gilk.target.maps import find_room, occupied
 from gilk.target.places import places_table
-from gilk.target.process import Loaded, Process
+from gilk.target.process import Process
 from gilk.target.symbols import Found, Resolver
 
 ARENA_SIZE = 64 << 20

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A set of probes in a kernel, and what they bring back: the same as in a process, through the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gilk.errors import UsageError
+from gilk.session import request
+from gilk.session.base import BaseSession, Probe
+from gilk.session.ledger import Entry, Ledger, Result
+from gilk.session.request import Builtin, CFunction, Request, Wanted
+from gilk.splice.instrument import Instrument
+from gilk.splice.kernel.planner import plan
+from gilk.splice.plan import FunctionPlan, Refusal, Want
+from gilk.splice.points import parse as parse_spec
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.target import KernelTarget
+from gilk.target.kernel.workspace import KernelWorkspace
+from gilk.trace.clock import Clock, calibrate
+from gilk.trace.kernel_drain import KernelDrain
+
+_MOST_POINTS = 1 << 20
+
+
+class KernelSession(BaseSession):
+    """Use as a context manager; at its end the kernel's code is what it was.
+
+    ``points`` bounds how many probes there can be in all, ``ring`` is the bytes of a CPU's buffer per record class, a
+    power of two. ``clock`` is that of the machine whose kernel it is.
+    """
+
+    def __init__(
+        self, target: KernelTarget, points: int = 1 << 16, ring: int = 1 << 20, clock: Clock | None = None
+    ) -> None:
+        self.target = target
+        driver = Driver(target.link)
+        self._workspace = KernelWorkspace(
+            driver, target.analysis(), target.read_live, min(points, _MOST_POINTS), ring
+        )
+        self._source = KernelDrain(driver, target.process_of, ring)
+        super().__init__(self._source, clock or calibrate(), min(points, _MOST_POINTS))
+        self._ledger = Ledger(self._workspace, self._workspace, plan)
+        self._counters: list[int] = []
+
+    @property
+    def where(self) -> str:
+        return self.target.who
+
+    def insert(self, points: str, instrument: str | CFunction | Builtin) -> tuple[Probe, ...]:
+        """``insert("kernel:vfs_read:entry", "count")``. Raises UsageError, CompileError, TargetError."""
+        chosen = request.instrument(instrument) if isinstance(instrument, str) else instrument
+        return self.insert_all([Request(parse_spec(points), chosen)])
+
+    def insert_all(self, requests: Iterable[Request]) -> tuple[Probe, ...]:
+        return self.insert_wanted(list(request.expand(self.target, requests)))
+
+    def insert_wanted(self, wanted: list[Wanted]) -> tuple[Probe, ...]:
+        with self._numbered(wanted) as numbers:
+            before = len(self._counters)
+            try:
+                wants = [self._want(number, w) for number, w in zip(numbers, wanted, strict=True)]
+                result = self._ledger.add(wants)
+            except BaseException:
+                del self._counters[before:]
+                raise
+        self._source.counters = self._counters
+        self._know(result.outcome.total)
+        self._note(result.outcome, len(numbers))
+        return self._outcomes(self._with_denials(result), numbers)
+
+    def remove(self, probes: Iterable[Probe]) -> None:
+        numbers = self._drop(probes)
+        if numbers:
+            self._outcomes(self._with_denials(self._ledger.remove(numbers)), range(0))
+
+    def _want(self, number: int, wanted: Wanted) -> tuple[Entry, Want]:
+        entry = self._ledger.entry(self._workspace.ground, wanted.function)
+        instrument = self._instrument(wanted.instrument, number)
+        return entry, Want(wanted.point.address, wanted.point.after, instrument, number)
+
+    def _instrument(self, chosen: Builtin | CFunction, number: int) -> Instrument:
+        counter = -1
+        match chosen:
+            case Builtin.COUNT:
+                counter, made = self._workspace.count()
+            case Builtin.STAMP | Builtin.TIME:
+                made = self._workspace.stamp(number + 1)
+            case Builtin.ARGS:
+                made = self._workspace.arguments(number + 1)
+            case Builtin.REGS:
+                made = self._workspace.registers(number + 1)
+            case CFunction():
+                hint = "use a built-in instrument"
+                raise UsageError("no-kernel-c", "C instruments do not run in the kernel yet", hint)
+        self._counters.append(counter)
+        return made
+
+    def _with_denials(self, result: Result) -> list[FunctionPlan]:
+        """The plans, less what the driver did not apply."""
+        denied, self._workspace.denied = self._workspace.denied, []
+        refused: dict[int, dict[int, Refusal]] = {}
+        for denial in denied:
+            refused.setdefault(id(denial.plan), {}).update(dict.fromkeys(denial.keys, denial.refusal))
+        return [_without(made, refused.get(id(made), {})) for made in result.plans]
+
+    def _look_after(self) -> None:
+        """Nothing: modules that go away take their units with them by themselves."""
+
+    def _restore(self) -> bool | None:
+        self._source.counts()
+        self._source.nested()
+        return self._workspace.undo()
+
+
+def _without(made: FunctionPlan, refused: dict[int, Refusal]) -> FunctionPlan:
+    if not refused:
+        return made
+    tactics = {key: tactic for key, tactic in made.tactics.items() if key not in refused}
+    return replace(made, tactics=tactics, refusals={**made.refusals, **refused})

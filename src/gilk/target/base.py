@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What every target has: images at places, and an analysis of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gilk.analysis.analysis import Analysis
+from gilk.image.model import Image
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An image where the loader put it: run-time address = link-time address + ``bias``."""
+
+    path: Path
+    bias: int
+    start: int
+    end: int
+    main: bool
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
+class Code(Protocol):
+    """A process, or the kernel, as far as points are looked up in it."""
+
+    @property
+    def who(self) -> str:
+        """For messages: ``process 4711``."""
+        ...
+
+    def loaded(self) -> tuple[Loaded, ...]: ...
+
+    def image(self, path: Path) -> Image: ...
+
+    def analysis(self, loaded: Loaded) -> Analysis: ...

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A kernel as something to put probes in: one image, of the kernel and its modules as they are now."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from gilk.analysis.analysis import Analysis
+from gilk.image.kernel.build import NAME, Kernel, kernel
+from gilk.image.model import Image
+from gilk.target.base import Loaded
+from gilk.target.kernel.image import read
+from gilk.target.kernel.link import Link
+
+
+class KernelTarget:
+    """Reads what it needs when first asked. Raises TargetError, ImageError."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+
+    @property
+    def who(self) -> str:
+        return "the kernel"
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        return kernel(read(self.link))
+
+    @cached_property
+    def _analysis(self) -> Analysis:
+        return Analysis(self.kernel.image)
+
+    def loaded(self) -> tuple[Loaded, ...]:
+        """The one image there is; addresses in it are those of the running kernel."""
+        spans = self.kernel.image.spans
+        return (Loaded(Path(NAME), 0, spans[0].start, spans[-1].end, False),)
+
+    def image(self, path: Path) -> Image:
+        return self.kernel.image
+
+    def analysis(self, loaded: Loaded | None = None) -> Analysis:
+        return self._analysis
+
+    def read_live(self, ranges: list[tuple[int, int]]) -> list[bytes]:
+        """Kernel memory as it is now, by (address, size)."""
+        return self.link.read_core(ranges)
+
+    def status(self, tid: int) -> dict[str, str]:
+        """The lines of /proc/TID/status by their names; empty when there is no such thread."""
+        try:
+            text = self.link.read_file(f"/proc/{tid}/status").decode(errors="replace")
+        except OSError:
+            return {}
+        pairs = (line.partition(":") for line in text.splitlines())
+        return {name: value.strip() for name, _, value in pairs}
+
+    def process_of(self, tid: int) -> int:
+        """The process that a thread belongs to; the thread itself when it has gone."""
+        return int(self.status(tid).get("Tgid", tid)) if tid else 0

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a session has in a kernel: memory for patches, counters, rings, and the units that are in force.
+
+It does for a Ledger what Workspace and Keeper do together for a process:
+stages plans, and exchanges some units for others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from gilk.analysis.analysis import Analysis
+from gilk.errors import TargetError
+from gilk.image.model import Image
+from gilk.splice.instrument import Instrument
+from gilk.splice.kernel import units as splices
+from gilk.splice.kernel.host import Rings, kernel_ground
+from gilk.splice.kernel.instrument import Arguments, CallWithRegisters, Count, Stamp
+from gilk.splice.plan import FunctionPlan, Plan, Refusal
+from gilk.splice.planner import Ground
+from gilk.target.kernel import driver_abi as abi
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.driver_abi import Block, Verdict
+
+_LEAST_ARENA, _ARENA_PER_POINT = 1 << 20, 192  # bytes
+_STUB = 64  # bytes for what leads from the registers thunk to ilk_log_registers
+_COUNTERS_AT_ONCE = 512
+#: What the driver finds that the client did not know, in the words of plans.
+_REFUSALS = {
+    Verdict.BLACKLIST: Refusal.BLACKLISTED,
+    Verdict.STATIC_KEY: Refusal.STATIC_KEY,
+    Verdict.STATIC_CALL: Refusal.STATIC_CALL,
+    Verdict.FTRACE: Refusal.FENTRY,
+    Verdict.EXCEPTION: Refusal.FAULTS,
+    Verdict.BUG: Refusal.BUG,
+    Verdict.KPROBE: Refusal.PROBED,
+    Verdict.OVERLAP: Refusal.TAKEN,
+    Verdict.STALE: Refusal.STALE,
+    Verdict.MODULE: Refusal.LEAVING,
+}
+
+
+#: (address, size) of kernel memory -> its bytes.
+ReadLive = Callable[[list[tuple[int, int]]], list[bytes]]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """How long a change took, in seconds. The kernel never stands still for it."""
+
+    total: float
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Denied:
+    """A unit that the driver did not apply; ``plan`` is of the function it was for."""
+
+    plan: FunctionPlan
+    unit: splices.Unit
+    verdict: Verdict
+
+    @property
+    def refusal(self) -> Refusal:
+        return _REFUSALS.get(self.verdict, Refusal.DRIVER)
+
+    @property
+    def keys(self) -> list[int]:
+        """Of the wants that the unit was for."""
+        return [key for key, patch in self.plan.patched.items() if patch == self.unit.patch]
+
+
+@dataclass
+class _Staged:
+    """Per function of a plan its units; ``numbers`` are those in force, by function."""
+
+    plans: tuple[FunctionPlan, ...]
+    units: list[tuple[splices.Unit, ...]]
+    numbers: dict[int, list[int]] = field(default_factory=dict)
+
+
+class KernelWorkspace:
+    """Raises TargetError as Driver does."""
+
+    def __init__(self, driver: Driver, analysis: Analysis, read_live: ReadLive, points: int, ring: int) -> None:
+        self.driver = driver
+        self._read_live = read_live
+        self._image: Image = analysis.image
+        wanted = max(_LEAST_ARENA, points * _ARENA_PER_POINT)
+        size = min(wanted, driver.hello.arena_max)
+        base = driver.arena(size)
+        self._stub = base
+        self.ground: Ground = kernel_ground(analysis, base + _STUB, size - _STUB)
+        self._ring = ring
+        self._rings: Rings | None = None
+        self._blocks: list[Block] = []
+        self._counters = 0
+        self._batches: dict[int, _Staged] = {}
+        self._batch = self._number = 0
+        self.denied: list[Denied] = []
+        self._touched: dict[int, bytes] = {}
+
+    # Instruments.
+
+    def count(self) -> tuple[int, Instrument]:
+        """A counter of its own, and what adds to it."""
+        number = self._counters
+        if not self._blocks or number >= self._blocks[-1].first + self._blocks[-1].count:
+            self._blocks += self.driver.counters(max(_COUNTERS_AT_ONCE, number))
+        block = next(b for b in reversed(self._blocks) if b.first <= number < b.first + b.count)
+        self._counters += 1
+        return number, Count(block.offset(number))
+
+    def stamp(self, iid: int) -> Instrument:
+        return Stamp(iid, self._records())
+
+    def arguments(self, iid: int) -> Instrument:
+        return Arguments(iid, self._records())
+
+    def registers(self, iid: int) -> Instrument:
+        self._records()
+        return CallWithRegisters(self._stub, iid, self.driver.symbols["ilk_registers"])
+
+    def _records(self) -> Rings:
+        """The rings, made when first asked for."""
+        if self._rings is None:
+            order = self._ring.bit_length() - 1
+            made, hello, symbols = self.driver.records((order,) * abi.CLASSES), self.driver.hello, self.driver.symbols
+            wpos = (made.wpos[0], made.wpos[1], made.wpos[2], made.wpos[3])
+            self._rings = Rings(
+                wpos, made.chunk, made.number, symbols["ilk_reserve"], hello.current_gs, hello.pid_offset
+            )
+            self.driver.fill(self._stub, _log_registers(self._stub, made.number, symbols["ilk_log_registers"]))
+        return self._rings
+
+    # What a Ledger needs.
+
+    def stage(self, plan: Plan) -> tuple[int, _Staged]:
+        """Write patches; nothing leads there yet."""
+        for patch in splices.fills(plan.functions):
+            self.driver.fill(patch.address, patch.data)
+        self._batch += 1
+        staged = _Staged(plan.functions, [splices.units(function, self._image.read) for function in plan.functions])
+        self._batches[self._batch] = staged
+        return self._batch, staged
+
+    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Changed:
+        """Undo the units of some functions, and apply those of others. What is not applied is in ``denied``."""
+        began = time.perf_counter()
+        gone = [n for batch, which in remove.items() for i in which for n in self._batches[batch].numbers.pop(i, ())]
+        for outcome in self.driver.undo(gone):
+            if outcome.verdict not in (Verdict.OK, Verdict.GONE):
+                raise TargetError("driver-busy", f"something else sits on a probe: {outcome.verdict.name.lower()}")
+        self._apply([(self._batches[batch], i) for batch, which in add.items() for i in sorted(which)])
+        return Changed(time.perf_counter() - began)
+
+    def _apply(self, functions: list[tuple[_Staged, int]]) -> None:
+        messages: list[abi.Unit] = []
+        origins: list[tuple[_Staged, int, splices.Unit]] = []
+        for staged, index in functions:
+            numbers: dict[int, int] = {}
+            for unit in staged.units[index]:
+                self._number += 1
+                numbers[unit.address] = self._number
+                messages.append(_message(unit, self._number, numbers.get(unit.pad, 0)))
+                origins.append((staged, index, unit))
+                self._touched.setdefault(unit.address, unit.old)
+        for outcome, (staged, index, unit) in zip(self.driver.apply(messages), origins, strict=True):
+            if outcome.verdict is Verdict.OK:
+                staged.numbers.setdefault(index, []).append(outcome.number)
+            else:
+                self.denied.append(Denied(staged.plans[index], unit, outcome.verdict))
+
+    def forget(self, number: int) -> None:
+        """A batch of which nothing is in force."""
+        del self._batches[number]
+
+    def undo(self) -> bool:
+        """Everything; whether each place that was ever written holds again what it did, as read from live memory."""
+        left = self.driver.undo_all()
+        places = sorted(self._touched.items())
+        live = self._read_live([(address, len(old)) for address, old in places])
+        return not left and all(now == old for now, (_, old) in zip(live, places, strict=True))
+
+
+def _message(unit: splices.Unit, number: int, pad: int) -> abi.Unit:
+    kind = abi.Kind(unit.kind)
+    made = abi.Unit(
+        number, kind, unit.address, unit.patch, unit.old, unit.new, unit.copy, pad if unit.pad else 0, unit.several
+    )
+    return replace(made, old=b"", new=b"") if kind is abi.Kind.FENTRY else made
+
+
+def _log_registers(at: int, rings: int, target: int) -> bytes:
+    """``f(regs, iid)`` becomes ``ilk_log_registers(set, iid, regs)``."""
+    code = b"\x48\x89\xfa" + b"\xbf" + rings.to_bytes(4, "little")  # mov %rdi, %rdx; mov $set, %edi
+    distance = target - (at + len(code) + 5)
+    return code + b"\xe9" + distance.to_bytes(4, "little", signed=True)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Take records and counts out of the kernel's rings, through whatever reads /dev/ilk.
+
+A record names its task: ``who`` holds the pid in its low 22 bits and bits of
+the stack pointer above (native/abi/ilk_abi.h). So one CPU's records are told
+apart here, into chunks of one thread each, as trace/drain.py gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.errors import TargetError
+from gilk.target.kernel.driver import Driver
+from gilk.trace.drain import Chunk, Identity
+from gilk.trace.layout import RECORDS
+
+_ROUNDS = 16  # at most so often in one poll: a kernel that fills its rings faster than they are read must not hold us
+_PID = (1 << 22) - 1
+
+
+class KernelDrain:
+    """``process(tid)`` is the process that a thread belongs to; ``ring`` is the bytes of a ring, per CPU and class."""
+
+    def __init__(self, driver: Driver, process: Callable[[int], int], ring: int) -> None:
+        self._driver = driver
+        self._process = process
+        self._ring = ring
+        self._lost: dict[tuple[int, int], int] = {}
+        self._seen: dict[int, Identity] = {}
+        self._counts: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self._missed = 0
+        self.counters: Sequence[int] = ()  # of each probe the number of its counter, -1 for none
+        self.errors: list[TargetError] = []
+        self.closed = False
+
+    @property
+    def corrupt(self) -> int:
+        """How many times what was read could not be right."""
+        return len(self.errors)
+
+    def poll(self, final: bool = False) -> list[Chunk]:
+        """The records committed since the last call."""
+        chunks: list[Chunk] = []
+        for _ in range(0 if self.closed else 1 << 20 if final else _ROUNDS):
+            found = list(self._read())
+            if not found:
+                break
+            chunks += found
+        return chunks
+
+    def _read(self) -> Iterator[Chunk]:
+        try:
+            for chunk in self._driver.drain():
+                known = self._lost.get((chunk.cpu, chunk.kind), 0)
+                self._lost[chunk.cpu, chunk.kind] = chunk.lost
+                records = np.frombuffer(chunk.records, RECORDS[chunk.kind])
+                yield from self._by_thread(chunk.kind, records, chunk.lost > known)
+        except TargetError as error:
+            if error.slug != "stream-corrupt":
+                raise
+            self.errors.append(error)
+
+    def _by_thread(self, number: int, records: NDArray[np.void], gap: bool) -> Iterator[Chunk]:
+        """``gap``: some were lost before these, whose is not known: perhaps of any thread that is seen here."""
+        tids = records["sp"] & _PID
+        for tid in np.unique(tids).tolist():
+            yield Chunk(self._identity(tid), number, records[tids == tid], (0,) if gap else ())
+
+    def _identity(self, tid: int) -> Identity:
+        known = self._seen.get(tid)
+        if known is None:
+            known = self._seen[tid] = Identity(self._process(tid), tid, 0)
+        return known
+
+    def counts(self) -> NDArray[np.uint64]:
+        """The counter of every probe, summed over all CPUs; 0 for one that has none."""
+        if not self.closed and self.counters:
+            wanted = np.array(self.counters, np.int64)
+            values = np.zeros(int(wanted.max()) + 2, np.uint64)  # the last is for -1
+            values[:-1] = self._driver.read(0, len(values) - 1)
+            self._counts = values[wanted]
+        return self._counts
+
+    def identities(self) -> list[Identity]:
+        """Every thread that has made a record."""
+        return list(self._seen.values())
+
+    def capacity(self, number: int) -> int:
+        return self._ring
+
+    def retire(self, live: Set[tuple[int, int]]) -> list[Chunk]:
+        """Forget threads that have gone: their numbers may be given to others."""
+        for tid, identity in list(self._seen.items()):
+            if (identity.pid, tid) not in live:
+                del self._seen[tid]
+        return []
+
+    def drops(self) -> int:
+        """Records that found no room."""
+        return sum(self._lost.values())
+
+    def nested(self) -> int:
+        """Runs of C instruments left out because one was running already, since the driver was loaded."""
+        if not self.closed:
+            self._missed = self._driver.status().missed
+        return self._missed
+
+    def lost(self) -> int:
+        return 0
