@@ -34,6 +34,10 @@ REASONS: Final = {
     Refusal.FAULTS: "may fault, and the kernel looks up by address how to go on",
     Refusal.BUG: "the trap of a BUG or WARN, which the kernel looks up by address",
     Refusal.PROBED: "someone else's kprobe is in this function",
+    Refusal.TAKEN: "another session's splice is there",
+    Refusal.STALE: "the code has changed since it was read",
+    Refusal.LEAVING: "of a module that is being loaded or unloaded",
+    Refusal.DRIVER: "the driver's own check failed",
 }
 
 
