@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from gilk.analysis.analysis import Analysis
+from gilk.analysis.kernel import KernelAnalysis
 from gilk.image.kernel.build import NAME, Kernel, kernel
 from gilk.image.model import Image
 from gilk.target.base import Loaded
@@ -29,8 +29,8 @@ class KernelTarget:
         return kernel(read(self.link))
 
     @cached_property
-    def _analysis(self) -> Analysis:
-        return Analysis(self.kernel.image)
+    def _analysis(self) -> KernelAnalysis:
+        return KernelAnalysis(self.kernel)
 
     def loaded(self) -> tuple[Loaded, ...]:
         """The one image there is; addresses in it are those of the running kernel."""
@@ -40,7 +40,7 @@ class KernelTarget:
     def image(self, path: Path) -> Image:
         return self.kernel.image
 
-    def analysis(self, loaded: Loaded | None = None) -> Analysis:
+    def analysis(self, loaded: Loaded | None = None) -> KernelAnalysis:
         return self._analysis
 
     def read_live(self, ranges: list[tuple[int, int]]) -> list[bytes]:
