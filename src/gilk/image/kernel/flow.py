@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
+from iced_x86 import Code
 from numpy.typing import NDArray
 
 from gilk.image.kernel import tables
@@ -69,10 +70,12 @@ def _outside(targets: Addresses, regions: list[Region]) -> NDArray[np.bool_]:
 def detours(parts: Iterable[Part], sweep: Sweep, symbols: Symbols) -> dict[int, tuple[int, ...]]:
     """Where an instruction may lead besides what it says.
 
-    A static key's branch may be on or off, what faults goes on at its fixup, behind a WARN's trap the function
-    continues, and a static call that is a no-op now may be a call next.
+    A static key's branch may be on or off, what faults goes on at its fixup, behind a WARN's trap and behind hlt the
+    function continues, and a static call that is a no-op now may be a call next.
     """
     ways: dict[int, set[int]] = {}
+    halts = sweep.codes == Code.HLT
+    _add(ways, sweep.starts[halts], sweep.ends[halts])
     trampolines = _trampolines(symbols)
     for part in parts:
         known = part.tables

@@ -84,3 +84,15 @@ def padding() -> NDArray[np.bool_]:
         probe.code = code
         table[code] = probe.mnemonic in _PADDING
     return table
+
+
+@cache
+def raising() -> NDArray[np.bool_]:
+    """Code -> whether it raises an exception on purpose: ud2, int3, int n."""
+    codes = _codes()
+    table = np.zeros(codes[-1] + 1, np.bool_)
+    probe = Instruction()
+    for code in codes:
+        probe.code = code
+        table[code] = probe.flow_control in (FlowControl.EXCEPTION, FlowControl.INTERRUPT)
+    return table

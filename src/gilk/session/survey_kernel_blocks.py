@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""All basic blocks of a kernel as arrays of rows: numbers of instructions in its sweep.
+
+The same blocks as analysis finds function by function; tests/kernel compares them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.analysis.kernel import KernelAnalysis
+from gilk.image.kernel.build import Kernel
+from gilk.image.kernel.kallsyms import Addresses
+from gilk.image.kernel.opcodes import Flow
+
+Rows = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+#: Flows after which control never reaches the next byte.
+_CLOSED: Final = (Flow.JUMP, Flow.JUMP_INDIRECT, Flow.RETURN, Flow.STOP)
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """Of each instruction in a function what the finding of blocks needs. Rows are those of the sweep."""
+
+    kernel: Kernel
+    analysis: KernelAnalysis
+
+    @cached_property
+    def owner(self) -> Rows:
+        """The function, -1 for none."""
+        return self.analysis.spans.owner(self.kernel.sweep.starts)
+
+    @cached_property
+    def detoured(self) -> Flags:
+        """May lead elsewhere than its bytes say, and then goes on."""
+        return self._marked(np.array(list(self.kernel.image.detours), np.uint64))
+
+    @cached_property
+    def dropped(self) -> Flags:
+        """Calls that do not come back."""
+        sweep, spans = self.kernel.sweep, self.analysis.spans
+        calls = sweep.direct[sweep.flows[sweep.direct] == Flow.CALL]
+        near = spans.near(sweep.targets[calls])
+        never = (spans.starts[near] == sweep.targets[calls]) & ~self.analysis.returning[near]
+        found = np.zeros(len(sweep.starts), np.bool_)
+        found[calls[never]] = True
+        return found & ~self.detoured
+
+    @cached_property
+    def closed(self) -> Flags:
+        """Nothing runs on to the next byte, not even from a call that should not come back."""
+        return np.isin(self.kernel.sweep.flows, _CLOSED) & ~self.detoured
+
+    @cached_property
+    def ending(self) -> Flags:
+        """The last of its block."""
+        return self.closed | self.detoured | self.dropped | (self.kernel.sweep.flows == Flow.BRANCH)
+
+    @cached_property
+    def calls(self) -> Flags:
+        flows = self.kernel.sweep.flows
+        return (flows == Flow.CALL) | (flows == Flow.CALL_INDIRECT)
+
+    @cached_property
+    def entered(self) -> Addresses:
+        """Every address in code that something leads to, besides falling through; sorted."""
+        sweep, jumps = self.kernel.sweep, self.analysis.jumps
+        direct = sweep.targets[sweep.direct]
+        detours = [to for others in self.kernel.image.detours.values() for to in others]
+        behind = sweep.ends[self.detoured | (sweep.flows == Flow.BRANCH)]
+        others = (jumps.taken.view(np.uint64), jumps.pointers.view(np.uint64), np.array(detours, np.uint64))
+        return np.unique(np.concatenate((self.analysis.spans.starts, direct, behind, *others)))
+
+    @cached_property
+    def roots(self) -> Addresses:
+        """Where functions are entered from elsewhere."""
+        jumps = self.analysis.jumps
+        ways = (jumps.targets.view(np.uint64), jumps.taken.view(np.uint64), jumps.pointers.view(np.uint64))
+        return np.unique(np.concatenate((self.analysis.spans.starts, *ways)))
+
+    def _marked(self, addresses: Addresses) -> Flags:
+        found = np.zeros(len(self.kernel.sweep.starts), np.bool_)
+        rows = self.kernel.sweep.row(addresses)
+        found[rows[rows >= 0]] = True
+        return found
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """By address: the first and the last row of each, the function that each is of; ``inner`` are addresses that
+    something leads to where no block begins, sorted.
+    """
+
+    first: Rows
+    last: Rows
+    owner: Rows
+    inner: Addresses
+
+    @classmethod
+    def of(cls, code: Instructions) -> Blocks:
+        sweep = code.kernel.sweep
+        rows = sweep.row(code.entered)
+        first = rows[rows >= 0]
+        first = first[code.owner[first] >= 0]
+        owner = code.owner[first]
+        ends = np.flatnonzero(code.ending)
+        at = np.searchsorted(ends, first)
+        natural = np.append(ends, len(sweep.starts) - 1)[at]
+        following = np.append(first[1:], len(sweep.starts)) - 1
+        border = np.searchsorted(sweep.starts, code.analysis.spans.ends[owner]) - 1
+        last = np.minimum(np.minimum(natural, following), border)
+        reached = _reached(code, first, last, owner)
+        inner = np.setdiff1d(code.entered, sweep.starts[first[reached]], assume_unique=True)
+        inner = inner[code.analysis.spans.owner(inner) >= 0]
+        return cls(first[reached], last[reached], owner[reached], inner)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def _reached(code: Instructions, first: Rows, last: Rows, owner: Rows) -> Flags:
+    """Which blocks can be got to from a root: level by level."""
+    sweep = code.kernel.sweep
+    sources, targets = _edges(code, first, last, owner)
+    order = np.argsort(sources, kind="stable")
+    sources, targets = sources[order], targets[order]
+    begins = np.searchsorted(sources, np.arange(len(first) + 1))
+    reached = np.isin(first, sweep.row(code.roots))
+    frontier = np.flatnonzero(reached)
+    while len(frontier):
+        counts = begins[frontier + 1] - begins[frontier]
+        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        found = np.unique(targets[np.repeat(begins[frontier], counts) + within])
+        frontier = found[~reached[found]]
+        reached[frontier] = True
+    return reached
+
+
+def _edges(code: Instructions, first: Rows, last: Rows, owner: Rows) -> tuple[Rows, Rows]:
+    """From block to block of one function."""
+    sweep, blocks = code.kernel.sweep, np.arange(len(first))
+    falls = blocks[:-1][~(code.closed | code.dropped)[last[:-1]] & (first[1:] == last[:-1] + 1)]
+    jumps = blocks[np.isin(sweep.flows[last], (Flow.BRANCH, Flow.JUMP))]
+    pairs = [(site, to) for site, others in code.kernel.image.detours.items() for to in others]
+    more = np.array(pairs, np.uint64).reshape(-1, 2)
+    sites = np.searchsorted(last, sweep.row(more[:, 0]))
+    sites[sites == len(last)] = 0
+    sources = np.concatenate((falls, jumps, sites))
+    ends = np.concatenate((sweep.ends[last[falls]], sweep.targets[last[jumps]], more[:, 1]))
+    rows = sweep.row(ends)
+    targets = np.minimum(np.searchsorted(first, rows), len(first) - 1)
+    good = (first[targets] == rows) & (owner[targets] == owner[sources])
+    good[len(falls) + len(jumps) :] &= last[sites] == sweep.row(more[:, 0])
+    return sources[good], targets[good]
