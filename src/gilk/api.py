@@ -45,10 +45,11 @@ if TYPE_CHECKING:
     count, stamp, args, regs, time = Builtin.COUNT, Builtin.STAMP, Builtin.ARGS, Builtin.REGS, Builtin.TIME
 
 __all__ = [
-    "BlockView", "CFunction", "CompileError", "FunctionView", "GilkError", "Graph", "ImageError", "Loaded", "Place",
-    "Probe", "Progress", "Request", "Run", "RunReport", "Session", "StoreError", "Survey", "Target", "TargetError",
-    "UsageError", "args", "attach", "c", "calls", "cfg", "count", "driver", "lab", "launch", "parse_request",
-    "prepare_run", "read", "regs", "report", "restore", "scan", "stamp", "time",
+    "BlockView", "CFunction", "CompileError", "Experiment", "FunctionView", "GilkError", "Graph", "ImageError",
+    "Loaded", "Place", "Probe", "Progress", "Request", "Run", "RunReport", "Session", "Staged", "StoreError",
+    "Survey", "Target", "TargetError", "UsageError", "args", "attach", "c", "calls", "cfg", "count", "driver", "lab",
+    "launch", "load_experiment", "parse_request", "prepare_experiment", "prepare_run", "read", "regs", "report",
+    "restore", "scan", "stamp", "time",
 ]  # fmt: skip
 
 _MODULES = {"lab": "gilk.lab", "driver": "gilk.target.kernel.admin"}
@@ -58,6 +59,8 @@ _LAZY = {
     **dict.fromkeys(("CFunction", "Request"), "gilk.session.request"),
     **{name: f"gilk.session.request:Builtin.{name.upper()}" for name in ("count", "stamp", "args", "regs", "time")},
     **dict.fromkeys(("Progress", "Run"), "gilk.session.run"),
+    "Experiment": "gilk.session.experiment",
+    "Staged": "gilk.session.experiment_run",
     "Probe": "gilk.session.base",
     "Session": "gilk.session.session",
     **dict.fromkeys(("Graph", "Survey", "cfg", "scan"), "gilk.session.survey"),

@@ -25,10 +25,12 @@ COMMANDS = {
     "scan": "Functions, blocks and points of a program, and how each can be spliced.",
     "cfg": "One function: disassembly and control-flow graph, points numbered.",
     "run": "Put instruments into a running or new process and bring back the samples.",
+    "experiment": "Run a session described in a file: what goes in where, and when.",
     "show": "Print a file of samples.",
     "query": "Ask a file of samples a question in SQL.",
     "lab": "Run a command, or a shell, in a disposable virtual machine with a stock kernel.",
     "driver": "The kernel module that gilk needs to change the kernel: build, load, unload, status.",
+    "plot": "Draw a file of samples: steps, scatter, histograms, power spectra.",
     "restore": "Put a process right after gilk itself was killed.",
 }
 

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar
 
 from gilk.errors import GilkError, UsageError
 from gilk.session import request, strategy
-from gilk.session.experiment_items import Item
+from gilk.session.experiment_items import Item, title
 from gilk.session.experiment_workload import Setting
 from gilk.session.request import CFunction, Request
 from gilk.session.strategy import Chosen
@@ -129,7 +129,7 @@ class _Reader:
         if stop is not None and stop <= start:
             self._fail(f"{where}.stop", f"it stops after {stop:g} s, and starts after {start:g} s")
         only = self._strings(table, where, "targets", [])
-        return Item(wanted, self._title(table), start, stop, only)
+        return Item(wanted, title(wanted), start, stop, only)
 
     def _wanted(self, where: str, table: dict[str, Any]) -> Request | Chosen:
         points, functions, instrument, chosen = (
@@ -153,12 +153,6 @@ class _Reader:
             found = CFunction(self._path.parent / wanted.instrument.source, wanted.instrument.function)
             return Request(wanted.spec, found)
         return wanted
-
-    def _title(self, table: dict[str, Any]) -> str:
-        if "points" in table:
-            return f"{table['points']}={table['instrument']}"
-        own = f":{table['instrument']}" if table.get("instrument") else ""
-        return f"{table['functions']}=@{table['strategy']}{own}"
 
     def _named(self, key: str, make: Callable[[], T]) -> T:
         """What is wrong with a point is told with the key that has it."""

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from gilk.session.base import BaseSession, Probe
-from gilk.session.request import Request, Wanted
+from gilk.session.request import CFunction, Request, Wanted
 from gilk.session.strategy import Chosen
 
 Interval = tuple[int, int]  # ns since the session's start: a change was made within
@@ -54,6 +54,7 @@ class Placed:
     item: Item
     session: BaseSession
     pid: int  # 0 for the kernel
+    target: str  # its name
     wanted: list[Wanted]
     state: State = State.WAITING
     probes: tuple[Probe, ...] = ()
@@ -82,6 +83,7 @@ class Placed:
         item, spliced = self.item, sum(probe.tactic is not None for probe in self.probes)
         return {
             "instrument": item.name,
+            "target": self.target,
             "pid": self.pid,
             "start_s": item.start,
             "stop_s": item.stop,
@@ -92,3 +94,15 @@ class Placed:
             "refused": len(self.probes) - spliced,
             "failure": self.failure,
         }
+
+
+def title(wanted: Request | Chosen) -> str:
+    """As it would be asked for: ``main:entry=count``, ``libc:malloc=@path:stamp``."""
+    spec = wanted.spec
+    where = f"{spec.image}:{spec.function}" if spec.image else spec.function
+    made = wanted.instrument
+    instrument = f"{made.source.name}:{made.function}" if isinstance(made, CFunction) else str(made)
+    if isinstance(wanted, Request):
+        return f"{where}:{spec.where}={instrument}"
+    own = "" if wanted.instrument == wanted.strategy.instrument else f":{instrument}"
+    return f"{where}=@{wanted.strategy.name}{own}"

@@ -12,8 +12,9 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,13 +23,15 @@ from gilk.errors import GilkError
 from gilk.session import run, strategy
 from gilk.session.base import BaseSession
 from gilk.session.experiment_edges import Passed, told
-from gilk.session.experiment_items import Item, Placed, State
+from gilk.session.experiment_items import Item, Placed, State, title
 from gilk.session.experiment_samples import schema_of, writer
 from gilk.session.experiment_workload import Workload
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Request, Wanted
 from gilk.session.session import Session
+from gilk.session.strategy import Chosen
 from gilk.target.base import Code
+from gilk.target.kernel.target import KernelTarget
 from gilk.target.process import Process
 from gilk.trace.about import Tally
 
@@ -85,8 +88,9 @@ class Staged(run.Run):
 
     def _prepare(self, meant: Meant, pid: int, session: BaseSession) -> None:
         session._stream.start = self._zero  # one time line for all
+        name = self.names.get(pid, session.where)
         self.sessions.append(session)
-        self.placed += [Placed(item, session, pid, wanted) for item, wanted in meant]
+        self.placed += [Placed(item, session, pid, name, wanted) for item, wanted in meant]
 
     def _is_for(self, item: Item, pid: int) -> bool:
         """``pid`` 0 is the kernel."""
@@ -244,7 +248,20 @@ class Staged(run.Run):
         result.tactics = dict(Counter(str(p.tactic) for p in every if p.tactic is not None))
         result.refusals = dict(Counter(str(p.refusal) for p in every if p.refusal is not None))
         result.numbers = self._numbers(result.tactics, result.refusals)
+        self._tell_edges(result)
         return result
+
+    def _tell_edges(self, result: run.Result) -> None:
+        """Counts of edges in place of those of the points that they are told from."""
+        labels = {kind: {w.point.label for p in self.placed for w in p.wanted if p.item.told_by_edges is kind}
+                  for kind in (True, False)}  # fmt: skip
+        found = self.edges()
+        result.counts = {n: c for n, c in result.counts.items() if n not in labels[True] - labels[False]}
+        result.counts |= {edge: count for edge, count in found.items() if count is not None}
+        untold = [edge for edge, count in found.items() if count is None]
+        if untold:
+            more = f" and {len(untold) - 3} more" if len(untold) > 3 else ""
+            self.notes.append(f"how often these edges were taken cannot be told: {', '.join(untold[:3])}{more}")
 
     def edges(self) -> dict[str, int | None]:
         """How often each edge was taken, of functions under the strategy `edges`; None where points cannot tell."""
@@ -287,9 +304,12 @@ class Staged(run.Run):
             self.workload.end(())
 
 
-def items(wanted: Iterable[Request | strategy.Chosen], texts: Iterable[str]) -> list[Item]:
-    """What `gilk run -i` asks for: everything from the start to the end."""
-    return [Item(each, text) for each, text in zip(wanted, texts, strict=True)]
+def of_requests(
+    processes: list[Process], wanted: Sequence[Request | Chosen], output: Path | None, command: tuple[str, ...],
+    kernel: KernelTarget | None,
+) -> Staged:  # fmt: skip
+    """What `gilk run` makes when a strategy is among what it is asked for: everything from the start to the end."""
+    return Staged(processes, [], output, command, kernel, items=[Item(each, title(each)) for each in wanted])
 
 
 def _capacity(meant: Meant) -> int:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk experiment run FILE.toml``: a session described in a file, with start and stop times."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gilk import api
+from gilk.cli.progress import progress, working
+from gilk.cli.run import Stop
+from gilk.render.text import table
+
+_INTERRUPTED = 130
+
+
+@click.group()
+def experiment() -> None:
+    """Sessions described in a file: targets, instruments with start and stop times, a workload, repetitions."""
+
+
+@experiment.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write samples there instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, the last line of standard output.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
+def run(file: Path, output: Path | None, as_json: bool, quiet: bool) -> int:
+    """Run the experiment in FILE.
+
+    Ctrl-C takes all instruments out, ends the workload and keeps what there is.
+    """
+    plan = api.load_experiment(file)
+    if output is not None:
+        plan = dataclasses.replace(plan, output=output)
+    stop, runs = Stop(), []
+    for number in range(1, plan.repetitions + 1):
+        runs.append(_one(plan, number, stop, quiet or as_json))
+        if not quiet and not as_json:
+            heading = f"{plan.name}, {number} of {plan.repetitions}\n" if plan.repetitions > 1 else f"{plan.name}\n"
+            click.echo(heading + _text(*runs[-1]), nl=False, err=_shares_output(plan))
+        if stop():
+            break
+    if as_json:
+        sys.stdout.flush()
+        click.echo(json.dumps({"experiment": plan.name, "runs": [_json(*each) for each in runs]}))
+    return _INTERRUPTED if stop() else 0
+
+
+def _one(plan: api.Experiment, number: int, stop: Stop, silent: bool) -> tuple[api.Staged, api.RunReport]:
+    running = api.prepare_experiment(plan, number)
+    stop.install()
+    try:
+        with working("analysing and planning", not silent):
+            running.begin()
+        with progress(not silent and not _shares_output(plan)) as show:
+            running.wait(plan.duration, stop, show)
+        return running, api.report(running.finish())
+    finally:
+        for process in running.processes:
+            process.keeper.leave()
+
+
+def _shares_output(plan: api.Experiment) -> bool:
+    """Whether the workload writes where the report would go."""
+    return plan.workload is not None and not plan.workload.stdout
+
+
+def _json(running: api.Staged, report: api.RunReport) -> dict[str, Any]:
+    status = running.workload.status if running.workload else None
+    return {**report.to_json(), **running.happened(), "workload_status": status}
+
+
+def _text(running: api.Staged, report: api.RunReport) -> str:
+    happened = running.happened()
+    rows = [
+        (each["instrument"], each["target"], _second(each["in"], happened), _second(each["out"], happened),
+         each["spliced"], each["refused"], each["failure"])
+        for each in happened["instruments"]
+    ]  # fmt: skip
+    headers = ("instrument", "target", "in at", "out at", "spliced", "refused", "")
+    return table(headers, rows, sys.stdout.isatty()) + report.render()
+
+
+def _second(change: list[int] | None, happened: dict[str, Any]) -> str:
+    """When a change was complete, after the targets were let go."""
+    return "never" if change is None else f"{max(change[1] - happened['began'], 0) / 1e9:.3f} s"
