@@ -117,6 +117,32 @@ def test_fentry_goes_through_ftrace(guest: Guest, driver: Driver, bench: Bench, 
     assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
 
 
+def test_functions_of_one_message_are_led_to_a_patch_each(guest: Guest, driver: Driver, bench: Bench) -> None:
+    """And taking out some of them leaves the others where they are."""
+    names = ("getppid", "getpgrp", "getuid", "geteuid")
+    block = driver.counters(len(names))[0]
+    patches = [bench.put(count(block.offset(i)) + b"\xc3") for i in range(len(names))]
+    places = [guest.symbols[f"__x64_sys_{name}"] for name in names]
+    units = [Unit(i + 1, Kind.FENTRY, at, patch) for i, (at, patch) in enumerate(zip(places, patches, strict=True))]
+
+    def hits() -> list[int]:
+        before = driver.read(0, len(names))
+        for i, name in enumerate(names):
+            guest.call(name, 10 * (i + 1))
+        return [b - a for a, b in zip(before, driver.read(0, len(names)), strict=True)]
+
+    with guest.text_untouched():
+        assert [each.verdict for each in driver.apply(units)] == [Verdict.OK] * len(units)
+        assert hits() == [10, 20, 30, 40]
+        assert [each.verdict for each in driver.undo([2, 3])] == [Verdict.OK] * 2
+        assert guest.text(places[1], 5) == guest.text(places[2], 5) != guest.text(places[0], 5)
+        assert hits() == [10, 0, 0, 40]
+        assert [each.verdict for each in driver.apply([units[1]])] == [Verdict.OK]
+        assert hits() == [10, 20, 0, 40]
+        driver.undo_all()
+    assert hits() == [0, 0, 0, 0]
+
+
 def test_all_at_once(guest: Guest, driver: Driver, bench: Bench) -> None:
     """Several functions, each in two ways, in one message."""
     units, calls = [], ("getppid", "getpgrp", "getuid", "geteuid", "getgid", "getegid")

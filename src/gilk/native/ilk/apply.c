@@ -90,15 +90,6 @@ static u32 create_all(struct ilk_client *client, struct ilk_unit *units, u32 cou
 	return n;
 }
 
-static void attach_all(struct ilk_unit *units, u32 count, struct ilk_site **made)
-{
-	u32 i;
-
-	for (i = 0; i < count; i++)
-		if (made[i] && made[i]->kind == ILK_FENTRY)
-			made[i]->status = ilk_fentry_attach(made[i], &units[i].detail);
-}
-
 /* A unit whose first byte someone else has taken meanwhile is kept: its patch may still be entered. */
 static u32 report(struct ilk_unit *units, u32 count, struct ilk_site **made)
 {
@@ -108,6 +99,7 @@ static u32 report(struct ilk_unit *units, u32 count, struct ilk_site **made)
 		if (!made[i])
 			continue;
 		units[i].status = made[i]->status;
+		units[i].detail = made[i]->detail;
 		applied += units[i].status == ILK_OK;
 		if (units[i].status == ILK_OK || units[i].status == ILK_BUSY)
 			made[i] = NULL;
@@ -133,7 +125,7 @@ u32 ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count)
 			sorted[n++] = made[i];
 	sort(sorted, n, sizeof(*sorted), ascending, NULL);
 	write_all(sorted, n);
-	attach_all(units, count, made);
+	ilk_fentry_attach(sorted, n);
 	applied = report(units, count, made);
 	if (applied < n)
 		ilk_grace(); /* one that was given up again was live by its trap */

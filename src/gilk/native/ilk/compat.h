@@ -19,6 +19,8 @@ struct module;
 struct mutex;
 struct exception_table_entry;
 struct bug_entry;
+struct ftrace_func_entry;
+struct ftrace_hash;
 
 /* Name, result, parameters. All must be there, or the driver does not load. */
 #define ILK_KERNEL_FUNCTIONS(F)                                                                    \
@@ -40,6 +42,8 @@ struct bug_entry;
 	F(static_call_text_reserved, int, (void *start, void *last))                               \
 	F(ftrace_text_reserved, int, (const void *start, const void *last))                        \
 	F(ftrace_location, unsigned long, (unsigned long ip))                                      \
+	F(ftrace_find_rec_direct, unsigned long, (unsigned long ip))                               \
+	F(ftrace_lookup_ip, struct ftrace_func_entry *, (struct ftrace_hash *hash, unsigned long ip)) \
 	F(alternatives_text_reserved, int, (void *start, void *end))                               \
 	F(search_exception_tables, const struct exception_table_entry *, (unsigned long addr))     \
 	F(find_bug, struct bug_entry *, (unsigned long addr))                                      \
@@ -49,6 +53,9 @@ struct bug_entry;
 
 #define ILK_KERNEL_DATA(D)                                                                         \
 	D(text_mutex, struct mutex)                                                                \
+	D(direct_mutex, struct mutex)                                                              \
+	D(ftrace_lock, struct mutex)                                                               \
+	D(direct_functions, struct ftrace_hash *)                                                  \
 	D(_text, char)                                                                             \
 	D(_stext, char)                                                                            \
 	D(_etext, char)                                                                            \

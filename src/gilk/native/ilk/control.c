@@ -4,11 +4,14 @@
  * handler gets the message and its size; it may rely on what `least` says.
  */
 #include <linux/fs.h>
+#include <linux/irqflags.h>
+#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 #include <linux/utsname.h>
+#include <asm/msr.h>
 #include <asm/tsc.h>
 
 #include "ilk.h"
@@ -116,6 +119,20 @@ static int undo(struct ilk_client *client, void *message, u32 size)
 	return 0;
 }
 
+/* Both at one moment: the middle of two readings of one, with the other in between. */
+static void clocks(u64 *tsc, u64 *monotonic)
+{
+	unsigned long flags;
+	u64 before, after;
+
+	local_irq_save(flags);
+	before = rdtsc_ordered();
+	*monotonic = ktime_get_ns();
+	after = rdtsc_ordered();
+	local_irq_restore(flags);
+	*tsc = before + (after - before) / 2;
+}
+
 static int status(struct ilk_client *client, void *message, u32 size)
 {
 	struct ilk_status *status = message;
@@ -138,6 +155,7 @@ static int status(struct ilk_client *client, void *message, u32 size)
 		status->ring_bytes += ilk_buffers_bytes(each);
 	}
 	ilk_buffers_lost(client, status->lost);
+	clocks(&status->tsc, &status->monotonic);
 	return 0;
 }
 

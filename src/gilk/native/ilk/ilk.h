@@ -58,6 +58,7 @@ struct ilk_site {
 	struct list_head guest;	  /* in host->guests */
 	struct ilk_client *client;
 	struct ilk_site *pad;	  /* SHORT: what it bounces off */
+	struct ilk_fentries *group; /* FENTRY */
 	struct ilk_site *host;	  /* PAD: whose bytes it lies in, or NULL */
 	unsigned long address;
 	unsigned long patch;
@@ -66,6 +67,7 @@ struct ilk_site {
 	u32 users;   /* PAD: of SHORTs */
 	u32 leaving; /* PAD: how many of them the change under way takes away */
 	u32 status;  /* in the change under way */
+	u64 detail;
 	bool chosen; /* by the change under way */
 	u8 kind;
 	u8 length;
@@ -124,8 +126,8 @@ bool ilk_undo_all(struct ilk_client *client);
 void ilk_undo_module(unsigned long start, unsigned long end);
 
 /* ftrace.c */
-u32 ilk_fentry_attach(struct ilk_site *site, u64 *detail);
-void ilk_fentry_detach(struct ilk_site *site);
+void ilk_fentry_attach(struct ilk_site **sites, u32 count);
+void ilk_fentry_detach(struct ilk_site **sites, u32 count);
 
 /* trap.c */
 int ilk_trap_init(void);
@@ -172,6 +174,7 @@ u32 ilk_class_size(u32 class_);
 /* call.c, thunks.S: entry points for generated code */
 void ilk_reserve(void);
 void ilk_registers(void);
+void ilk_fentry_idle(void);
 u64 ilk_reserve_slow(u32 which);
 struct gilk_regs;
 struct ilk_call;

@@ -28,6 +28,11 @@ SYM_FUNC_START(ilk_reserve)
 	RET
 SYM_FUNC_END(ilk_reserve)
 
+/* What a traced function calls before it is led to its patch. */
+SYM_FUNC_START(ilk_fentry_idle)
+	RET
+SYM_FUNC_END(ilk_fentry_idle)
+
 /* Above the return address: pc, shift, function, iid. Below it is built struct gilk_regs. Keeps everything. */
 SYM_FUNC_START(ilk_registers)
 	pushf

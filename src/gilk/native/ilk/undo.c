@@ -83,19 +83,10 @@ static bool second_round(struct ilk_site **sites, u32 count)
 	return false;
 }
 
-static void detach_all(struct ilk_site **sites, u32 count)
-{
-	u32 i;
-
-	for (i = 0; i < count; i++)
-		if (sites[i]->status == ILK_OK && sites[i]->kind == ILK_FENTRY)
-			ilk_fentry_detach(sites[i]);
-}
-
 static void restore_all(struct ilk_site **sites, u32 count)
 {
 	hold_back(sites, count);
-	detach_all(sites, count);
+	ilk_fentry_detach(sites, count);
 	ilk_poke_all(sites, count, goes_first, ilk_poke_back);
 	ilk_grace();
 	hold_back(sites, count); /* a SHORT that is busy needs its pad */
@@ -188,10 +179,24 @@ bool ilk_undo_all(struct ilk_client *client)
 	return !client->nr_units;
 }
 
+static void detach_between(unsigned long start, unsigned long end)
+{
+	struct ilk_site **sites, *site;
+	u32 n = 0, room = 0;
+
+	for (site = ilk_site_next(start); site && site->address < end; site = ilk_site_next(site->address + site->length))
+		room++;
+	sites = kvcalloc(room + 1, sizeof(*sites), GFP_KERNEL | __GFP_NOFAIL);
+	for (site = ilk_site_next(start); site && site->address < end; site = ilk_site_next(site->address + site->length)) {
+		site->status = ILK_OK;
+		sites[n++] = site;
+	}
+	ilk_fentry_detach(sites, n);
+	kvfree(sites);
+}
+
 static void back_now(struct ilk_site *site)
 {
-	if (site->kind == ILK_FENTRY)
-		ilk_fentry_detach(site);
 	mutex_lock(ilk_kernel.text_mutex);
 	ilk_poke_back(site);
 	ilk_kernel.text_poke_finish();
@@ -209,6 +214,7 @@ void ilk_undo_module(unsigned long start, unsigned long end)
 {
 	struct ilk_site *site, *guest, *next;
 
+	detach_between(start, end);
 	while ((site = ilk_site_next(start)) && site->address < end) {
 		list_for_each_entry_safe(guest, next, &site->guests, guest)
 			back_now(guest);
