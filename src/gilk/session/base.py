@@ -21,6 +21,7 @@ from gilk.splice.plan import FunctionPlan, Refusal, Tactic
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Source
 from gilk.trace.probes import ProbeRow, counts_by_point
+from gilk.trace.threads import Threads
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,10 @@ class BaseSession(ABC):
     ``capacity`` bounds how many probes there can be in all.
     """
 
-    def __init__(self, drain: Source, clock: Clock, capacity: int) -> None:
+    def __init__(self, drain: Source, clock: Clock, threads: Threads, capacity: int) -> None:
         self._drain = drain
         self.clock = clock
-        self._stream = Stream(drain, clock)
+        self._stream = Stream(drain, clock, threads)
         self._capacity = capacity
         self._probes: dict[int, Probe] = {}
         self._everything: list[ProbeRow] = []
@@ -115,9 +116,13 @@ class BaseSession(ABC):
             0 if counts else number + 1, point.label, point.function, point.image, wanted.kind, number if counts else -1
         )
 
+    def _now(self) -> int:
+        """CLOCK_MONOTONIC, in ns, of the machine that the session is on."""
+        return time.monotonic_ns()
+
     def _know(self, seconds: float) -> None:
         """There are more probes, put in by a change that began ``seconds`` ago."""
-        self._tables.append(self._stream.know(self._everything, time.monotonic_ns() - int(1e9 * seconds)))
+        self._tables.append(self._stream.know(self._everything, self._now() - int(1e9 * seconds)))
 
     def _note(self, took: Timed, asked: int) -> None:
         self.totals.asked += asked

@@ -18,8 +18,9 @@ from gilk.splice.points import parse as parse_spec
 from gilk.target.kernel.driver import Driver
 from gilk.target.kernel.target import KernelTarget
 from gilk.target.kernel.workspace import KernelWorkspace
-from gilk.trace.clock import Clock, calibrate
+from gilk.trace.clock import Clock
 from gilk.trace.kernel_drain import KernelDrain
+from gilk.trace.threads import FarThreads
 
 _MOST_POINTS = 1 << 20
 
@@ -28,19 +29,17 @@ class KernelSession(BaseSession):
     """Use as a context manager; at its end the kernel's code is what it was.
 
     ``points`` bounds how many probes there can be in all, ``ring`` is the bytes of a CPU's buffer per record class, a
-    power of two. ``clock`` is that of the machine whose kernel it is.
+    power of two.
     """
 
-    def __init__(
-        self, target: KernelTarget, points: int = 1 << 16, ring: int = 1 << 20, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, target: KernelTarget, points: int = 1 << 16, ring: int = 1 << 20) -> None:
         self.target = target
-        driver = Driver(target.link)
+        self._driver = driver = Driver(target.link)
         self._workspace = KernelWorkspace(
             driver, target.analysis(), target.read_live, min(points, _MOST_POINTS), ring
         )
         self._source = KernelDrain(driver, target.process_of, ring)
-        super().__init__(self._source, clock or calibrate(), min(points, _MOST_POINTS))
+        super().__init__(self._source, _clock(driver), FarThreads(target.link.read_file), min(points, _MOST_POINTS))
         self._ledger = Ledger(self._workspace, self._workspace, plan)
         self._counters: list[int] = []
 
@@ -105,6 +104,9 @@ class KernelSession(BaseSession):
             refused.setdefault(id(denial.plan), {}).update(dict.fromkeys(denial.keys, denial.refusal))
         return [_without(made, refused.get(id(made), {})) for made in result.plans]
 
+    def _now(self) -> int:
+        return self._driver.status().monotonic
+
     def _look_after(self) -> None:
         """Nothing: modules that go away take their units with them by themselves."""
 
@@ -112,6 +114,12 @@ class KernelSession(BaseSession):
         self._source.counts()
         self._source.nested()
         return self._workspace.undo()
+
+
+def _clock(driver: Driver) -> Clock:
+    """CLOCK_MONOTONIC of the machine whose kernel it is, at the rate of the counter that its kernel has measured."""
+    now = driver.status()
+    return Clock(now.tsc, now.monotonic, driver.hello.tsc_khz / 1e6)
 
 
 def _without(made: FunctionPlan, refused: dict[int, Refusal]) -> FunctionPlan:

@@ -24,6 +24,7 @@ from gilk.target.workspace import Workspace
 from gilk.trace.clock import calibrate
 from gilk.trace.drain import Drain
 from gilk.trace.layout import PAGE, Geometry
+from gilk.trace.threads import OwnThreads
 
 _MOST_POINTS = 1 << 20
 Points = str | Place | Iterable[Place]
@@ -43,7 +44,7 @@ class Session(BaseSession):
         self.process = process
         self._workspace = Workspace(process, geometry.size, PAGE, rings)
         geometry.initialise(memoryview(self._workspace.data))
-        super().__init__(Drain(geometry, self._workspace.data), calibrate(), geometry.counters)
+        super().__init__(Drain(geometry, self._workspace.data), calibrate(), OwnThreads(), geometry.counters)
         self._ledger = Ledger(self._workspace, process.keeper)
         self._keeps_everything = False
         self._signals = Signals(process, self._workspace)

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -14,6 +12,7 @@ from gilk.trace.clock import Clock
 from gilk.trace.drain import Chunk, Source
 from gilk.trace.probes import ProbeRow
 from gilk.trace.samples import Samples
+from gilk.trace.threads import Threads
 
 ALL_CLASSES = frozenset(range(4))
 _STAMPS = ("stamp", "time-entry", "time-head", "time-return")
@@ -29,8 +28,9 @@ class Stream:
     a burst, one takes, and converts when there is time. ``waiting`` is how many bytes were taken and not converted.
     """
 
-    def __init__(self, drain: Source, clock: Clock) -> None:
+    def __init__(self, drain: Source, clock: Clock, threads: Threads) -> None:
         self._drain = drain
+        self._threads = threads
         self._clock = clock
         self._classes: frozenset[int] = frozenset()
         self._names: dict[tuple[int, int], str] = {}
@@ -110,19 +110,9 @@ class Stream:
         return table
 
     def _live(self) -> set[tuple[int, int]]:
-        pids = {identity.pid for identity in self._drain.identities()}
-        live = set()
-        for pid in pids:
-            try:
-                live |= {(pid, int(name)) for name in os.listdir(f"/proc/{pid}/task")}
-            except OSError:
-                continue
-        return live
+        return self._threads.live([(identity.pid, identity.tid) for identity in self._drain.identities()])
 
     def _name(self, pid: int, tid: int) -> str:
         """A thread's name as it was when last seen alive."""
-        try:
-            self._names[pid, tid] = Path(f"/proc/{pid}/task/{tid}/comm").read_text(errors="replace").rstrip("\n")
-        except OSError:
-            self._names.setdefault((pid, tid), "")
+        self._names[pid, tid] = self._threads.name(pid, tid) or self._names.get((pid, tid), "")
         return self._names[pid, tid]

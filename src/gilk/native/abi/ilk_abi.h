@@ -331,6 +331,8 @@ struct ilk_status {
 	__u64 lost[ILK_CLASSES]; /* records of this client that found no room */
 	__u64 batches; /* APPLY and UNDO that changed anything, since load */
 	__u64 orphans; /* units of clients that are gone, still busy */
+	__u64 tsc;     /* rdtsc, and CLOCK_MONOTONIC in ns, of one moment */
+	__u64 monotonic;
 };
 
 #endif

@@ -25,7 +25,7 @@ SYMBOL_ROOM: Final = 32
 BLOCK: Final = struct.Struct("<qIIII")
 UNIT: Final = struct.Struct("<QQQIBBBBIIQ24s24s")
 RESULT: Final = struct.Struct("<II")
-STATUS_BODY: Final = struct.Struct("<IIQQQQQQQ4QQQ")
+STATUS_BODY: Final = struct.Struct("<IIQQQQQQQ4Q4Q")
 CHUNK: Final = struct.Struct("<IIIIQ")
 RECORDS_BODY: Final = struct.Struct("<4III4q")
 
@@ -165,6 +165,8 @@ class DriverStatus:
     lost: tuple[int, ...]  # of this client, by class
     batches: int
     orphans: int
+    tsc: int  # rdtsc, and ns of CLOCK_MONOTONIC, of one moment
+    monotonic: int
 
 
 def message(body: bytes) -> bytes:
