@@ -82,8 +82,16 @@ def _copy(builder: CodeBuilder, instruction: Instruction, raw: bytes, bias: int)
         builder.emit(raw)
         return
     offset = displacement_offset(raw)
-    target = instruction.ip_rel_memory_address + bias
-    builder.external(raw[:offset], target, raw[offset + 4 :])
+    builder.external(raw[:offset], _operand(instruction) + bias, raw[offset + 4 :])
+
+
+def _operand(instruction: Instruction) -> int:
+    """The address of a RIP-relative operand, on the instruction's side of the end of the address space.
+
+    Per-CPU variables of the kernel lie at the other side, at small offsets from GS.
+    """
+    address = int(instruction.ip_rel_memory_address)
+    return address + (1 << 64) if address < 1 << 63 <= instruction.ip else address
 
 
 def displacement_offset(raw: bytes) -> int:
@@ -131,7 +139,7 @@ def transfer(builder: CodeBuilder, instruction: Instruction, jump: bytes, bias: 
         builder.external(JMP32, instruction.near_branch_target + bias)
     elif instruction.is_ip_rel_memory_operand:
         offset = displacement_offset(jump)
-        builder.external(jump[:offset], instruction.ip_rel_memory_address + bias, jump[offset + 4 :])
+        builder.external(jump[:offset], _operand(instruction) + bias, jump[offset + 4 :])
     else:
         builder.emit(jump)
 

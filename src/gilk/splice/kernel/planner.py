@@ -52,14 +52,21 @@ def _behind(ground: Ground, function: Function, wants: list[Want]) -> list[Want]
     """Entry wants behind ftrace's call, if nothing else leads there."""
     call = fentry(ground, function)
     behind = call + _CALL_SIZE
-    first, next_block = function.block_at(function.start), function.block_at(behind)
-    if not call or first is None or first is not next_block:
+    if not call or not _falls_behind(function, call):
         return wants
     return [replace(w, address=behind, after=False) if _is_entry(w, call, function) else w for w in wants]
 
 
+def _falls_behind(function: Function, call: int) -> bool:
+    """Nothing but ftrace's call leads behind it."""
+    first = function.block_at(function.start)
+    return first is not None and first is function.block_at(call + _CALL_SIZE)
+
+
 def _is_entry(want: Want, call: int, function: Function) -> bool:
     """Before ftrace's call or behind it is the same: it does nothing."""
+    if want.address == call + _CALL_SIZE and not want.after:
+        return _falls_behind(function, call)
     return function.start <= want.address <= call
 
 
