@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Draw a picture with matplotlib, which is an extra: `pip install 'gilk[plot]'`.
+
+The same picture gives the same file: no dates, no random names. No window is
+opened and no state of pyplot's is touched.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gilk.errors import StoreError, UsageError
+from gilk.render.plot import Kind, Line, Picture
+
+_SIZE = (10, 6)  # inches
+_DPI = 120
+_FORMATS = ("png", "svg", "pdf")
+_MOST_TICKS = 40
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None},
+}
+
+
+def check(path: Path) -> str:
+    """The format that a file's name says. Raises UsageError `bad-picture`, and `no-matplotlib` when it is not there."""
+    made = path.suffix.removeprefix(".").lower()
+    if made not in _FORMATS:
+        raise UsageError("bad-picture", f"{path}: there is no format {path.suffix!r}", "it is .png, .svg or .pdf")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise UsageError("no-matplotlib", "matplotlib is not installed", "pip install 'gilk[plot]'") from None
+    return made
+
+
+def save(picture: Picture, path: Path) -> None:
+    """Raises UsageError as `check`, StoreError `cannot-write`."""
+    made = check(path)
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "gilk", "svg.fonttype": "none"}):
+        try:
+            draw(picture).savefig(path, format=made, dpi=_DPI, metadata=_METADATA[made])
+        except OSError as error:
+            raise StoreError("cannot-write", f"{path}: {error.strerror}") from None
+
+
+def draw(picture: Picture) -> Any:
+    """A matplotlib Figure."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.add_subplot()
+    for number, line in enumerate(picture.lines):
+        _line(axes, picture, line, f"C{number % 10}", number)
+    _axes(axes, picture)
+    if len(picture.lines) > 1 or picture.kind is Kind.SPECTRUM:
+        axes.legend(loc="best", fontsize="small", markerscale=2)
+    if picture.notes:
+        figure.supxlabel("\n".join(map(_plain, picture.notes)), fontsize="x-small", color="0.35", x=0.01, ha="left")
+    return figure
+
+
+def _line(axes: Any, picture: Picture, line: Line, colour: str, number: int) -> None:
+    options = {"label": _plain(line.name), "color": colour}
+    if picture.kind is Kind.STEP:
+        axes.step(line.x, line.y, where="post", linewidth=0.8, marker=".", markersize=3, **options)
+    elif picture.kind is Kind.SCATTER:
+        axes.plot(line.x, line.y, linestyle="none", marker="ox+^sdv*"[number % 8], markersize=3, **options)
+    elif picture.kind is Kind.HISTOGRAM:
+        axes.stairs(line.y, line.x, fill=len(picture.lines) == 1, linewidth=1.2, **options)
+    else:
+        axes.plot(line.x, line.y, linewidth=0.8, **options)
+
+
+def _axes(axes: Any, picture: Picture) -> None:
+    axes.set_title(_plain(picture.title), fontsize="medium")
+    axes.set_xlabel(picture.x_label)
+    axes.set_ylabel(picture.y_label)
+    if picture.x_log:
+        axes.set_xscale("log")
+    if picture.y_log:
+        axes.set_yscale("log")
+    if picture.ticks:
+        every = -(-len(picture.ticks) // _MOST_TICKS)
+        axes.set_yticks(range(0, len(picture.ticks), every), [_plain(t) for t in picture.ticks[::every]], fontsize=7)
+    axes.grid(True, linewidth=0.3)
+
+
+def _plain(text: str) -> str:
+    """Names come from the target: a dollar sign is not mathematics, and nothing in them is a control character."""
+    printable = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+    return printable.replace("$", r"\$")
