@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gilk import lab
     from gilk.render.report import RunReport
     from gilk.session.base import Probe
+    from gilk.session.elsewhere import Elsewhere
     from gilk.session.experiment import Experiment
     from gilk.session.experiment_run import Staged
     from gilk.session.places import BlockView, FunctionView, Place
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from gilk.session.survey import Graph, Survey, cfg, scan
     from gilk.target.base import Loaded
     from gilk.target.kernel import admin as driver
+    from gilk.target.kernel.target import KernelTarget
     from gilk.target.process import Process
     from gilk.target.restore import restore
     from gilk.trace.calls import pair as calls
@@ -168,21 +170,23 @@ def parse_request(text: str) -> Request | Chosen:
 
 
 def prepare_run(
-    requests: Sequence[Request | Chosen], pids: Sequence[int], command: Sequence[str], output: Path | None = None
+    requests: Sequence[Request | Chosen], pids: Sequence[int], command: Sequence[str], output: Path | None = None,
+    machine: str = "",
 ) -> Run:
-    """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go."""
+    """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go.
+
+    ``machine``: where the kernel and the command are, if not here (session/elsewhere.py).
+    """
     from gilk.session import experiment_run
     from gilk.session.request import Request
     from gilk.session.run import Run
     from gilk.target import process
-    from gilk.target.kernel.link import LocalLink
-    from gilk.target.kernel.target import KernelTarget
 
-    kernel = KernelTarget(LocalLink()) if any(request.of_kernel for request in requests) else None
+    kernel, elsewhere = _kernel_of(requests, bool(pids), machine)
     held: list[process.Process] = []
     try:
         held += [process.attach(pid) for pid in pids]
-        if command:
+        if command and elsewhere is None:
             held.append(process.start(list(command)))
     except BaseException:
         for one in held:
@@ -190,8 +194,26 @@ def prepare_run(
         raise
     plain = [request for request in requests if isinstance(request, Request)]
     if len(plain) == len(requests):
-        return Run(held, plain, output, tuple(command), kernel)
-    return experiment_run.of_requests(held, requests, output, tuple(command), kernel)
+        return Run(held, plain, output, tuple(command), kernel, elsewhere)
+    return experiment_run.of_requests(held, requests, output, tuple(command), kernel, elsewhere)
+
+
+def _kernel_of(
+    requests: Sequence[Request | Chosen], processes: bool, machine: str
+) -> tuple[KernelTarget | None, Elsewhere | None]:
+    """The kernel that is asked for, if one is."""
+    from gilk.session.elsewhere import reach
+    from gilk.target.kernel.link import LocalLink
+    from gilk.target.kernel.target import KernelTarget
+
+    if machine:
+        if processes or not all(request.of_kernel for request in requests):
+            raise UsageError("only-its-kernel", f"on {machine}, points are kernel:FUNCTION:WHERE")
+        elsewhere = reach(machine)
+        return KernelTarget(elsewhere.link), elsewhere
+    if any(request.of_kernel for request in requests):
+        return KernelTarget(LocalLink()), None
+    return None, None
 
 
 def load_experiment(path: Path) -> Experiment:

@@ -20,7 +20,8 @@ from gilk.errors import UsageError
 _HELP = """Put instruments at points of a program while it runs.
 
 \b
-POINTS is [IMAGE:]FUNCTION:WHERE, with shell globs; IMAGE is the main program unless named.
+POINTS is [IMAGE:]FUNCTION:WHERE, with shell globs; IMAGE is the main program unless named. The image `kernel` is the
+running kernel with its modules: it takes root, and `gilk driver load`.
 WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post (see gilk cfg) or +0x1c.
 INSTRUMENT is one of
   count            count hits
@@ -71,24 +72,28 @@ class Stop:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the report as one JSON object, the last line of standard output."
 )
+@click.option(
+    "--on", "machine", default="", metavar="MACHINE",
+    help="Whose kernel, and where COMMAND runs: lab (a fresh virtual machine) or ssh:HOST.",
+)  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, seconds: float | None,
-    output: Path | None, as_json: bool, quiet: bool, command: tuple[str, ...],
+    output: Path | None, as_json: bool, quiet: bool, machine: str, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = _command(line, command)
     requests = [api.parse_request(text) for text in inserts]
     if not words and not pids and not all(request.of_kernel for request in requests):
         raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
     stop = Stop()
-    running = api.prepare_run(requests, pids, words, output)
+    running = api.prepare_run(requests, pids, words, output, machine)
     stop.install()
     try:
         with working("analysing and planning", not quiet and not as_json):
             running.begin()
         with progress(not quiet and not as_json and not words) as show:  # a launched program has the terminal
-            running.wait(seconds, _until(stop, bool(words)), show)
+            running.wait(seconds, _until(stop, bool(words) and not machine), show)
         return _end(running, stop, as_json, quiet, bool(words))
     finally:
         for process in running.processes:
@@ -123,6 +128,9 @@ def _end(running: api.Run, stop: Stop, as_json: bool, quiet: bool, launched: boo
 
 def _exit_status(running: api.Run, stop: Stop) -> int:
     """Of the launched program; it is waited for, unless the user has had enough."""
+    if running.elsewhere is not None:
+        status = running.elsewhere.status
+        return 130 if status is None else status
     target = running.processes[-1]
     while stop.count < 2:
         end = target.wait()

@@ -22,6 +22,7 @@ import pyarrow as pa
 from gilk.errors import GilkError
 from gilk.session import run, strategy
 from gilk.session.base import BaseSession
+from gilk.session.elsewhere import Elsewhere
 from gilk.session.experiment_edges import Passed, told
 from gilk.session.experiment_items import Item, Placed, State, title
 from gilk.session.experiment_samples import schema_of, writer
@@ -306,10 +307,10 @@ class Staged(run.Run):
 
 def of_requests(
     processes: list[Process], wanted: Sequence[Request | Chosen], output: Path | None, command: tuple[str, ...],
-    kernel: KernelTarget | None,
+    kernel: KernelTarget | None, elsewhere: Elsewhere | None = None,
 ) -> Staged:  # fmt: skip
     """What `gilk run` makes when a strategy is among what it is asked for: everything from the start to the end."""
-    return Staged(processes, [], output, command, kernel, items=[Item(each, title(each)) for each in wanted])
+    return Staged(processes, [], output, command, kernel, elsewhere, items=[Item(each, title(each)) for each in wanted])
 
 
 def _capacity(meant: Meant) -> int:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pyarrow as pa
+
 from gilk.errors import UsageError
 from gilk.session import request
 from gilk.session.base import BaseSession, Probe
@@ -111,9 +113,14 @@ class KernelSession(BaseSession):
         """Nothing: modules that go away take their units with them by themselves."""
 
     def _restore(self) -> bool | None:
-        self._source.counts()
-        self._source.nested()
         return self._workspace.undo()
+
+    def close(self) -> pa.Table:
+        """The same; from then on nothing is asked of the driver."""
+        last = super().close()
+        if not self._source.closed:
+            self._source.keep()
+        return last
 
 
 def _clock(driver: Driver) -> Clock:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from gilk.errors import GilkError, StoreError
 from gilk.session.base import BaseSession
+from gilk.session.elsewhere import Elsewhere
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Request, expand
 from gilk.session.session import Session
@@ -70,6 +71,7 @@ class Run:
     output: Path | None = None
     command: tuple[str, ...] = ()
     kernel: KernelTarget | None = None
+    elsewhere: Elsewhere | None = None  # where the kernel and the command are, if not here
     sessions: list[BaseSession] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     partial: bool = False
@@ -92,6 +94,8 @@ class Run:
             raise
         for process in self.processes:
             process.release()
+        if self.elsewhere is not None and self.command:
+            self.elsewhere.start(self.command)
 
     def _insert(self) -> None:
         """The kernel last: what is in it sees no more of our own work than it must."""
@@ -123,7 +127,7 @@ class Run:
     def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
         """Drain until every process has gone, the time is over, or ``stop`` says so."""
         looked = 0.0
-        while not stop() and not (self.processes and len(self._ended) == len(self.processes)):
+        while not stop() and not self._over():
             now = time.monotonic()
             if seconds is not None and now - self._began >= seconds:
                 return
@@ -132,6 +136,12 @@ class Run:
                 looked = now
                 self._look()
                 show(self.progress())
+
+    def _over(self) -> bool:
+        """Every process that was to be watched has ended, and the command elsewhere too."""
+        if self.elsewhere is not None and self.command:
+            return self.elsewhere.status is not None
+        return bool(self.processes) and len(self._ended) == len(self.processes)
 
     def _drain(self) -> float:
         """Take what there is, convert what there is time for; how long to wait until the next time.
@@ -197,8 +207,7 @@ class Run:
             except GilkError as error:
                 self.partial = True
                 self.notes.append(f"{session.where}: {error}")
-        if self.kernel is not None:
-            self.kernel.link.close()
+        self._leave()
         if self._left_out:
             self.notes.append(f"latencies are of the first {_KEPT} records; -o FILE keeps all")
         result = self._result()
@@ -266,6 +275,12 @@ class Run:
             result.partial = True
             result.notes.append(f"{result.file} is incomplete: {self._writer.trouble}")
 
+    def _leave(self) -> None:
+        if self.kernel is not None:
+            self.kernel.link.close()
+        if self.elsewhere is not None:
+            self.elsewhere.close()
+
     def abort(self) -> None:
         """Undo whatever begin() had done; nothing is reported. A launched program that has not begun never does."""
         for process in self.processes:
@@ -273,7 +288,6 @@ class Run:
         for session in self.sessions:
             with contextlib.suppress(GilkError):
                 session.close()
-        if self.kernel is not None:
-            self.kernel.link.close()
+        self._leave()
         if self._writer is not None:
             self._writer.abandon()

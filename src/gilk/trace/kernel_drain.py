@@ -37,6 +37,12 @@ class KernelDrain:
         self.errors: list[TargetError] = []
         self.closed = False
 
+    def keep(self) -> None:
+        """The last look at the driver's numbers: what is known now is what is told from now on."""
+        self.counts()
+        self.nested()
+        self.closed = True
+
     @property
     def corrupt(self) -> int:
         """How many times what was read could not be right."""
