@@ -66,6 +66,11 @@ class Guest:
         assert status == 0, f"{command}: {status}, {err.decode()}"
         return out.decode().strip()
 
+    def mount(self, kind: str, place: str) -> None:
+        """Unless it is mounted."""
+        if f" {place} {kind} ".encode() not in self.link.read_file("/proc/mounts"):
+            self.run("mount", "-t", kind, kind, place)
+
     def call(self, name: str, count: int, threads: int = 1) -> None:
         self.run(str(self.program), str(NUMBERS[name]), str(count), str(threads))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from iced_x86 import Code, Decoder, FlowControl, Instruction, Register
 
 from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Kind, Unit
+from gilk.target.kernel.driver_abi import Hello, Kind, Rings, Unit
 
 Read = Callable[[int, int], bytes]
 
@@ -30,26 +30,36 @@ def count_far(offset: int) -> bytes:
     return b"\x50\x48\xb8" + struct.pack("<q", offset) + bytes.fromhex("6548ff00") + b"\x58"
 
 
-def stamp(wpos: int, number: int, reserve: int, at: int, chunk: int, iid: int) -> bytes:
-    """A record of class 0, as ilk_abi.h shows it; keeps everything but the flags. `at`: its own address."""
-    start = bytes.fromhex("50 51 52")  # push rax, rcx, rdx
-    start += bytes.fromhex("65488b0425") + struct.pack("<i", wpos)
-    loop = b"\xa9" + struct.pack("<I", chunk - 1)  # test
-    loop += b"\x74\x13"  # jz slow
-    loop += bytes.fromhex("488d4810")  # lea 16(%rax), %rcx
-    loop += bytes.fromhex("65480fb10c25") + struct.pack("<i", wpos)
+def stamp(hello: Hello, rings: Rings, reserve: int, at: int, iid: int) -> bytes:
+    """A record of class 0, as ilk_abi.h shows it, but for the bits of rsp; keeps everything but the flags.
+
+    `at` is where it will lie.
+    """
+    wpos = struct.pack("<i", rings.wpos[0])
+    start = bytes.fromhex("505152") + bytes.fromhex("65488b0425") + wpos  # push rax, rcx, rdx; mov wpos, rax
+    test = b"\xa9" + struct.pack("<I", rings.chunk - 1)
+    move = bytes.fromhex("488d4810") + bytes.fromhex("65480fb10c25") + wpos  # lea 16(rax), rcx; cmpxchg
+    loop = test + b"\x74" + struct.pack("<b", len(move) + 4) + move
     loop += b"\x75" + struct.pack("<b", -(len(loop) + 2))
-    slow = b"\xb8" + struct.pack("<I", number)
+    body = bytes.fromhex("4889c1 0f31 8901 895104")  # mov rax, rcx; rdtsc; mov eax, (rcx); mov edx, 4(rcx)
+    body += bytes.fromhex("65488b0425") + struct.pack("<i", hello.current_gs)
+    body += bytes.fromhex("8b80") + struct.pack("<i", hello.pid_offset)
+    body += bytes.fromhex("89410c c74108") + struct.pack("<I", iid)  # who; the iid commits
+    slow = b"\xb8" + struct.pack("<I", 4 * rings.number)
     call_at = at + len(start) + len(loop) + 2 + len(slow)
-    slow += b"\xe8" + struct.pack("<i", reserve - call_at - 5)
-    slow += bytes.fromhex("4885c0")
-    fill = bytes.fromhex("4889c1 0f31 8901 895104")  # mov rax,rcx; rdtsc; mov eax,(rcx); mov edx,4(rcx)
-    fill += bytes.fromhex("65488b0425") + b"CURR" + bytes.fromhex("8b80") + b"PIDO"
-    fill += bytes.fromhex("89410c c74108") + struct.pack("<I", iid)
-    slow += b"\x74" + struct.pack("<b", len(fill))  # jz out
-    skip = b"\xeb" + struct.pack("<b", len(slow))
-    body = start + loop + skip + slow + fill + bytes.fromhex("5a 59 58")
-    return body.replace(b"\x74\x13", b"\x74" + struct.pack("<b", len(loop) - 7 + len(skip)), 1)
+    slow += b"\xe8" + struct.pack("<i", reserve - call_at - 5) + bytes.fromhex("4885c0")  # call; test rax, rax
+    slow += b"\x74" + struct.pack("<b", len(body))
+    return start + loop + b"\xeb" + struct.pack("<b", len(slow)) + slow + body + bytes.fromhex("5a5958")
+
+
+def registers_call(pc: int, function: int, iid: int, thunk: int, at: int) -> bytes:
+    """Run a C instrument through the thunk; keeps everything. `at` is where it will lie."""
+    shift = 8  # of rax, which is pushed before the four words
+    code = b"\x50"
+    for value in (iid, function, shift, pc):
+        code += b"\x48\xb8" + struct.pack("<Q", value) + b"\x50"  # movabs, push
+    code += b"\xe8" + struct.pack("<i", thunk - (at + len(code)) - 5)
+    return code + bytes.fromhex("488d642420") + b"\x58"  # lea 32(rsp), rsp; pop rax
 
 
 @dataclass
@@ -68,6 +78,10 @@ class Function:
             if instruction.flow_control == FlowControl.RETURN:
                 break
         return function
+
+    def decoded(self) -> Instruction:
+        """The first instruction."""
+        return next(iter(Decoder(64, self.code, ip=self.address)))
 
     def bytes_of(self, *instructions: Instruction) -> bytes:
         start = instructions[0].ip - self.address

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Records by generated code: every hit gives one, or is counted as lost; in order, whole, and of the right task."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from gilk.errors import TargetError
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.driver_abi import Chunk, Kind, Rings, Unit, Verdict
+from tests.kernel.driver.driving import Guest
+from tests.kernel.driver.handmade import Bench, count, registers_call, stamp
+
+pytestmark = pytest.mark.xdist_group("lab")
+IID = 0x1234
+
+
+def stamped(guest: Guest, driver: Driver, bench: Bench, rings: Rings) -> Unit:
+    function = guest.function("__x64_sys_getppid")
+    run = function.window(5, several=False)
+    code = stamp(driver.hello, rings, driver.symbols["ilk_reserve"], bench.next, IID)
+    return bench.before(function, run, code)
+
+
+def everything(driver: Driver) -> Iterator[Chunk]:
+    while some := list(driver.drain()):
+        yield from some
+
+
+def rows(chunk: Chunk) -> Iterator[tuple[int, int, int]]:
+    yield from struct.iter_unpack("<QII", chunk.records)
+
+
+def test_every_hit_gives_a_record(guest: Guest, driver: Driver, bench: Bench) -> None:
+    rings = driver.records((20, 0, 0, 0))
+    assert driver.apply([stamped(guest, driver, bench, rings)])[0].verdict == Verdict.OK
+    guest.call("getppid", 5000, threads=4)
+    chunks = list(everything(driver))
+    found = [row for chunk in chunks for row in rows(chunk)]
+    assert len(found) == 20000 and not any(driver.status().lost)
+    assert {iid for _, iid, _ in found} == {IID}
+    tasks = Counter(who & 0x3FFFFF for _, _, who in found)
+    assert sorted(tasks.values()) == [5000] * 4
+    for cpu in {chunk.cpu for chunk in chunks}:
+        times = [row[0] for chunk in chunks if chunk.cpu == cpu for row in rows(chunk)]
+        assert times == sorted(times)
+
+
+def test_what_finds_no_room_is_counted(guest: Guest, driver: Driver, bench: Bench) -> None:
+    """The smallest ring holds two chunks, of which the reader holds one at first."""
+    rings = driver.records((15, 0, 0, 0))
+    driver.apply([stamped(guest, driver, bench, rings)])
+    room = rings.chunk // 16
+    guest.call("getppid", 10000, threads=4)
+    found = sum(len(list(rows(chunk))) for chunk in everything(driver))
+    lost = driver.status().lost[0]
+    assert found + lost == 40000
+    assert lost > 0 and found <= room * driver.hello.cpus
+    guest.call("getppid", 10)
+    again = sum(len(list(rows(chunk))) for chunk in everything(driver))
+    assert again == 10, "the ring goes on once there is room"
+
+
+def test_a_ring_goes_round_many_times(guest: Guest, driver: Driver, bench: Bench) -> None:
+    rings = driver.records((16, 0, 0, 0))
+    driver.apply([stamped(guest, driver, bench, rings)])
+    found = 0
+    for _ in range(30):
+        guest.call("getppid", 1500)
+        found += sum(len(list(rows(chunk))) for chunk in everything(driver))
+    assert found + driver.status().lost[0] == 45000
+    assert driver.status().lost[0] == 0
+
+
+def test_reading_while_it_is_written(guest: Guest, driver: Driver, bench: Bench) -> None:
+    """Two clients of the link: the calls run in the machine while we read."""
+    rings = driver.records((17, 0, 0, 0))
+    driver.apply([stamped(guest, driver, bench, rings)])
+    output = bytearray()
+    process = guest.link.spawn([str(guest.program), "110", "100000", "2"], output.extend, output.extend)
+    found, turns = 0, 0
+    while process.wait(0) is None:
+        found += sum(len(list(rows(chunk))) for chunk in driver.drain())
+        turns += 1
+    found += sum(len(list(rows(chunk))) for chunk in everything(driver))
+    assert found + driver.status().lost[0] == 200000
+    assert turns > 2
+
+
+def test_four_clients_can_have_rings(guest: Guest, driver: Driver) -> None:
+    driver.records((15, 0, 0, 0))
+    with pytest.raises(TargetError) as caught:
+        driver.records((15, 0, 0, 0))
+    assert caught.value.slug == "driver-busy"
+
+
+def test_an_instrument_in_c_sees_the_registers(guest: Guest, driver: Driver, bench: Bench) -> None:
+    """A call of ilk_log_registers through the thunk: its record holds rip, and what the system call was given."""
+    rings = driver.records((0, 0, 0, 20))
+    function = guest.function("__x64_sys_getppid")
+    run = function.window(5, several=False)
+    log = bench.put(
+        b"\x48\x89\xfa"  # mov %rdi, %rdx: the registers
+        + b"\xbf" + struct.pack("<I", rings.number)  # mov $set, %edi; esi is the iid
+        + b"\x48\xb8" + struct.pack("<Q", driver.symbols["ilk_log_registers"]) + b"\xff\xe0"
+    )  # fmt: skip
+    code = registers_call(run[0].ip, log, IID, driver.symbols["ilk_registers"], bench.next)
+    assert driver.apply([bench.before(function, run, code)])[0].verdict == Verdict.OK
+    guest.call("getppid", 100)
+    found = [chunk.records[i : i + 256] for chunk in everything(driver) for i in range(0, len(chunk.records), 256)]
+    assert len(found) == 100
+    for record in found:
+        _, iid, _, length = struct.unpack_from("<QIII", record)
+        registers = struct.unpack_from("<18Q", record, 24)
+        assert (iid, length, registers[16]) == (IID, 0, run[0].ip)
+        assert registers[4] >> 47 == 0x1FFFF, "a kernel stack"
+    stacks = {struct.unpack_from("<Q", record, 24 + 8 * 4)[0] >> 14 for record in found}
+    assert len(stacks) == 1, "of one task; the depth in it differs, the kernel sees to that at every system call"
+
+
+def test_an_instrument_is_not_entered_again(guest: Guest, driver: Driver, bench: Bench) -> None:
+    """One that calls a function which is itself instrumented with it: the inner hits are counted as missed."""
+    function, inner = guest.function("__x64_sys_getppid"), guest.function("__x64_sys_getpgrp")
+    block = driver.counters(2)[0]
+    calls_inner = bench.put(count(block.offset(0)) + b"\x48\xb8" + struct.pack("<Q", inner.address) + b"\xff\xe0")
+    units = []
+    for each in (function, inner):
+        run = each.window(5, several=False)
+        thunk = registers_call(run[0].ip, calls_inner, IID, driver.symbols["ilk_registers"], bench.next)
+        units.append(bench.before(each, run, thunk))
+    before = driver.status().missed
+    assert {each.verdict for each in driver.apply(units)} == {Verdict.OK}
+    guest.call("getppid", 100)
+    assert driver.read(0, 1) == [100]
+    assert driver.status().missed - before == 100
+    assert {unit.kind for unit in units} == {Kind.SINGLE}
