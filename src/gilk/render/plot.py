@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.errors import UsageError
-from gilk.render.plot_data import By, Events, Values, answer, events
+from gilk.render.plot_data import By, Events, Values, answer, began, events
 from gilk.render.text import plural
 from gilk.trace import series
 from gilk.trace.reading import Trace
@@ -97,6 +97,8 @@ def picture(trace: Trace, options: Options) -> Picture:
     if values is Values.INTERVAL:
         values = Values.NUMBER
     found = answer(trace, options.sql) if options.sql else events(trace, options.of, by, values)
+    if not options.sql:
+        found = replace(found, times=found.times - began(trace))
     if options.kind is Kind.HISTOGRAM and (found.kind is Values.NUMBER or options.values is Values.INTERVAL):
         found = _as_intervals(found)
     makers = {Kind.STEP: _steps, Kind.SCATTER: _scatter, Kind.HISTOGRAM: _histogram, Kind.SPECTRUM: _spectrum}

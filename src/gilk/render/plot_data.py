@@ -112,6 +112,13 @@ def answer(trace: Trace, sql: str) -> Events:
     return _with_series(table, column, kinds.get(column, Values.NUMBER), labels)
 
 
+def began(trace: Trace) -> int:
+    """When the targets of an experiment were let go, ns as in `time`; 0 for a plain run."""
+    told = trace.tally.report.get("experiment")
+    moment = told.get("began") if isinstance(told, dict) else None
+    return moment if isinstance(moment, int) else 0
+
+
 def _made(table: pa.Table, column: str, kind: Values, by: By) -> Events:
     return _with_series(table, column, kind, _labels(table, by))
 

@@ -45,11 +45,13 @@ class Workload:
     setting: Setting
     held: list[Process] = field(default_factory=list)
     statuses: dict[int, int] = field(default_factory=dict)
+    _running: dict[int, int] = field(default_factory=dict)  # file descriptors by pid
     _shell: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """What is not a target is started when the instruments are in. Raises TargetError `cannot-launch`."""
         if self.held:
+            self._running = {program.pid: os.pidfd_open(program.pid) for program in self.held}
             return
         setting = self.setting
         with _files(setting) as (source, sink):
@@ -62,6 +64,11 @@ class Workload:
             except OSError as error:
                 raise TargetError("cannot-launch", f"cannot run the workload: {error.strerror}") from None
 
+    @property
+    def running(self) -> list[int]:
+        """File descriptors, one per held program, that can be read from when it has ended."""
+        return list(self._running.values())
+
     def over(self) -> bool:
         if self.held:
             return len(self.statuses) == len(self.held)
@@ -70,6 +77,11 @@ class Workload:
     def ended(self, program: Process) -> None:
         end = program.wait()
         self.statuses[program.pid] = end.code if end is not None else -1
+        self._forget(program.pid)
+
+    def _forget(self, pid: int) -> None:
+        if pid in self._running:
+            os.close(self._running.pop(pid))
 
     @property
     def status(self) -> int | None:
@@ -83,6 +95,7 @@ class Workload:
         for program in self.held:
             if program.pid not in self.statuses:
                 _terminate(program)
+            self._forget(program.pid)
         if self._shell is not None and self._shell.poll() is None:
             _end_group(self._shell)
 
