@@ -21,7 +21,7 @@ from gilk.render.graph import to_dot, to_json, to_text
 @click.option("--svg", "form", flag_value="svg", help="Print a picture, drawn by Graphviz's dot.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def cfg(target: str, function: str, form: str | None, as_json: bool) -> None:
-    """Disassembly and control-flow graph of FUNCTION in TARGET (an ELF file or pid:N), points numbered."""
+    """Disassembly and control-flow graph of FUNCTION in TARGET (an ELF file, pid:N or kernel), points numbered."""
     if form and as_json:
         raise UsageError("usage", f"--{form} and --json are two forms of output", "choose one")
     graph = graph_of(target, function)

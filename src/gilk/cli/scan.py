@@ -25,7 +25,7 @@ _PATIENCE: Final = 0.5  # seconds that a scan may take without a bar
 @click.option("-v", "--list", "listing", is_flag=True, help="A row for every function.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def scan(target: str, glob: str, listing: bool, as_json: bool) -> None:
-    """Functions, blocks and points of TARGET, an ELF file or pid:N, and how each can be spliced."""
+    """Functions, blocks and points of TARGET, an ELF file, pid:N or kernel, and how each can be spliced."""
     with Bar() as bar:
         found = survey(target, glob, bar.report)
     click.echo(json.dumps(to_json(found, listing)) if as_json else to_text(found, listing), nl=as_json)

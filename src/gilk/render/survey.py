@@ -12,6 +12,8 @@ from gilk.splice.plan import Refusal, Tactic
 
 Json = dict[str, Any]
 
+_MOST_IMAGES: Final = 8  # named by a line each
+
 REASONS: Final = {
     Refusal.NO_ROOM: "the instructions are too short, and there is no free place for a jump within their reach",
     Refusal.RSEQ: "in a restartable sequence, which the kernel restarts by address",
@@ -95,9 +97,13 @@ def to_text(survey: Survey, listing: bool = False, terminal: bool | None = None)
 
 
 def _heading(survey: Survey) -> Iterator[str]:
-    for part in survey.parts:
+    parts = survey.parts if len(survey.parts) <= _MOST_IMAGES else survey.parts[:1]
+    for part in parts:
         where = f", loaded at {part.bias:#x}" if part.bias else ""
         yield f"{cell(part.image)}: {cell(part.path)}{where}"
+    if parts is not survey.parts:
+        more = [part.image for part in survey.parts[1:]]
+        yield f"and {len(more)} more: {cell(', '.join(more))}"
     yield f"{plural(survey.functions, 'function')}, {plural(survey.blocks, 'block')}"
     if survey.unresolved:
         has = "has an indirect jump" if survey.unresolved == 1 else "have indirect jumps"

@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gilk.image.elf import load
 from gilk.session.survey_count import Progress, analysed, outcomes, without_collector
 from gilk.session.survey_graph import Edge, Graph, Line, Node, Outcome, cfg
-from gilk.session.survey_subject import Subject, subjects
+from gilk.session.survey_subject import KERNEL, Subject, subjects
 from gilk.session.survey_table import OUTCOMES, POST, PRE, Row, Table, keep, key_of, recall
 from gilk.splice import points
 from gilk.splice.plan import Refusal, Tactic
 from gilk.target.image import analyse
+
+if TYPE_CHECKING:
+    from gilk.target.kernel.link import Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +98,20 @@ def refused(counts: dict[str, int]) -> int:
     return sum(counts.get(reason, 0) for reason in Refusal)
 
 
-def scan(target: str, glob: str = "*", progress: Progress | None = None) -> Survey:
-    """How the points of ``target``, an ELF file or ``pid:N``, can be spliced.
+def scan(target: str, glob: str = "*", progress: Progress | None = None, link: Link | None = None) -> Survey:
+    """How the points of ``target``, an ELF file, ``pid:N`` or ``kernel``, can be spliced.
 
     ``glob`` is ``[IMAGE:]FUNCTION`` with shell globs, IMAGE being the main program unless told. A whole file comes
     from the cache if it has been scanned before; a process and a choice of functions are planned anew, since the
-    answer depends on what else is mapped and planned.
+    answer depends on what else is mapped and planned. Of a kernel, this machine's or the one that ``link`` leads to,
+    IMAGE is a module or ``kernel``, and all of them unless told.
 
     Raises UsageError `bad-point`, `bad-target`, `no-such-image`, `no-such-function`; ImageError when a file is not a
     program for this machine; TargetError `no-such-process`, `no-permission`, `no-program`, `no-room`.
     """
     begun = time.monotonic()
+    if target == KERNEL:
+        return _kernel(link, glob, progress or _silent, begun)
     found, functions = subjects(target, glob)
     parts, recalled = [], True
     for subject in found:
@@ -112,6 +119,16 @@ def scan(target: str, glob: str = "*", progress: Progress | None = None) -> Surv
         parts.append(part)
         recalled &= cached
     return Survey(tuple(parts), time.monotonic() - begun, recalled)
+
+
+def _kernel(link: Link | None, glob: str, progress: Progress, begun: float) -> Survey:
+    from gilk.session import survey_kernel
+
+    subject = survey_kernel.KernelSubject(link or survey_kernel.LocalLink())
+    shares, known = survey_kernel.survey(subject, glob, progress)
+    build_id = subject.identity.partition("\n")[0]
+    parts = tuple(Part(share.name, share.path, build_id, 0, share.table) for share in shares)
+    return Survey(parts, time.monotonic() - begun, known)
 
 
 def _part(subject: Subject, functions: str, progress: Progress) -> tuple[Part, bool]:

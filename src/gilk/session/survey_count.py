@@ -14,7 +14,8 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -26,8 +27,8 @@ from gilk.image.model import Span
 from gilk.session.survey_table import OUTCOMES, POST, PRE
 from gilk.splice import points
 from gilk.splice.ground import Ground
-from gilk.splice.instrument import Count
-from gilk.splice.plan import FunctionPlan, Want
+from gilk.splice.instrument import Count, Instrument
+from gilk.splice.plan import FunctionPlan, Plan, Want
 from gilk.splice.planner import plan
 from gilk.splice.space import PAGE, Arena
 
@@ -39,6 +40,17 @@ _CHUNK: Final = 64  # functions planned between two reports
 _WORTH_A_CHILD: Final = 2000  # blocks
 _COLUMN: Final = {name: column for column, name in enumerate(OUTCOMES)}
 _ARENA_RESERVE: Final = 16 << 20  # bytes; more than the patches of a chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """A kind of target's planner, and an instrument to plan for: a counter, given the number of a block."""
+
+    plan: Callable[[Ground, Iterable[tuple[Function, list[Want]]]], Plan]
+    counter: Callable[[int], Instrument]
+
+
+PROCESS: Final = Planning(plan, Count)
 
 
 def analysed(analysis: Analysis, spans: Sequence[Span], progress: Progress) -> list[Function]:
@@ -54,12 +66,16 @@ def analysed(analysis: Analysis, spans: Sequence[Span], progress: Progress) -> l
 
 
 def outcomes(
-    analysis: Analysis, ground: Callable[[], Ground], functions: Sequence[Function], progress: Progress
+    analysis: Analysis,
+    ground: Callable[[], Ground],
+    functions: Sequence[Function],
+    progress: Progress,
+    planning: Planning = PROCESS,
 ) -> tuple[Counts, Counts]:
     """Of pre- and of post-points: functions by OUTCOMES. ``ground`` makes new ground to plan on."""
 
     def side(which: int, report: Progress) -> Counts:
-        return _side(analysis, ground(), functions, which, report)
+        return _side(analysis, ground(), functions, which, report, planning)
 
     if not _may_fork(functions):
         return side(PRE, progress), side(POST, progress)
@@ -72,7 +88,14 @@ def outcomes(
     return pre, np.frombuffer(data, np.int32).reshape(shape)
 
 
-def _side(analysis: Analysis, ground: Ground, functions: Sequence[Function], which: int, progress: Progress) -> Counts:
+def _side(
+    analysis: Analysis,
+    ground: Ground,
+    functions: Sequence[Function],
+    which: int,
+    progress: Progress,
+    planning: Planning,
+) -> Counts:
     """Chunk by chunk from the highest address down, as the planner itself orders functions."""
     counts = np.zeros((len(functions), len(OUTCOMES)), np.int32)
     order = sorted(range(len(functions)), key=lambda i: -functions[i].start)
@@ -80,20 +103,21 @@ def _side(analysis: Analysis, ground: Ground, functions: Sequence[Function], whi
         progress("planning", begin, len(order))
         chunk = order[begin : begin + _CHUNK]
         _make_room(ground)
-        made = plan(ground, [(functions[i], wants(analysis, functions[i], which)) for i in chunk])
+        wanted = [(functions[i], wants(analysis, functions[i], which, planning)) for i in chunk]
+        made = planning.plan(ground, wanted)
         for i, function_plan in zip(chunk, made.functions, strict=True):
             _tally(counts[i], function_plan)
     return counts
 
 
-def wants(analysis: Analysis, function: Function, which: int) -> list[Want]:
+def wants(analysis: Analysis, function: Function, which: int, planning: Planning = PROCESS) -> list[Want]:
     """A counter at each point of one side; the key is the block's number."""
-    return [_want(analysis, function, block, which) for block in function.blocks]
+    return [_want(analysis, function, block, which, planning) for block in function.blocks]
 
 
-def _want(analysis: Analysis, function: Function, block: Block, which: int) -> Want:
+def _want(analysis: Analysis, function: Function, block: Block, which: int, planning: Planning) -> Want:
     point = points.pre("", function, block) if which == PRE else points.post("", analysis, function, block)
-    return Want(point.address, point.after, Count(block.index), block.index)
+    return Want(point.address, point.after, planning.counter(block.index), block.index)
 
 
 def _make_room(ground: Ground) -> None:

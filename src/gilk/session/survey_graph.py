@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from iced_x86 import Formatter, FormatterSyntax, Instruction
 
@@ -14,13 +14,16 @@ from gilk.analysis.model import FLAGS_LIVE, Block, End, Function
 from gilk.errors import UsageError
 from gilk.image.elf import load
 from gilk.image.model import Image, Span
-from gilk.session.survey_count import wants
-from gilk.session.survey_subject import Subject, subjects
+from gilk.session.survey_count import PROCESS, Planning, wants
+from gilk.session.survey_subject import KERNEL, subjects
 from gilk.session.survey_table import POST, PRE
 from gilk.splice import points
+from gilk.splice.ground import Ground
 from gilk.splice.plan import FunctionPlan
-from gilk.splice.planner import plan
 from gilk.target.image import analyse
+
+if TYPE_CHECKING:
+    from gilk.target.kernel.link import Link
 
 _REGISTERS: Final = (
     "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
@@ -89,11 +92,25 @@ class Graph:
     nodes: tuple[Node, ...]
 
 
-def cfg(target: str, function: str) -> Graph:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a function is looked at: in what, by what its addresses differ, and how its points are planned."""
+
+    name: str
+    bias: int
+    planning: Planning
+    ground: Callable[[], Ground]
+
+
+def cfg(target: str, function: str, link: Link | None = None) -> Graph:
     """The graph of one function of ``target``: ``[IMAGE:]NAME``, or ``[IMAGE:]0xADDRESS`` of something in it.
+
+    ``link`` leads to another kernel than this machine's.
 
     Raises as scan does, and UsageError `ambiguous-function`, `no-code`.
     """
+    if target == KERNEL:
+        return _of_kernel(function, link)
     found, name = subjects(target, function)
     if len(found) > 1:
         several = ", ".join(subject.name for subject in found)
@@ -104,13 +121,17 @@ def cfg(target: str, function: str) -> Graph:
     chosen = analysis.function(_span(image, name))
     if not chosen.blocks:
         raise UsageError("no-code", f"{chosen.name} has no code that can be reached")
-    return _graph(subject, analysis, chosen)
+    place = Place(subject.name, subject.bias(image), PROCESS, lambda: subject.ground(analysis))
+    return graph(place, analysis, chosen)
 
 
 def _span(image: Image, name: str) -> Span:
     if name.startswith("0x"):
         return _span_at(image, name)
-    found = points.spans(image, name)
+    return _only(points.spans(image, name), name)
+
+
+def _only(found: list[Span], name: str) -> Span:
     exact = [span for span in found if name in (span.name, *span.aliases)]
     chosen = exact or found
     if len(chosen) > 1:
@@ -132,19 +153,33 @@ def _span_at(image: Image, text: str) -> Span:
     return span
 
 
-def _graph(subject: Subject, analysis: Analysis, function: Function) -> Graph:
+def _of_kernel(function: str, link: Link | None) -> Graph:
+    from gilk.session import survey_kernel
+
+    subject = survey_kernel.KernelSubject(link or survey_kernel.LocalLink())
+    spec = points.parse(f"{function}:entry")
+    image = subject.kernel.image
+    chosen = [_span_at(image, spec.function)] if spec.function.startswith("0x") else subject.spans(spec)
+    found = subject.analysis.function(_only(chosen, spec.function))
+    if not found.blocks:
+        raise UsageError("no-code", f"{found.name} has no code that can be reached")
+    name = survey_kernel.owner_at(image, found.start)
+    return graph(Place(name, 0, survey_kernel.PLANNING, subject.ground), subject.analysis, found)
+
+
+def graph(place: Place, analysis: Analysis, function: Function) -> Graph:
     sides = [
-        plan(subject.ground(analysis), [(function, wants(analysis, function, side))]).functions[0]
+        place.planning.plan(place.ground(), [(function, wants(analysis, function, side, place.planning))]).functions[0]
         for side in (PRE, POST)
     ]
     names = _Names(analysis.image)
     return Graph(
-        subject.name,
+        place.name,
         function.name,
         function.aliases,
         function.start,
         function.end,
-        subject.bias(analysis.image),
+        place.bias,
         function.parts,
         tuple(_node(analysis, function, block, sides, names) for block in function.blocks),
     )

@@ -17,6 +17,7 @@ from gilk.analysis.kernel import KernelAnalysis
 from gilk.image.kernel.build import Kernel
 from gilk.image.kernel.kallsyms import Addresses
 from gilk.image.kernel.opcodes import Flow
+from gilk.image.kernel.sweep import distinct
 
 Rows = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -35,7 +36,12 @@ class Instructions:
     @cached_property
     def owner(self) -> Rows:
         """The function, -1 for none."""
-        return self.analysis.spans.owner(self.kernel.sweep.starts)
+        starts, spans = self.kernel.sweep.starts, self.analysis.spans
+        edges = np.stack((np.searchsorted(starts, spans.starts), np.searchsorted(starts, spans.ends)), axis=1)
+        numbers = np.stack((np.arange(len(edges)), np.full(len(edges), -1)), axis=1)
+        counts = np.diff(edges.reshape(-1), append=len(starts))
+        before = np.full(int(edges[0, 0]) if len(edges) else len(starts), -1)
+        return np.concatenate((before, np.repeat(numbers.reshape(-1), counts)))
 
     @cached_property
     def detoured(self) -> Flags:
@@ -61,12 +67,14 @@ class Instructions:
     @cached_property
     def ending(self) -> Flags:
         """The last of its block."""
-        return self.closed | self.detoured | self.dropped | (self.kernel.sweep.flows == Flow.BRANCH)
+        found: Flags = self.closed | self.detoured | self.dropped | (self.kernel.sweep.flows == Flow.BRANCH)
+        return found
 
     @cached_property
     def calls(self) -> Flags:
         flows = self.kernel.sweep.flows
-        return (flows == Flow.CALL) | (flows == Flow.CALL_INDIRECT)
+        found: Flags = (flows == Flow.CALL) | (flows == Flow.CALL_INDIRECT)
+        return found
 
     @cached_property
     def entered(self) -> Addresses:
@@ -76,14 +84,14 @@ class Instructions:
         detours = [to for others in self.kernel.image.detours.values() for to in others]
         behind = sweep.ends[self.detoured | (sweep.flows == Flow.BRANCH)]
         others = (jumps.taken.view(np.uint64), jumps.pointers.view(np.uint64), np.array(detours, np.uint64))
-        return np.unique(np.concatenate((self.analysis.spans.starts, direct, behind, *others)))
+        return distinct(np.concatenate((self.analysis.spans.starts, direct, behind, *others)))
 
     @cached_property
     def roots(self) -> Addresses:
         """Where functions are entered from elsewhere."""
         jumps = self.analysis.jumps
         ways = (jumps.targets.view(np.uint64), jumps.taken.view(np.uint64), jumps.pointers.view(np.uint64))
-        return np.unique(np.concatenate((self.analysis.spans.starts, *ways)))
+        return distinct(np.concatenate((self.analysis.spans.starts, *ways)))
 
     def _marked(self, addresses: Addresses) -> Flags:
         found = np.zeros(len(self.kernel.sweep.starts), np.bool_)
@@ -137,8 +145,9 @@ def _reached(code: Instructions, first: Rows, last: Rows, owner: Rows) -> Flags:
     while len(frontier):
         counts = begins[frontier + 1] - begins[frontier]
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        found = np.unique(targets[np.repeat(begins[frontier], counts) + within])
-        frontier = found[~reached[found]]
+        found = targets[np.repeat(begins[frontier], counts) + within]
+        found = np.sort(found[~reached[found]])
+        frontier = found[np.concatenate(([True], found[1:] != found[:-1]))] if len(found) else found
         reached[frontier] = True
     return reached
 

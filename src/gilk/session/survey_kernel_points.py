@@ -12,10 +12,12 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+from iced_x86 import Code
 from numpy.typing import NDArray
 
 from gilk.image.kernel import opcodes
 from gilk.image.kernel.kallsyms import Addresses
+from gilk.image.kernel.opcodes import Flow
 from gilk.session.survey_kernel_blocks import Blocks, Flags, Instructions, Rows
 from gilk.session.survey_table import OUTCOMES
 from gilk.splice.plan import Refusal
@@ -66,7 +68,16 @@ class Cuts:
 
     @cached_property
     def room(self) -> Addresses:
-        """Of each block where what may be overwritten ends: its end, or that of the padding behind it."""
+        """Of each block where what a splice may overwrite ends: its end, or behind a return that of the int3."""
+        sweep, last = self.code.kernel.sweep, self.blocks.last
+        others = np.flatnonzero(sweep.codes != Code.INT3)
+        following = np.append(others, len(sweep.starts) - 1)[np.searchsorted(others, last + 1)]
+        traps = np.minimum(sweep.starts[following], self.padding)
+        return np.where(sweep.flows[last] == Flow.RETURN, np.maximum(traps, sweep.ends[last]), sweep.ends[last])
+
+    @cached_property
+    def padding(self) -> Addresses:
+        """Of each block where the padding behind it ends, which nothing runs into."""
         code, blocks = self.code, self.blocks
         sweep, spans = code.kernel.sweep, code.analysis.spans
         ends = sweep.ends[blocks.last]
@@ -96,7 +107,7 @@ class Cuts:
         first, last = blocks.first, blocks.last
         fixed = self.fixed
         # Before a transfer that must stay where it is is behind what comes before, unless that is a call.
-        back = code.ending[last] & (fixed[last] != NONE) & (last > first) & ~code.calls[last - 1]
+        back = (code.ending | code.calls)[last] & (fixed[last] != NONE) & (last > first) & ~code.calls[last - 1]
         wanted = np.where(back, last - 1, last)
         alone = code.calls[wanted] & (code.kernel.sweep.lengths[wanted] >= 5)
         low = np.maximum(first, np.maximum(_last(self._calls, wanted), _last(self._fixed, wanted)) + 1)

@@ -18,7 +18,7 @@ from gilk.image.kernel.kallsyms import Addresses
 from gilk.image.kernel.opcodes import Flow
 from gilk.session.survey_kernel_blocks import Blocks, Flags, Instructions, Rows
 from gilk.session.survey_kernel_points import COLUMN, NONE, Columns, Cuts, Points
-from gilk.splice.plan import Refusal, Tactic
+from gilk.splice.plan import Tactic
 from gilk.splice.policy import KERNEL
 
 _JUMP, _BOUNCE = 5, 2  # bytes
@@ -70,8 +70,10 @@ class Census:
         fits = (self._starts[start] + np.uint64(_JUMP) <= points.room) & whole & self._unentered(start, _JUMP)
         dear = points.returns & (self._covering(start, _JUMP) >= points.high) & ~called
         found = np.where(fits, _JUMP_COLUMN, COLUMN[Tactic.TRAP]).astype(np.int8)
-        late = np.flatnonzero(~called & (~fits | dear) & (points.refused == NONE))
-        bounced = late[self._bounces(points, late, start[late], fits[late])]
+        good = points.refused == NONE
+        late = np.flatnonzero(~called & (~fits | dear) & good)
+        donors = self._donors(points, start, fits & ~dear & ~called & good)
+        bounced = late[self._bounces(points, late, fits[late], donors)]
         found[bounced] = COLUMN[Tactic.BOUNCE]
         found[called] = COLUMN[Tactic.CALL]
         return np.where(points.refused != NONE, points.refused, found)
@@ -88,11 +90,13 @@ class Census:
     def _unentered(self, start: Rows, size: int) -> Flags:
         """Nothing leads into so many bytes, but for the first."""
         inner, at = self.blocks.inner, self._starts[start]
-        return np.searchsorted(inner, at + np.uint64(1)) == np.searchsorted(inner, at + np.uint64(size))
+        low, high = np.searchsorted(inner, at + np.uint64(1)), np.searchsorted(inner, at + np.uint64(size))
+        found: Flags = low == high
+        return found
 
     # Bounces.
 
-    def _bounces(self, points: Points, late: Rows, start: Rows, fits: Flags) -> Flags:
+    def _bounces(self, points: Points, late: Rows, fits: Flags, donors: Addresses) -> Flags:
         """Which of the points ``late`` have room for two bytes, and a place in reach for the jump these lead to."""
         sweep = self.code.kernel.sweep
         latest = np.searchsorted(self._starts, points.room[late] - np.uint64(_BOUNCE), "right") - 1
@@ -105,7 +109,7 @@ class Census:
         spans = self.code.analysis.spans
         own = (np.maximum(low, spans.starts[owner]), np.minimum(high, spans.ends[owner]))
         near = _any(self._pads, own) | _any(self._gaps, (low, np.minimum(high, self._behind[owner])))
-        near |= _any(self._donors, own) & ~self.strict[owner]
+        near |= _any(donors, own) & ~self.strict[owner]
         whole = (sweep.lengths[first] >= _BOUNCE) | ~self.strict[owner]
         return near & room & whole & self._unentered(first, _BOUNCE) & (cheap | ~fits)
 
@@ -119,13 +123,11 @@ class Census:
     def _idle(self) -> Rows:
         """Padding that is free, and at which a jump may begin."""
         sweep, blocks = self.code.kernel.sweep, self.blocks
-        room, ends = self._cuts.room, sweep.ends[blocks.last]
+        room, ends = self._cuts.padding, sweep.ends[blocks.last]
         free = np.flatnonzero(room > ends)
         low, high = blocks.last[free] + 1, np.searchsorted(self._starts, room[free])
-        edge = np.zeros(len(sweep.starts) + 1, np.int64)
-        np.add.at(edge, low, 1)
-        np.add.at(edge, high, -1)
-        idle = np.cumsum(edge)[:-1] > 0
+        size = len(sweep.starts) + 1
+        idle = np.cumsum(np.bincount(low, minlength=size) - np.bincount(high, minlength=size))[:-1] > 0
         single = idle & (sweep.lengths == 1)
         run = np.convolve(single, np.ones(_JUMP, np.int64))[_JUMP - 1 :] == _JUMP
         return np.flatnonzero((idle & (sweep.lengths >= _JUMP)) | run[: len(idle)])
@@ -140,29 +142,27 @@ class Census:
         """Those between functions."""
         return self._starts[self._idle[self.code.owner[self._idle] < 0]]
 
-    @cached_property
-    def _donors(self) -> Addresses:
+    def _donors(self, points: Points, start: Rows, jumps: Flags) -> Addresses:
         """Where bytes are free behind a jump that moves more than it needs to, or that may be put there for it."""
-        sweep, fixed = self.code.kernel.sweep, self._cuts.fixed
-        first = self.blocks.first
-        behind = np.flatnonzero(self.code.calls | (fixed != NONE)) + 1
-        behind = behind[behind < len(sweep.starts)]
-        start = np.unique(np.concatenate((first, behind)))
-        block = np.searchsorted(first, start, "right") - 1
-        start, block = start[start <= self.blocks.last[block]], block[start <= self.blocks.last[block]]
+        sweep, fixed, last = self.code.kernel.sweep, self._cuts.fixed, self.blocks.last
         stops = np.flatnonzero(self.code.calls | (fixed != NONE))
+        marks = np.zeros(len(sweep.starts) + 1, np.bool_)
+        marks[self.blocks.first] = marks[stops + 1] = True
+        marks[points.low] = False
+        marks[start[jumps]] = True
+        start = np.flatnonzero(marks[:-1])
+        block = np.searchsorted(self.blocks.first, start, "right") - 1
+        start, block = start[start <= last[block]], block[start <= last[block]]
         stop = np.append(stops, len(sweep.starts))[np.searchsorted(stops, start)]
-        end = sweep.ends[np.maximum(np.minimum(stop - 1, self.blocks.last[block]), start)]
+        end = sweep.ends[np.maximum(np.minimum(stop - 1, last[block]), start)]
         at = self._starts[start]
-        cover = sweep.ends[np.minimum(self._covering(start, 2 * _JUMP), len(sweep.starts) - 1)]
+        cover = sweep.ends[self._covering(start, 2 * _JUMP)]
         good = (stop > start) & (at + np.uint64(2 * _JUMP) <= end) & (cover <= at + np.uint64(KERNEL.lends))
-        return at[good] + np.uint64(_JUMP)
+        places: Addresses = at[good] + np.uint64(_JUMP)
+        return places
 
 
 def _any(places: Addresses, reach: tuple[Addresses, Addresses]) -> Flags:
     """Whether any of ``places``, which are sorted, is in each closed range."""
     low, high = reach
     return np.searchsorted(places, low) < np.searchsorted(places, high, "right")
-
-
-__all__ = ["Census", "Refusal"]

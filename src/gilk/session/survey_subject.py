@@ -26,6 +26,8 @@ from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.target.image import pretend_loaded
 from gilk.target.maps import Mapping, find_room, occupied, read_maps
 
+#: What names this machine's running kernel. A file of that name is ./kernel.
+KERNEL = "kernel"
 _ARENA = 256 << 20
 _MOST_PUN_PAGES = 24_000  # as target.workspace: what vm.max_map_count leaves
 _DELETED = " (deleted)"

@@ -24,7 +24,8 @@ from gilk.version import VERSION
 OUTCOMES: Final = (*map(str, Tactic), *map(str, Refusal))
 PRE, POST = 0, 1
 _ABOUT: Final = 4  # address, size, blocks, unresolved
-_SOURCES: Final = ("analysis", "arch", "image", "splice")
+_SOURCES: Final = ("analysis", "arch", "image", "image/kernel", "session", "splice", "splice/kernel")
+_ADDRESSES: Final = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``about`` is functions by (address, size, blocks, unresolved); ``counts`` functions by side by outcome."""
+    """``about`` is functions by (address, size, blocks, unresolved); ``counts`` functions by side by outcome.
+
+    Addresses in the upper half, a kernel's, are kept as negative numbers.
+    """
 
     names: NDArray[np.uint8]
     about: NDArray[np.int64]
@@ -55,7 +59,7 @@ class Table:
     @classmethod
     def of(cls, functions: Sequence[Function], pre: NDArray[np.int32], post: NDArray[np.int32]) -> Table:
         names = "\0".join(function.name for function in functions).encode()
-        about = [(f.start, f.end - f.start, len(f.blocks), len(f.indirect)) for f in functions]
+        about = [(_signed(f.start), f.end - f.start, len(f.blocks), len(f.indirect)) for f in functions]
         return cls(
             np.frombuffer(names, np.uint8),
             np.array(about, np.int64).reshape(len(functions), _ABOUT),
@@ -64,6 +68,11 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.about)
+
+    def only(self, chosen: NDArray[np.bool_]) -> Table:
+        """The rows of some functions."""
+        names = np.array(self.names.tobytes().split(b"\0"), np.object_)[chosen].tolist() if len(self) else []
+        return Table(np.frombuffer(b"\0".join(names), np.uint8), self.about[chosen], self.counts[chosen])
 
     @property
     def blocks(self) -> int:
@@ -82,7 +91,12 @@ class Table:
         names = self.names.tobytes().decode(errors="replace").split("\0")
         for name, about, counts in zip(names, self.about.tolist(), self.counts, strict=False):
             address, size, blocks, unresolved = about
-            yield Row(image, name, address, size, blocks, unresolved, _present(counts[PRE]), _present(counts[POST]))
+            pre, post = _present(counts[PRE]), _present(counts[POST])
+            yield Row(image, name, address % _ADDRESSES, size, blocks, unresolved, pre, post)
+
+
+def _signed(address: int) -> int:
+    return address - _ADDRESSES if address >= _ADDRESSES >> 1 else address
 
 
 def _present(counts: NDArray[np.int32]) -> dict[str, int]:
@@ -110,10 +124,11 @@ def key_of(path: Path) -> Key:
         if table is None or not len(table.rows):
             table = debug.debug_table(head)
         rows = len(table.rows) if table is not None else 0
-        return Key(identity, f"survey-{VERSION}-{_own_code()}-{identity}-{source.size}-{rows}")
+        return Key(identity, f"survey-{VERSION}-{own_code()}-{identity}-{source.size}-{rows}")
 
 
-def _own_code() -> str:
+def own_code() -> str:
+    """A digest of what figures follow from besides the target."""
     state = hashlib.sha256()
     for folder in _SOURCES:
         for entry in sorted(os.scandir(Path(__file__).parent.parent / folder), key=lambda entry: entry.name):
@@ -125,14 +140,14 @@ def _own_code() -> str:
 
 def recall(key: Key) -> Table | None:
     kept = load_arrays(key.text)
-    return _checked(kept) if kept is not None else None
+    return checked(kept) if kept is not None else None
 
 
 def keep(key: Key, table: Table) -> None:
     store_arrays(key.text, {"names": table.names, "about": table.about, "counts": table.counts})
 
 
-def _checked(kept: dict[str, Array]) -> Table | None:
+def checked(kept: dict[str, Array]) -> Table | None:
     """None when the arrays are not of a table."""
     try:
         names, about, counts = kept["names"], kept["about"], kept["counts"]

@@ -45,7 +45,7 @@ class Refusal(StrEnum):
     UNSAFE = "unsafe"
     IDLE = "idle"
     THUNK = "thunk"
-    FENTRY = "fentry"
+    FENTRY = "ftrace"  # not the name of the tactic, which a point there may have
     STATIC_KEY = "static-key"
     STATIC_CALL = "static-call"
     FAULTS = "faults"

@@ -71,7 +71,7 @@ class Trial:
     def wrong(self, function: Function, seed: int) -> list[str] | None:
         """How a call of the function differs; None when it does not return anyhow."""
         registers, memory = start(seed)
-        starts = {low for low, high, reason in corpus.image().reserved if reason == "fentry"}
+        starts = {low for low, high, reason in corpus.image().reserved if reason == "ftrace"}
         plain = machine().run(function.start, registers, 0x202, corpus.code() | memory, {}, starts)
         if plain.end != "returned":
             return None

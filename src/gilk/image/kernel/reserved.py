@@ -36,7 +36,7 @@ def ranges(snapshot: Snapshot, sweep: Sweep, spans: tuple[Span, ...], fentries: 
     found: list[Range] = [*_sections(snapshot.symbols), *_blacklisted(snapshot), *_functions(snapshot, spans)]
     for part in snapshot.parts:
         found += _sites(part, sweep)
-    found += [(site, site + FENTRY_SIZE, "fentry") for site in fentries.tolist()]
+    found += [(site, site + FENTRY_SIZE, "ftrace") for site in fentries.tolist()]
     return tuple(sorted(found, key=_start))
 
 

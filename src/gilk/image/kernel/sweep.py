@@ -65,6 +65,14 @@ class Sweep:
         return np.where(found, rows, -1)
 
 
+def distinct(addresses: Addresses) -> Addresses:
+    """Sorted, each once. np.unique hashes, which takes ten times as long for a million addresses."""
+    if not len(addresses):
+        return addresses
+    inorder = np.sort(addresses)
+    return inorder[np.concatenate(([True], inorder[1:] != inorder[:-1]))]
+
+
 def _one(text: Region, heads: Addresses) -> tuple[Addresses, NDArray[np.uint8], NDArray[np.uint16], Addresses]:
     words, pieces, counts = _decode(text, heads)
     lengths = (words & ((1 << _LENGTH_BITS) - 1)).astype(np.uint8)

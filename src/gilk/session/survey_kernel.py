@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Scanning a kernel: this machine's running one, or one behind a link.
+
+All of a kernel, or of a module, is surveyed by arithmetic, and the figures are kept until the machine boots again or
+modules change. A choice of functions is planned by the planner itself.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.analysis.kernel import KernelAnalysis
+from gilk.errors import UsageError
+from gilk.image.cache import load_arrays, store_arrays
+from gilk.image.kernel.build import NAME, Kernel, kernel, owner_at
+from gilk.image.model import Span
+from gilk.session.survey_count import Planning, Progress, analysed, outcomes, without_collector
+from gilk.session.survey_kernel_blocks import Blocks, Instructions
+from gilk.session.survey_kernel_tactics import Census
+from gilk.session.survey_table import OUTCOMES, Table, checked, own_code
+from gilk.splice import points
+from gilk.splice.ground import Ground
+from gilk.splice.kernel.host import kernel_ground
+from gilk.splice.kernel.instrument import Count
+from gilk.splice.kernel.planner import plan
+from gilk.target.kernel.image import identity, read
+from gilk.target.kernel.link import Link, LocalLink
+from gilk.version import VERSION
+
+#: Where plans that are not carried out put their patches: between modules and the end of their range.
+_ARENA, _ARENA_SIZE = 0xFFFFFFFFE0000000, 256 << 20
+_COUNTER: Final = 0x1000  # relative to GS; which one does not change a plan
+
+PLANNING: Final = Planning(plan, lambda _: Count(_COUNTER))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What of a survey is of the kernel itself or of one module, by its name."""
+
+    name: str
+    path: Path
+    table: Table
+
+
+class KernelSubject:
+    """A kernel that is looked at, and not changed."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """Raises ImageError, TargetError `kernel-unreadable`."""
+        with without_collector():
+            return kernel(read(self._link))
+
+    @cached_property
+    def analysis(self) -> KernelAnalysis:
+        return KernelAnalysis(self.kernel)
+
+    @cached_property
+    def identity(self) -> str:
+        return identity(self._link)
+
+    def ground(self) -> Ground:
+        return kernel_ground(self.analysis, _ARENA, _ARENA_SIZE)
+
+    def spans(self, spec: points.Spec) -> list[Span]:
+        """Raises UsageError `no-such-image`, `no-such-function`."""
+        owners = self.kernel.owners
+        chosen = choose(spec.image, sorted(set(owners)))
+        named = points.spans(self.kernel.image, spec.function)
+        whose = dict(zip((span.start for span in self.kernel.image.spans), owners, strict=True))
+        found = [span for span in named if whose[span.start] in chosen]
+        if not found:
+            raise UsageError("no-such-function", f"{spec.image} has no function {spec.function!r}")
+        return found
+
+
+def choose(pattern: str, names: Sequence[str]) -> frozenset[str]:
+    """Those that the image part of a point means: all, unless told. Raises UsageError `no-such-image`."""
+    found = frozenset(name for name in names if not pattern or fnmatch.fnmatchcase(name, pattern))
+    if not found:
+        raise UsageError("no-such-image", f"no module matches {pattern!r}", f"there are: {', '.join(names)}")
+    return found
+
+
+def survey(subject: KernelSubject, glob: str, progress: Progress) -> tuple[list[Share], bool]:
+    """The shares that ``glob`` means, and whether they are known from before. Raises as survey.scan does."""
+    spec = points.parse(f"{glob}:entry")
+    if spec.function == "*":
+        return _whole(subject, spec.image, progress)
+    progress("reading", 0, 1)
+    spans = subject.spans(spec)
+    with without_collector():
+        functions = analysed(subject.analysis, spans, progress)
+        pre, post = outcomes(subject.analysis, subject.ground, functions, progress, PLANNING)
+    table = Table.of(functions, pre, post)
+    starts = {span.start: owner for span, owner in zip(subject.kernel.image.spans, subject.kernel.owners, strict=True)}
+    return _shares(table, [starts[function.start] for function in functions]), False
+
+
+def _whole(subject: KernelSubject, image: str, progress: Progress) -> tuple[list[Share], bool]:
+    key = f"kernel-{VERSION}-{own_code()}-{subject.identity}"
+    kept = load_arrays(key)
+    table = checked(kept) if kept is not None and "owners" in kept else None
+    known = table is not None
+    if table is None or kept is None:
+        progress("reading", 0, 1)
+        with without_collector():
+            table, owners = _census(subject), list(subject.kernel.owners)
+        packed = np.frombuffer("\0".join(owners).encode(), np.uint8)
+        store_arrays(key, {"names": table.names, "about": table.about, "counts": table.counts, "owners": packed})
+    else:
+        owners = kept["owners"].tobytes().decode().split("\0")
+    chosen = choose(image, sorted(set(owners)))
+    return [share for share in _shares(table, owners) if share.name in chosen], known
+
+
+def _census(subject: KernelSubject) -> Table:
+    code = Instructions(subject.kernel, subject.analysis)
+    blocks = Blocks.of(code)
+    census = Census(code, blocks)
+    spans = subject.kernel.image.spans
+    about = np.zeros((len(spans), 4), np.int64)
+    starts = np.array([span.start for span in spans], np.uint64)
+    about[:, 0] = starts.view(np.int64)
+    about[:, 1] = (np.array([span.end for span in spans], np.uint64) - starts).view(np.int64)
+    about[:, 2] = np.bincount(blocks.owner, minlength=len(spans))
+    about[:, 3] = census.strict
+    sides = [_counted(blocks, side, len(spans)) for side in (census.pre, census.post)]
+    names = np.frombuffer("\0".join(span.name for span in spans).encode(), np.uint8)
+    return Table(names, about, np.stack(sides, axis=1))
+
+
+def _counted(blocks: Blocks, side: NDArray[np.int8], functions: int) -> NDArray[np.int32]:
+    """Functions by OUTCOMES."""
+    cells = blocks.owner * len(OUTCOMES) + side
+    counts = np.bincount(cells, minlength=functions * len(OUTCOMES))
+    return counts.reshape(functions, len(OUTCOMES)).astype(np.int32)
+
+
+def _shares(table: Table, owners: Sequence[str]) -> list[Share]:
+    """The kernel first, and then the modules by name."""
+    numbers = {name: number for number, name in enumerate(sorted(set(owners), key=lambda name: (name != NAME, name)))}
+    whose = np.array([numbers[owner] for owner in owners])
+    return [Share(name, _path(name), table.only(whose == number)) for name, number in numbers.items()]
+
+
+def _path(name: str) -> Path:
+    return Path("/proc/kcore") if name == NAME else Path("/sys/module") / name
+
+
+__all__ = ["PLANNING", "KernelSubject", "LocalLink", "Share", "owner_at", "survey"]
