@@ -166,7 +166,7 @@ class KernelWorkspace:
                 numbers[unit.address] = self._number
                 messages.append(_message(unit, self._number, numbers.get(unit.pad, 0)))
                 origins.append((staged, index, unit))
-                self._touched.setdefault(unit.address, unit.old)
+                self._touched.setdefault(unit.address, self._image.read(unit.address, len(unit.old)))
         for outcome, (staged, index, unit) in zip(self.driver.apply(messages), origins, strict=True):
             if outcome.verdict is Verdict.OK:
                 staged.numbers.setdefault(index, []).append(outcome.number)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Probes in a live stock kernel: counts are those of the calls made and of ftrace, values are those handed over."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from gilk.errors import UsageError
+from gilk.session.kernel_session import KernelSession
+from gilk.splice.plan import Refusal
+from gilk.target.kernel.target import KernelTarget
+from tests.kernel.driver.driving import Guest
+
+TIMES = 300
+#: Of System V messages, which nothing but our program sends.
+MESSAGES = (
+    *("do_msgsnd", "do_msgrcv.constprop.0", "load_msg", "store_msg", "free_msg", "ksys_msgsnd", "newque", "freeque"),
+)
+TRACED = """\
+mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing
+cd /sys/kernel/tracing
+for name in {names}; do echo $name; done > set_ftrace_filter
+echo function > current_tracer
+{command}
+cat trace
+echo nop > current_tracer
+echo > set_ftrace_filter
+"""
+
+
+def run(guest: Guest, calls: Path, times: int = TIMES) -> None:
+    status, _, said = guest.vm.run([str(calls), str(times)])
+    assert status == 0, said
+
+
+def present(kernel: KernelTarget, names: tuple[str, ...]) -> list[str]:
+    known = {name for span in kernel.kernel.image.spans for name in (span.name, *span.aliases)}
+    return [name for name in names if name in known]
+
+
+def text_of(kernel: KernelTarget, names: list[str]) -> list[bytes]:
+    spans = [span for span in kernel.kernel.image.spans if span.name in names]
+    return kernel.link.read_core([(span.start, span.end - span.start) for span in spans])
+
+
+def test_counts_are_those_of_the_calls_made(session: KernelSession, guest: Guest, calls: Path) -> None:
+    (probe,) = session.insert("kernel:__x64_sys_getpgid:entry", "count")
+    assert probe.tactic is not None
+    run(guest, calls)
+    assert session.counts() == {probe.row.point: TIMES}
+    session.remove([probe])
+    run(guest, calls)
+    session.close()
+    assert session.counts() == {probe.row.point: TIMES}
+    assert session.restored is True
+
+
+def test_entries_are_those_that_ftrace_counts(
+    session: KernelSession, kernel: KernelTarget, guest: Guest, calls: Path
+) -> None:
+    names = present(kernel, MESSAGES)
+    assert len(names) > 4
+    probes = [probe for name in names for probe in session.insert(f"kernel:{name}:entry", "count")]
+    assert not [probe for probe in probes if probe.tactic is None]
+    status, out, said = guest.vm.run(["sh", "-ec", TRACED.format(names=" ".join(names), command=f"{calls} {TIMES}")])
+    assert status == 0, said
+    oracle = Counter(match[1] for match in re.finditer(r": ([\w.]+) <-", out.decode()))
+    counted = {probe.row.function: session.counts()[probe.row.point] for probe in probes}
+    assert counted == {name: oracle[name] for name in counted}
+    assert sum(n >= TIMES for n in counted.values()) > 3
+
+
+def test_every_block_of_some_functions(
+    session: KernelSession, kernel: KernelTarget, guest: Guest, calls: Path
+) -> None:
+    """They go on as they did, the first blocks are entered once a call, and the text is what it was."""
+    names = present(kernel, MESSAGES)
+    before = text_of(kernel, names)
+    wanted = [f"kernel:{name}:{where}" for name in names for where in ("blocks", "blocks-post")]
+    probes = [probe for points in wanted for probe in session.insert(points, "count")]
+    assert text_of(kernel, names) != before
+    run(guest, calls)
+    counts = session.counts()
+    for name in ("load_msg", "store_msg", "free_msg"):
+        assert counts[f"kernel:{name}:@0:pre"] == TIMES
+    refused = Counter(str(probe.refusal) for probe in probes if probe.tactic is None)
+    assert sum(refused.values()) < len(probes) / 10, refused
+    session.close()
+    assert session.restored is True
+    assert text_of(kernel, names) == before
+
+
+def test_calls_are_timed(session: KernelSession, guest: Guest, calls: Path) -> None:
+    session.insert("kernel:load_msg:entry", "time")
+    session.insert("kernel:store_msg:entry", "time")
+    run(guest, calls)
+    found = api.calls(session.close())
+    assert Counter(found.table["function"].to_pylist()) == {"load_msg": TIMES, "store_msg": TIMES}
+    assert (found.abandoned, found.open, found.orphans, found.cut) == (0, 0, 0, 0)
+    assert set(found.table["thread"].to_pylist()) <= {"calls", "python3", "relay", ""}
+    assert min(found.table["duration"].to_pylist()) > 0
+
+
+def test_arguments_and_registers(session: KernelSession, guest: Guest, calls: Path) -> None:
+    """find_vpid(number) is called by getpgid with what the program asks for; both see it in rdi."""
+    session.insert("kernel:__x64_sys_getpgid:entry", "stamp")
+    session.insert("kernel:find_get_pid:entry", "count")
+    args = session.insert("kernel:find_task_by_vpid:entry", "args")
+    regs = session.insert("kernel:find_task_by_vpid:entry", "regs")
+    assert all(probe.tactic is not None for probe in (*args, *regs))
+    run(guest, calls)
+    table = session.close()
+    asked = {0x1000 + i for i in range(TIMES)}
+    rows = table.to_pylist()
+    assert asked <= {row["arg0"] for row in rows if row["kind"] == "args"}
+    assert asked <= {row["rdi"] for row in rows if row["kind"] == "regs"}
+    assert sum(row["kind"] == "stamp" for row in rows) == TIMES
+    times = table.sort_by("time")["time"].to_pylist()
+    assert times == sorted(times)
+    assert session.drain.drops() == 0
+
+
+def test_what_must_not_be_touched_is_refused_by_name(session: KernelSession) -> None:
+    (probe,) = session.insert("kernel:do_syscall_64:entry", "count")
+    assert probe.tactic is None
+    assert probe.refusal is Refusal.BLACKLISTED
+
+
+def test_unknown_functions_get_near_names(session: KernelSession) -> None:
+    with pytest.raises(UsageError) as caught:
+        session.insert("kernel:vfs_raed:entry", "count")
+    assert caught.value.slug == "no-such-function"
+    assert "vfs_read" in caught.value.hint
+
+
+def test_a_link_that_closes_leaves_nothing_behind(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+    names = present(kernel, MESSAGES)
+    before = text_of(kernel, names)
+    session = KernelSession(kernel, points=1 << 10)
+    session.insert("kernel:load_msg:blocks", "count")
+    assert text_of(kernel, names) != before
+    guest.link.close_driver()
+    assert text_of(kernel, names) == before
+    run(guest, calls)
