@@ -8,9 +8,19 @@ from functools import cache
 
 import pytest
 
+from gilk.analysis.model import Function
+from gilk.splice.instrument import Instrument
+from gilk.splice.kernel.host import Rings
+from gilk.splice.kernel.instrument import Count, Stamp
+from gilk.splice.kernel.planner import plan
+from gilk.splice.kernel.units import units
+from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.points import Point
 from tests.splice.kernel import corpus
-from tests.splice.kernel.trial import Trial
+from tests.splice.kernel.corpus import ARENA
+from tests.splice.kernel.driver import written
+from tests.splice.kernel.machine import GS_BASE, machine
+from tests.splice.kernel.trial import COUNTERS, DATA, Trial, start
 
 SELECTIONS = ["all", "pre", "post", "entry", "calls", "few", *(f"some {n}" for n in range(12))]
 
@@ -61,3 +71,42 @@ def test_everything_has_a_tactic_but_what_is_reserved() -> None:
 def test_every_tactic_is_in_use() -> None:
     used = {tactic for selection in SELECTIONS for tactic in trial(selection).tactics.values()}
     assert used == {"jump", "call", "bounce", "copy", "fentry", "trap"}
+
+
+# What a hit costs, the jumps to the patch and back included.
+
+RINGS = Rings((0x100, 0x108, 0x110, 0x118), 0x1000, 0, ARENA, 0x180, 0x4D8)
+
+
+LEAF = next(span.start for span in corpus.image().spans if span.name == "leaf")
+ARGUMENTS = {
+    "leaf": (1, 2), "branches": (7, 2, 3), "sum": (DATA, 5), "indirect": (LEAF, 3, 4), "everything": (DATA, 0, 9, 7),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("instrument", "most"), [(Count(COUNTERS), 3), (Stamp(1, RINGS), 35)], ids=["count", "stamp"])
+@pytest.mark.parametrize("name", list(ARGUMENTS))
+def test_instructions_for_an_entry(instrument: Instrument, most: int, name: str) -> None:
+    made, function = one(name, instrument)
+    registers, memory = dict(zip(("rdi", "rsi", "rdx", "rcx"), ARGUMENTS[name], strict=False)), start(1)[1]
+    plain = machine().run(function.start, registers, 0x202, corpus.code() | memory, {})
+    assert plain.end == "returned"
+    sites, traps = written(units(made, corpus.read))
+    patches = {patch.address: patch.data for patch in made.patches}
+    ring, task = ((DATA + n).to_bytes(8, "little") for n in (0x100010, 0x200000))
+    host = {GS_BASE + RINGS.wpos[0]: ring, GS_BASE + RINGS.current: task}
+    around = corpus.code() | memory | patches | sites | host
+    after = machine().run(function.start, registers, 0x202, around, traps)
+    calls = sum(plain.visits[address] for address in entries(name))
+    assert after.end == plain.end
+    assert 0 < after.steps - plain.steps <= most * calls
+
+
+def one(name: str, instrument: Instrument) -> tuple[FunctionPlan, Function]:
+    function = next(f for f in corpus.analysis().functions() if f.name == name)
+    (made,) = plan(corpus.ground(), [(function, [Want(function.start, False, instrument, 1)])]).functions
+    return made, function
+
+
+def entries(name: str) -> list[int]:
+    return [span.start for span in corpus.image().spans if span.name == name]
