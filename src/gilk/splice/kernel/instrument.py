@@ -21,7 +21,7 @@ from gilk.splice.instrument import ARGUMENTS_CLASS, RECORD_SIZE, STAMP_CLASS, Co
 from gilk.splice.kernel.frame import RAX_BIT, RDX_BIT, WORD, borrow, dead, enter, kept, leave, scratch
 from gilk.splice.kernel.host import Rings
 
-_CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
+CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
 _ARGUMENTS = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)
 _ARGUMENT_BITS = sum(1 << reg for reg in _ARGUMENTS)
 _EVERYTHING = FLAGS | (1 << 16) - 1
@@ -122,20 +122,25 @@ class Arguments(_Record):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Calls ``void f(unsigned iid)`` at ``function``; ``clobbers`` are the registers it may change."""
+    """Calls ``void f(unsigned iid)`` at ``function``; ``clobbers`` are the registers it may change.
+
+    It gets no number unless it is ``numbered``; callee.examine tells both.
+    """
 
     function: int
     iid: int
-    clobbers: int = _CALLER_SAVED
+    clobbers: int = CALLER_SAVED
+    numbered: bool = True
 
     @property
     def reads(self) -> int:
         return 0
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        frame = kept(context.live, self.clobbers | 1 << asm.RDI | FLAGS)
+        frame = kept(context.live, self.clobbers | self.numbered << asm.RDI | FLAGS)
         enter(builder, frame)
-        builder.emit(asm.move_immediate(asm.RDI, self.iid))
+        if self.numbered:
+            builder.emit(asm.move_immediate(asm.RDI, self.iid))
         builder.external(asm.CALL32, self.function)
         leave(builder, frame)
 

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a compiled instrument does to registers, read from its code, so that a patch keeps no more than it must."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gilk.arch import asm, effects
+from gilk.arch import decode as x86
+from gilk.splice.kernel.instrument import CALLER_SAVED
+
+
+class Callee(NamedTuple):
+    """``clobbers`` are registers that may come back changed; ``numbered``: it may look at its iid."""
+
+    clobbers: int
+    numbered: bool
+
+
+def examine(code: bytes, address: int) -> Callee:
+    """Of a function that keeps to the calling convention, all of it in ``code``.
+
+    One that calls, or goes, elsewhere may do to registers all that the convention allows.
+    """
+    changed = read = 0
+    for instruction in x86.decode(code, address):
+        if _leaves(instruction.flow_control, instruction.near_branch_target - address, len(code)):
+            return Callee(CALLER_SAVED, True)
+        changed |= effects.writes(instruction)
+        read |= effects.effects(instruction)[0]
+    return Callee(changed & CALLER_SAVED, bool(read >> asm.RDI & 1))
+
+
+def _leaves(flow: int, offset: int, size: int) -> bool:
+    if flow in (x86.NEXT, x86.RETURN):
+        return False
+    return flow not in (x86.JUMP, x86.BRANCH) or not 0 <= offset < size
