@@ -104,7 +104,7 @@ def test_a_warning(guest: Guest, driver: Driver, bench: Bench) -> None:
     places = (code for code, _ in table(guest, "__start___bug_table", "__stop___bug_table", 12))
     place = next(each for each in places if guest.symbols["_stext"] <= each < guest.symbols["_etext"])
     assert guest.text(place, 2) == b"\x0f\x0b"
-    assert verdict(driver, at(guest, bench, place)) == Verdict.DECODE
+    assert verdict(driver, at(guest, bench, place)) == Verdict.BUG
 
 
 def test_an_fentry_nop(guest: Guest, driver: Driver, bench: Bench) -> None:

@@ -18,7 +18,8 @@ struct kprobe;
 struct module;
 struct mutex;
 struct exception_table_entry;
-struct bug_entry;
+struct jump_entry;
+struct static_call_site;
 struct ftrace_func_entry;
 struct ftrace_hash;
 
@@ -46,7 +47,9 @@ struct ftrace_hash;
 	F(ftrace_lookup_ip, struct ftrace_func_entry *, (struct ftrace_hash *hash, unsigned long ip)) \
 	F(alternatives_text_reserved, int, (void *start, void *end))                               \
 	F(search_exception_tables, const struct exception_table_entry *, (unsigned long addr))     \
-	F(find_bug, struct bug_entry *, (unsigned long addr))                                      \
+	F(arch_jump_entry_size, int, (struct jump_entry * entry))                                  \
+	F(kallsyms_lookup_size_offset, int,                                                        \
+	  (unsigned long addr, unsigned long *size, unsigned long *offset))                        \
 	F(core_kernel_text, int, (unsigned long addr))                                             \
 	F(__module_text_address, struct module *, (unsigned long addr))                            \
 	F(__alloc_reserved_percpu, void __percpu *, (size_t size, size_t align))
@@ -56,7 +59,10 @@ struct ftrace_hash;
 	D(direct_mutex, struct mutex)                                                              \
 	D(ftrace_lock, struct mutex)                                                               \
 	D(direct_functions, struct ftrace_hash *)                                                  \
-	D(_text, char)                                                                             \
+	D(__start___jump_table, struct jump_entry)                                                 \
+	D(__stop___jump_table, struct jump_entry)                                                  \
+	D(__start_static_call_sites, struct static_call_site)                                      \
+	D(__stop_static_call_sites, struct static_call_site)                                       \
 	D(_stext, char)                                                                            \
 	D(_etext, char)                                                                            \
 	D(_sinittext, char)                                                                        \

@@ -100,6 +100,11 @@ u32 ilk_front(u8 kind);
 /* verify.c: what the kernel says of the place */
 u32 ilk_verify(const struct ilk_site *site, u64 *detail);
 
+/* reserved.c: what others rewrite */
+int ilk_reserved_init(void);
+void ilk_reserved_exit(void);
+u32 ilk_reserved_core(unsigned long first, unsigned long last);
+
 /* sites.c: the set of all units */
 u32 ilk_site_create(struct ilk_client *client, const struct ilk_unit *unit, struct ilk_site **result, u64 *detail);
 void ilk_sites_forget(struct ilk_site **sites, u32 count);

@@ -132,9 +132,12 @@ static int __init start(void)
 
 	if (error)
 		return error;
-	error = ilk_trap_init();
+	error = ilk_reserved_init();
 	if (error)
 		return error;
+	error = ilk_trap_init();
+	if (error)
+		goto no_table;
 	error = ilk_selftest();
 	if (error)
 		goto no_traps;
@@ -149,6 +152,8 @@ static int __init start(void)
 	ilk_modules_exit();
 no_traps:
 	ilk_trap_exit();
+no_table:
+	ilk_reserved_exit();
 	return error;
 }
 
@@ -159,6 +164,7 @@ static void __exit stop(void)
 	ilk_modules_exit();
 	ilk_trap_exit();
 	ilk_counters_exit();
+	ilk_reserved_exit();
 }
 
 module_init(start);

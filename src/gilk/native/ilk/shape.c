@@ -97,9 +97,9 @@ static bool displaceable(const struct insn *insn)
 	u8 second = insn->opcode.bytes[1];
 
 	switch (first) {
-	case 0x0f: /* syscall, sysret, sysenter, sysexit, ud */
+	case 0x0f: /* syscall, sysret, sysenter, sysexit, ud0, ud1 */
 		return second != 0x05 && second != 0x07 && second != 0x34 && second != 0x35 &&
-		       second != 0x0b && second != 0xb9 && second != 0xff;
+		       second != 0xb9 && second != 0xff;
 	case INT3:
 	case 0xcd: /* int */
 	case 0xcf: /* iret */
@@ -121,7 +121,13 @@ static bool ends_block(const struct insn *insn)
 	       first == 0xcb || (first == 0xff && group >= 2 && group <= 5);
 }
 
-static bool whole_instructions(const struct ilk_unit *unit)
+/* What a BUG or WARN stands for; the trap handler looks it up by its address. */
+static bool is_ud2(const struct insn *insn)
+{
+	return insn->opcode.bytes[0] == 0x0f && insn->opcode.bytes[1] == 0x0b;
+}
+
+static u32 window(const struct ilk_unit *unit)
 {
 	bool several = unit->kind == ILK_MULTI || unit->flags & ILK_SEVERAL;
 	struct insn insn;
@@ -130,15 +136,19 @@ static bool whole_instructions(const struct ilk_unit *unit)
 	while (at < unit->length) {
 		if (ilk_kernel.insn_decode(&insn, unit->old + at, unit->length - at, INSN_MODE_KERN) ||
 		    !displaceable(&insn))
-			return false;
+			return ILK_DECODE;
+		if (is_ud2(&insn))
+			return ILK_BUG;
 		at += insn.length;
 		count++;
 		if (ends_block(&insn))
 			break;
 	}
-	if (at < unit->length && insn.opcode.bytes[0] == RET)
-		return (several || count == 1) && all_int3(unit->old, at, unit->length);
-	return at == unit->length && (several || count == 1);
+	if (!several && count != 1)
+		return ILK_DECODE;
+	if (insn.opcode.bytes[0] == RET)
+		return all_int3(unit->old, at, unit->length) ? ILK_OK : ILK_DECODE;
+	return at == unit->length ? ILK_OK : ILK_DECODE;
 }
 
 static bool copy_needed(const struct ilk_unit *unit)
@@ -158,9 +168,5 @@ u32 ilk_shape(struct ilk_client *client, const struct ilk_unit *unit)
 		return ILK_BAD_PATCH;
 	if ((unit->copy || copy_needed(unit)) && !ilk_arena_holds(client, unit->copy))
 		return ILK_BAD_PATCH;
-	if (unit->kind == ILK_FENTRY)
-		return ILK_OK;
-	if (unit->kind != ILK_PAD && !whole_instructions(unit))
-		return ILK_DECODE;
-	return ILK_OK;
+	return unit->kind == ILK_FENTRY || unit->kind == ILK_PAD ? ILK_OK : window(unit);
 }

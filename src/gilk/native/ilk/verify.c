@@ -58,24 +58,59 @@ static u32 kprobes(unsigned long first, unsigned long last, u64 *detail)
 	return status;
 }
 
-static u32 reserved(unsigned long first, unsigned long last)
+static bool in_core(unsigned long address)
 {
-	void *start = (void *)first, *end = (void *)last;
+	return address >= (unsigned long)ilk_kernel._stext && address < (unsigned long)ilk_kernel._etext;
+}
+
+/* Of the function that was asked for last: plans go through one after another. ilk_mutex holds. */
+static struct {
+	unsigned long start, end;
+	bool listed;
+} asked;
+
+static bool blacklisted(unsigned long first, unsigned long last)
+{
+	unsigned long size, offset;
+
+	if (first >= asked.start && last < asked.end)
+		return asked.listed;
+	asked.end = 0;
+	if (!in_core(first) || !ilk_kernel.kallsyms_lookup_size_offset(first, &size, &offset) ||
+	    last - first >= size - offset)
+		return ilk_kernel.within_kprobe_blacklist(first) || ilk_kernel.within_kprobe_blacklist(last);
+	asked.start = first - offset;
+	asked.end = asked.start + size;
+	asked.listed = ilk_kernel.within_kprobe_blacklist(first) ||
+		       ilk_kernel.within_kprobe_blacklist(asked.end - 1);
+	return asked.listed;
+}
+
+static u32 owned_in_module(unsigned long first, unsigned long last)
+{
 	u32 status = ILK_OK;
 
 	ilk_kernel.jump_label_lock();
-	if (ilk_kernel.within_kprobe_blacklist(first) || ilk_kernel.within_kprobe_blacklist(last))
-		status = ILK_BLACKLIST;
-	else if (ilk_kernel.ftrace_text_reserved(start, end))
-		status = ILK_FTRACE;
-	else if (ilk_kernel.jump_label_text_reserved(start, end))
+	if (ilk_kernel.jump_label_text_reserved((void *)first, (void *)last))
 		status = ILK_STATIC_KEY;
-	else if (ilk_kernel.static_call_text_reserved(start, end))
+	else if (ilk_kernel.static_call_text_reserved((void *)first, (void *)last))
 		status = ILK_STATIC_CALL;
 	ilk_kernel.jump_label_unlock();
+	return status;
+}
+
+static u32 reserved(unsigned long first, unsigned long last)
+{
+	u32 status;
+
+	if (blacklisted(first, last))
+		return ILK_BLACKLIST;
+	if (ilk_kernel.ftrace_text_reserved((void *)first, (void *)last))
+		return ILK_FTRACE;
+	status = in_core(first) ? ilk_reserved_core(first, last) : owned_in_module(first, last);
 	if (status == ILK_OK) {
 		mutex_lock(ilk_kernel.text_mutex);
-		if (ilk_kernel.alternatives_text_reserved(start, end + 1))
+		if (ilk_kernel.alternatives_text_reserved((void *)first, (void *)last + 1))
 			status = ILK_ALTERNATIVE;
 		mutex_unlock(ilk_kernel.text_mutex);
 	}
@@ -91,19 +126,12 @@ static u32 instructions(const struct ilk_site *site, u64 *detail)
 		*detail = site->address + at;
 		if (ilk_kernel.search_exception_tables(*detail))
 			return ILK_EXCEPTION;
-		if (ilk_kernel.find_bug(*detail))
-			return ILK_BUG;
 		if (ilk_kernel.insn_decode(&insn, site->old + at, site->length - at, INSN_MODE_KERN))
 			return ILK_DECODE;
 		at += insn.length;
 	}
 	*detail = 0;
 	return ILK_OK;
-}
-
-static bool in_core(const struct ilk_site *site)
-{
-	return site->address >= (unsigned long)ilk_kernel._stext && site->address < (unsigned long)ilk_kernel._etext;
 }
 
 /* `detail` is what is to blame, where that is not the whole window. */
@@ -117,7 +145,7 @@ u32 ilk_verify(const struct ilk_site *site, u64 *detail)
 	if (site->kind == ILK_FENTRY)
 		return ilk_kernel.ftrace_location(first) == first ? ILK_OK : ILK_NO_FENTRY;
 	/* core text is always there; that of a module may have gone since in_text() */
-	if (in_core(site) && !ilk_text_is(first, site->old, site->length))
+	if (in_core(first) && !ilk_text_is(first, site->old, site->length))
 		status = kprobes(first, last, detail) == ILK_OK ? ILK_STALE : ILK_KPROBE;
 	if (status == ILK_OK)
 		status = reserved(first, last);
