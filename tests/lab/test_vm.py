@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from gilk.errors import TargetError, UsageError
-from gilk.lab import Machine, boot
+from gilk.lab import Machine, attach, boot
 
 pytestmark = pytest.mark.xdist_group("lab")
 
@@ -35,6 +37,12 @@ def test_files_machine_and_panic(tmp_path: Path) -> None:
         with pytest.raises(TargetError) as refused:
             vm._ask_qemu("nonesuch")
         assert refused.value.slug == "lab-monitor"
+
+        begun = time.monotonic()
+        with pytest.raises(TargetError) as late:
+            attach(vm, ["sleep", "1000"], directory="/", environment=os.environ, deadline=begun + 0.5)
+        assert late.value.slug == "lab-timeout"
+        assert 0.5 <= time.monotonic() - begun < 60
 
         with pytest.raises(TargetError) as caught:
             vm.run(["sh", "-c", "echo c > /proc/sysrq-trigger"])

@@ -52,8 +52,14 @@ def has_direct_entry(kernel: bytes) -> bool:
 
 def _decompress(packed: bytes) -> bytes | None:
     """What follows the compressed data is the length of the result, which is none of the decompressor's business."""
+    decompressor: lzma.LZMADecompressor | zlib._Decompress
     if packed.startswith(b"\xfd7zXZ\0"):
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(packed)
-    if packed.startswith(b"\x1f\x8b"):
-        return zlib.decompressobj(wbits=31).decompress(packed)
-    return None
+        decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+    elif packed.startswith(b"\x1f\x8b"):
+        decompressor = zlib.decompressobj(wbits=31)
+    else:
+        return None
+    kernel = decompressor.decompress(packed)
+    if not decompressor.eof:
+        raise ImageError("kernel-image", "the kernel image is damaged: it ends early")
+    return kernel
