@@ -143,10 +143,11 @@ class Body:
         if self.policy.exceptions:
             return {}
         fixed: dict[int, str] = {s.instruction.ip: Refusal.EXCEPTION for s in steps if raises(s.instruction)}
-        for step in steps if self.reserved else ():
-            start, end = step.instruction.ip, step.instruction.next_ip
-            if self.is_reserved(start, end):
-                fixed[start] = self.reserved_for(start, end)
+        start, end = steps[0].instruction.ip, steps[-1].instruction.next_ip
+        near = [found for found in self.reserved if found[0] < end and start < found[1]]
+        for low, high, reason in reversed(near):
+            touched = (s.instruction for s in steps if s.instruction.ip < high and low < s.instruction.next_ip)
+            fixed.update((instruction.ip, reason) for instruction in touched)
         return fixed
 
     def wanted(self) -> list[Segment]:

@@ -7,6 +7,7 @@ is written, and where the driver sends a CPU that it finds inside.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -78,6 +79,10 @@ class _Units:
         self._read = read
         self._starts = {patch.address: patch.address + len(patch.data) for patch in plan.patches}
         self._patches = {e.original: e.patch for e in plan.equivalences if e.before and e.patch in self._starts}
+        self._behind: dict[int, list[int]] = defaultdict(list)  # original -> where in patches its instruments have run
+        for e in plan.equivalences:
+            if not e.before:
+                self._behind[e.original].append(e.patch)
         self._displaced = set(plan.displaced)
         sites = sorted(plan.sites)
         self._shorts = [site for site in sites if site.new.startswith(JMP8)]
@@ -150,8 +155,7 @@ class _Units:
         """Where in its patch the instruction at ``address`` is, behind its instruments."""
         start = self._patches[address]
         end = self._starts[start]
-        found = [e.patch for e in self._plan.equivalences if e.original == address and not e.before]
-        return min(at for at in found if start <= at < end)
+        return min(at for at in self._behind[address] if start <= at < end)
 
 
 def _pad_of(short: Site) -> int:
