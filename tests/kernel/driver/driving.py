@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from gilk.build.toolchain import NATIVE
 from gilk.lab import VM
 from gilk.target.kernel import driver_build, driver_load
 from gilk.target.kernel.driver import Driver
@@ -25,12 +26,25 @@ class Guest:
     def __init__(self, vm: VM, place: Path) -> None:
         self.vm, self.link = vm, vm.link
         self.release = vm.kernel.release
-        self.program = place / "calls"
-        source = SOURCES / "calls.c"
-        subprocess.run(["cc", "-O2", "-static", "-pthread", "-o", self.program, source], check=True)
+        self._place = place
+        self.program = self.compiled("calls")
         self.module = driver_build.build(vm.kernel.headers)
         self.symbols = self._symbols()
         self.text_at_start = self.text(self.symbols["_stext"], self.symbols["_etext"] - self.symbols["_stext"])
+
+    def compiled(self, name: str) -> Path:
+        """The program of guest/NAME.c."""
+        path = self._place / name
+        if not path.exists():
+            include = ["-I", str(NATIVE / "abi")]
+            source = str(SOURCES / f"{name}.c")
+            subprocess.run(["cc", "-O2", "-static", "-pthread", *include, "-o", path, source], check=True)
+        return path
+
+    def complaints(self) -> str:
+        """What the kernel has said that it should not have."""
+        words = ("WARNING", "BUG", "Oops", "self-detected stall", "ftrace_bug", "general protection", "possible recurs")
+        return "\n".join(line for line in self.run("dmesg").splitlines() if any(word in line for word in words))
 
     def _symbols(self) -> dict[str, int]:
         rows = (line.split() for line in self.link.read_file("/proc/kallsyms").decode().splitlines())
