@@ -70,6 +70,10 @@ class Placed:
             return self.item.start
         return self.item.stop if self.state is State.IN else None
 
+    def spliced(self, number: int) -> bool:
+        """Whether this probe was, when it was put in."""
+        return self.probes[number - self.probes[0].number].tactic is not None
+
     def ended(self, when: Interval) -> None:
         """The session was closed, or the target has gone: what was in is out."""
         if self.state is State.IN:

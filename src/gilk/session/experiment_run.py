@@ -194,6 +194,10 @@ class Staged(run.Run):
             self._failed(placed, began, error)
             return
         placed.present -= {probe.number for probe in hit}
+        gone = [p for p in placed.session.probes if p.number in placed.present and p.tactic is None]
+        if unwatched := [p.row.point for p in gone if placed.spliced(p.number)]:
+            placed.present -= {probe.number for probe in gone}
+            self.notes.append(f"no longer watched, for they cannot be spliced without others: {', '.join(unwatched)}")
         if not placed.present:
             placed.state, placed.went_out = State.OUT, self._since(began)
 
