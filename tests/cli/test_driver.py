@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk driver`` as a user sees it. What it does to a kernel is tested in a virtual machine, in tests/kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gilk.cli.main import main
+from gilk.errors import TargetError
+from gilk.target.kernel import admin, driver_load
+from gilk.target.kernel.driver_errors import cannot_open, refused
+
+
+def test_no_headers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["driver", "build", "--headers", str(tmp_path)]) == 4
+    assert "driver-no-headers" in capsys.readouterr().err
+
+
+def test_no_such_release(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["driver", "build", "--kernel", "6.1.0-0-none"]) == 4
+    assert "apt-get install linux-headers-6.1.0-0-none" in capsys.readouterr().err
+
+
+def test_status_without_a_driver(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(driver_load, "loaded", lambda link: False)
+    assert main(["driver", "status", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["loaded"] is False
+
+
+def test_loading_takes_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr(driver_load, "loaded", lambda link: False)
+    with pytest.raises(TargetError) as caught:
+        admin.load()
+    assert caught.value.slug == "driver-not-root"
+
+
+class Machine:
+    """Answers as insmod and rmmod of kmod do."""
+
+    def __init__(self, said: str, lockdown: bytes = b"", loaded: bool = False) -> None:
+        self.said, self.lockdown, self.modules = said, lockdown, b"ilk 1 0 - Live\n" if loaded else b"crc7 1 0\n"
+
+    def read_file(self, path: str) -> bytes:
+        if path == "/proc/modules":
+            return self.modules
+        if not self.lockdown:
+            raise FileNotFoundError(2, path)
+        return self.lockdown
+
+    def run(self, command: list[str]) -> tuple[int, bytes, bytes]:
+        return 1, b"", self.said.encode()
+
+
+@pytest.mark.parametrize(
+    ("said", "lockdown", "slug"),
+    [
+        ("insmod: ERROR: could not insert module ilk.ko: Operation not permitted", b"", "driver-not-root"),
+        (
+            "insmod: ERROR: could not insert module ilk.ko: Operation not permitted",
+            b"none [integrity] confidentiality",
+            "driver-locked-down",
+        ),
+        (
+            "insmod: ERROR: could not insert module ilk.ko: Key was rejected by service",
+            b"none [integrity] confidentiality",
+            "driver-locked-down",
+        ),
+        ("insmod: ERROR: could not insert module ilk.ko: Invalid module format", b"", "driver-wrong-kernel"),
+        ("insmod: ERROR: could not insert module ilk.ko: No such device or address", b"", "driver-load-failed"),
+    ],
+)
+def test_why_it_is_not_loaded(said: str, lockdown: bytes, slug: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        driver_load.load(Machine(said, lockdown), Path("ilk.ko"))
+    assert caught.value.slug == slug
+
+
+def test_it_is_in_use() -> None:
+    with pytest.raises(TargetError) as caught:
+        driver_load.unload(Machine("rmmod: ERROR: Module ilk is in use", loaded=True))
+    assert caught.value.slug == "driver-in-use"
+
+
+def test_there_is_nothing_to_do() -> None:
+    assert driver_load.load(Machine("", loaded=True), Path("ilk.ko")) is False
+    assert driver_load.unload(Machine("")) is False
+
+
+@pytest.mark.parametrize(
+    ("number", "slug"),
+    [(2, "driver-not-loaded"), (13, "driver-not-allowed"), (1, "driver-not-allowed"), (5, "driver-refused")],
+)
+def test_what_errors_of_opening_mean(number: int, slug: str) -> None:
+    assert cannot_open(OSError(number, "")).slug == slug
+
+
+@pytest.mark.parametrize(
+    ("number", "slug"),
+    [(71, "driver-version"), (16, "driver-busy"), (12, "driver-memory"), (7, "driver-limit"), (22, "driver-refused")],
+)
+def test_what_errors_of_messages_mean(number: int, slug: str) -> None:
+    assert refused(OSError(number, "")).slug == slug
