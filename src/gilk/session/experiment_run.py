@@ -58,6 +58,7 @@ class Staged(run.Run):
     _finishing: int = 0
     _schema: pa.Schema = None
     _watch_again: float = 0.0
+    _of: dict[int, BaseSession] = field(default_factory=dict)  # by pid, 0 for the kernel
     _left: set[int] = field(default_factory=set)
 
     def begin(self) -> None:
@@ -92,6 +93,7 @@ class Staged(run.Run):
         session._stream.start = self._zero  # one time line for all
         name = self.names.get(pid, session.where)
         self.sessions.append(session)
+        self._of[pid] = session
         self.placed += [Placed(item, session, pid, name, wanted) for item, wanted in meant]
 
     def _is_for(self, item: Item, pid: int) -> bool:
@@ -220,9 +222,10 @@ class Staged(run.Run):
     def _let_go(self, process: Process) -> None:
         """Its keeper holds the ends of its pipes: the neighbours wait until that is gone too."""
         began = time.monotonic_ns()
+        if process.pid in self._of:
+            self._keep(self._closed(self._of[process.pid]))
         for placed in self.placed:
             if placed.pid == process.pid:
-                self._keep(self._closed(placed.session))
                 placed.ended(self._since(began))
         if self.workload is not None and process.launched:
             self.workload.ended(process)
