@@ -149,7 +149,7 @@ class Chooser:
             return None
         if end - start > JUMP_SIZE and not self._body.policy.prefixed:
             return None
-        if not self._writable(start, end):
+        if not self._writable(start, end) or self._body.entered_between(start + 1, end):
             return None
         return Choice(segment, Tactic.CALL, first, first, end - start)
 
