@@ -88,9 +88,9 @@ class Instructions:
 
     @cached_property
     def roots(self) -> Addresses:
-        """Where functions are entered from elsewhere."""
+        """Where functions are entered from elsewhere. An address that is only taken (_THIS_IP_) is no such place."""
         jumps = self.analysis.jumps
-        ways = (jumps.targets.view(np.uint64), jumps.taken.view(np.uint64), jumps.pointers.view(np.uint64))
+        ways = (jumps.targets.view(np.uint64), jumps.pointers.view(np.uint64))
         return distinct(np.concatenate((self.analysis.spans.starts, *ways)))
 
     def _marked(self, addresses: Addresses) -> Flags:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from gilk.errors import TargetError
-from gilk.image.kernel import kallsyms, listings, modules
+from gilk.image.kernel import kallsyms, listings
+from gilk.image.kernel import modules as structs
 from gilk.image.kernel.btf import Btf
 from gilk.image.kernel.kallsyms import CORE, Symbols
 from gilk.image.kernel.snapshot import Part, Region, Snapshot, Tables
@@ -36,15 +37,17 @@ def identity(link: Link) -> str:
 
     Raises TargetError `kernel-unreadable`.
     """
-    parts = (_file(link, "/sys/kernel/notes"), _file(link, _BOOT), _file(link, "/proc/modules"), _probes(link))
-    return "\n".join((listings.build_id(parts[0]), *(part.decode(errors="replace") for part in parts[1:])))
+    boot = _file(link, _BOOT).decode(errors="replace").strip()
+    modules = listings.modules(_file(link, "/proc/modules"))  # without how often each is in use
+    probes = listings.probes(_probes(link))
+    return "\n".join((listings.build_id(_file(link, "/sys/kernel/notes")), boot, repr(modules), repr(probes)))
 
 
 def read(link: Link) -> Snapshot:
     """Raises TargetError `kernel-unreadable`; ImageError when what is read is not as gilk knows it."""
     symbols = kallsyms.parse(_file(link, "/proc/kallsyms"))
     types = Btf(_file(link, _TYPES))
-    modules.check_entries(types)
+    structs.check_entries(types)
     return Snapshot(
         release=_file(link, "/proc/sys/kernel/osrelease").decode(errors="replace").strip(),
         build_id=listings.build_id(_file(link, "/sys/kernel/notes")),
@@ -110,7 +113,7 @@ def _core(link: Link, symbols: Symbols) -> Part:
 
 def _modules(link: Link, symbols: Symbols, types: Btf) -> list[Part]:
     """Of all modules that are live: their own description in memory tells where the rest is."""
-    layout = modules.Layout.of(types)
+    layout = structs.Layout.of(types)
     live = {module.name for module in listings.modules(_file(link, "/proc/modules")) if module.live}
     known = {name: at for name, at in symbols.of_modules("__this_module").items() if name in live}
     described = _memory(link, ((address, layout.size) for address in known.values()))
