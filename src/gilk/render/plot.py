@@ -54,8 +54,7 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One series. Of a histogram, ``x`` are the edges of the bins and has one more than ``y``. ``shown`` of ``whole``
-    events are in it."""
+    """One series. Of a histogram, ``x`` are the edges of bins, one more than ``y``. It stands for ``whole`` events."""
 
     name: str
     x: Floats
@@ -97,8 +96,7 @@ def picture(trace: Trace, options: Options) -> Picture:
     if values is Values.INTERVAL:
         values = Values.NUMBER
     found = answer(trace, options.sql) if options.sql else events(trace, options.of, by, values)
-    if not options.sql:
-        found = replace(found, times=found.times - began(trace))
+    found = replace(found, times=found.times - began(trace))
     if options.kind is Kind.HISTOGRAM and (found.kind is Values.NUMBER or options.values is Values.INTERVAL):
         found = _as_intervals(found)
     makers = {Kind.STEP: _steps, Kind.SCATTER: _scatter, Kind.HISTOGRAM: _histogram, Kind.SPECTRUM: _spectrum}
@@ -123,31 +121,29 @@ def _steps(found: Events, options: Options, title: str, notes: list[str]) -> Pic
             kept = kept[:_MOST_MARKS]
         lines.append(Line(name, times[kept], values[kept].astype(np.float64), len(values)))
     ticks = tuple(names[n] for n in order)
-    return Picture(Kind.STEP, title, "time in s", "point", tuple(lines), ticks=ticks, notes=tuple(notes))
+    lines, x_label = _times(lines)
+    return Picture(Kind.STEP, title, x_label, "point", tuple(lines), ticks=ticks, notes=tuple(notes))
 
 
 def _scatter(found: Events, options: Options, title: str, notes: list[str]) -> Picture:
     timed = found.kind is Values.DURATION
     log = options.scale == "log" or (timed and options.scale != "linear")
-    lines, thinned = [], 0
-    for name, mask in _series(found):
-        times, values = found.times[mask] / 1e9, found.values[mask]
-        if log:
-            times, values = times[values > 0], values[values > 0]
-        kept = series.thinned(values, _MOST_MARKS)
-        thinned += len(kept) < len(values)
-        lines.append(Line(name, times[kept], values[kept], int(mask.sum())))
     if log and (found.values <= 0).any():
-        notes.append(
-            f"{int((found.values <= 0).sum())} values that are not above 0 have no place on a logarithmic axis"
-        )
-    notes += [f"{line.name}: {len(line.y)} of {line.whole} events are drawn, evenly chosen"
-              for line in lines if thinned and len(line.y) == min(len(line.y), line.whole) < line.whole]  # fmt: skip
+        notes.append(f"{plural(int((found.values <= 0).sum()), 'value')} of 0 or less: no place on a logarithmic axis")
+    lines = []
+    for name, mask in _series(found):
+        shown = mask & (found.values > 0) if log else mask
+        times, values = found.times[shown] / 1e9, found.values[shown]
+        kept = series.thinned(values, _MOST_MARKS)
+        if len(kept) < len(values):
+            notes.append(f"{name}: {len(kept)} of {len(values)} events are drawn, evenly chosen")
+        lines.append(Line(name, times[kept], values[kept], int(mask.sum())))
     y_label = "value logged" if found.kind is Values.VALUE else "events so far"
     if timed:
         lines, unit = _in_unit(lines, "y")
         y_label = f"duration in {unit}"
-    return Picture(Kind.SCATTER, title, "time in s", y_label, tuple(lines), y_log=log, notes=tuple(notes))
+    lines, x_label = _times(lines)
+    return Picture(Kind.SCATTER, title, x_label, y_label, tuple(lines), y_log=log, notes=tuple(notes))
 
 
 def _histogram(found: Events, options: Options, title: str, notes: list[str]) -> Picture:
@@ -235,10 +231,20 @@ def _in_unit(lines: list[Line], axis: str) -> tuple[list[Line], str]:
     middle = float(np.median(numbers)) / 1e9 if len(numbers) else 1.0
     scale, unit = next((each for each in _UNITS if middle >= each[0]), _UNITS[-1])
     factor = 1e-9 / scale
-    changed = [
-        Line(e.name, e.x * factor if axis == "x" else e.x, e.y * factor if axis == "y" else e.y, e.whole) for e in lines
-    ]
+    changed = [replace(each, x=each.x * factor) if axis == "x" else replace(each, y=each.y * factor) for each in lines]
     return changed, unit
+
+
+def _times(lines: list[Line]) -> tuple[list[Line], str]:
+    """Seconds as a unit that suits their span, from the first of them when that is far from 0."""
+    every = np.concatenate([line.x for line in lines]) if lines else np.zeros(0)
+    if not len(every):
+        return lines, "time in s"
+    low, span = float(every.min()), float(np.ptp(every))
+    scale, unit = next((each for each in _UNITS if span >= each[0]), _UNITS[0])
+    start = low if span < 0.05 * abs(low) else 0.0
+    label = f"time in {unit}" + (f" from {start:.9g} s on" if start else "")
+    return [replace(line, x=(line.x - start) / scale) for line in lines], label
 
 
 def _time(width: int) -> str:

@@ -58,7 +58,7 @@ def draw(picture: Picture) -> Any:
         _line(axes, picture, line, f"C{number % 10}", number)
     _axes(axes, picture)
     if len(picture.lines) > 1 or picture.kind is Kind.SPECTRUM:
-        axes.legend(loc="best", fontsize="small", markerscale=2)
+        figure.legend(loc="outside right upper", fontsize="small", markerscale=2)
     if picture.notes:
         figure.supxlabel("\n".join(map(_plain, picture.notes)), fontsize="x-small", color="0.35", x=0.01, ha="left")
     return figure
