@@ -25,6 +25,7 @@ class Loaded:
 def modules(data: bytes) -> tuple[Loaded, ...]:
     """Raises ImageError `kernel-listing`."""
     found = []
+    line = ""
     try:
         for line in data.decode().splitlines():
             name, size, _, _, state, address = line.split()[:6]
@@ -37,6 +38,7 @@ def modules(data: bytes) -> tuple[Loaded, ...]:
 def blacklist(data: bytes) -> tuple[tuple[int, int], ...]:
     """[start, end) of kprobes/blacklist, sorted. Raises ImageError `kernel-listing`."""
     found = []
+    line = ""
     try:
         for line in data.decode().splitlines():
             low, high = line.split()[0].split("-")
