@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from gilk.errors import UsageError
 from gilk.session import request
 from gilk.session.base import BaseSession, Probe
 from gilk.session.ledger import Entry, Ledger, Result
@@ -36,10 +35,8 @@ class KernelSession(BaseSession):
 
     def __init__(self, target: KernelTarget, points: int = 1 << 16, ring: int = 1 << 20) -> None:
         self.target = target
-        self._driver = driver = Driver(target.link)
-        self._workspace = KernelWorkspace(
-            driver, target.analysis(), target.read_live, min(points, _MOST_POINTS), ring
-        )
+        self._workspace = KernelWorkspace(target.link, target.analysis(), min(points, _MOST_POINTS), ring)
+        self._driver = driver = self._workspace.driver
         self._source = KernelDrain(driver, target.process_of, ring)
         super().__init__(self._source, _clock(driver), FarThreads(target.link.read_file), min(points, _MOST_POINTS))
         self._ledger = Ledger(self._workspace, self._workspace, plan)
@@ -92,9 +89,8 @@ class KernelSession(BaseSession):
                 made = self._workspace.arguments(number + 1)
             case Builtin.REGS:
                 made = self._workspace.registers(number + 1)
-            case CFunction():
-                hint = "use a built-in instrument"
-                raise UsageError("no-kernel-c", "C instruments do not run in the kernel yet", hint)
+            case CFunction(source, function):
+                made = self._workspace.call(source, function, number + 1)
         self._counters.append(counter)
         return made
 

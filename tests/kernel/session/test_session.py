@@ -125,6 +125,100 @@ def test_arguments_and_registers(session: KernelSession, guest: Guest, calls: Pa
     assert session.drain.drops() == 0
 
 
+INSTRUMENTS = """\
+#include <gilk.h>
+#include <linux/sched.h>
+#include <linux/msg.h>
+#include <linux/jiffies.h>
+
+void simple_instr(unsigned int iid)
+{
+	ilk_log_integer_sample(gilk_time(), iid);
+}
+
+void whose(unsigned int iid)
+{
+	ilk_log_pair_sample(current->pid, jiffies, iid);
+}
+
+void name_of_task(const struct gilk_regs *regs, unsigned int iid)
+{
+	ilk_log_string_sample(current->comm, iid);
+}
+
+static unsigned long calls;
+
+void counts_itself(unsigned int iid)
+{
+	ilk_log_integer_sample(++calls, iid);
+}
+
+void size_of_message(const struct gilk_regs *regs, unsigned int iid)
+{
+	ilk_log_integer_sample(((struct msg_msg *)regs->rdi)->m_ts, iid);
+}
+
+void prints(unsigned int iid)
+{
+	static bool once;
+
+	if (!once)
+		printk(KERN_INFO "gilk was here\\n");
+	once = true;
+	ilk_log_integer_sample(1, iid);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def instruments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("instruments") / "instruments.c"
+    source.write_text(INSTRUMENTS)
+    return source
+
+
+def test_instruments_in_c(session: KernelSession, guest: Guest, calls: Path, instruments: Path) -> None:
+    """The paper's form, kernel structures, text, variables of their own, a value behind a pointer, and printk."""
+    names = ("simple_instr", "whose", "name_of_task", "counts_itself", "size_of_message", "prints")
+    probes = [session.insert("kernel:store_msg:entry", api.c(instruments, name))[0] for name in names[:4]]
+    probes += session.insert("kernel:free_msg:entry", api.c(instruments, names[4]))
+    probes += session.insert("kernel:load_msg:entry", api.c(instruments, names[5]))
+    assert all(probe.tactic is not None for probe in probes), [probe.refusal for probe in probes]
+    run(guest, calls)
+    rows = session.close().to_pylist()
+    assert session.restored is True
+    at_store, at_free, at_load = (
+        [row for row in rows if row["function"] == name] for name in ("store_msg", "free_msg", "load_msg")
+    )
+    assert len(at_store) == 4 * TIMES
+    assert {row["value"] for row in at_store if row["extra"]} == {row["tid"] for row in at_store}
+    assert {row["text"] for row in at_store if row["text"]} == {"calls"}
+    assert set(range(1, TIMES + 1)) <= {row["value"] for row in at_store}
+    assert {row["value"] for row in at_free} == {100}
+    assert len(at_load) == TIMES
+    assert b"gilk was here" in guest.vm.run(["dmesg"])[1]
+    assert not [line for line in guest.link.read_file("/proc/modules").splitlines() if line.startswith(b"gilk_")]
+
+
+@pytest.mark.parametrize(
+    ("text", "slug", "said"),
+    [
+        ("void broken(unsigned int iid) { retrun; }", "does-not-compile", "retrun"),
+        ("int broken(char c) { return c; }", "does-not-compile", "an instrument is void"),
+        ("long secret(void); void broken(unsigned int iid) { secret(); }", "undefined-symbol", "secret"),
+        ("void other(unsigned int iid) { }", "no-such-instrument", "broken"),
+    ],
+)
+def test_an_instrument_that_is_not_one(session: KernelSession, tmp_path: Path, text: str, slug: str, said: str) -> None:
+    source = tmp_path / "broken.c"
+    source.write_text(f"#include <gilk.h>\n{text}\n")
+    with pytest.raises(api.GilkError) as caught:
+        session.insert("kernel:load_msg:entry", api.c(source, "broken"))
+    assert caught.value.slug == slug
+    assert said in str(caught.value)
+    assert not session.probes
+
+
 def test_what_must_not_be_touched_is_refused_by_name(session: KernelSession) -> None:
     (probe,) = session.insert("kernel:do_syscall_64:entry", "count")
     assert probe.tactic is None

@@ -9,6 +9,9 @@ ENTRY, PLAIN, FORM = "gilk_instrument_entry", "gilk_instrument_plain", "gilk_ins
 
 _WRAPPER = """\
 #include <gilk.h>
+{forms}"""
+
+_FORMS = """\
 #include "{path}"
 
 #define gilk_takes(type) __builtin_types_compatible_p(__typeof__(&{function}), type)
@@ -62,7 +65,12 @@ SECTIONS
 
 def wrapper(path: Path, function: str) -> str:
     """Includes the user's file, so that the compiler's messages name its lines."""
-    return _WRAPPER.format(path=path, function=function)
+    return _WRAPPER.format(forms=forms(path, function))
+
+
+def forms(path: Path, function: str) -> str:
+    """The user's file, and functions that call its ``function`` whichever form it has."""
+    return _FORMS.format(path=path, function=function)
 
 
 def link_script(code: int, data: int) -> str:

@@ -43,10 +43,6 @@ class KernelTarget:
     def analysis(self, loaded: Loaded | None = None) -> KernelAnalysis:
         return self._analysis
 
-    def read_live(self, ranges: list[tuple[int, int]]) -> list[bytes]:
-        """Kernel memory as it is now, by (address, size)."""
-        return self.link.read_core(ranges)
-
     def status(self, tid: int) -> dict[str, str]:
         """The lines of /proc/TID/status by their names; empty when there is no such thread."""
         try:

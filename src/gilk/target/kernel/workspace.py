@@ -8,8 +8,8 @@ stages plans, and exchanges some units for others.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
@@ -17,12 +17,14 @@ from gilk.image.model import Image
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel import units as splices
 from gilk.splice.kernel.host import Rings, kernel_ground
-from gilk.splice.kernel.instrument import Arguments, CallWithRegisters, Count, Stamp
+from gilk.splice.kernel.instrument import Arguments, Call, CallWithRegisters, Count, Stamp
 from gilk.splice.plan import FunctionPlan, Plan, Refusal
 from gilk.splice.planner import Ground
 from gilk.target.kernel import driver_abi as abi
 from gilk.target.kernel.driver import Driver
 from gilk.target.kernel.driver_abi import Block, Verdict
+from gilk.target.kernel.instruments import KernelInstruments
+from gilk.target.kernel.link import Link
 
 _LEAST_ARENA, _ARENA_PER_POINT = 1 << 20, 192  # bytes
 _STUB = 64  # bytes for what leads from the registers thunk to ilk_log_registers
@@ -40,10 +42,6 @@ _REFUSALS = {
     Verdict.STALE: Refusal.STALE,
     Verdict.MODULE: Refusal.LEAVING,
 }
-
-
-#: (address, size) of kernel memory -> its bytes.
-ReadLive = Callable[[list[tuple[int, int]]], list[bytes]]
 
 
 @dataclass(frozen=True)
@@ -84,9 +82,10 @@ class _Staged:
 class KernelWorkspace:
     """Raises TargetError as Driver does."""
 
-    def __init__(self, driver: Driver, analysis: Analysis, read_live: ReadLive, points: int, ring: int) -> None:
-        self.driver = driver
-        self._read_live = read_live
+    def __init__(self, link: Link, analysis: Analysis, points: int, ring: int) -> None:
+        self.driver = driver = Driver(link)
+        self._read_live = link.read_core
+        self.instruments = KernelInstruments(link, driver.hello.release, driver)
         self._image: Image = analysis.image
         wanted = max(_LEAST_ARENA, points * _ARENA_PER_POINT)
         size = min(wanted, driver.hello.arena_max)
@@ -122,6 +121,13 @@ class KernelWorkspace:
     def registers(self, iid: int) -> Instrument:
         self._records()
         return CallWithRegisters(self._stub, iid, self.driver.symbols["ilk_registers"])
+
+    def call(self, source: Path, function: str, iid: int) -> Instrument:
+        """A user's instrument. Raises CompileError, UsageError."""
+        found = self.instruments.get(source, function, self._records().set)
+        if found.plain:
+            return Call(found.plain, iid)
+        return CallWithRegisters(found.entry, iid, self.driver.symbols["ilk_registers"])
 
     def _records(self) -> Rings:
         """The rings, made when first asked for."""
@@ -182,6 +188,7 @@ class KernelWorkspace:
         left = self.driver.undo_all()
         places = sorted(self._touched.items())
         live = self._read_live([(address, len(old)) for address, old in places])
+        self.instruments.unload()
         return not left and all(now == old for now, (_, old) in zip(live, places, strict=True))
 
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The C that is put around a user's instrument for the kernel: a module of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gilk.lang.c.wrapper import ENTRY, PLAIN, forms
+
+_MODULE = """\
+#include <linux/module.h>
+#include <gilk.h>
+
+gilk_u32 gilk_set;
+void (*gilk_log_pair)(gilk_u32 set, gilk_u32 iid, gilk_u64 value, gilk_u64 extra);
+void (*gilk_log_string)(gilk_u32 set, gilk_u32 iid, const char *text);
+void (*gilk_log_registers)(gilk_u32 set, gilk_u32 iid, const struct gilk_regs *regs);
+
+static unsigned long pair, string, registers;
+module_param_named(set, gilk_set, uint, 0);
+module_param(pair, ulong, 0);
+module_param(string, ulong, 0);
+module_param(registers, ulong, 0);
+
+{forms}
+static int __init gilk_instrument_load(void)
+{{
+	gilk_log_pair = (void *)pair;
+	gilk_log_string = (void *)string;
+	gilk_log_registers = (void *)registers;
+	return 0;
+}}
+
+static void __exit gilk_instrument_unload(void)
+{{
+}}
+
+module_init(gilk_instrument_load);
+module_exit(gilk_instrument_unload);
+MODULE_DESCRIPTION("An instrument of gilk");
+MODULE_LICENSE("GPL");
+"""
+
+_KBUILD = """\
+obj-m := {name}.o
+CFLAGS_REMOVE_{name}.o := $(CC_FLAGS_FTRACE)
+ccflags-y := -I {include} -I {beside} -Wno-strict-prototypes
+"""
+
+
+def module(path: Path, function: str) -> str:
+    """Includes the user's file, so that the compiler's messages name its lines."""
+    return _MODULE.format(forms=forms(path, function))
+
+
+def kbuild(name: str, include: Path, beside: Path) -> str:
+    """No calls of ftrace's in it: an instrument is not to be traced by what it traces."""
+    return _KBUILD.format(name=name, include=include, beside=beside)
+
+
+__all__ = ["ENTRY", "PLAIN", "kbuild", "module"]
