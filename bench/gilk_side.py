@@ -34,7 +34,7 @@ FORMS = {
 def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
     """Every figure."""
     for what, (function, points, burst) in FORMS.items():
-        requests = [gilk.api.parse_request(point) for point in points]
+        requests = [request for point in points if isinstance(request := gilk.api.parse_request(point), Request)]
         yield least(partial(_per_hit, programs, what, function, requests, burst))
     for count in counts:
         if count in GLOBS:
