@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 PROTOCOL: Final = 1
@@ -193,7 +193,8 @@ def unpack_outcomes(body: bytes) -> Iterator[Outcome]:
 
 def unpack_status(body: bytes) -> DriverStatus:
     row = STATUS_BODY.unpack(body)
-    return DriverStatus(*row[:9], row[9:13], *row[13:])
+    values = (*row[:9], row[9:13], *row[13:])
+    return DriverStatus(**dict(zip((field.name for field in fields(DriverStatus)), values, strict=True)))
 
 
 def unpack_chunks(data: bytes) -> Iterator[Chunk]:
