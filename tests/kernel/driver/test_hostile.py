@@ -28,10 +28,11 @@ def test_wrong_messages(guest: Guest, seed: int) -> None:
 
 
 @pytest.mark.stress
+@pytest.mark.timeout(3600)
 def test_wrong_messages_for_long(guest: Guest) -> None:
     with guest.text_untouched():
-        for seed in range(100, 140):
-            fuzz(guest, seed, 2000)
+        for seed in range(100, 120):
+            fuzz(guest, seed, 1000)
     assert guest.complaints() == ""
 
 

@@ -271,7 +271,7 @@ struct ilk_unit {
 
 #define ILK_OK 0
 #define ILK_STALE 1	    /* other bytes are there than expected */
-#define ILK_BLACKLIST 2	    /* kprobe blacklist: noinstr, entry code, NOKPROBE, or code that trap handling needs */
+#define ILK_BLACKLIST 2	    /* kprobe blacklist: noinstr, entry code, NOKPROBE */
 #define ILK_STATIC_KEY 3    /* a static key's jump or nop is in the window */
 #define ILK_STATIC_CALL 4
 #define ILK_FTRACE 5	    /* an fentry site: use FENTRY */
@@ -284,7 +284,7 @@ struct ilk_unit {
 #define ILK_MODULE 12	    /* of a module that is coming or going, or of the driver itself */
 #define ILK_OVERLAP 13	    /* with another unit; detail: its address */
 #define ILK_DUPLICATE 14    /* this id is in use */
-#define ILK_DECODE 15	    /* the window is not whole instructions, or one of them cannot be displaced */
+#define ILK_DECODE 15	    /* not whole instructions, or one that cannot be displaced */
 #define ILK_BAD_UNIT 16	    /* kind, length, flags or reserved fields */
 #define ILK_BAD_BYTES 17    /* new is not what the kind asks for */
 #define ILK_BAD_PATCH 18    /* patch or copy is in no arena of the client */

@@ -50,7 +50,8 @@ static bool needs_grace(struct ilk_site **sites, u32 count)
 	u32 i;
 
 	for (i = 0; i < count; i++)
-		if (sites[i]->status == ILK_OK && is_trapped_first(sites[i]) && sites[i]->kind != ILK_TRAP)
+		if (sites[i]->status == ILK_OK && is_trapped_first(sites[i]) &&
+		    sites[i]->kind != ILK_TRAP)
 			return true;
 	return false;
 }
@@ -76,7 +77,8 @@ static int ascending(const void *left, const void *right)
 	return a->address < b->address ? -1 : a->address > b->address;
 }
 
-static u32 create_all(struct ilk_client *client, struct ilk_unit *units, u32 count, struct ilk_site **made)
+static u32 create_all(struct ilk_client *client, struct ilk_unit *units, u32 count,
+		      struct ilk_site **made)
 {
 	u32 i, n = 0;
 
@@ -90,7 +92,7 @@ static u32 create_all(struct ilk_client *client, struct ilk_unit *units, u32 cou
 	return n;
 }
 
-/* A unit whose first byte someone else has taken meanwhile is kept: its patch may still be entered. */
+/* A unit whose first byte someone else has taken is kept: its patch may still be entered. */
 static u32 report(struct ilk_unit *units, u32 count, struct ilk_site **made)
 {
 	u32 i, applied = 0;

@@ -16,7 +16,7 @@ struct arena {
 	size_t bytes;
 };
 
-/* First read-only, then executable; what goes back to the allocator has its permissions reset there. */
+/* First read-only, then executable; the allocator resets both when it gets it back. */
 void *ilk_code_alloc(size_t bytes)
 {
 	int pages = bytes >> PAGE_SHIFT;

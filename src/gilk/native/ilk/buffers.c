@@ -56,7 +56,8 @@ u64 ilk_reserve_slow(u32 which)
 			raw_cpu_inc(ilk_rings[which].lost);
 			break;
 		}
-	} while (cmpxchg_local(&ring->wpos, from, at + ilk_class_size(which % ILK_CLASSES)) != from);
+	} while (cmpxchg_local(&ring->wpos, from, at + ilk_class_size(which % ILK_CLASSES)) !=
+		 from);
 	raw_local_irq_restore(flags);
 	return at;
 }
@@ -204,7 +205,9 @@ void ilk_buffers_lost(struct ilk_client *client, u64 *lost)
 		return;
 	for (class_ = 0; class_ < ILK_CLASSES; class_++)
 		for_each_possible_cpu(cpu)
-			lost[class_] += per_cpu(ilk_rings[class_ + ILK_CLASSES * client->buffers->set], cpu).lost;
+			lost[class_] +=
+				per_cpu(ilk_rings[class_ + ILK_CLASSES * client->buffers->set], cpu)
+					.lost;
 }
 
 u64 ilk_buffers_bytes(struct ilk_client *client)

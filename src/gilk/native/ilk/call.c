@@ -24,7 +24,8 @@ struct ilk_call {
 #define RIP 16
 #define TEXT_MOST 232
 
-static DEFINE_PER_CPU(u8[4], running); /* a context each: an interrupt may come while a task's instrument runs */
+/* One a context: an interrupt may come while a task's instrument runs. */
+static DEFINE_PER_CPU(u8[4], running);
 static DEFINE_PER_CPU(u64, missed);
 
 static u32 context(void)
@@ -35,7 +36,8 @@ static u32 context(void)
 /* From the thunk ilk_registers. */
 void ilk_dispatch(struct gilk_regs *regs, const struct ilk_call *call)
 {
-	void (*function)(const struct gilk_regs *regs, u32 iid) = (void *)(unsigned long)call->function;
+	void (*function)(const struct gilk_regs *regs, u32 iid) =
+		(void *)(unsigned long)call->function;
 	u8 *flag;
 
 	regs->word[RIP] = call->pc;
@@ -73,7 +75,9 @@ struct record {
 
 static struct record *reserve(u32 set, u32 class_)
 {
-	return set < ILK_SETS ? (struct record *)(unsigned long)ilk_reserve_slow(class_ + ILK_CLASSES * set) : NULL;
+	if (set >= ILK_SETS)
+		return NULL;
+	return (struct record *)(unsigned long)ilk_reserve_slow(class_ + ILK_CLASSES * set);
 }
 
 static void commit(struct record *record, u32 iid, u64 sp)
@@ -129,8 +133,10 @@ u32 ilk_call_symbols(struct ilk_symbol *symbols, u32 room)
 		const char *name;
 		void *address;
 	} all[] = {
-		{ "ilk_reserve", ilk_reserve },		{ "ilk_registers", ilk_registers },
-		{ "ilk_log_pair", ilk_log_pair },	{ "ilk_log_string", ilk_log_string },
+		{ "ilk_reserve", ilk_reserve },
+		{ "ilk_registers", ilk_registers },
+		{ "ilk_log_pair", ilk_log_pair },
+		{ "ilk_log_string", ilk_log_string },
 		{ "ilk_log_registers", ilk_log_registers },
 	};
 	u32 i;

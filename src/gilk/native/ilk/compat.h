@@ -44,7 +44,8 @@ struct ftrace_hash;
 	F(ftrace_text_reserved, int, (const void *start, const void *last))                        \
 	F(ftrace_location, unsigned long, (unsigned long ip))                                      \
 	F(ftrace_find_rec_direct, unsigned long, (unsigned long ip))                               \
-	F(ftrace_lookup_ip, struct ftrace_func_entry *, (struct ftrace_hash *hash, unsigned long ip)) \
+	F(ftrace_lookup_ip, struct ftrace_func_entry *,                                            \
+	  (struct ftrace_hash *hash, unsigned long ip))                                            \
 	F(alternatives_text_reserved, int, (void *start, void *end))                               \
 	F(search_exception_tables, const struct exception_table_entry *, (unsigned long addr))     \
 	F(arch_jump_entry_size, int, (struct jump_entry * entry))                                  \

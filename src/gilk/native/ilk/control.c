@@ -76,7 +76,8 @@ static int counters(struct ilk_client *client, void *message, u32 size)
 	struct ilk_counters *counters = message;
 	u32 room = (size - sizeof(*counters)) / sizeof(counters->block[0]);
 
-	return ilk_counters_create(client, counters->count, counters->block, room, &counters->blocks);
+	return ilk_counters_create(client, counters->count, counters->block, room,
+				   &counters->blocks);
 }
 
 static int read_counters(struct ilk_client *client, void *message, u32 size)
@@ -179,7 +180,8 @@ static int check(u32 request, const struct ilk_head *head)
 {
 	u32 number = request & 0xff;
 
-	if (request != ILK_REQUEST(number) || number >= ARRAY_SIZE(handlers) || !handlers[number].handle)
+	if (request != ILK_REQUEST(number) || number >= ARRAY_SIZE(handlers) ||
+	    !handlers[number].handle)
 		return -ENOTTY;
 	if (head->version != ILK_PROTOCOL)
 		return -EPROTO;
@@ -216,7 +218,8 @@ long ilk_control(struct file *file, unsigned int request, unsigned long argument
 		return -ENOMEM;
 	error = -EFAULT;
 	if (!copy_from_user(message, user, head.size)) {
-		*(struct ilk_head *)message = head; /* whatever another thread has made of it since */
+		/* the head that was checked, whatever another thread has made of it since */
+		*(struct ilk_head *)message = head;
 		error = handle(file->private_data, request, message, head.size);
 	}
 	if (!error && copy_to_user(user, message, head.size))

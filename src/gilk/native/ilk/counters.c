@@ -127,7 +127,8 @@ static struct block *take(struct ilk_client *client, u32 most)
 }
 
 /* All of `count`, in at most `room` blocks, or none. */
-int ilk_counters_create(struct ilk_client *client, u32 count, struct ilk_block *blocks, u32 room, u32 *made)
+int ilk_counters_create(struct ilk_client *client, u32 count, struct ilk_block *blocks, u32 room,
+			u32 *made)
 {
 	u32 before = client->nr_counters;
 

@@ -23,7 +23,8 @@ struct ilk_fentries {
 	u32 count;
 };
 
-static void nothing(unsigned long ip, unsigned long parent, struct ftrace_ops *ops, struct ftrace_regs *regs)
+static void nothing(unsigned long ip, unsigned long parent, struct ftrace_ops *ops,
+		    struct ftrace_regs *regs)
 {
 }
 
@@ -74,8 +75,8 @@ static void lead(struct ilk_site **sites, u32 count, bool home)
 	mutex_lock(ilk_kernel.direct_mutex);
 	mutex_lock(ilk_kernel.ftrace_lock);
 	for (i = 0; i < count; i++) {
-		struct ftrace_func_entry *entry =
-			ilk_kernel.ftrace_lookup_ip(*ilk_kernel.direct_functions, sites[i]->address);
+		struct ftrace_func_entry *entry = ilk_kernel.ftrace_lookup_ip(
+			*ilk_kernel.direct_functions, sites[i]->address);
 
 		if (entry)
 			entry->direct = home ? (unsigned long)ilk_fentry_idle : sites[i]->patch;
@@ -182,8 +183,8 @@ static u32 pick_group(struct ilk_site **from, u32 count, struct ilk_site **to)
 	u32 i, n = 0;
 
 	for (i = 0; i < count; i++)
-		if (from[i]->kind == ILK_FENTRY && from[i]->status == ILK_OK && from[i]->state == ILK_ACTIVE &&
-		    (!n || from[i]->group == to[0]->group))
+		if (from[i]->kind == ILK_FENTRY && from[i]->status == ILK_OK &&
+		    from[i]->state == ILK_ACTIVE && (!n || from[i]->group == to[0]->group))
 			to[n++] = from[i];
 	return n;
 }

@@ -39,12 +39,12 @@ struct ilk_client {
 	struct list_head blocks; /* of counters, ascending */
 	u32 nr_counters;
 	struct ilk_buffers *buffers; /* NULL: has asked for none */
-	struct mutex read_mutex;     /* of the buffers' read side */
-	bool orphan;		     /* closed, but some units are busy */
+	struct mutex read_mutex; /* of the buffers' read side */
+	bool orphan; /* closed, but some units are busy */
 };
 
 enum ilk_state {
-	ILK_NEW,     /* text untouched */
+	ILK_NEW, /* text untouched */
 	ILK_TRAPPED, /* int3 on the first byte */
 	ILK_ACTIVE,
 	ILK_LEFT, /* its module is gone */
@@ -52,21 +52,21 @@ enum ilk_state {
 
 /* A unit that was accepted. */
 struct ilk_site {
-	struct rb_node node;	  /* by address; not for pads within a host */
-	struct hlist_node hash;	  /* by address, for traps; RCU */
-	struct list_head guests;  /* pads in our freed bytes */
-	struct list_head guest;	  /* in host->guests */
+	struct rb_node node; /* by address; not for pads within a host */
+	struct hlist_node hash; /* by address, for traps; RCU */
+	struct list_head guests; /* pads in our freed bytes */
+	struct list_head guest; /* in host->guests */
 	struct ilk_client *client;
-	struct ilk_site *pad;	  /* SHORT: what it bounces off */
+	struct ilk_site *pad; /* SHORT: what it bounces off */
 	struct ilk_fentries *group; /* FENTRY */
-	struct ilk_site *host;	  /* PAD: whose bytes it lies in, or NULL */
+	struct ilk_site *host; /* PAD: whose bytes it lies in, or NULL */
 	unsigned long address;
 	unsigned long patch;
 	unsigned long copy;
 	u32 id;
-	u32 users;   /* PAD: of SHORTs */
+	u32 users; /* PAD: of SHORTs */
 	u32 leaving; /* PAD: how many of them the change under way takes away */
-	u32 status;  /* in the change under way */
+	u32 status; /* in the change under way */
 	u64 detail;
 	bool chosen; /* by the change under way */
 	u8 kind;
@@ -84,6 +84,12 @@ extern u64 ilk_batches;
 
 /* symbols.c */
 int ilk_symbols_init(void);
+
+static inline bool ilk_in_core(unsigned long address)
+{
+	return address >= (unsigned long)ilk_kernel._stext &&
+	       address < (unsigned long)ilk_kernel._etext;
+}
 
 /* arena.c */
 int ilk_arena_create(struct ilk_client *client, u64 bytes, u64 *size, u64 *address);
@@ -106,11 +112,13 @@ void ilk_reserved_exit(void);
 u32 ilk_reserved_core(unsigned long first, unsigned long last);
 
 /* sites.c: the set of all units */
-u32 ilk_site_create(struct ilk_client *client, const struct ilk_unit *unit, struct ilk_site **result, u64 *detail);
+u32 ilk_site_create(struct ilk_client *client, const struct ilk_unit *unit,
+		    struct ilk_site **result, u64 *detail);
 void ilk_sites_forget(struct ilk_site **sites, u32 count);
 void ilk_site_leave(struct ilk_site *site);
 struct ilk_site *ilk_site_trapped(unsigned long address);
 struct ilk_site *ilk_site_next(unsigned long address);
+struct ilk_site *ilk_site_after(const struct ilk_site *site);
 
 /* poke.c: batches of writes to text */
 typedef bool (*ilk_wanted_fn)(const struct ilk_site *site);
@@ -146,7 +154,8 @@ void ilk_modules_exit(void);
 int ilk_counters_init(void);
 void ilk_counters_exit(void);
 u32 ilk_counters_free_near(void);
-int ilk_counters_create(struct ilk_client *client, u32 count, struct ilk_block *blocks, u32 room, u32 *made);
+int ilk_counters_create(struct ilk_client *client, u32 count, struct ilk_block *blocks, u32 room,
+			u32 *made);
 int ilk_counters_read(struct ilk_client *client, u32 first, u32 count, u32 cpu, u64 *values);
 void ilk_counters_free(struct ilk_client *client);
 
@@ -163,8 +172,8 @@ struct ilk_buffers {
 	u32 set;
 	u32 order[ILK_CLASSES];
 	void *memory[ILK_CLASSES]; /* as allocated: not yet aligned */
-	u32 next;		   /* where the next read begins: cpu * ILK_CLASSES + class */
-	u32 *taken;		   /* bytes read of the chunk held, [cpu * ILK_CLASSES + class] */
+	u32 next; /* where the next read begins: cpu * ILK_CLASSES + class */
+	u32 *taken; /* bytes read of the chunk held, [cpu * ILK_CLASSES + class] */
 };
 
 DECLARE_PER_CPU(struct ilk_ring, ilk_rings[ILK_RINGS]);

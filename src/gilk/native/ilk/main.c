@@ -28,7 +28,7 @@ void ilk_client_free(struct ilk_client *client)
 	kfree(client);
 }
 
-/* Units that someone else sat on when their client went; each such client holds a reference to the module. */
+/* Units that someone sat on when their client went; each such client holds the module. */
 static void retry(struct work_struct *work)
 {
 	struct ilk_client *client, *next;

@@ -18,7 +18,8 @@ bool ilk_text_is(unsigned long address, const void *bytes, size_t length)
 {
 	u8 there[ILK_WINDOW];
 
-	return !copy_from_kernel_nofault(there, (void *)address, length) && !memcmp(there, bytes, length);
+	return !copy_from_kernel_nofault(there, (void *)address, length) &&
+	       !memcmp(there, bytes, length);
 }
 
 static void text_poke(unsigned long address, const void *bytes, size_t length)
@@ -38,7 +39,7 @@ static void queue(unsigned long address, const void *bytes, size_t length, unsig
 	ilk_kernel.text_poke_queue((void *)address, bytes, length, jump);
 }
 
-/* `poke` is called for each site that is wanted and well, under text_mutex; what it returns is the site's status. */
+/* `poke` is called under text_mutex for each site that is wanted and well; it gives its status. */
 void ilk_poke_all(struct ilk_site **sites, u32 count, ilk_wanted_fn wanted, ilk_poke_fn poke)
 {
 	u32 i = 0;
@@ -75,7 +76,8 @@ static bool as_expected(const struct ilk_site *site)
 {
 	if (site->state != ILK_TRAPPED)
 		return ilk_text_is(site->address, site->old, site->length);
-	return ilk_text_is(site->address, &int3, 1) && ilk_text_is(site->address + 1, site->old + 1, site->length - 1);
+	return ilk_text_is(site->address, &int3, 1) &&
+	       ilk_text_is(site->address + 1, site->old + 1, site->length - 1);
 }
 
 /* Takes our int3 out again; it stays when someone has put something else over it. */
@@ -127,7 +129,7 @@ u32 ilk_poke_pad(struct ilk_site *site)
 	return ILK_OK;
 }
 
-/* As it was. A CPU that comes by meanwhile goes to the copy, or does what the old call or jump does. */
+/* As it was. A CPU that comes by meanwhile goes to the copy, or does what the old call does. */
 u32 ilk_poke_back(struct ilk_site *site)
 {
 	u32 front = ilk_front(site->kind);

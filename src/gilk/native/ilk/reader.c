@@ -49,7 +49,8 @@ static bool advance(struct ilk_ring *ring, u32 *taken)
 }
 
 /* At most one chunk's worth; how many bytes went to `to`, 0 for none. */
-static ssize_t read_ring(struct ilk_buffers *buffers, u32 cpu, u32 class_, char __user *to, size_t room)
+static ssize_t read_ring(struct ilk_buffers *buffers, u32 cpu, u32 class_, char __user *to,
+			 size_t room)
 {
 	struct ilk_ring *ring = per_cpu_ptr(&ilk_rings[class_ + ILK_CLASSES * buffers->set], cpu);
 	u32 *taken = &buffers->taken[cpu * ILK_CLASSES + class_];
@@ -60,12 +61,14 @@ static ssize_t read_ring(struct ilk_buffers *buffers, u32 cpu, u32 class_, char 
 		return 0;
 	if (*taken == ILK_CHUNK && !advance(ring, taken))
 		return 0;
-	head.bytes = committed(ring->reading, *taken, size, min_t(size_t, room - sizeof(head), ILK_CHUNK));
+	head.bytes = committed(ring->reading, *taken, size,
+			       min_t(size_t, room - sizeof(head), ILK_CHUNK));
 	head.lost = READ_ONCE(ring->lost);
 	if (!head.bytes)
 		return 0;
 	if (copy_to_user(to, &head, sizeof(head)) ||
-	    copy_to_user(to + sizeof(head), (void *)(unsigned long)(ring->reading + *taken), head.bytes))
+	    copy_to_user(to + sizeof(head), (void *)(unsigned long)(ring->reading + *taken),
+			 head.bytes))
 		return -EFAULT;
 	clear(ring->reading, *taken, head.bytes, size);
 	*taken += head.bytes;

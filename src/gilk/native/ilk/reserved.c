@@ -22,14 +22,10 @@ struct place {
 static struct place *places;
 static u32 nr_places;
 
-static bool in_core(unsigned long address)
-{
-	return address >= (unsigned long)ilk_kernel._stext && address < (unsigned long)ilk_kernel._etext;
-}
-
 static void add(unsigned long address, u32 size, u32 status)
 {
-	places[nr_places++] = (struct place){ address - (unsigned long)ilk_kernel._stext, size, status };
+	places[nr_places++] =
+		(struct place){ address - (unsigned long)ilk_kernel._stext, size, status };
 }
 
 static int ascending(const void *left, const void *right)
@@ -41,18 +37,22 @@ static int ascending(const void *left, const void *right)
 
 int ilk_reserved_init(void)
 {
-	struct jump_entry *key = ilk_kernel.__start___jump_table, *keys_end = ilk_kernel.__stop___jump_table;
+	struct jump_entry *key = ilk_kernel.__start___jump_table;
+	struct jump_entry *keys_end = ilk_kernel.__stop___jump_table;
 	struct static_call_site *call = ilk_kernel.__start_static_call_sites;
 	struct static_call_site *calls_end = ilk_kernel.__stop_static_call_sites;
 
-	places = kvmalloc_array((keys_end - key) + (calls_end - call) + 1, sizeof(*places), GFP_KERNEL);
+	places = kvmalloc_array((keys_end - key) + (calls_end - call) + 1, sizeof(*places),
+				GFP_KERNEL);
 	if (!places)
 		return -ENOMEM;
 	for (; key < keys_end; key++)
-		if (in_core(jump_entry_code(key))) /* code of init is gone, and its size is read from it */
-			add(jump_entry_code(key), ilk_kernel.arch_jump_entry_size(key), ILK_STATIC_KEY);
+		if (ilk_in_core(jump_entry_code(
+			    key))) /* code of init is gone, and its size is read from it */
+			add(jump_entry_code(key), ilk_kernel.arch_jump_entry_size(key),
+			    ILK_STATIC_KEY);
 	for (; call < calls_end; call++)
-		if (in_core((long)call->addr + (long)&call->addr))
+		if (ilk_in_core((long)call->addr + (long)&call->addr))
 			add((long)call->addr + (long)&call->addr, 5, ILK_STATIC_CALL);
 	sort(places, nr_places, sizeof(*places), ascending, NULL);
 	return 0;
@@ -66,7 +66,8 @@ void ilk_reserved_exit(void)
 /* Of core text, from the byte `first` to the byte `last`: ILK_OK, or whose it is. */
 u32 ilk_reserved_core(unsigned long first, unsigned long last)
 {
-	u32 from = first - (unsigned long)ilk_kernel._stext, to = last - (unsigned long)ilk_kernel._stext;
+	u32 from = first - (unsigned long)ilk_kernel._stext,
+	    to = last - (unsigned long)ilk_kernel._stext;
 	u32 low = 0, high = nr_places;
 
 	while (low < high) {

@@ -17,8 +17,7 @@ asm(".pushsection .text\n"
     ".global ilk_subject\n"
     "ilk_subject:\n"
     "	.byte 0xb8, 1, 0, 0, 0\n"
-    "	" ASM_RET
-    ".size ilk_subject, . - ilk_subject\n"
+    "	" ASM_RET ".size ilk_subject, . - ilk_subject\n"
     ".popsection\n");
 
 static const u8 original[5] = { 0xb8, 1, 0, 0, 0 };
@@ -64,7 +63,9 @@ static bool try_all(struct ilk_site *site)
 
 int ilk_selftest(void)
 {
-	struct ilk_site site = { .kind = ILK_SINGLE, .length = 5, .address = (unsigned long)ilk_subject };
+	struct ilk_site site = { .kind = ILK_SINGLE,
+				 .length = 5,
+				 .address = (unsigned long)ilk_subject };
 	unsigned long code = (unsigned long)ilk_code_alloc(PAGE_SIZE);
 	s32 distance = code - (site.address + 5);
 	bool good;

@@ -15,7 +15,7 @@
 #define JMP8 0xeb
 #define RET 0xc3
 
-/* How many bytes at the front are the splice itself; behind them is what nobody reaches any more. */
+/* How many bytes are the splice itself; behind them is what nobody reaches any more. */
 u32 ilk_front(u8 kind)
 {
 	switch (kind) {
@@ -117,8 +117,8 @@ static bool ends_block(const struct insn *insn)
 	u8 first = insn->opcode.bytes[0];
 	u8 group = X86_MODRM_REG(insn->modrm.value);
 
-	return first == CALL || first == JMP || first == JMP8 || first == RET || first == 0xc2 || first == 0xca ||
-	       first == 0xcb || (first == 0xff && group >= 2 && group <= 5);
+	return first == CALL || first == JMP || first == JMP8 || first == RET || first == 0xc2 ||
+	       first == 0xca || first == 0xcb || (first == 0xff && group >= 2 && group <= 5);
 }
 
 /* What a BUG or WARN stands for; the trap handler looks it up by its address. */
@@ -134,7 +134,8 @@ static u32 window(const struct ilk_unit *unit)
 	u32 at = 0, count = 0;
 
 	while (at < unit->length) {
-		if (ilk_kernel.insn_decode(&insn, unit->old + at, unit->length - at, INSN_MODE_KERN) ||
+		if (ilk_kernel.insn_decode(&insn, unit->old + at, unit->length - at,
+					   INSN_MODE_KERN) ||
 		    !displaceable(&insn))
 			return ILK_DECODE;
 		if (is_ud2(&insn))

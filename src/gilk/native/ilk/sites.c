@@ -37,6 +37,12 @@ struct ilk_site *ilk_site_next(unsigned long address)
 	return found;
 }
 
+/* The next one by address. */
+struct ilk_site *ilk_site_after(const struct ilk_site *site)
+{
+	return rb_entry_safe(rb_next(&site->node), struct ilk_site, node);
+}
+
 static struct ilk_site *overlapping(unsigned long start, unsigned long end)
 {
 	struct ilk_site *site = ilk_site_next(start);
@@ -190,7 +196,8 @@ static u32 enter(struct ilk_site *site, const struct ilk_unit *unit, u64 *detail
 }
 
 /* A unit that may be written. Its place is taken from now on, its text is untouched. */
-u32 ilk_site_create(struct ilk_client *client, const struct ilk_unit *unit, struct ilk_site **result, u64 *detail)
+u32 ilk_site_create(struct ilk_client *client, const struct ilk_unit *unit,
+		    struct ilk_site **result, u64 *detail)
 {
 	u32 status = ilk_shape(client, unit);
 	struct ilk_site *site;
@@ -232,7 +239,7 @@ static void unlink_site(struct ilk_site *site)
 	hash_del_rcu(&site->hash);
 }
 
-/* Their text is as it was; NULLs are skipped. A trap handler may still look at one: hence the wait. */
+/* Their text is as it was; NULLs are skipped. A trap handler may still see one: hence the wait. */
 void ilk_sites_forget(struct ilk_site **sites, u32 count)
 {
 	u32 i;

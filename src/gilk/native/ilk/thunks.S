@@ -33,7 +33,7 @@ SYM_FUNC_START(ilk_fentry_idle)
 	RET
 SYM_FUNC_END(ilk_fentry_idle)
 
-/* Above the return address: pc, shift, function, iid. Below it is built struct gilk_regs. Keeps everything. */
+/* Above the return address: pc, shift, function, iid; below, struct gilk_regs. Keeps everything. */
 SYM_FUNC_START(ilk_registers)
 	pushf
 	push	%rax			/* the place of rip */

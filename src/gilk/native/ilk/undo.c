@@ -66,7 +66,8 @@ static void hold_back(struct ilk_site **sites, u32 count)
 	}
 	count_leaving(sites, count);
 	for (i = 0; i < count; i++)
-		if (is_pad(sites[i]) && sites[i]->status == ILK_OK && sites[i]->leaving < sites[i]->users)
+		if (is_pad(sites[i]) && sites[i]->status == ILK_OK &&
+		    sites[i]->leaving < sites[i]->users)
 			sites[i]->status = ILK_IN_USE;
 	for (i = 0; i < count; i++)
 		if (is_host(sites[i]) && sites[i]->status == ILK_OK && guest_stays(sites[i]))
@@ -117,7 +118,8 @@ static u32 finish(struct ilk_site **sites, u32 count)
 	return undone;
 }
 
-static u32 choose_named(struct ilk_client *client, struct ilk_result *results, u32 count, struct ilk_site **sites)
+static u32 choose_named(struct ilk_client *client, struct ilk_result *results, u32 count,
+			struct ilk_site **sites)
 {
 	u32 i, n = 0;
 
@@ -161,7 +163,7 @@ u32 ilk_undo(struct ilk_client *client, struct ilk_result *results, u32 count)
 	return undone;
 }
 
-/* Everything of the client, some at a time; needs no more memory than there is on the stack. True when all are out. */
+/* Everything of the client. True when all are out. It waits for memory: it has to succeed. */
 bool ilk_undo_all(struct ilk_client *client)
 {
 	u32 n = 0, room = max(client->nr_units, 1u);
@@ -184,10 +186,11 @@ static void detach_between(unsigned long start, unsigned long end)
 	struct ilk_site **sites, *site;
 	u32 n = 0, room = 0;
 
-	for (site = ilk_site_next(start); site && site->address < end; site = ilk_site_next(site->address + site->length))
+	for (site = ilk_site_next(start); site && site->address < end; site = ilk_site_after(site))
 		room++;
 	sites = kvcalloc(room + 1, sizeof(*sites), GFP_KERNEL | __GFP_NOFAIL);
-	for (site = ilk_site_next(start); site && site->address < end; site = ilk_site_next(site->address + site->length)) {
+	for (site = ilk_site_next(start); site && site->address < end;
+	     site = ilk_site_after(site)) {
 		site->status = ILK_OK;
 		sites[n++] = site;
 	}

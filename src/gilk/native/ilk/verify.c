@@ -35,7 +35,8 @@ static u32 in_text(unsigned long first, unsigned long last)
 
 	if (first >= start && last < end)
 		return ILK_OK;
-	if (last >= (unsigned long)ilk_kernel._sinittext && first < (unsigned long)ilk_kernel._einittext)
+	if (last >= (unsigned long)ilk_kernel._sinittext &&
+	    first < (unsigned long)ilk_kernel._einittext)
 		return ILK_INIT;
 	return in_module(first, last);
 }
@@ -58,11 +59,6 @@ static u32 kprobes(unsigned long first, unsigned long last, u64 *detail)
 	return status;
 }
 
-static bool in_core(unsigned long address)
-{
-	return address >= (unsigned long)ilk_kernel._stext && address < (unsigned long)ilk_kernel._etext;
-}
-
 /* Of the function that was asked for last: plans go through one after another. ilk_mutex holds. */
 static struct {
 	unsigned long start, end;
@@ -76,9 +72,10 @@ static bool blacklisted(unsigned long first, unsigned long last)
 	if (first >= asked.start && last < asked.end)
 		return asked.listed;
 	asked.end = 0;
-	if (!in_core(first) || !ilk_kernel.kallsyms_lookup_size_offset(first, &size, &offset) ||
+	if (!ilk_in_core(first) || !ilk_kernel.kallsyms_lookup_size_offset(first, &size, &offset) ||
 	    last - first >= size - offset)
-		return ilk_kernel.within_kprobe_blacklist(first) || ilk_kernel.within_kprobe_blacklist(last);
+		return ilk_kernel.within_kprobe_blacklist(first) ||
+		       ilk_kernel.within_kprobe_blacklist(last);
 	asked.start = first - offset;
 	asked.end = asked.start + size;
 	asked.listed = ilk_kernel.within_kprobe_blacklist(first) ||
@@ -107,7 +104,7 @@ static u32 reserved(unsigned long first, unsigned long last)
 		return ILK_BLACKLIST;
 	if (ilk_kernel.ftrace_text_reserved((void *)first, (void *)last))
 		return ILK_FTRACE;
-	status = in_core(first) ? ilk_reserved_core(first, last) : owned_in_module(first, last);
+	status = ilk_in_core(first) ? ilk_reserved_core(first, last) : owned_in_module(first, last);
 	if (status == ILK_OK) {
 		mutex_lock(ilk_kernel.text_mutex);
 		if (ilk_kernel.alternatives_text_reserved((void *)first, (void *)last + 1))
@@ -126,7 +123,8 @@ static u32 instructions(const struct ilk_site *site, u64 *detail)
 		*detail = site->address + at;
 		if (ilk_kernel.search_exception_tables(*detail))
 			return ILK_EXCEPTION;
-		if (ilk_kernel.insn_decode(&insn, site->old + at, site->length - at, INSN_MODE_KERN))
+		if (ilk_kernel.insn_decode(&insn, site->old + at, site->length - at,
+					   INSN_MODE_KERN))
 			return ILK_DECODE;
 		at += insn.length;
 	}
@@ -145,7 +143,7 @@ u32 ilk_verify(const struct ilk_site *site, u64 *detail)
 	if (site->kind == ILK_FENTRY)
 		return ilk_kernel.ftrace_location(first) == first ? ILK_OK : ILK_NO_FENTRY;
 	/* core text is always there; that of a module may have gone since in_text() */
-	if (in_core(first) && !ilk_text_is(first, site->old, site->length))
+	if (ilk_in_core(first) && !ilk_text_is(first, site->old, site->length))
 		status = kprobes(first, last, detail) == ILK_OK ? ILK_STALE : ILK_KPROBE;
 	if (status == ILK_OK)
 		status = reserved(first, last);

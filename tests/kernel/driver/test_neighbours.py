@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Others who change code at the same places: kprobes, ftrace, static keys, modules that go, processors that go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.driver_abi import Kind, Unit, Verdict
+from tests.kernel.driver.driving import Guest
+from tests.kernel.driver.handmade import Bench, Function, count
+
+pytestmark = pytest.mark.xdist_group("lab")
+TRACING = "/sys/kernel/tracing"
+MODULE, MODULE_FUNCTION = "dummy", "dummy_setup"
+
+
+@pytest.fixture
+def unit(guest: Guest, driver: Driver, bench: Bench) -> Unit:
+    """A count before one instruction of getppid."""
+    function = guest.function("__x64_sys_getppid")
+    return bench.before(function, function.window(5, several=False), count(driver.counters(1)[0].gs))
+
+
+@contextmanager
+def kprobe(guest: Guest, address: int) -> Iterator[None]:
+    offset = address - guest.symbols["__x64_sys_getppid"]
+    guest.write(f"{TRACING}/kprobe_events", f"p:gilktest __x64_sys_getppid+{offset}")
+    guest.write(f"{TRACING}/events/kprobes/gilktest/enable", "1")
+    try:
+        yield
+    finally:
+        guest.write(f"{TRACING}/events/kprobes/gilktest/enable", "0")
+        guest.write(f"{TRACING}/kprobe_events", "-:gilktest")
+
+
+def kprobe_hits(guest: Guest) -> int:
+    rows = guest.link.read_file(f"{TRACING}/kprobe_profile").decode().split()
+    return int(rows[rows.index("gilktest") + 1])
+
+
+def verdicts(outcomes: list[object]) -> list[Verdict]:
+    return [each.verdict for each in outcomes]
+
+
+@pytest.fixture(autouse=True)
+def clean(guest: Guest) -> Iterator[None]:
+    guest.mount("tracefs", TRACING)
+    yield
+    assert guest.complaints() == ""
+
+
+def test_a_kprobe_that_was_there_first(guest: Guest, driver: Driver, unit: Unit) -> None:
+    with kprobe(guest, unit.address):
+        outcome = driver.apply([unit])[0]
+        assert (outcome.verdict, outcome.detail) == (Verdict.KPROBE, unit.address)
+    assert guest.counted(driver, [unit], "getppid", 100) == [100]
+
+
+def test_a_kprobe_within_a_window(guest: Guest, driver: Driver, bench: Bench) -> None:
+    function = guest.function("__x64_sys_getppid")
+    run = function.window(10, several=True)
+    unit = bench.before(function, run, b"")
+    with kprobe(guest, run[1].ip):
+        assert driver.apply([unit])[0].verdict == Verdict.KPROBE
+
+
+def test_a_kprobe_over_a_splice(guest: Guest, driver: Driver, unit: Unit) -> None:
+    """Both count; the splice cannot go before the kprobe does."""
+    with guest.text_untouched():
+        driver.apply([unit])
+        with kprobe(guest, unit.address):
+            guest.call("getppid", 100)
+            assert driver.read(0, 1) == [100] and kprobe_hits(guest) == 100
+            assert driver.undo([unit.number])[0].verdict == Verdict.BUSY
+            guest.call("getppid", 100)
+            assert driver.read(0, 1) == [200] and kprobe_hits(guest) == 200
+        assert driver.undo([unit.number])[0].verdict == Verdict.OK
+
+
+def test_a_client_that_goes_while_a_kprobe_sits_on_its_splice(guest: Guest, driver: Driver, unit: Unit) -> None:
+    with guest.text_untouched():
+        driver.apply([unit])
+        with kprobe(guest, unit.address):
+            guest.link.close_driver()
+            guest.link.open_driver()
+            assert driver.status().orphans == 1
+            guest.call("getppid", 100)
+        limit = time.monotonic() + 60
+        while driver.status().orphans and time.monotonic() < limit:
+            guest.call("getppid", 10)
+        assert driver.status().orphans == 0 and driver.status().units == 0
+
+
+def test_the_function_tracer_on_the_same_function(guest: Guest, driver: Driver, bench: Bench) -> None:
+    address = guest.symbols["__x64_sys_getppid"]
+    unit = Unit(1, Kind.FENTRY, address, bench.put(count(driver.counters(1)[0].gs) + b"\xc3"))
+    guest.write(f"{TRACING}/set_ftrace_filter", "__do_sys_getppid")
+    with guest.text_untouched():
+        assert driver.apply([unit])[0].verdict == Verdict.OK
+        guest.call("getppid", 50)
+        guest.write(f"{TRACING}/current_tracer", "function")
+        guest.call("getppid", 50)
+        traced = guest.link.read_file(f"{TRACING}/trace").decode().count("__do_sys_getppid")
+        assert driver.undo([1])[0].verdict == Verdict.OK
+        guest.call("getppid", 50)
+        guest.write(f"{TRACING}/current_tracer", "nop")
+    guest.write(f"{TRACING}/set_ftrace_filter", "")
+    assert driver.read(0, 1) == [100] and traced == 50
+
+
+def test_static_keys_flip_while_splices_come_and_go(guest: Guest, driver: Driver, unit: Unit) -> None:
+    with guest.text_untouched():
+        for turn in range(6):
+            assert driver.apply([unit])[0].verdict == Verdict.OK
+            guest.write("/proc/sys/kernel/sched_schedstats", str(1 - turn % 2))
+            guest.call("getppid", 10)
+            assert driver.undo([unit.number])[0].verdict == Verdict.OK
+    assert driver.read(0, 1) == [60]
+
+
+def test_a_module_that_goes_takes_its_units_along(guest: Guest, driver: Driver, bench: Bench) -> None:
+    guest.run("modprobe", MODULE)
+    before = guest.module_symbol(MODULE_FUNCTION)
+    assert before
+    function = Function.read(guest.text, before)
+    block = driver.counters(2)[0]
+    spliced = bench.before(function, function.window(5, several=True), count(block.offset(0)))
+    fentry = Unit(77, Kind.FENTRY, before, bench.put(count(block.offset(1)) + b"\xc3"))
+    assert verdicts(driver.apply([spliced, fentry])) == [Verdict.OK] * 2
+    guest.run("rmmod", MODULE)
+    assert driver.status().own_units == 2
+    assert verdicts(driver.undo([spliced.number, 77])) == [Verdict.GONE] * 2
+    guest.run("modprobe", MODULE)
+    assert Function.read(guest.text, guest.module_symbol(MODULE_FUNCTION)).code[:64] == function.code[:64]
+    if guest.module_symbol(MODULE_FUNCTION) == before:
+        assert verdicts(driver.apply([replace(spliced, number=78)])) == [Verdict.OK]
+    guest.run("rmmod", MODULE)
+
+
+def test_a_module_goes_after_its_units(guest: Guest, driver: Driver, bench: Bench) -> None:
+    guest.run("modprobe", MODULE)
+    function = Function.read(guest.text, guest.module_symbol(MODULE_FUNCTION))
+    unit = bench.before(function, function.window(5, several=True), b"")
+    assert driver.apply([unit])[0].verdict == Verdict.OK
+    assert driver.undo([unit.number])[0].verdict == Verdict.OK
+    guest.run("rmmod", MODULE)
+
+
+def test_a_processor_goes_and_comes_back(guest: Guest, driver: Driver, unit: Unit) -> None:
+    with guest.text_untouched():
+        driver.apply([unit])
+        guest.call("getppid", 100, threads=4)
+        guest.write("/sys/devices/system/cpu/cpu1/online", "0")
+        guest.call("getppid", 100, threads=4)
+        assert driver.undo([unit.number])[0].verdict == Verdict.OK
+        assert driver.apply([unit])[0].verdict == Verdict.OK
+        guest.write("/sys/devices/system/cpu/cpu1/online", "1")
+        guest.call("getppid", 100, threads=4)
+        driver.undo_all()
+    assert driver.read(0, 1) == [1200]
