@@ -6,10 +6,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gilk.lab.kernels import store
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parent.parent
 
@@ -29,3 +33,18 @@ def gilk_on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "GILK_KERNELS": str(store()),  # 85 MB need not be fetched again
         "NO_COLOR": "1",
     }
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    """All tests of the kernel go to one worker, because they share a virtual machine; the others as they come.
+
+    xdist's own groups (`--dist loadgroup`) do nothing with pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneMachine(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "the virtual machine" if nodeid.startswith("tests/kernel/") else nodeid
+
+    return OneMachine(config, log)

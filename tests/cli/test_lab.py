@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("lab")
-
 LIMIT = 120  # seconds, for a boot and little more
 Environment = dict[str, str]
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One virtual machine for all tests of the kernel. A test that brings a kernel down boots its own."""
+"""One virtual machine for all tests of the kernel. A test that brings a kernel down boots its own.
+
+tests/conftest.py sends them all to one worker.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,6 @@ from gilk.lab import VM, Machine, boot
 
 # What goes wrong in the kernel is not to go on unnoticed.
 STRICT = "oops=panic panic_on_warn=1"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """To one worker, so that there is one boot (with `--dist loadgroup`; otherwise there is one for each worker)."""
-    for item in items:
-        if "vm" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("lab"))
 
 
 @pytest.fixture(scope="session")

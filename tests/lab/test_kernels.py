@@ -104,7 +104,6 @@ def test_damaged_images(data: bytes) -> None:
     assert caught.value.slug == "kernel-image"
 
 
-@pytest.mark.xdist_group("lab")
 class TestStockKernel:
     """Fetched if it is not there yet."""
 

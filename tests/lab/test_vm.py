@@ -14,8 +14,6 @@ import pytest
 from gilk.errors import TargetError, UsageError
 from gilk.lab import Machine, attach, boot
 
-pytestmark = pytest.mark.xdist_group("lab")
-
 
 def test_files_machine_and_panic(tmp_path: Path) -> None:
     """In one boot, the panic last."""
