@@ -74,7 +74,7 @@ def events(trace: Trace, of: tuple[str, ...], by: By, values: Values | None) -> 
     functions = _matching(trace, of)
     calls = _where(trace.calls.table, "function", functions)
     if calls.num_rows and values in (None, Values.DURATION):
-        return _made(calls.rename_columns(_renamed(calls)), "duration", Values.DURATION, by)
+        return _made(trace, calls.rename_columns(_renamed(calls)), "duration", Values.DURATION, by)
     if values is Values.DURATION:
         raise UsageError("nothing-to-plot", "there are no timed calls", "the instrument `time` records durations")
     samples = _where(trace.samples, "point", _points(trace, of)) if of else trace.samples
@@ -86,8 +86,8 @@ def events(trace: Trace, of: tuple[str, ...], by: By, values: Values | None) -> 
     if values is Values.VALUE or (values is None and logged):
         if not logged:
             raise UsageError("nothing-to-plot", "no sample has a value", "a C instrument logs values")
-        return _made(samples.filter(pc.is_valid(samples["value"])), "value", Values.VALUE, by)
-    return _made(samples, "", Values.NUMBER, by)
+        return _made(trace, samples.filter(pc.is_valid(samples["value"])), "value", Values.VALUE, by)
+    return _made(trace, samples, "", Values.NUMBER, by)
 
 
 def answer(trace: Trace, sql: str) -> Events:
@@ -119,8 +119,8 @@ def began(trace: Trace) -> int:
     return moment if isinstance(moment, int) else 0
 
 
-def _made(table: pa.Table, column: str, kind: Values, by: By) -> Events:
-    return _with_series(table, column, kind, _labels(table, by))
+def _made(trace: Trace, table: pa.Table, column: str, kind: Values, by: By) -> Events:
+    return _with_series(table, column, kind, _labels(trace, table, by))
 
 
 def _with_series(table: pa.Table, column: str, kind: Values, labels: Named) -> Events:
@@ -136,11 +136,11 @@ def _with_series(table: pa.Table, column: str, kind: Values, labels: Named) -> E
     return Events(times, codes, tuple(names[n] for n in order.tolist()), numbers, kind, points)
 
 
-def _labels(table: pa.Table, by: By) -> Named:
+def _labels(trace: Trace, table: pa.Table, by: By) -> Named:
     if by is By.ALL:
         return np.zeros(table.num_rows, np.int64), ["all"]
     if by is By.PROCESS:
-        names = process_names(table)
+        names = process_names(trace.samples)
         pids, codes = np.unique(np.asarray(table["pid"]), return_inverse=True)
         return codes.astype(np.int64), [names[pid] for pid in pids.tolist()]
     if by is By.THREAD:
