@@ -96,3 +96,14 @@ def test_a_network_that_leads_to_this_machine() -> None:
         connection, _ = server.accept()
         with connection:
             assert connection.recv(100) == b"across\n"
+
+
+@pytest.mark.stress
+def test_the_installed_image_moves_itself() -> None:
+    """Only in one of some hundred boots does it stay; its memory is where its symbols say."""
+    with boot(Machine(kaslr=True)) as vm:
+        symbols = vm.link.read_file("/proc/kallsyms").splitlines()
+        place = {line.split()[2]: int(line.split()[0], 16) for line in symbols}
+        version = vm.link.read_file("/proc/version")
+        assert vm.link.read_core([(place[b"linux_banner"], len(version))]) == [version]
+    assert place[b"_text"] != 0xFFFF_FFFF_8100_0000
