@@ -61,10 +61,20 @@ class Ground:
         """How far any reserved range up to each one goes."""
         return list(itertools.accumulate((end for _, end, _ in self._reserved), max))
 
+    @cached_property
+    def _entered(self) -> list[int]:
+        """Where anything in the image leads from elsewhere than a function's own branches, sorted."""
+        jumps = self.analysis.jumps
+        return sorted({*jumps.targets.tolist(), *jumps.taken.tolist()})
+
+    def idle_end(self, start: int, end: int) -> int:
+        """How far from ``start``, at most to ``end``, nothing leads into the padding there."""
+        index = bisect.bisect_left(self._entered, start)
+        return min(self._entered[index], end) if index < len(self._entered) else end
+
     def is_idle(self, start: int, end: int) -> bool:
         """Nothing in the image leads into the padding [start, end)."""
-        jumps = self.analysis.jumps
-        return not (jumps.into(start, end) or within(jumps.taken, start, end))
+        return self.idle_end(start, end) == end
 
 
 class Body:
@@ -166,13 +176,15 @@ class Body:
     # Padding.
 
     def _room(self, index: int) -> int:
-        """Where the padding behind a block ends."""
+        """Where the padding behind a block ends, or the first place in it that something leads to."""
         blocks = self.function.blocks
         end = blocks[index].end
         if index + 1 < len(blocks):
-            return padding_end(self._image, end, blocks[index + 1].start)
-        span = self._image.span_after(self.function.end)
-        return padding_end(self._image, end, span.start if span else self.function.end)
+            limit = blocks[index + 1].start
+        else:
+            span = self._image.span_after(self.function.end)
+            limit = span.start if span else self.function.end
+        return self._ground.idle_end(end, padding_end(self._image, end, limit))
 
     def _trapping(self, last: Step, room: int) -> int:
         """How far int3 follow a return, at most to ``room``; elsewhere there is no room."""
