@@ -105,7 +105,7 @@ def test_pulsar(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
 
 
 def test_pipe(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
-    """cat fills the pipe at once, and so waits in nearly every write; sed is the bottleneck, and those behind it do not."""
+    """cat fills the pipe at once and waits in nearly every write; behind sed, the bottleneck, there is room."""
     found: dict[tuple[str, str], list[int]] = {}
     for call in read(ran(gilk_on_path, tmp_path, "pipe")).calls.table.to_pylist():
         found.setdefault((call["function"], call["thread"]), []).append(call["duration"])
