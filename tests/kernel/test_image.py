@@ -54,15 +54,17 @@ class TestInstructions:
     def test_begin_where_objdump_has_them(self, live: Kernel, tmp_path: Path) -> None:
         """A megabyte from the middle of the kernel, within functions."""
         text = live.snapshot.parts[0].text
-        low = next(s.start for s in live.image.spans if s.start >= text.address + (4 << 20))
-        window = text.data[low - text.address : low - text.address + (1 << 20)]
-        theirs = {address for address, _ in objdump(window, low, tmp_path / "text")}
-        spans = [s for s in live.image.spans if low <= s.start and s.end <= low + len(window)]
+        begin = next(s.start for s in live.image.spans if s.start >= text.address + (4 << 20))
+        window = text.data[begin - text.address : begin - text.address + (1 << 20)]
+        theirs = np.array([address for address, _ in objdump(window, begin, tmp_path / "text")], np.uint64)
+        spans = [s for s in live.image.spans if begin <= s.start and s.end <= begin + len(window)]
         assert len(spans) > 1000
         starts = live.sweep.starts
         for span in spans:
-            first, last = np.searchsorted(starts, np.array([span.start, span.end], np.uint64))
-            assert {a for a in theirs if span.start <= a < span.end} == set(starts[first:last].tolist()), span.name
+            extent = np.array([span.start, span.end], np.uint64)
+            first, last = np.searchsorted(starts, extent)
+            low, high = np.searchsorted(theirs, extent)
+            assert theirs[low:high].tolist() == starts[first:last].tolist(), span.name
 
     def test_targets_are_those_of_objdump(self, live: Kernel, tmp_path: Path) -> None:
         span = next(s for s in live.image.spans if s.name == "tcp_sendmsg_locked")

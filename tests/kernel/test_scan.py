@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import random
+import resource
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -22,6 +24,7 @@ from gilk.session.survey_kernel_blocks import Blocks, Instructions
 from gilk.session.survey_kernel_tactics import Census
 from gilk.session.survey_table import OUTCOMES, POST, PRE
 from gilk.splice.plan import Refusal, Tactic
+from gilk.target.kernel.image import read
 
 #: What the arithmetic does not decide: which of several points gets the room there is, and copies.
 CONTESTED = {Tactic.BOUNCE, Tactic.COPY, Tactic.TRAP}
@@ -160,3 +163,19 @@ def test_without_a_right_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         survey_kernel.KernelSubject(Blind()).kernel  # type: ignore[arg-type] # noqa: B018
     assert caught.value.slug == "kernel-symbols"
     assert "root" in caught.value.hint
+
+
+def test_no_slower_than_objdump_of_the_same_bytes(vm: VM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In time of the processor, with room for a machine that is busy: on a quiet one the scan takes less."""
+    snapshot = read(vm.link)
+    monkeypatch.setattr(KernelSubject, "read", lambda self: snapshot)
+    monkeypatch.setenv("GILK_CACHE", str(tmp_path))
+    begun = time.process_time()
+    scan("kernel", link=vm.link)
+    ours = time.process_time() - begun
+    (tmp_path / "text").write_bytes(b"".join(part.text.data for part in snapshot.parts))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    command = ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", str(tmp_path / "text")]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    theirs = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    assert ours < 1.3 * theirs, (ours, theirs)

@@ -21,6 +21,7 @@ from gilk.analysis.kernel import KernelAnalysis
 from gilk.errors import UsageError
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.kernel.build import NAME, Kernel, kernel, owner_at
+from gilk.image.kernel.snapshot import Snapshot
 from gilk.image.model import Span
 from gilk.session.survey_count import Planning, Progress, analysed, outcomes, without_collector
 from gilk.session.survey_kernel_blocks import Blocks, Instructions
@@ -61,7 +62,10 @@ class KernelSubject:
     def kernel(self) -> Kernel:
         """Raises ImageError, TargetError `kernel-unreadable`."""
         with without_collector():
-            return kernel(read(self._link))
+            return kernel(self.read())
+
+    def read(self) -> Snapshot:
+        return read(self._link)
 
     @cached_property
     def analysis(self) -> KernelAnalysis:
@@ -117,7 +121,8 @@ def _whole(subject: KernelSubject, image: str, progress: Progress) -> tuple[list
     if table is None or kept is None:
         progress("reading", 0, 1)
         with without_collector():
-            table, owners = _census(subject), list(subject.kernel.owners)
+            found = kernel(subject.read(), named=False)
+            table, owners = _census(found), list(found.owners)
         packed = np.frombuffer("\0".join(owners).encode(), np.uint8)
         store_arrays(key, {"names": table.names, "about": table.about, "counts": table.counts, "owners": packed})
     else:
@@ -126,11 +131,11 @@ def _whole(subject: KernelSubject, image: str, progress: Progress) -> tuple[list
     return [share for share in _shares(table, owners) if share.name in chosen], known
 
 
-def _census(subject: KernelSubject) -> Table:
-    code = Instructions(subject.kernel, subject.analysis)
+def _census(found: Kernel) -> Table:
+    code = Instructions(found, KernelAnalysis(found))
     blocks = Blocks.of(code)
     census = Census(code, blocks)
-    spans = subject.kernel.image.spans
+    spans = found.image.spans
     about = np.zeros((len(spans), 4), np.int64)
     starts = np.array([span.start for span in spans], np.uint64)
     about[:, 0] = starts.view(np.int64)
@@ -151,9 +156,10 @@ def _counted(blocks: Blocks, side: NDArray[np.int8], functions: int) -> NDArray[
 
 def _shares(table: Table, owners: Sequence[str]) -> list[Share]:
     """The kernel first, and then the modules by name."""
-    numbers = {name: number for number, name in enumerate(sorted(set(owners), key=lambda name: (name != NAME, name)))}
-    whose = np.array([numbers[owner] for owner in owners])
-    return [Share(name, _path(name), table.only(whose == number)) for name, number in numbers.items()]
+    names = sorted(set(owners), key=lambda name: (name != NAME, name))
+    numbers = {name: number for number, name in enumerate(names)}
+    tables = table.split(np.array([numbers[owner] for owner in owners]), len(names))
+    return [Share(name, _path(name), part) for name, part in zip(names, tables, strict=True)]
 
 
 def _path(name: str) -> Path:

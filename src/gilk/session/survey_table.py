@@ -69,10 +69,12 @@ class Table:
     def __len__(self) -> int:
         return len(self.about)
 
-    def only(self, chosen: NDArray[np.bool_]) -> Table:
-        """The rows of some functions."""
-        names = np.array(self.names.tobytes().split(b"\0"), np.object_)[chosen].tolist() if len(self) else []
-        return Table(np.frombuffer(b"\0".join(names), np.uint8), self.about[chosen], self.counts[chosen])
+    def split(self, whose: NDArray[np.int64], shares: int) -> list[Table]:
+        """The rows of each share; ``whose`` says of each row in which it is."""
+        names = self.names.tobytes().split(b"\0")
+        chosen = [np.flatnonzero(whose == share) for share in range(shares)]
+        joined = [np.frombuffer(b"\0".join([names[row] for row in rows.tolist()]), np.uint8) for rows in chosen]
+        return [Table(text, self.about[rows], self.counts[rows]) for text, rows in zip(joined, chosen, strict=True)]
 
     @property
     def blocks(self) -> int:

@@ -32,11 +32,12 @@ class Kernel:
     @cached_property
     def owners(self) -> tuple[str, ...]:
         """Of each span the module, or "kernel"."""
-        find = reserved.owners(self.snapshot.parts)
-        return tuple(find(span.start) or NAME for span in self.image.spans)
+        starts = np.array([span.start for span in self.image.spans], np.uint64)
+        return tuple(owner or NAME for owner in reserved.owners(self.snapshot.parts, starts))
 
 
-def kernel(snapshot: Snapshot) -> Kernel:
+def kernel(snapshot: Snapshot, named: bool = True) -> Kernel:
+    """``named`` False leaves out the image's symbols, which are for names of data and take a while."""
     parts = sorted(snapshot.parts, key=lambda part: part.text.address)
     texts = [part.text for part in parts]
     heads = functions.heads(snapshot.symbols, texts)
@@ -57,7 +58,7 @@ def kernel(snapshot: Snapshot) -> Kernel:
         soname="",
         segments=tuple(segment for part in parts for segment in _segments(part)),
         sections=tuple(_section(part) for part in parts),
-        symbols=tuple(_symbols(snapshot.symbols)),
+        symbols=tuple(_symbols(snapshot.symbols)) if named else (),
         frames=(),
         spans=spans,
         reserved=reserved.ranges(snapshot, sweep, spans, fentries),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -57,26 +57,22 @@ def _blacklisted(snapshot: Snapshot) -> Iterator[Range]:
 
 def _functions(snapshot: Snapshot, spans: tuple[Span, ...]) -> Iterator[Range]:
     """Whole functions: those on our own list, and those that someone else has a probe in."""
-    owner = owners(snapshot.parts)
-    for span in spans:
-        if is_denied((span.name, *span.aliases), owner(span.start)):
-            yield span.start, span.end, "unsafe"
     starts = np.array([span.start for span in spans], np.uint64)
+    for span, owner in zip(spans, owners(snapshot.parts, starts), strict=True):
+        if is_denied((span.name, *span.aliases), owner):
+            yield span.start, span.end, "unsafe"
     for row in sorted({int(np.searchsorted(starts, probe, "right")) - 1 for probe in _u64(snapshot.probes)}):
         if row >= 0:
             yield spans[row].start, spans[row].end, "probed"
 
 
-def owners(parts: Iterable[Part]) -> Callable[[int], str]:
-    """Says of an address whose code it is in, '' for the kernel's own and for what is nobody's."""
+def owners(parts: Iterable[Part], addresses: Addresses) -> list[str]:
+    """Of each address whose code it is in; '' for the kernel's own and for what is nobody's."""
     found = sorted((part.text.address, part.text.end, part.owner) for part in parts)
-    starts = np.array([start for start, _, _ in found], np.uint64)
-
-    def owner(address: int) -> str:
-        row = int(np.searchsorted(starts, np.uint64(address), "right")) - 1
-        return found[row][2] if row >= 0 and address < found[row][1] else ""
-
-    return owner
+    starts, ends = (np.array([each[i] for each in found], np.uint64) for i in (0, 1))
+    rows = np.searchsorted(starts, addresses, "right") - 1
+    rows[(rows >= 0) & (addresses >= ends[rows])] = -1
+    return [found[row][2] if row >= 0 else "" for row in rows.tolist()]
 
 
 def _sites(part: Part, sweep: Sweep) -> Iterator[Range]:
