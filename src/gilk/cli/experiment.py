@@ -27,16 +27,17 @@ def experiment() -> None:
 @experiment.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write samples there instead.")
+@click.option("--on", "machine", metavar="MACHINE", help="Whose kernel, and where the workload runs: lab or ssh:HOST.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, the last line of standard output.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
-def run(file: Path, output: Path | None, as_json: bool, quiet: bool) -> int:
+def run(file: Path, output: Path | None, machine: str | None, as_json: bool, quiet: bool) -> int:
     """Run the experiment in FILE.
 
     Ctrl-C takes all instruments out, ends the workload and keeps what there is.
     """
     plan = api.load_experiment(file)
-    if output is not None:
-        plan = dataclasses.replace(plan, output=output)
+    changes = {name: value for name, value in (("output", output), ("machine", machine)) if value is not None}
+    plan = dataclasses.replace(plan, **changes)  # type: ignore[arg-type]
     stop, runs = Stop(), []
     for number in range(1, plan.repetitions + 1):
         runs.append(_one(plan, number, stop, quiet or as_json))
@@ -71,7 +72,8 @@ def _shares_output(plan: api.Experiment) -> bool:
 
 
 def _json(running: api.Staged, report: api.RunReport) -> dict[str, Any]:
-    status = running.workload.status if running.workload else None
+    workload = running.workload or running.elsewhere
+    status = workload.status if workload else None
     return {**report.to_json(), **running.happened(), "workload_status": status}
 
 

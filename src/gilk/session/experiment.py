@@ -24,7 +24,7 @@ from gilk.session.request import CFunction, Request
 from gilk.session.strategy import Chosen
 
 T = TypeVar("T")
-_KEYS = ("name", "targets", "duration", "repetitions", "output", "workload", "instrument")
+_KEYS = ("name", "targets", "machine", "duration", "repetitions", "output", "workload", "instrument")
 _WORKLOAD = ("command", "directory", "stdin", "stdout", "environment")
 _INSTRUMENT = ("points", "functions", "instrument", "strategy", "start", "stop", "targets")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -36,7 +36,8 @@ _NO_FILE = {"null": "/dev/null"}
 class Experiment:
     """``duration`` in seconds, None: until the workload, or the last target, ends.
 
-    ``targets`` are `workload`, `kernel`, `pid:N` and `name:GLOB`.
+    ``targets`` are `workload`, `kernel`, `pid:N` and `name:GLOB`. ``machine`` is where the kernel and the workload are,
+    if not here.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Experiment:
     duration: float | None
     repetitions: int
     output: Path | None
+    machine: str = ""
 
     def output_of(self, number: int) -> Path | None:
         """Of several repetitions each has its file: a.parquet becomes a-1.parquet."""
@@ -85,10 +87,12 @@ class _Reader:
         targets = self._targets(table, workload is not None, any(item.of_kernel for item in items))
         if any(item.of_kernel for item in items) and "kernel" not in targets:
             targets = (*targets, "kernel")
-        output = self._get(table, "", "output", str, "")
+        output, machine = (self._get(table, "", key, str, "") for key in ("output", "machine"))
+        if machine and targets != ("kernel",):
+            self._fail("machine", "on another machine, only the kernel can be a target")
         return Experiment(
             self._get(table, "", "name", str, self._path.stem), targets, items, workload,
-            self._seconds(table, "", "duration"), self._count(table), Path(output) if output else None,
+            self._seconds(table, "", "duration"), self._count(table), Path(output) if output else None, machine,
         )  # fmt: skip
 
     def _targets(self, table: dict[str, Any], workload: bool, kernel: bool) -> tuple[str, ...]:

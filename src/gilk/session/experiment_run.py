@@ -90,8 +90,9 @@ class Staged(run.Run):
         return [(item, list(strategy.expand(target, item.wanted))) for item in items]
 
     def _prepare(self, meant: Meant, pid: int, session: BaseSession) -> None:
-        session._stream.start = self._zero  # one time line for all
-        name = self.names.get(pid, session.where)
+        # One time line for all; the clock of another machine's kernel is not ours.
+        session._stream.start = session._now() - (time.monotonic_ns() - self._zero)
+        name = self.names.get(pid) or (f"process {pid}" if pid else "the kernel")
         self.sessions.append(session)
         self._of[pid] = session
         self.placed += [Placed(item, session, pid, name, wanted) for item, wanted in meant]
@@ -129,7 +130,9 @@ class Staged(run.Run):
         self._watch()
         if self.workload is not None:
             return self.workload.over()
-        return soon is None and not any(p.launched for p in self.processes) and self._all_out()
+        if any(process.launched for process in self.processes) or (self.elsewhere is not None and self.command):
+            return False  # it ends when they do
+        return soon is None and self._all_out()
 
     def _all_out(self) -> bool:
         return not any(placed.state is State.IN for placed in self.placed)
@@ -235,7 +238,7 @@ class Staged(run.Run):
         try:
             return session.close()
         except GilkError as error:
-            self.notes.append(f"{session.where}: {error}")
+            self.notes.append(f"{session.code.who}: {error}")
             return self._schema.empty_table()
 
     # What came of it.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gilk.errors import GilkError, TargetError
 from gilk.session import experiment_workload
+from gilk.session.elsewhere import Elsewhere
 from gilk.session.experiment import Experiment
 from gilk.session.experiment_run import Staged
 from gilk.session.experiment_workload import Workload
@@ -20,26 +21,44 @@ from gilk.target.kernel.target import KernelTarget
 from gilk.target.process import Process
 
 
-def prepare(experiment: Experiment, number: int = 1, kernel: KernelTarget | None = None) -> Staged:
-    """Repetition ``number``. Raises GilkError; then everything is let go."""
+def prepare(
+    experiment: Experiment, number: int = 1, kernel: KernelTarget | None = None, elsewhere: Elsewhere | None = None
+) -> Staged:
+    """Repetition ``number``. ``elsewhere`` is where ``kernel`` is. Raises GilkError; then all is let go."""
     held: list[Process] = []
     workload = None
     try:
         held += [process.attach(pid) for pid in _pids(experiment)]
-        if experiment.workload is not None:
+        if experiment.workload is not None and elsewhere is None:
             as_target = "workload" in experiment.targets
             workload = experiment_workload.launch(experiment.workload) if as_target else Workload(experiment.workload)
     except BaseException:
         for one in held:
             with contextlib.suppress(GilkError):
                 one.close()
+        if elsewhere is not None:
+            elsewhere.close()
         raise
     processes = [*held, *(workload.held if workload else ())]
     command = tuple(shlex.split(experiment.workload.command)) if experiment.workload else ()
+    command = _command(experiment, elsewhere is not None)
+    names = {each.pid: _name(each.pid) for each in processes}
     return Staged(
-        processes, [], experiment.output_of(number), command, kernel, items=list(experiment.items),
-        names={each.pid: _name(each.pid) for each in processes}, workload=workload,
+        processes, [], experiment.output_of(number), command, kernel, elsewhere,
+        items=list(experiment.items), names=names, workload=workload,
     )  # fmt: skip
+
+
+def _command(experiment: Experiment, elsewhere: bool) -> tuple[str, ...]:
+    """For the file's description; elsewhere, what is run there."""
+    if experiment.workload is None:
+        return ()
+    if elsewhere:
+        return "sh", "-c", experiment_workload.script(experiment.workload)
+    try:
+        return tuple(shlex.split(experiment.workload.command))
+    except ValueError:  # a shell may make more of it
+        return (experiment.workload.command,)
 
 
 def _pids(experiment: Experiment) -> Iterator[int]:

@@ -118,6 +118,16 @@ def launch(setting: Setting) -> Workload:
     return workload
 
 
+def script(setting: Setting) -> str:
+    """The same for a shell of another machine."""
+    quote = shlex.quote
+    lines = [f"export {name}={quote(value)}" for name, value in setting.environment]
+    lines += [f"cd {quote(setting.directory)} || exit"] if setting.directory else []
+    lines += [f"exec <{quote(setting.stdin)}"] if setting.stdin else []
+    lines += [f"exec >{quote(setting.stdout)}"] if setting.stdout else []
+    return "\n".join([*lines, setting.command])
+
+
 def split(command: str) -> list[list[str]]:
     """The programs of a pipeline. Raises UsageError `bad-command` for what only a shell can do."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;<>()")

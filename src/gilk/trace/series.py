@@ -56,7 +56,9 @@ def spectrum(times: Times, width: int, start: int, end: int) -> tuple[Floats, Fl
     firsts = range(0, len(rate) - length + 1, max(length // 2, 1))
     powers = [_power(rate[first : first + length], window) for first in firsts]
     scale = 2 * (width / 1e9) / np.square(window).sum()
-    return np.fft.rfftfreq(length, width / 1e9)[1:], scale * np.mean(powers, axis=0)[1:]
+    frequencies: Floats = np.fft.rfftfreq(length, width / 1e9)[1:].astype(np.float64)
+    power: Floats = scale * np.mean(np.stack(powers), axis=0)[1:]
+    return frequencies, power
 
 
 def _power(rate: Floats, window: Floats) -> Floats:
