@@ -226,11 +226,9 @@ def load_experiment(path: Path) -> Experiment:
 def prepare_experiment(experiment: Experiment, number: int = 1) -> Staged:
     """Repetition ``number``: attached and launched, with nothing put in yet. Raises GilkError."""
     from gilk.session import experiment_targets
-    from gilk.target.kernel.link import LocalLink
-    from gilk.target.kernel.target import KernelTarget
 
-    of_kernel = any(item.of_kernel for item in experiment.items)
-    return experiment_targets.prepare(experiment, number, KernelTarget(LocalLink()) if of_kernel else None)
+    wanted = [item.wanted for item in experiment.items]
+    return experiment_targets.prepare(experiment, number, *_kernel_of(wanted, False, experiment.machine))
 
 
 def report(result: Result) -> RunReport:
