@@ -66,9 +66,21 @@ def holders(name: str) -> list[int]:
     return found
 
 
-def occupied(maps: tuple[Mapping, ...], growth: bool = True) -> Occupied:
-    """What is mapped, and, with ``growth``, the room that heap and stack must keep to grow."""
-    ranges = []
+def heap_start(pid: int) -> int:
+    """Where the kernel lets the heap begin (start_brk, field 47 of /proc/PID/stat, proc(5)); 0 when it does not say."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[44])
+
+
+def occupied(maps: tuple[Mapping, ...], growth: bool = True, heap: int = 0) -> Occupied:
+    """What is mapped, and, with ``growth``, the room that heap and stack must keep to grow.
+
+    ``heap`` is where a heap will begin that is not mapped yet: a program that was just launched has none.
+    """
+    ranges = [(heap, heap + _HEAP_GROWTH)] if growth and heap else []
     for mapping in maps:
         start, end = mapping.start, mapping.end
         if growth and mapping.path == "[heap]":

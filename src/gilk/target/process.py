@@ -16,6 +16,7 @@ from gilk.analysis.analysis import Analysis
 from gilk.errors import GilkError, TargetError
 from gilk.image.elf import load
 from gilk.image.model import Image
+from gilk.splice.space import Occupied
 from gilk.target import launch, wire
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
@@ -23,7 +24,7 @@ from gilk.target.held import ArenaMap
 from gilk.target.image import analyse
 from gilk.target.keeper import Outcome
 from gilk.target.launch import End
-from gilk.target.maps import Mapping, read_maps
+from gilk.target.maps import Mapping, heap_start, occupied, read_maps
 
 _T = TypeVar("_T")
 
@@ -113,6 +114,10 @@ class Process:
 
     def maps(self) -> tuple[Mapping, ...]:
         return read_maps(self.pid)
+
+    def occupied(self) -> Occupied:
+        """Where nothing may be mapped: what there is, and what heap and stack must keep to grow."""
+        return occupied(self.maps(), heap=heap_start(self.pid))
 
     def release(self) -> None:
         """Let a launched program run."""

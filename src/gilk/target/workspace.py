@@ -25,7 +25,7 @@ from gilk.splice.space import PAGE, REACH, Arena, PunPages
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch, pack
 from gilk.target.held import ArenaMap
-from gilk.target.maps import find_room, occupied
+from gilk.target.maps import find_room
 from gilk.target.places import places_table
 from gilk.target.process import Process
 from gilk.target.symbols import Found, Resolver
@@ -64,7 +64,7 @@ class Workspace:
         self.data = mmap.mmap(data_fd, data_size)
         self._sites: list[Site] = []
         self._grounds: dict[str, Ground] = {}
-        self._puns = PunPages(occupied(process.maps()), _MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
+        self._puns = PunPages(process.occupied(), _MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
         self._mapped: set[int] = set()
         self._batch = 0
         self._table = 0
@@ -89,7 +89,7 @@ class Workspace:
 
     def _open(self, loaded: Loaded) -> Site:
         below = HELD_SIZE + PAGE
-        start = find_room(occupied(self._process.maps()), loaded.start, loaded.end, ARENA_SIZE + below)
+        start = find_room(self._process.occupied(), loaded.start, loaded.end, ARENA_SIZE + below)
         if start is None or len(self._sites) >= _MOST_ARENAS:
             raise TargetError("no-room", f"there is no free address range within 2 GiB of {loaded.name}")
         base, offset = start + below, len(self._sites) * ARENA_SIZE
@@ -99,7 +99,7 @@ class Workspace:
         self._set_parameters(offset + code.symbols["gilk_params"], base)
         site = Site(Arena(base, ARENA_SIZE, offset, len(code.code) + 63 & -64), self._host(base), start)
         self._sites.append(site)
-        self._puns.avoid(occupied(self._process.maps()))
+        self._puns.avoid(self._process.occupied())
         return site
 
     def _host(self, base: int) -> Host:
