@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs as Debian ships them go through their own test suites while every block of theirs, and of libc's, is counted.
+
+Each suite is run plainly first: how every test ends, and all that it writes, must be the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.behaviour.harness import ROOT
+from tests.behaviour.suites.catalogue import SUITES
+from tests.behaviour.suites.sources import Archive, UnavailableError
+
+#: A program that does what it should not ends by one of these; tests that mean to do so do it either way.
+_CRASHES = {signal.SIGSEGV, signal.SIGILL, signal.SIGBUS, signal.SIGTRAP, signal.SIGABRT, signal.SIGFPE, signal.SIGSYS}
+
+#: Tests whose outcome depends on what instruments do change, and why.
+EXCLUDED = {
+    "bash": {"run-read": "asks that reading an end of file take less than 10 us: `read -t 0.00001 -e`"},
+}
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
+    try:
+        return Archive(tmp_path_factory.mktemp("archive"))
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+class Work:
+    """Where one suite is run, again and again, each time from its pristine source."""
+
+    def __init__(self, name: str, pristine: Path, directory: Path) -> None:
+        self._name, self._pristine, self._directory = name, pristine, directory
+
+    def run(self, way: str, cases: Collection[str] = ()) -> dict[str, Any]:
+        """``way`` is plain or instrumented; ``cases`` are all unless given. What tests.behaviour.suites.runner found."""
+        source, result = self._directory / "source", self._directory / "result"
+        shutil.rmtree(source, ignore_errors=True)
+        shutil.copytree(self._pristine, source, symlinks=True)
+        pattern = f"^({'|'.join(map(re.escape, cases))})$" if cases else ""
+        module = "tests.behaviour.suites.runner"
+        command = [sys.executable, "-m", module, way, self._name, self._directory / "bin", source, result, pattern]
+        env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+        done = subprocess.run(command, env=env, start_new_session=True, capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0, done.stderr[-4000:]
+        found: dict[str, Any] = json.loads(result.read_text())
+        return found
+
+
+def different(plain: dict[str, Any], found: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Name of a test: how it went plainly, and how it went with instruments."""
+    assert plain["outcomes"].keys() == found["outcomes"].keys()
+    pairs = {name: (outcome, found["outcomes"][name]) for name, outcome in plain["outcomes"].items()}
+    return {name: pair for name, pair in pairs.items() if _seen(pair[0]) != _seen(pair[1])}
+
+
+def _seen(outcome: dict[str, Any]) -> tuple[int, str]:
+    return outcome["status"], outcome["output"]
+
+
+def crashes(found: dict[str, Any]) -> Counter[int]:
+    return Counter(signal for end in found["ends"] if (signal := end & 0x7F) in _CRASHES)
+
+
+def unharmed(report: dict[str, Any]) -> None:
+    assert report["restored"] is True
+    assert (report["differences"], report["leftovers"], report["lost"]) == ([], [], 0)
+    assert report["spliced"] > 0.995 * report["points"]
+    assert report["hits"] > 1_000_000
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.parametrize("name", SUITES)
+def test_own_suite(name: str, archive: Archive, tmp_path: Path) -> None:
+    suite = SUITES[name]
+    if not Path(suite.program).exists():
+        pytest.skip(f"no {suite.program}")
+    try:
+        pristine = (archive.binary if suite.binary else archive.source)(suite.package)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    work = Work(name, pristine, tmp_path)
+    plain, found = work.run("plain"), work.run("instrumented")
+    print(f"{name}: {len(plain['outcomes'])} tests, {len(plain['ends'])} starts; {found['report']}")
+    unharmed(found["report"])
+    assert crashes(found) == crashes(plain)
+    suspects = different(plain, found).keys() - EXCLUDED.get(name, {}).keys()
+    if suspects:
+        # Some tests wait for a clock, and the machine may be busy: what differs has to differ again.
+        print("again:", *sorted(suspects))
+        plain, found = work.run("plain", suspects), work.run("instrumented", suspects)
+        assert crashes(found) == crashes(plain)
+        assert different(plain, found) == {}
