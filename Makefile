@@ -26,7 +26,7 @@ $(VENV)/.bench: $(VENV)/.dev
 test: $(VENV)/.dev ## install what is missing, then ruff, mypy and the whole test suite
 	@tools/setup test
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q
+	$(BIN)/python -m pytest -n $(JOBS) -q
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check
@@ -38,15 +38,16 @@ format: $(VENV)/.dev ## let ruff lay out the code
 
 stress: $(VENV)/.dev ## hundreds of thousands of cases, real programs under every point: an hour
 	@tools/setup stress
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q -m stress --timeout 7200
+	$(BIN)/python -m pytest -n $(JOBS) -q -m stress --timeout 7200
 
 bench: $(VENV)/.bench ## gilk beside its peers and the machine's own limits, in one run
 	@tools/setup bench
 	$(BIN)/python -m bench
 
-demo: $(VENV)/.dev ## a real, unmodified, busy program, every entry of a library timed
+demo: $(VENV)/.dev ## a busy program, every entry of a library timed; a stock kernel, and who waits in it
 	@tools/setup demo
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/demo
+	$(BIN)/python examples/kernel/pipe_study.py build
 
 clean: ## forget everything that was built here
 	rm -rf $(VENV) build dist src/*.egg-info bench/build .mypy_cache .ruff_cache .pytest_cache .hypothesis

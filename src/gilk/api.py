@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gilk.session.elsewhere import Elsewhere
     from gilk.session.experiment import Experiment
     from gilk.session.experiment_run import Staged
+    from gilk.session.kernel_session import KernelSession
     from gilk.session.places import BlockView, FunctionView, Place
     from gilk.session.request import Builtin, CFunction, Request
     from gilk.session.run import Progress, Result, Run
@@ -48,9 +49,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BlockView", "CFunction", "CompileError", "Experiment", "FunctionView", "GilkError", "Graph", "ImageError",
-    "Loaded", "Place", "Probe", "Progress", "Request", "Run", "RunReport", "Session", "Staged", "StoreError",
-    "Survey", "Target", "TargetError", "UsageError", "args", "attach", "c", "calls", "cfg", "count", "driver", "lab",
-    "launch", "load_experiment", "parse_request", "prepare_experiment", "prepare_run", "read", "regs", "report",
+    "Kernel", "Loaded", "Place", "Probe", "Progress", "Request", "Run", "RunReport", "Session", "Staged", "StoreError",
+    "Survey", "Target", "TargetError", "UsageError", "args", "attach", "c", "calls", "cfg", "count", "driver", "kernel",
+    "lab", "launch", "load_experiment", "parse_request", "prepare_experiment", "prepare_run", "read", "regs", "report",
     "restore", "scan", "stamp", "time",
 ]  # fmt: skip
 
@@ -146,6 +147,65 @@ class Target:
     def close(self) -> bool:
         """Undo everything; whether all code is what it was."""
         return self.process.close()
+
+
+class Kernel:
+    """A kernel to put probes in. Use as a context manager, or call close()."""
+
+    def __init__(self, target: KernelTarget, elsewhere: Elsewhere | None) -> None:
+        self.target = target
+        self._elsewhere = elsewhere
+
+    def __enter__(self) -> Kernel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def functions(self, glob: str = "*") -> tuple[FunctionView, ...]:
+        """Functions of the kernel and its modules by name. Raises UsageError."""
+        from gilk.session import places
+
+        return tuple(places.functions(self.target, glob, "kernel"))
+
+    def function(self, name: str) -> FunctionView:
+        """The first function of that name. Raises UsageError `no-such-function`."""
+        return self.functions(name)[0]
+
+    def session(self, points: int = 1 << 16, ring: int = 1 << 20) -> KernelSession:
+        """Probes that live until the session is closed. Raises TargetError, when the driver is not loaded for one."""
+        from gilk.session.kernel_session import KernelSession
+
+        return KernelSession(self.target, points, ring)
+
+    def start(self, command: Sequence[str]) -> None:
+        """Run a command on the other machine; its output is ours. Raises UsageError `no-machine`, TargetError."""
+        if self._elsewhere is None:
+            raise UsageError("no-machine", "this kernel is the one that runs here: start commands as you like")
+        self._elsewhere.start(command)
+
+    @property
+    def status(self) -> int | None:
+        """The exit status of that command, once it has ended; that is noticed while a session is polled."""
+        return self._elsewhere.status if self._elsewhere is not None else None
+
+    def close(self) -> None:
+        """Let go of the machine; one of the lab ends with that."""
+        self.target.link.close()
+        if self._elsewhere is not None:
+            self._elsewhere.close()
+
+
+def kernel(machine: str = "") -> Kernel:
+    """The kernel of this machine, or of another: ``lab``, a fresh virtual machine, or ``ssh:HOST``."""
+    from gilk.session.elsewhere import reach
+    from gilk.target.kernel.link import LocalLink
+    from gilk.target.kernel.target import KernelTarget
+
+    if not machine:
+        return Kernel(KernelTarget(LocalLink()), None)
+    elsewhere = reach(machine)
+    return Kernel(KernelTarget(elsewhere.link), elsewhere)
 
 
 def attach(pid: int) -> Target:

@@ -14,10 +14,14 @@ from typing import Self
 import pyarrow as pa
 
 from gilk.errors import UsageError
+from gilk.session import request
 from gilk.session.ledger import Timed
-from gilk.session.request import Builtin, Wanted
+from gilk.session.places import Place
+from gilk.session.request import Builtin, CFunction, Request, Wanted
 from gilk.session.stream import Stream
 from gilk.splice.plan import FunctionPlan, Refusal, Tactic
+from gilk.splice.points import parse as parse_spec
+from gilk.target.base import Code
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Source
 from gilk.trace.probes import ProbeRow, counts_by_point
@@ -41,6 +45,9 @@ class Totals:
     asked: int = 0
     activation: float = 0.0
     still: float = 0.0
+
+
+Points = str | Place | Iterable[Place]
 
 
 class BaseSession(ABC):
@@ -69,8 +76,22 @@ class BaseSession(ABC):
 
     @property
     @abstractmethod
-    def where(self) -> str:
-        """What the session is in, for messages: ``process 4711``."""
+    def code(self) -> Code:
+        """What the session is in."""
+
+    def insert(self, points: Points, instrument: str | CFunction | Builtin) -> tuple[Probe, ...]:
+        """Put one instrument at points: ``insert("main:entry", "count")``, or places (session/places.py).
+
+        All is done in one change of the target. Raises UsageError, CompileError, TargetError; then nothing has changed.
+        """
+        chosen = request.instrument(instrument) if isinstance(instrument, str) else instrument
+        if isinstance(points, str):
+            return self.insert_all([Request(parse_spec(points), chosen)])
+        places = [points] if isinstance(points, Place) else list(points)
+        return self.insert_wanted([w for place in places for w in place.wanted(chosen)])
+
+    def insert_all(self, requests: Iterable[Request]) -> tuple[Probe, ...]:
+        return self.insert_wanted(list(request.expand(self.code, requests)))
 
     @abstractmethod
     def insert_wanted(self, wanted: list[Wanted]) -> tuple[Probe, ...]:

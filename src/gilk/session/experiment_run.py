@@ -24,9 +24,9 @@ from gilk.errors import GilkError
 from gilk.session import run, strategy
 from gilk.session.base import BaseSession
 from gilk.session.elsewhere import Elsewhere
-from gilk.session.experiment_edges import Passed, told
 from gilk.session.experiment_items import Item, Placed, State, title
 from gilk.session.experiment_samples import schema_of, writer
+from gilk.session.experiment_told import edges, take_hit, with_edges
 from gilk.session.experiment_workload import Workload
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Request, Wanted
@@ -46,11 +46,15 @@ Meant = list[tuple[Item, list[Wanted]]]
 
 @dataclass
 class Staged(run.Run):
-    """``items`` in place of ``requests``. ``names`` are what an item's ``only`` may call the processes."""
+    """``items`` in place of ``requests``. ``names`` are what an item's ``only`` may call the processes.
+
+    ``unattended``: it has an end of its own, and to be stopped before is to be cut short.
+    """
 
     items: list[Item] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     workload: Workload | None = None
+    unattended: bool = False
     interrupted: bool = False
     placed: list[Placed] = field(default_factory=list)
     _zero: int = 0
@@ -184,27 +188,12 @@ class Staged(run.Run):
             return
         for placed in self.placed:
             if placed.state is State.IN and placed.item.once and placed.pid not in self._ended:
-                self._take_hit(placed)
+                change = time.monotonic_ns()
+                try:
+                    self.notes += take_hit(placed, self._zero)
+                except GilkError as error:
+                    self._failed(placed, change, error)
         self._watch_again = time.monotonic() + _REST * (time.monotonic() - began)
-
-    def _take_hit(self, placed: Placed) -> None:
-        counts = placed.session.drain.counts()
-        hit = [p for p in placed.probes if p.number in placed.present and counts[p.row.counter]]
-        if not hit:
-            return
-        began = time.monotonic_ns()
-        try:
-            placed.session.remove(hit)
-        except GilkError as error:
-            self._failed(placed, began, error)
-            return
-        placed.present -= {probe.number for probe in hit}
-        gone = [p for p in placed.session.probes if p.number in placed.present and p.tactic is None]
-        if unwatched := [p.row.point for p in gone if placed.spliced(p.number)]:
-            placed.present -= {probe.number for probe in gone}
-            self.notes.append(f"no longer watched, for they cannot be spliced without others: {', '.join(unwatched)}")
-        if not placed.present:
-            placed.state, placed.went_out = State.OUT, self._since(began)
 
     def _drain(self) -> float:
         """As in a plain run, but the end of a pipeline's program is noticed at once: its neighbours wait for it."""
@@ -251,7 +240,7 @@ class Staged(run.Run):
         super()._keep(table)
 
     def finish(self) -> run.Result:
-        if self.interrupted:
+        if self.interrupted and self.unattended:
             self.partial = True
             self.notes.append(f"interrupted after {time.monotonic() - self._began:.1f} s")
         self._finishing = time.monotonic_ns()
@@ -269,43 +258,16 @@ class Staged(run.Run):
         result.tactics = dict(Counter(str(p.tactic) for p in every if p.tactic is not None))
         result.refusals = dict(Counter(str(p.refusal) for p in every if p.refusal is not None))
         result.numbers = self._numbers(result.tactics, result.refusals)
-        self._tell_edges(result)
+        result.counts, notes = with_edges(result.counts, self.placed)
+        self.notes += notes
         return result
-
-    def _tell_edges(self, result: run.Result) -> None:
-        """Counts of edges in place of those of the points that they are told from."""
-        labels = {kind: {w.point.label for p in self.placed for w in p.wanted if p.item.told_by_edges is kind}
-                  for kind in (True, False)}  # fmt: skip
-        found = self.edges()
-        result.counts = {n: c for n, c in result.counts.items() if n not in labels[True] - labels[False]}
-        result.counts |= {edge: count for edge, count in found.items() if count is not None}
-        untold = [edge for edge, count in found.items() if count is None]
-        if untold:
-            more = f" and {len(untold) - 3} more" if len(untold) > 3 else ""
-            self.notes.append(f"how often these edges were taken cannot be told: {', '.join(untold[:3])}{more}")
-
-    def edges(self) -> dict[str, int | None]:
-        """How often each edge was taken, of functions under the strategy `edges`; None where points cannot tell."""
-        found: dict[str, int | None] = {}
-        for placed in self.placed:
-            if placed.item.told_by_edges and placed.probes:
-                counts = placed.session.drain.counts()
-                passed = [
-                    Passed(w.loaded.name, w.function, w.point, int(counts[p.row.counter]) if p.tactic else None)
-                    for w, p in zip(placed.wanted, placed.probes, strict=True)
-                    if p.row.counter >= 0
-                ]
-                for edge, count in told(passed).items():
-                    known = found.get(edge, 0)
-                    found[edge] = None if known is None or count is None else known + count
-        return found
 
     def happened(self) -> dict[str, Any]:
         """The times and outcomes of all instruments. `began` is when the targets were let go, ns as in `time`."""
         return {
             "began": self._released,
             "instruments": [placed.to_json() for placed in self.placed],
-            "edges": self.edges(),
+            "edges": edges(self.placed),
         }
 
     def _close_file(self, result: run.Result, duration: int) -> None:

@@ -45,7 +45,7 @@ def prepare(
     names = {each.pid: _name(each.pid) for each in processes}
     return Staged(
         processes, [], experiment.output_of(number), command, kernel, elsewhere,
-        items=list(experiment.items), names=names, workload=workload,
+        items=list(experiment.items), names=names, workload=workload, unattended=True,
     )  # fmt: skip
 
 

@@ -8,14 +8,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from gilk.session import request
 from gilk.session.base import BaseSession, Probe
 from gilk.session.ledger import Entry, Ledger, Result
-from gilk.session.request import Builtin, CFunction, Request, Wanted
+from gilk.session.request import Builtin, CFunction, Wanted
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel.planner import plan
 from gilk.splice.plan import FunctionPlan, Refusal, Want
-from gilk.splice.points import parse as parse_spec
 from gilk.target.kernel.driver import Driver
 from gilk.target.kernel.target import KernelTarget
 from gilk.target.kernel.workspace import KernelWorkspace
@@ -43,16 +41,8 @@ class KernelSession(BaseSession):
         self._counters: list[int] = []
 
     @property
-    def where(self) -> str:
-        return self.target.who
-
-    def insert(self, points: str, instrument: str | CFunction | Builtin) -> tuple[Probe, ...]:
-        """``insert("kernel:vfs_read:entry", "count")``. Raises UsageError, CompileError, TargetError."""
-        chosen = request.instrument(instrument) if isinstance(instrument, str) else instrument
-        return self.insert_all([Request(parse_spec(points), chosen)])
-
-    def insert_all(self, requests: Iterable[Request]) -> tuple[Probe, ...]:
-        return self.insert_wanted(list(request.expand(self.target, requests)))
+    def code(self) -> KernelTarget:
+        return self.target
 
     def insert_wanted(self, wanted: list[Wanted]) -> tuple[Probe, ...]:
         with self._numbered(wanted) as numbers:

@@ -10,15 +10,14 @@ from gilk.analysis.model import Block, Function
 from gilk.session.request import Builtin, CFunction, Wanted, probes_at
 from gilk.splice import points
 from gilk.splice.points import Point, Spec
-from gilk.target.base import Loaded
-from gilk.target.process import Process
+from gilk.target.base import Code, Loaded
 
 
 @dataclass(frozen=True)
 class Place:
     """A point of a process, to be handed to Session.insert()."""
 
-    process: Process
+    process: Code
     loaded: Loaded
     function: Function
     point: Point
@@ -58,7 +57,7 @@ class BlockView:
 class FunctionView:
     """A function where it is loaded."""
 
-    process: Process
+    process: Code
     loaded: Loaded
     function: Function
 
@@ -97,7 +96,7 @@ class FunctionView:
         return f"<Function {self.loaded.name}:{self.name} at {self.address:#x}>"
 
 
-def functions(process: Process, glob: str = "*", image: str = "") -> Iterator[FunctionView]:
+def functions(process: Code, glob: str = "*", image: str = "") -> Iterator[FunctionView]:
     """The functions that match; ``image`` is a glob too, '' the main program. Raises UsageError."""
     spec = Spec(image, glob, "entry")
     for loaded in process.loaded():

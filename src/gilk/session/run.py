@@ -206,7 +206,7 @@ class Run:
                 self._keep(session.close())
             except GilkError as error:
                 self.partial = True
-                self.notes.append(f"{session.where}: {error}")
+                self.notes.append(f"{session.code.who}: {error}")
         self._leave()
         if self._left_out:
             self.notes.append(f"latencies are of the first {_KEPT} records; -o FILE keeps all")

@@ -8,17 +8,14 @@ from collections.abc import Iterable
 
 from gilk.build.instrument import Compiled, compile_instrument
 from gilk.errors import GilkError, TargetError
-from gilk.session import request
 from gilk.session.base import BaseSession, Probe
 from gilk.session.ledger import Entry, Ledger, Result
-from gilk.session.places import Place
-from gilk.session.request import Builtin, CFunction, Request, Wanted
+from gilk.session.request import Builtin, CFunction, Wanted
 from gilk.session.signals import Signals
 from gilk.session.stream import ALL_CLASSES
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import Want
 from gilk.splice.planner import Ground
-from gilk.splice.points import parse as parse_spec
 from gilk.target.process import Process
 from gilk.target.workspace import Workspace
 from gilk.trace.clock import calibrate
@@ -27,7 +24,6 @@ from gilk.trace.layout import PAGE, Geometry
 from gilk.trace.threads import OwnThreads
 
 _MOST_POINTS = 1 << 20
-Points = str | Place | Iterable[Place]
 
 
 class Session(BaseSession):
@@ -51,22 +47,8 @@ class Session(BaseSession):
         self._compiled: dict[CFunction, Compiled] = {}
 
     @property
-    def where(self) -> str:
-        return self.process.who
-
-    def insert(self, points: Points, instrument: str | CFunction | Builtin) -> tuple[Probe, ...]:
-        """Put one instrument at points: ``insert("main:entry", "count")``, or places (session/places.py).
-
-        All is done in one stop of the target. Raises UsageError, CompileError, TargetError; then nothing has changed.
-        """
-        chosen = request.instrument(instrument) if isinstance(instrument, str) else instrument
-        if isinstance(points, str):
-            return self.insert_all([Request(parse_spec(points), chosen)])
-        places = [points] if isinstance(points, Place) else list(points)
-        return self.insert_wanted([w for place in places for w in place.wanted(chosen)])
-
-    def insert_all(self, requests: Iterable[Request]) -> tuple[Probe, ...]:
-        return self.insert_wanted(list(request.expand(self.process, requests)))
+    def code(self) -> Process:
+        return self.process
 
     def insert_wanted(self, wanted: list[Wanted]) -> tuple[Probe, ...]:
         with self._numbered(wanted) as numbers:
