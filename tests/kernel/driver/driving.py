@@ -53,8 +53,8 @@ class Guest:
             found.setdefault(row[2], int(row[0], 16))
         return found
 
-    def load(self) -> None:
-        driver_load.load(self.link, self.module)
+    def load(self, *parameters: str) -> None:
+        driver_load.load(self.link, self.module, parameters)
         self.symbols = self._symbols()
 
     def unload(self) -> None:

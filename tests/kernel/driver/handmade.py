@@ -6,12 +6,12 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from iced_x86 import Code, Decoder, FlowControl, Instruction, Register
 
 from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Hello, Kind, Rings, Unit
+from gilk.target.kernel.driver_abi import WINDOW, Hello, Kind, Rings, Unit
 
 Read = Callable[[int, int], bytes]
 
@@ -101,6 +101,20 @@ class Function:
                     return tuple(run)
         raise LookupError("this function has no such window")
 
+    def windows(self) -> list[tuple[Instruction, ...]]:
+        """Windows of several instructions that do not overlap, as long as may be, with no jump into one."""
+        targets = {each.near_branch_target for each in self.instructions}
+        found: list[tuple[Instruction, ...]] = []
+        run: list[Instruction] = []
+        for each in self.instructions[1:]:
+            fits = sum(one.len for one in run) + each.len <= WINDOW
+            if run and (not moves(each) or each.ip in targets or not fits):
+                found.append(tuple(run))
+                run = []
+            if moves(each):
+                run.append(each)
+        return [each for each in found if len(each) > 1 and sum(one.len for one in each) >= 5]
+
     @property
     def ret(self) -> tuple[int, bytes]:
         """Address and window of the first return: with the int3 behind it, where it has any."""
@@ -145,6 +159,10 @@ class Bench:
         kind = Kind.MULTI if several else Kind.SINGLE
         new = jump(address, patch).ljust(len(old), b"\x90")
         return Unit(next(self.numbers), kind, address, patch, old, new, copy)
+
+    def trapping(self, unit: Unit) -> Unit:
+        """The same with int3 in the bytes that it frees: nobody survives to be in them."""
+        return replace(unit, new=unit.new[:5].ljust(len(unit.old), b"\xcc"))
 
     def before(self, function: Function, run: Sequence[Instruction], hook: bytes) -> Unit:
         return self.splice(run[0].ip, function.bytes_of(*run), hook, len(run) > 1)

@@ -61,7 +61,7 @@ static void write_all(struct ilk_site **sites, u32 count)
 	ilk_poke_all(sites, count, is_trapped_first, ilk_poke_trap);
 	ilk_poke_all(sites, count, is_single, ilk_poke_front);
 	if (needs_grace(sites, count))
-		ilk_grace();
+		ilk_grace(ILK_BEFORE_JUMP);
 	ilk_poke_all(sites, count, is_multi, ilk_poke_front);
 	ilk_poke_all(sites, count, is_host, ilk_poke_rest);
 	ilk_poke_all(sites, count, is_pad, ilk_poke_pad);
@@ -130,7 +130,7 @@ u32 ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count)
 	ilk_fentry_attach(sorted, n);
 	applied = report(units, count, made);
 	if (applied < n)
-		ilk_grace(); /* one that was given up again was live by its trap */
+		ilk_grace(ILK_BEFORE_FREE); /* one that was given up again was live by its trap */
 	if (applied < n)
 		ilk_sites_forget(made, count);
 	kvfree(made);

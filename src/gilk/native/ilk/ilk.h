@@ -130,7 +130,9 @@ u32 ilk_poke_front(struct ilk_site *site);
 u32 ilk_poke_rest(struct ilk_site *site);
 u32 ilk_poke_pad(struct ilk_site *site);
 u32 ilk_poke_back(struct ilk_site *site);
-void ilk_grace(void);
+#define ILK_BEFORE_JUMP 1u
+#define ILK_BEFORE_FREE 2u
+void ilk_grace(u32 why);
 
 /* apply.c, undo.c */
 u32 ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count);

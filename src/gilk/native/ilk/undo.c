@@ -89,14 +89,14 @@ static void restore_all(struct ilk_site **sites, u32 count)
 	hold_back(sites, count);
 	ilk_fentry_detach(sites, count);
 	ilk_poke_all(sites, count, goes_first, ilk_poke_back);
-	ilk_grace();
+	ilk_grace(ILK_BEFORE_FREE);
 	hold_back(sites, count); /* a SHORT that is busy needs its pad */
 	if (!second_round(sites, count))
 		return;
 	ilk_poke_all(sites, count, is_pad, ilk_poke_back);
 	hold_back(sites, count);
 	ilk_poke_all(sites, count, is_host, ilk_poke_back);
-	ilk_grace();
+	ilk_grace(ILK_BEFORE_FREE);
 }
 
 /* Of `sites`, those that are out are forgotten; how many. */

@@ -36,14 +36,14 @@ def _not_root() -> TargetError:
     return TargetError("driver-not-root", "only root may load or unload the driver", "sudo gilk driver ...")
 
 
-def load(link: Runner, module: Path) -> bool:
+def load(link: Runner, module: Path, parameters: Sequence[str] = ()) -> bool:
     """Whether it was not loaded before. `module` is a path there.
 
     Raises TargetError driver-not-root, driver-locked-down, driver-wrong-kernel, driver-load-failed.
     """
     if loaded(link):
         return False
-    status, _, said = _run(link, ["insmod", str(module)])
+    status, _, said = _run(link, ["insmod", str(module), *parameters])
     if status:
         raise _why_not(link, said)
     return True

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* calls NUMBER COUNT [THREADS]: that system call, without arguments, so many times in each thread; nothing else does it. */
+/*
+ * calls NUMBER COUNT [THREADS [YIELD]]: that system call, without arguments, so many times in each thread; nothing else
+ * makes it. After every YIELD of them the thread lets others run.
+ */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static long number, count;
+static long number, count, turn;
 
 static void *call(void *unused)
 {
-	for (long i = 0; i < count; i++)
+	for (long i = 1; i <= count; i++) {
 		syscall(number, 0, 0, 0, 0, 0, 0);
+		if (turn && i % turn == 0)
+			sched_yield();
+	}
 	return unused;
 }
 
@@ -23,6 +30,7 @@ int main(int argc, char **argv)
 		return 2;
 	number = atol(argv[1]);
 	count = atol(argv[2]);
+	turn = argc > 4 ? atol(argv[4]) : 0;
 	for (int i = 0; i < n; i++)
 		if (pthread_create(&threads[i], NULL, call, NULL))
 			return 1;

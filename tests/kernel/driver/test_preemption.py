@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Tasks that are preempted within a window, or within a patch, while splices come and go.
+
+An emulated processor takes interrupts between blocks of code only, unless it
+is made to stop at every instruction: without that these tests would show
+nothing. That they do show something, the negative controls say: with a wait
+left out, the same load brings the kernel down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gilk.errors import TargetError
+from gilk.lab import Machine, boot
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.driver_abi import Unit, Verdict
+from tests.kernel.driver.driving import Guest
+from tests.kernel.driver.handmade import Bench, Function, count
+
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress, pytest.mark.timeout(1800)]
+STRICT = "oops=panic panic_on_warn=1 preempt=full"
+ON_THE_WAY = ("__x64_sys_getppid", "__task_pid_nr_ns", "__rcu_read_lock", "__rcu_read_unlock")
+TASKS = "32"
+ROUNDS = 40
+
+
+@contextmanager
+def loaded(place: Path, *parameters: str) -> Iterator[tuple[Guest, list[Function]]]:
+    """A machine of its own, fully preemptible, stopped at every instruction, with many tasks making one call."""
+    with boot(Machine(cpus=1, arguments=STRICT)) as vm:
+        guest = Guest(vm, place)
+        guest.load(*parameters)
+        functions = [guest.function(name) for name in ON_THE_WAY]
+        vm.monitor("singlestep on")
+        calls = ["nice", "-n", "19", str(guest.program), "110", "1000000000", TASKS, "50"]
+        guest.link.spawn(calls, lambda _: None, lambda _: None)
+        yield guest, functions
+
+
+def splices(functions: list[Function], driver: Driver, bench: Bench) -> list[Unit]:
+    runs = [(function, run) for function in functions for run in function.windows()]
+    block = driver.counters(len(runs))[0]
+    hooks = (b"\x9c" + count(block.offset(i)) + b"\x9d" for i in range(len(runs)))  # the flags may be live
+    return [bench.trapping(bench.before(*each, hook)) for each, hook in zip(runs, hooks, strict=True)]
+
+
+def come_and_go(guest: Guest, functions: list[Function], rounds: int) -> None:
+    """In each round patches are written anew, and what was in them before is gone."""
+    driver = Driver(guest.link)
+    bench = Bench(driver)
+    start = bench.next
+    for _ in range(rounds):
+        bench.next = start
+        units = splices(functions, driver, bench)
+        assert len(units) >= 4
+        assert {each.verdict for each in driver.apply(units)} == {Verdict.OK}
+        assert {each.verdict for each in driver.undo([each.number for each in units])} == {Verdict.OK}
+        driver.fill(start, b"\xcc" * (bench.next - start))
+
+
+def test_splices_come_and_go_under_tasks(tmp_path: Path) -> None:
+    with loaded(tmp_path) as (guest, functions):
+        before = guest.text_at_start
+        come_and_go(guest, functions, ROUNDS)
+        assert guest.whole_text() == before
+        assert guest.complaints() == ""
+
+
+@pytest.mark.parametrize("omitted", ["1", "2"])
+def test_without_a_wait_the_kernel_crashes(tmp_path: Path, omitted: str) -> None:
+    with pytest.raises(TargetError) as caught, loaded(tmp_path, f"omit={omitted}") as (guest, functions):
+        come_and_go(guest, functions, 4 * ROUNDS)
+    assert caught.value.slug == "lab-panic"
