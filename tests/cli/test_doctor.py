@@ -22,7 +22,7 @@ BROKEN = Check("broken", Status.MISSING, "nothing", "gilk cannot work", "buy ano
 def test_json_has_every_check_with_its_meaning() -> None:
     result = CliRunner().invoke(doctor.doctor, ["--json"], standalone_mode=False)
     report = json.loads(result.output)
-    assert len(report["checks"]) == len(checks.FACTS) + len(trials.TRIALS)
+    assert len(report["checks"]) == len(checks.FACTS) + len(trials.TRIALS) + len(doctor.KERNELS)
     assert all(check["means"] and check["status"] in ("ok", "warn", "missing") for check in report["checks"])
     names = [check["name"] for check in report["checks"]]
     assert len(names) == len(set(names))

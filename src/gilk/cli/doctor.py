@@ -10,8 +10,10 @@ from dataclasses import asdict
 import click
 
 from gilk.cli.checks import FACTS, Check, Status
+from gilk.cli.kernel_checks import driver, lab
 from gilk.cli.trials import TRIALS
 
+KERNELS = (driver, lab)
 COLOURS = {Status.OK: "green", Status.WARN: "yellow", Status.MISSING: "red"}
 
 
@@ -31,7 +33,7 @@ def doctor(as_json: bool) -> int:
 
 def examine() -> list[Check]:
     """Every check, trials first after the facts they rest on. One that breaks is itself a finding."""
-    return [_guarded(check) for check in (*FACTS[:4], *TRIALS, *FACTS[4:])]
+    return [_guarded(check) for check in (*FACTS[:4], *TRIALS, *FACTS[4:], *KERNELS)]
 
 
 def _guarded(check: Callable[[], Check]) -> Check:
