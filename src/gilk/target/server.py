@@ -159,7 +159,9 @@ def main() -> None:
         os.setpgid(0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.set_inheritable(False)  # it was handed down to this process, but programs launched from here get none of ours
+    Server(channel).serve()
 
 
 if __name__ == "__main__":
