@@ -160,7 +160,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     channel = socket.socket(fileno=int(sys.argv[1]))
-    channel.set_inheritable(False)  # it was handed down to this process, but programs launched from here get none of ours
+    channel.set_inheritable(False)  # it was handed down to us; what we launch is not to have it
     Server(channel).serve()
 
 
