@@ -45,7 +45,7 @@ class Changer(Protocol):
     def forget(self, number: int) -> None: ...
 
 
-_REMEMBERED = 64
+_REMEMBERED = 16
 
 
 @dataclass
