@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""gilk run --on MACHINE: the kernel of a virtual machine, and a command there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+
+def gilk(env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["gilk", *words], env=env, capture_output=True, text=True, timeout=280)
+
+
+def test_a_command_in_the_lab(gilk_on_path: dict[str, str]) -> None:
+    """Its output and exit status are its own; calls that only it makes are counted exactly."""
+    script = "import os\nfor _ in range(700): os.getsid(0)\nprint('done', flush=True)\nos._exit(7)"
+    points = ["-i", "kernel:__x64_sys_getsid:entry=count", "-i", "kernel:do_syscall_64:entry=count"]
+    done = gilk(gilk_on_path, "run", "--on", "lab", "--json", *points, "--", "python3", "-ISc", script)
+    out, _, last = done.stdout.rstrip("\n").rpartition("\n")
+    assert (done.returncode, out) == (7, "done"), done.stderr
+    report = json.loads(last)
+    assert report["counts"]["kernel:__x64_sys_getsid:entry"] == 700
+    assert report["restored"] is True
+    assert report["points"] == {"asked": 2, "spliced": 1, "refused": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (["--on", "moon", "-i", "kernel:vfs_read:entry=count"], "bad-machine"),
+        (["--on", "ssh:", "-i", "kernel:vfs_read:entry=count"], "bad-machine"),
+        (["--on", "lab", "-i", "main:entry=count", "--", "true"], "only-its-kernel"),
+        (["--on", "lab", "-p", "1", "-i", "kernel:vfs_read:entry=count"], "only-its-kernel"),
+    ],
+)
+def test_what_cannot_be(gilk_on_path: dict[str, str], words: list[str], slug: str) -> None:
+    done = gilk(gilk_on_path, "run", *words)
+    assert done.returncode == 2
+    assert f"({slug})" in done.stderr
+
+
+def test_this_kernel_is_asked_for_and_says_why_not(gilk_on_path: dict[str, str]) -> None:
+    """Whatever is in the way here: no root, a kernel of another kind, no driver, or only the function's name."""
+    done = gilk(gilk_on_path, "run", "-i", "kernel:no_such_function_at_all:entry=count", "--", "true")
+    assert done.returncode in (2, 4)
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("gilk: ")
