@@ -163,9 +163,7 @@ class _Reader:
         try:
             return make()
         except GilkError as error:
-            error.args = (f"{self._place(key)}: {error.message}",)
-            error.message = error.args[0]
-            raise
+            raise type(error)(error.slug, f"{self._place(key)}: {error.message}", error.hint) from error
 
     def _seconds(self, table: dict[str, Any], where: str, key: str) -> float | None:
         value = table.get(key)

@@ -91,7 +91,7 @@ class Staged(run.Run):
     def _meant(self, target: Code, pid: int) -> Meant:
         """What is to be put into a target, in the order of time."""
         items = sorted((item for item in self.items if self._is_for(item, pid)), key=lambda item: item.start)
-        return [(item, list(strategy.expand(target, item.wanted))) for item in items]
+        return [(item, _points(target, item)) for item in items]
 
     def _prepare(self, meant: Meant, pid: int, session: BaseSession) -> None:
         # One time line for all; the clock of another machine's kernel is not ours.
@@ -293,6 +293,14 @@ def of_requests(
 ) -> Staged:  # fmt: skip
     """What `gilk run` makes when a strategy is among what it is asked for: everything from the start to the end."""
     return Staged(processes, [], output, command, kernel, elsewhere, items=[Item(each, title(each)) for each in wanted])
+
+
+def _points(target: Code, item: Item) -> list[Wanted]:
+    """Raises what `strategy.expand` does, with the name of the item."""
+    try:
+        return list(strategy.expand(target, item.wanted))
+    except GilkError as error:
+        raise type(error)(error.slug, f"{item.name}: {error.message}", error.hint) from error
 
 
 def _capacity(meant: Meant) -> int:
