@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -58,7 +58,10 @@ def contents(page: int) -> bytes:
 
 
 class Machine:
-    def __init__(self) -> None:
+    """``background``: what a page holds before anything is laid over it."""
+
+    def __init__(self, background: Callable[[int], bytes] = contents) -> None:
+        self.background = background
         self.engine = u.Uc(u.UC_ARCH_X86, u.UC_MODE_64)
         self.engine.mem_map(0, POOL * PAGE)
         self.engine.ctl_set_tlb_mode(u.UC_TLB_VIRTUAL)
@@ -160,7 +163,7 @@ class Machine:
         return True
 
     def _filled(self, page: int) -> bytes:
-        data = bytearray(contents(page))
+        data = bytearray(self.background(page))
         for address, piece in self.memory.items():
             low, high = max(address, page), min(address + len(piece), page + PAGE)
             if low < high:
