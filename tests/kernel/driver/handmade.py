@@ -103,7 +103,7 @@ class Function:
 
     def windows(self) -> list[tuple[Instruction, ...]]:
         """Windows of several instructions that do not overlap, as long as may be, with no jump into one."""
-        targets = {each.near_branch_target for each in self.instructions}
+        targets = {each.near_branch_target for each in Decoder(64, self.code, ip=self.address)}  # behind returns too
         found: list[tuple[Instruction, ...]] = []
         run: list[Instruction] = []
         for each in self.instructions[1:]:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from iced_x86 import Instruction, Mnemonic
 
 from gilk.errors import TargetError
 from gilk.target.kernel.driver import Driver
 from gilk.target.kernel.driver_abi import Kind, Unit, Verdict
 from tests.kernel.driver.driving import Guest
-from tests.kernel.driver.handmade import Bench, Function, count, jump
+from tests.kernel.driver.handmade import Bench, Function, count, jump, moves
 
 pytestmark = pytest.mark.xdist_group("lab")
 
@@ -203,6 +204,27 @@ def test_a_call_within_a_window(guest: Guest, driver: Driver, bench: Bench) -> N
     old = function.bytes_of(*run)
     unit = bench.splice(run[0].ip, old, b"", several=True)
     assert verdict(driver, unit) == Verdict.DECODE
+
+
+def jumped_into(function: Function) -> list[Instruction]:
+    """Two instructions of which the second is a jump's target, and as many more as it takes for a window; or none."""
+    targets = {each.near_branch_target for each in function.instructions if each.is_jcc_short_or_near}
+    for index in range(2, len(function.instructions) - 2):
+        run = function.instructions[index - 1 : index + 2]
+        still = all(moves(each) and each.mnemonic != Mnemonic.NOP for each in run)  # a nop may be a static key's
+        if run[1].ip in targets and still and sum(each.len for each in run) >= 5:
+            return run
+    return []
+
+
+def test_a_jump_into_a_window(guest: Guest, driver: Driver, bench: Bench) -> None:
+    names = ("vfs_read", "vfs_write", "do_exit", "wake_up_process", "dput", "path_lookupat", "schedule", "kfree")
+    functions = [Function.read(guest.text, guest.symbols[name], 512) for name in names]
+    found = [(function, run) for function in functions if (run := jumped_into(function))]
+    assert found
+    for function, run in found:
+        outcome = driver.apply([bench.before(function, run, b"")])[0]
+        assert (outcome.verdict, outcome.detail) == (Verdict.LEADER, run[1].ip)
 
 
 def test_a_pad_over_live_code(driver: Driver, unit: Unit) -> None:

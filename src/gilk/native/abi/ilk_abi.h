@@ -296,7 +296,8 @@ struct ilk_unit {
 #define ILK_GONE 24	    /* UNDO: its module was unloaded */
 #define ILK_NO_MEMORY 25
 #define ILK_LIMIT 26	    /* units_max */
-#define ILK_STATUSES 27
+#define ILK_LEADER 27	    /* a jump of the same function leads into the window; detail: where */
+#define ILK_STATUSES 28
 
 struct ilk_apply {
 	struct ilk_head head;

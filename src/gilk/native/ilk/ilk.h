@@ -111,6 +111,12 @@ int ilk_reserved_init(void);
 void ilk_reserved_exit(void);
 u32 ilk_reserved_core(unsigned long first, unsigned long last);
 
+/* leaders.c: where the function's own jumps lead */
+int ilk_leaders_init(void);
+void ilk_leaders_exit(void);
+void ilk_leaders_forget(void);
+unsigned long ilk_leader(unsigned long first, unsigned long last);
+
 /* sites.c: the set of all units */
 u32 ilk_site_create(struct ilk_client *client, const struct ilk_unit *unit,
 		    struct ilk_site **result, u64 *detail);

@@ -135,9 +135,12 @@ static int __init start(void)
 	error = ilk_reserved_init();
 	if (error)
 		return error;
-	error = ilk_trap_init();
+	error = ilk_leaders_init();
 	if (error)
 		goto no_table;
+	error = ilk_trap_init();
+	if (error)
+		goto no_leaders;
 	error = ilk_selftest();
 	if (error)
 		goto no_traps;
@@ -152,6 +155,8 @@ static int __init start(void)
 	ilk_modules_exit();
 no_traps:
 	ilk_trap_exit();
+no_leaders:
+	ilk_leaders_exit();
 no_table:
 	ilk_reserved_exit();
 	return error;
@@ -164,6 +169,7 @@ static void __exit stop(void)
 	ilk_modules_exit();
 	ilk_trap_exit();
 	ilk_counters_exit();
+	ilk_leaders_exit();
 	ilk_reserved_exit();
 }
 

@@ -151,5 +151,9 @@ u32 ilk_verify(const struct ilk_site *site, u64 *detail)
 		status = kprobes(first, last, detail);
 	if (status == ILK_OK && site->kind != ILK_PAD)
 		status = instructions(site, detail);
+	if (status == ILK_OK && (site->kind == ILK_MULTI || site->flags & ILK_SEVERAL)) {
+		*detail = ilk_leader(first, last);
+		status = *detail ? ILK_LEADER : ILK_OK;
+	}
 	return status;
 }

@@ -71,6 +71,7 @@ class Verdict(enum.IntEnum):
     GONE = 24
     NO_MEMORY = 25
     LIMIT = 26
+    LEADER = 27
 
 
 @dataclass(frozen=True)
