@@ -3,9 +3,22 @@
 
 from __future__ import annotations
 
+import os
+
 from tests.behaviour.harness import plain, run
 
 
 def test_a_launched_program_has_no_file_of_gilk() -> None:
     command = ["/bin/ls", "/proc/self/fd"]
     assert run(["*:entry=count"], command).visible == plain(command).visible
+
+
+def test_a_launched_program_has_every_file_that_it_was_given() -> None:
+    """Such as a shell hands over with `3<file`."""
+    reading, writing = os.pipe()
+    os.write(writing, b"handed over\n")
+    os.close(writing)
+    script = ["/bin/sh", "-c", f"cat <&{reading}"]
+    ran = run(["*:entry=count"], script, pass_fds=(reading,))
+    os.close(reading)
+    assert (ran.status, ran.stdout) == (0, b"handed over\n"), ran.stderr

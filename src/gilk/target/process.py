@@ -39,7 +39,9 @@ class Keeper:
         package = str(Path(__file__).resolve().parents[2])
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-        self._process = subprocess.Popen(arguments, pass_fds=(theirs.fileno(),), env=environment)
+        theirs.set_inheritable(True)
+        # A program launched from there is to have every file that we were given.
+        self._process = subprocess.Popen(arguments, close_fds=False, env=environment)
         theirs.close()
         self._channel = mine
         self._fds: tuple[int, ...] = ()
