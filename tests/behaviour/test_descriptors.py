@@ -18,7 +18,6 @@ def test_a_launched_program_has_every_file_that_it_was_given() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"handed over\n")
     os.close(writing)
-    script = ["/bin/sh", "-c", f"cat <&{reading}"]
-    ran = run(["*:entry=count"], script, pass_fds=(reading,))
+    ran = run(["*:entry=count"], ["/bin/cat", f"/dev/fd/{reading}"], pass_fds=(reading,))
     os.close(reading)
     assert (ran.status, ran.stdout) == (0, b"handed over\n"), ran.stderr
