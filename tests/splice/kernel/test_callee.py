@@ -71,3 +71,10 @@ def test_who_goes_elsewhere_may_change_all(functions: dict[str, tuple[int, bytes
 def test_little_is_kept_for_little(functions: dict[str, tuple[int, bytes]]) -> None:
     address, code = functions["one"]
     assert examine(code, address).clobbers == 0
+
+
+def test_a_jump_to_the_return_thunk_is_a_return() -> None:
+    """incq %rax; jmp thunk; int3, as modules are compiled."""
+    code, address, thunk = b"\x48\xff\xc0\xe9\x00\x10\x00\x00\xcc", 0xFFFFFFFFC0000000, 0xFFFFFFFFC0001008
+    assert examine(code, address, {thunk}) == (1 << 0, False)
+    assert examine(code, address) == (CALLER_SAVED, True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from gilk.arch import asm, effects
@@ -17,13 +18,16 @@ class Callee(NamedTuple):
     numbered: bool
 
 
-def examine(code: bytes, address: int) -> Callee:
+def examine(code: bytes, address: int, returns: Container[int] = ()) -> Callee:
     """Of a function that keeps to the calling convention, all of it in ``code``.
 
-    One that calls, or goes, elsewhere may do to registers all that the convention allows.
+    One that calls, or goes, elsewhere may do to registers all that the convention allows. ``returns``: where a jump
+    is a return (Image.returns). Traps behind returns are never come by.
     """
     changed = read = 0
     for instruction in x86.decode(code, address):
+        if x86.is_trap(instruction) or instruction.near_branch_target in returns:
+            continue
         if _leaves(instruction.flow_control, instruction.near_branch_target - address, len(code)):
             return Callee(CALLER_SAVED, True)
         changed |= effects.writes(instruction)
