@@ -119,9 +119,12 @@ def _whole(subject: KernelSubject, image: str, progress: Progress) -> tuple[list
     table = checked(kept) if kept is not None and "owners" in kept else None
     known = table is not None
     if table is None or kept is None:
-        progress("reading", 0, 1)
         with without_collector():
-            found = kernel(subject.read(), named=False)
+            progress("reading", 0, 1)
+            snapshot = subject.read()
+            progress("decoding", 1, 3)
+            found = kernel(snapshot, named=False)
+            progress("counting", 2, 3)
             table, owners = _census(found), list(found.owners)
         packed = np.frombuffer("\0".join(owners).encode(), np.uint8)
         store_arrays(key, {"names": table.names, "about": table.about, "counts": table.counts, "owners": packed})

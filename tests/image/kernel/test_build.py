@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,8 @@ class Small:
         constants = self._region("__start_rodata", "__end_rodata")
         part = Part("", Region(TEXT, self.text[: self.at["_etext"] - TEXT]), constants, tables)
         blacklist = ((self.at["halts"], self.at["halts"] + 1),)
-        self.kernel = kernel(Snapshot("6.1", "", "", kallsyms.parse(symbols.encode()), (part,), blacklist, ()))
+        self.snapshot = Snapshot("6.1", "", "", kallsyms.parse(symbols.encode()), (part,), blacklist, ())
+        self.kernel = kernel(self.snapshot)
         self.analysis = KernelAnalysis(self.kernel)
 
     @staticmethod
@@ -54,6 +56,15 @@ class Small:
     def _region(self, low: str, high: str) -> Region:
         start, end = self.at[low], self.at[high]
         return Region(start, self.data[start - DATA : end - DATA])
+
+    def patched(self, label: str, code: bytes) -> set[str]:
+        """The functions that are refused as a whole when there is other code at a label, and why."""
+        (part,) = self.snapshot.parts
+        at = self.at[label] - TEXT
+        text = part.text.data[:at] + code + part.text.data[at + len(code) :]
+        found = kernel(replace(self.snapshot, parts=(replace(part, text=Region(TEXT, text)),)))
+        whole = {(span.start, span.end): span.name for span in found.image.spans}
+        return {f"{whole[low, high]}: {why}" for low, high, why in found.image.reserved if (low, high) in whole}
 
     def block(self, label: str) -> Block:
         """The block that holds a label."""
@@ -150,6 +161,42 @@ class TestReserved:
     )
     def test_nothing_else(self, small: Small, label: str) -> None:
         assert small.reserved(label) == set()
+
+
+ARENA = TEXT + (1 << 29)
+
+
+class TestForeign:
+    """Patches of someone else's, which the kernel does not list."""
+
+    PLAIN = frozenset({"text_poke: unsafe", "halts: blacklisted"})
+
+    def jump(self, small: Small, label: str) -> bytes:
+        return b"\xe9" + (ARENA - small.at[label] - 5).to_bytes(4, "little", signed=True)
+
+    def found(self, small: Small, label: str, code: bytes) -> set[str]:
+        return {each for each in small.patched(label, code) - self.PLAIN if not each.endswith("thunk")}
+
+    def test_none(self, small: Small) -> None:
+        assert self.found(small, "key_off", b"") == set()
+
+    def test_a_jump_to_where_no_symbol_is(self, small: Small) -> None:
+        assert self.found(small, "key_off", self.jump(small, "key_off")) == {"switches: taken"}
+
+    def test_a_trap_where_something_leads(self, small: Small) -> None:
+        assert self.found(small, "key_on", b"\xcc") == {"switches: taken"}
+        assert self.found(small, "behind_warn", b"\xcc") == {"warns: taken"}
+
+    def test_a_trap_that_code_runs_into(self, small: Small) -> None:
+        assert self.found(small, "behind_fault", b"\xcc") == {"faults: taken"}
+
+    def test_a_bounce_by_way_of_padding(self, small: Small) -> None:
+        """A jump in the padding behind a function, to which two bytes in the function lead."""
+        pad = small.at["bug_trap"] + 2
+        distance = (ARENA - pad - 5).to_bytes(4, "little", signed=True)
+        back = (pad - small.at["behind_warn"] - 2).to_bytes(1, "little", signed=True)
+        between = small.text[small.at["behind_warn"] + 2 - TEXT : pad - TEXT]
+        assert self.found(small, "behind_warn", b"\xeb" + back + between + b"\xe9" + distance) >= {"warns: taken"}
 
 
 class TestImage:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gilk.image.kernel import tables
+from gilk.image.kernel import foreign, tables
 from gilk.image.kernel.denied import is_denied
 from gilk.image.kernel.kallsyms import Addresses, Symbols
 from gilk.image.kernel.snapshot import Part, Snapshot
@@ -33,7 +33,7 @@ _SECTIONS: Final = (
 
 def ranges(snapshot: Snapshot, sweep: Sweep, spans: tuple[Span, ...], fentries: Addresses) -> tuple[Range, ...]:
     """Sorted by address; they may overlap, the reason that counts first. ``spans`` and ``fentries`` are sorted."""
-    found: list[Range] = [*_sections(snapshot.symbols), *_blacklisted(snapshot), *_functions(snapshot, spans)]
+    found: list[Range] = [*_sections(snapshot.symbols), *_blacklisted(snapshot), *_functions(snapshot, sweep, spans)]
     for part in snapshot.parts:
         found += _sites(part, sweep)
     found += [(site, site + FENTRY_SIZE, "ftrace") for site in fentries.tolist()]
@@ -55,15 +55,19 @@ def _blacklisted(snapshot: Snapshot) -> Iterator[Range]:
     return ((start, end, "blacklisted") for start, end in snapshot.blacklist if start < end)
 
 
-def _functions(snapshot: Snapshot, spans: tuple[Span, ...]) -> Iterator[Range]:
-    """Whole functions: those on our own list, and those that someone else has a probe in."""
+def _functions(snapshot: Snapshot, sweep: Sweep, spans: tuple[Span, ...]) -> Iterator[Range]:
+    """Whole functions: those on our own list, and those that someone else has a probe in, or a splice."""
     starts = np.array([span.start for span in spans], np.uint64)
     for span, owner in zip(spans, owners(snapshot.parts, starts), strict=True):
         if is_denied((span.name, *span.aliases), owner):
             yield span.start, span.end, "unsafe"
-    for row in sorted({int(np.searchsorted(starts, probe, "right")) - 1 for probe in _u64(snapshot.probes)}):
-        if row >= 0:
-            yield spans[row].start, spans[row].end, "probed"
+    ends = np.array([span.end for span in spans], np.uint64)
+    signs = foreign.patched(sweep, snapshot.parts, snapshot.symbols)
+    for places, reason in ((_u64(snapshot.probes), "probed"), (signs, "taken")):
+        rows = np.searchsorted(starts, places, "right") - 1
+        inside = (rows >= 0) & (places < ends[rows])
+        for row in np.unique(rows[inside]).tolist():
+            yield spans[row].start, spans[row].end, reason
 
 
 def owners(parts: Iterable[Part], addresses: Addresses) -> list[str]:

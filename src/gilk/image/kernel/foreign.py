@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Functions that someone has patched already: another session, or a tool that is not in the kernel's list of probes.
+
+What stands there is not their code, and where the code that was moved away leads cannot be seen. So they are left
+alone as a whole. Their signs are jumps out of everything that has symbols, also by way of padding, and traps where
+control arrives; the kernel itself has neither.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from iced_x86 import Code
+from numpy.typing import NDArray
+
+from gilk.image.kernel import tables
+from gilk.image.kernel.kallsyms import Addresses, Symbols
+from gilk.image.kernel.opcodes import Flow
+from gilk.image.kernel.snapshot import Part
+from gilk.image.kernel.sweep import Sweep
+
+
+def patched(sweep: Sweep, parts: tuple[Part, ...], symbols: Symbols) -> Addresses:
+    """Where the signs are."""
+    rows = sweep.direct[sweep.flows[sweep.direct] != Flow.CALL]
+    away = rows[_unknown(sweep.targets[rows], parts, symbols)]
+    bounced = rows[np.isin(sweep.targets[rows], sweep.starts[away])]
+    signs: Addresses = sweep.starts[np.concatenate((away, bounced, _trapped(sweep, parts)))]
+    return signs
+
+
+def _unknown(targets: Addresses, parts: tuple[Part, ...], symbols: Symbols) -> NDArray[np.bool_]:
+    """Which are neither in the kernel, with what it had for booting, nor in a module."""
+    low, high = symbols.find("_text"), symbols.find("_end")
+    ranges = [(part.text.address, part.text.end) for part in parts]
+    if low is not None and high is not None:
+        ranges.append((low, high))
+    unknown = np.ones(len(targets), np.bool_)
+    for start, end in ranges:
+        unknown &= (targets < np.uint64(start)) | (targets >= np.uint64(end))
+    return unknown
+
+
+def _trapped(sweep: Sweep, parts: tuple[Part, ...]) -> NDArray[np.int64]:
+    """Rows of int3 that something leads to, or runs into. Behind calls that do not return they are padding."""
+    rows = np.flatnonzero(sweep.codes == Code.INT3)
+    before = np.maximum(rows - 1, 0)
+    falls = np.isin(sweep.flows[before], (Flow.NEXT, Flow.BRANCH)) & ~sweep.padding[before]
+    runs_in = falls & (sweep.ends[before] == sweep.starts[rows])
+    pairs = [pairs for part in parts for pairs in (
+        tables.static_keys(part.tables.jumps), tables.exceptions(part.tables.exceptions),
+    )]  # fmt: skip
+    # Behind ud2 may be text: Xen has its hypervisor emulate the instruction that follows "ud2; .ascii \"xen\"".
+    branches = sweep.direct[sweep.flows[np.maximum(sweep.direct - 1, 0)] != Flow.STOP]
+    ways = np.concatenate((sweep.targets[branches], *(each.others for each in pairs)))
+    trapped: NDArray[np.int64] = rows[runs_in | np.isin(sweep.starts[rows], ways)]
+    return trapped
