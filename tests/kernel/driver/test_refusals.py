@@ -79,6 +79,13 @@ def test_every_line_of_the_kprobe_blacklist(guest: Guest, driver: Driver, bench:
     assert driver.status().own_units == 0
 
 
+@pytest.mark.parametrize("name", ["__rcu_read_lock", "__rcu_read_unlock"])
+def test_no_trap_in_what_traps_need(guest: Guest, driver: Driver, bench: Bench, name: str) -> None:
+    """The kernel asks its notifiers of a trap under RCU: it would trap again on the way to us."""
+    function = guest.function(name)
+    assert verdict(driver, at(guest, bench, function.instructions[1].ip)) == Verdict.BLACKLIST
+
+
 def test_a_static_key(guest: Guest, driver: Driver, bench: Bench) -> None:
     places = [code for code, _ in table(guest, "__start___jump_table", "__stop___jump_table", 16)]
     place = next(each for each in places if guest.text(each, 5) == bytes.fromhex("0f1f440000"))

@@ -271,7 +271,7 @@ struct ilk_unit {
 
 #define ILK_OK 0
 #define ILK_STALE 1	    /* other bytes are there than expected */
-#define ILK_BLACKLIST 2	    /* kprobe blacklist: noinstr, entry code, NOKPROBE */
+#define ILK_BLACKLIST 2	    /* noinstr, entry code, NOKPROBE; int3 where int3 needs it */
 #define ILK_STATIC_KEY 3    /* a static key's jump or nop is in the window */
 #define ILK_STATIC_CALL 4
 #define ILK_FTRACE 5	    /* an fentry site: use FENTRY */

@@ -55,6 +55,16 @@ struct ftrace_hash;
 	F(__module_text_address, struct module *, (unsigned long addr))                            \
 	F(__alloc_reserved_percpu, void __percpu *, (size_t size, size_t align))
 
+/*
+ * What runs on the way from an int3 to our handler, beyond what kprobes forbid:
+ * they are asked first, we are asked by a notifier, whose chain is read under
+ * RCU. An int3 of ours in one of these would never come to an end.
+ */
+#define ILK_ON_THE_WAY(D)                                                                          \
+	D(__rcu_read_lock, char)                                                                   \
+	D(__rcu_read_unlock, char)                                                                 \
+	D(rcu_read_unlock_special, char)
+
 #define ILK_KERNEL_DATA(D)                                                                         \
 	D(text_mutex, struct mutex)                                                                \
 	D(direct_mutex, struct mutex)                                                              \
@@ -75,6 +85,9 @@ struct ilk_kernel {
 #undef ILK_FUNCTION_FIELD
 #define ILK_DATA_FIELD(name, type) type *name;
 	ILK_KERNEL_DATA(ILK_DATA_FIELD)
+	struct {
+		ILK_ON_THE_WAY(ILK_DATA_FIELD)
+	} way;
 #undef ILK_DATA_FIELD
 };
 

@@ -49,5 +49,8 @@ int ilk_symbols_init(void)
 #define ILK_FIND_DATA(name, type) all &= find(lookup, #name, &ilk_kernel.name);
 	ILK_KERNEL_DATA(ILK_FIND_DATA)
 #undef ILK_FIND_DATA
+#define ILK_FIND_WAY(name, type) all &= find(lookup, #name, &ilk_kernel.way.name);
+	ILK_ON_THE_WAY(ILK_FIND_WAY)
+#undef ILK_FIND_WAY
 	return all ? 0 : -ENXIO;
 }

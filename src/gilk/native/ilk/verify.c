@@ -83,6 +83,25 @@ static bool blacklisted(unsigned long first, unsigned long last)
 	return asked.listed;
 }
 
+/* One that gets an int3 of our own, if only for a while. */
+static bool traps(const struct ilk_site *site)
+{
+	return site->kind == ILK_TRAP || site->kind == ILK_MULTI || site->flags & ILK_SEVERAL;
+}
+
+static bool on_the_way(unsigned long address)
+{
+	char *const *each = (char *const *)&ilk_kernel.way;
+	char *const *end = (char *const *)(&ilk_kernel.way + 1);
+	unsigned long size, offset;
+
+	for (; each < end; each++)
+		if (ilk_kernel.kallsyms_lookup_size_offset((unsigned long)*each, &size, &offset) &&
+		    address >= (unsigned long)*each && address < (unsigned long)*each + size)
+			return true;
+	return false;
+}
+
 static u32 owned_in_module(unsigned long first, unsigned long last)
 {
 	u32 status = ILK_OK;
@@ -145,13 +164,15 @@ u32 ilk_verify(const struct ilk_site *site, u64 *detail)
 	/* core text is always there; that of a module may have gone since in_text() */
 	if (ilk_in_core(first) && !ilk_text_is(first, site->old, site->length))
 		status = kprobes(first, last, detail) == ILK_OK ? ILK_STALE : ILK_KPROBE;
+	if (status == ILK_OK && traps(site) && (on_the_way(first) || on_the_way(last)))
+		status = ILK_BLACKLIST;
 	if (status == ILK_OK)
 		status = reserved(first, last);
 	if (status == ILK_OK)
 		status = kprobes(first, last, detail);
 	if (status == ILK_OK && site->kind != ILK_PAD)
 		status = instructions(site, detail);
-	if (status == ILK_OK && (site->kind == ILK_MULTI || site->flags & ILK_SEVERAL)) {
+	if (status == ILK_OK && site->kind != ILK_TRAP && traps(site)) {
 		*detail = ilk_leader(first, last);
 		status = *detail ? ILK_LEADER : ILK_OK;
 	}
