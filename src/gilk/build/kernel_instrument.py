@@ -23,7 +23,7 @@ _UNDEFINED = re.compile(r'ERROR: modpost: "(\S+)" \[\S+\] undefined!')
 
 @dataclass(frozen=True)
 class KernelInstrument:
-    """``entry`` and ``plain`` are offsets in the module's .text (see build.instrument.Linked).
+    """``entry`` and ``plain`` are offsets in the module's .text (see build.instrument.Linked), ``plain_size`` in bytes.
 
     ``calls_out``: it calls functions of the kernel, and so might come back to itself.
     """
@@ -32,6 +32,7 @@ class KernelInstrument:
     content: bytes
     entry: int
     plain: int
+    plain_size: int
     takes_registers: bool
     calls_out: bool
 
@@ -79,9 +80,10 @@ def _why_not(source: Path, function: str, said: str) -> CompileError | UsageErro
 
 
 def _described(name: str, path: Path) -> KernelInstrument:
-    listing = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(["nm", "-S", path], capture_output=True, text=True, check=True).stdout
     rows = [line.split() for line in listing.splitlines()]
-    at = {row[2]: int(row[0], 16) for row in rows if len(row) == 3}
+    at = {row[-1]: int(row[0], 16) for row in rows if len(row) > 2}
+    sizes = {row[3]: int(row[1], 16) for row in rows if len(row) == 4}
     relocations = subprocess.run(["readelf", "-rW", path], capture_output=True, text=True, check=True).stdout
     called = {line.split()[4] for line in relocations.splitlines() if " R_X86_64_PLT32 " in line}
     others = {name for name in called - at.keys() if not _USUAL.fullmatch(name)}
@@ -89,5 +91,5 @@ def _described(name: str, path: Path) -> KernelInstrument:
         ["objcopy", "-O", "binary", "--only-section=.rodata", str(path), "/dev/stdout"], capture_output=True, check=True
     ).stdout
     return KernelInstrument(
-        name, path.read_bytes(), at[ENTRY], at[PLAIN], bool(form[at[FORM]]), bool(others)
+        name, path.read_bytes(), at[ENTRY], at[PLAIN], sizes[PLAIN], bool(form[at[FORM]]), bool(others)
     )

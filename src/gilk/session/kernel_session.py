@@ -56,12 +56,12 @@ class KernelSession(BaseSession):
         self._source.counters = self._counters
         self._know(result.outcome.total)
         self._note(result.outcome, len(numbers))
-        return self._outcomes(self._with_denials(result), numbers)
+        return self._outcomes(self._settled(result), numbers)
 
     def remove(self, probes: Iterable[Probe]) -> None:
         numbers = self._drop(probes)
         if numbers:
-            self._outcomes(self._with_denials(self._ledger.remove(numbers)), range(0))
+            self._outcomes(self._settled(self._ledger.remove(numbers)), range(0))
 
     def _want(self, number: int, wanted: Wanted) -> tuple[Entry, Want]:
         entry = self._ledger.entry(self._workspace.ground, wanted.function)
@@ -84,13 +84,16 @@ class KernelSession(BaseSession):
         self._counters.append(counter)
         return made
 
-    def _with_denials(self, result: Result) -> list[FunctionPlan]:
-        """The plans, less what the driver did not apply."""
-        denied, self._workspace.denied = self._workspace.denied, []
-        refused: dict[int, dict[int, Refusal]] = {}
-        for denial in denied:
-            refused.setdefault(id(denial.plan), {}).update(dict.fromkeys(denial.keys, denial.refusal))
-        return [_without(made, refused.get(id(made), {})) for made in result.plans]
+    def _settled(self, result: Result) -> list[FunctionPlan]:
+        """The plans, less what the driver did not apply. The rest of such a function is planned again without it:
+        patches lead to one another, and one that is reached in part would count in part.
+        """
+        plans, refused = list(result.plans), dict[int, Refusal]()
+        while denied := self._workspace.take_denied():
+            fresh = {key: denial.refusal for denial in denied for key in denial.keys}
+            refused.update(fresh)
+            plans += self._ledger.remove(fresh).plans
+        return [_without(made, refused) for made in plans]
 
     def _now(self) -> int:
         return self._driver.status().monotonic
@@ -116,7 +119,8 @@ def _clock(driver: Driver) -> Clock:
 
 
 def _without(made: FunctionPlan, refused: dict[int, Refusal]) -> FunctionPlan:
-    if not refused:
+    here = {key: reason for key, reason in refused.items() if key in made.tactics}
+    if not here:
         return made
-    tactics = {key: tactic for key, tactic in made.tactics.items() if key not in refused}
-    return replace(made, tactics=tactics, refusals={**made.refusals, **refused})
+    tactics = {key: tactic for key, tactic in made.tactics.items() if key not in here}
+    return replace(made, tactics=tactics, refusals={**made.refusals, **here})

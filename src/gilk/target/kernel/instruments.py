@@ -28,11 +28,14 @@ class Symbols(Protocol):
 
 @dataclass(frozen=True)
 class LoadedInstrument:
-    """Where it is in the kernel. ``plain``: 0 when it has to be called with registers, or by way of the guard."""
+    """Where it is in the kernel. ``plain``: 0 when it has to be called with registers, or by way of the guard;
+    it has ``size`` bytes.
+    """
 
     name: str
     entry: int
     plain: int
+    size: int
 
 
 class KernelInstruments:
@@ -66,7 +69,7 @@ class KernelInstruments:
             raise TargetError("driver-load-failed", f"the kernel does not load the instrument: {reason}")
         text = int(self._link.read_file(f"/sys/module/{made.name}/sections/.text"), 16)
         plain = 0 if made.takes_registers or made.calls_out else text + made.plain
-        return LoadedInstrument(made.name, text + made.entry, plain)
+        return LoadedInstrument(made.name, text + made.entry, plain, made.plain_size)
 
     def unload(self) -> None:
         """When nothing leads to them any more."""

@@ -16,6 +16,7 @@ from gilk.errors import TargetError
 from gilk.image.model import Image
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel import units as splices
+from gilk.splice.kernel.callee import examine
 from gilk.splice.kernel.host import Rings, kernel_ground
 from gilk.splice.kernel.instrument import Arguments, Call, CallWithRegisters, Count, Stamp
 from gilk.splice.plan import FunctionPlan, Plan, Refusal
@@ -29,6 +30,7 @@ from gilk.target.kernel.link import Link
 _LEAST_ARENA, _ARENA_PER_POINT = 1 << 20, 192  # bytes
 _STUB = 64  # bytes for what leads from the registers thunk to ilk_log_registers
 _COUNTERS_AT_ONCE = 512
+_UNITS_AT_ONCE = 400
 #: What the driver finds that the client did not know, in the words of plans.
 _REFUSALS = {
     Verdict.BLACKLIST: Refusal.BLACKLISTED,
@@ -98,7 +100,7 @@ class KernelWorkspace:
         self._counters = 0
         self._batches: dict[int, _Staged] = {}
         self._batch = self._number = 0
-        self.denied: list[Denied] = []
+        self._denied: list[Denied] = []
         self._touched: dict[int, bytes] = {}
 
     # Instruments.
@@ -126,7 +128,8 @@ class KernelWorkspace:
         """A user's instrument. Raises CompileError, UsageError."""
         found = self.instruments.get(source, function, self._records().set)
         if found.plain:
-            return Call(found.plain, iid)
+            code = self._read_live([(found.plain, found.size)])[0]
+            return Call(found.plain, iid, *examine(code, found.plain, self._image.returns))
         return CallWithRegisters(found.entry, iid, self.driver.symbols["ilk_registers"])
 
     def _records(self) -> Rings:
@@ -153,7 +156,7 @@ class KernelWorkspace:
         return self._batch, staged
 
     def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Changed:
-        """Undo the units of some functions, and apply those of others. What is not applied is in ``denied``."""
+        """Undo the units of some functions, and apply those of others. What is not applied, take_denied() tells."""
         began = time.perf_counter()
         gone = [n for batch, which in remove.items() for i in which for n in self._batches[batch].numbers.pop(i, ())]
         for outcome in self.driver.undo(gone):
@@ -163,9 +166,13 @@ class KernelWorkspace:
         return Changed(time.perf_counter() - began)
 
     def _apply(self, functions: list[tuple[_Staged, int]]) -> None:
+        """In messages of some hundred units: as long as one is carried out, its probes work by traps."""
         messages: list[abi.Unit] = []
         origins: list[tuple[_Staged, int, splices.Unit]] = []
         for staged, index in functions:
+            if len(messages) + len(staged.units[index]) > _UNITS_AT_ONCE:
+                self._send(messages, origins)
+                messages, origins = [], []
             numbers: dict[int, int] = {}
             for unit in staged.units[index]:
                 self._number += 1
@@ -173,11 +180,19 @@ class KernelWorkspace:
                 messages.append(_message(unit, self._number, numbers.get(unit.pad, 0)))
                 origins.append((staged, index, unit))
                 self._touched.setdefault(unit.address, self._image.read(unit.address, len(unit.old)))
+        self._send(messages, origins)
+
+    def _send(self, messages: list[abi.Unit], origins: list[tuple[_Staged, int, splices.Unit]]) -> None:
         for outcome, (staged, index, unit) in zip(self.driver.apply(messages), origins, strict=True):
             if outcome.verdict is Verdict.OK:
                 staged.numbers.setdefault(index, []).append(outcome.number)
             else:
-                self.denied.append(Denied(staged.plans[index], unit, outcome.verdict))
+                self._denied.append(Denied(staged.plans[index], unit, outcome.verdict))
+
+    def take_denied(self) -> list[Denied]:
+        """What was not applied since the last call."""
+        denied, self._denied = self._denied, []
+        return denied
 
     def forget(self, number: int) -> None:
         """A batch of which nothing is in force."""
