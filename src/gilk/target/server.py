@@ -42,6 +42,7 @@ class Server:
         return self._keeper
 
     def attach(self, pid: int) -> int:
+        _let_go_of_files()
         keeper = Keeper(pid)
         with keeper.world.stopped():
             pass
@@ -50,6 +51,7 @@ class Server:
 
     def launch(self, command: Command) -> int:
         self._child = launch.launch(command)
+        _let_go_of_files()
         self._keeper = Keeper(self._child)
         self._keeper.world.hold()
         return self._child
@@ -148,6 +150,21 @@ class Server:
             wire.send(self._channel, (True, value), fds)
         except (GilkError, OSError) as error:
             wire.send(self._channel, (False, error))
+
+
+def _let_go_of_files() -> None:
+    """Those that were the target's to have: who reads a pipe must see its end when the target has closed it.
+
+    Files of our own cannot be inherited. Standard error stays, for what may go wrong here.
+    """
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the directory's own is closed by now
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                os.close(int(name))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(nothing, fd, inheritable=False)
+    os.close(nothing)
 
 
 def _shell_code(status: int) -> int:
