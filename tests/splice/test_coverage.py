@@ -17,7 +17,10 @@ LARGE = [f"{LIBRARIES}/libc.so.6", f"{LIBRARIES}/libcrypto.so.3", "/usr/bin/gdb"
 
 
 def check(path: str, where: tuple[str, ...]) -> None:
-    """At least 99.9 % of all points have a tactic, and what has none has a reason; all of it holds together."""
+    """At least 99.9 % of all points have a tactic, and what has none has a reason; all of it holds together.
+
+    A program that lies at the bottom of the address space has less room for puns: there it is 99.5 %.
+    """
     analysis = analysed(path)
     ground = pretend_loaded(analysis)
     asked, key = [], 0
@@ -31,7 +34,8 @@ def check(path: str, where: tuple[str, ...]) -> None:
     asked.sort(key=lambda item: -item[0].start)
     made = plan(ground, asked).functions
     refused = sum(len(p.refusals) for p in made)
-    assert refused < key * 0.001, [p.refusals for p in made if p.refusals]
+    low = not analysis.image.position_independent
+    assert refused < key * (0.005 if low else 0.001), [p.refusals for p in made if p.refusals]
     assert violations(path, ground, [(w, p) for (_, w), p in zip(asked, made, strict=True)]) == []
 
 
