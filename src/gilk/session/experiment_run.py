@@ -10,7 +10,6 @@ within a millisecond of what was asked, unless a change before takes longer.
 from __future__ import annotations
 
 import fnmatch
-import os
 import select
 import time
 from collections import Counter
@@ -206,8 +205,6 @@ class Staged(run.Run):
         return 0.0
 
     def _look(self) -> None:
-        if any(_ending(process) for process in self.processes if process.pid not in self._ended):
-            return  # without its memory, but not yet dead, it would be taken for one that executes another program
         super()._look()
         for process in self.processes:
             if process.pid in self._ended - self._left:
@@ -296,17 +293,6 @@ def of_requests(
 ) -> Staged:  # fmt: skip
     """What `gilk run` makes when a strategy is among what it is asked for: everything from the start to the end."""
     return Staged(processes, [], output, command, kernel, elsewhere, items=[Item(each, title(each)) for each in wanted])
-
-
-def _ending(process: Process) -> bool:
-    """Whether it has let its memory go, and its program with it (proc(5)), and is about to end."""
-    try:
-        os.readlink(f"/proc/{process.pid}/exe")
-    except FileNotFoundError:
-        return process.alive
-    except OSError:
-        pass
-    return False
 
 
 def _points(target: Code, item: Item) -> list[Wanted]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import time
 from collections.abc import Callable
@@ -166,7 +167,7 @@ class Run:
                 continue
             if not process.alive or (process.launched and process.wait() is not None):
                 self._ended.add(process.pid)
-            elif present and not process.keeper.ask("present"):
+            elif present and not process.keeper.ask("present") and not _ending(process):
                 self._ended.add(process.pid)
                 self.partial = True
                 self.notes.append(f"process {process.pid} executed another program; its probes went with the old one")
@@ -291,3 +292,14 @@ class Run:
         self._leave()
         if self._writer is not None:
             self._writer.abandon()
+
+
+def _ending(process: Process) -> bool:
+    """Whether it has let its memory go, and its program with it (proc(5)): it has ended, or is about to."""
+    try:
+        os.readlink(f"/proc/{process.pid}/exe")
+    except FileNotFoundError:
+        return True
+    except OSError:
+        pass
+    return False
