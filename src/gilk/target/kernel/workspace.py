@@ -41,6 +41,7 @@ _REFUSALS = {
     Verdict.BUG: Refusal.BUG,
     Verdict.KPROBE: Refusal.PROBED,
     Verdict.OVERLAP: Refusal.TAKEN,
+    Verdict.LEADER: Refusal.OVERLAP,
     Verdict.STALE: Refusal.STALE,
     Verdict.MODULE: Refusal.LEAVING,
 }
