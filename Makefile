@@ -25,6 +25,7 @@ $(VENV)/.bench: $(VENV)/.dev
 
 test: $(VENV)/.dev ## install what is missing, then ruff, mypy and the whole test suite
 	@tools/setup test
+	@$(BIN)/python -c 'from gilk.lab import find; print("kernel:", find(notify=print).release)'
 	$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest -n $(JOBS) -q
 
