@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import gilk_side, peer_frida, peer_uftrace, peer_uprobe, report, scan
+from bench import gilk_side, lab_uprobe, peer_frida, peer_uftrace, peer_uprobe, report, scan
 from bench.limits import limits
 from bench.measure import Programs, Row, build
 
 COUNTS = (1000, 5000, 11_000)  # functions activated at once
-SIDES = {"gilk": gilk_side, "frida": peer_frida, "uftrace": peer_uftrace, "uprobe": peer_uprobe}
+SIDES = {"gilk": gilk_side, "frida": peer_frida, "uftrace": peer_uftrace, "uprobe": peer_uprobe, "lab": lab_uprobe}
 
 
 def chosen(only: list[str] | None, kernel_peers: bool) -> list[str]:
