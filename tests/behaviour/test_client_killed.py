@@ -55,7 +55,9 @@ def test_killed_at_random_moments(times: int, program: str) -> None:
     kill_at_random(times, program, seed=times)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, *(pytest.param(n, marks=pytest.mark.stress) for n in (signal.SIGTERM, signal.SIGHUP))]
+)
 def test_asked_to_end(number: signal.Signals) -> None:
     """The command line takes everything out, reports, and says so by its exit status."""
     with Loop([build("hot8")]) as loop:

@@ -51,15 +51,27 @@ def test_a_check_that_fails_is_a_finding_and_not_the_end(monkeypatch: pytest.Mon
     assert "Permission denied" in found["unreadable"].found
 
 
+def children() -> set[int]:
+    """Of this process: other tests of the same worker may have some that live on, such as a virtual machine."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == os.getpid():
+            found.add(int(path.parent.name))
+    return found
+
+
 def test_trials_leave_no_children_and_no_descriptors() -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before, born = len(os.listdir("/proc/self/fd")), children()
     mapped = Path("/proc/self/maps").read_text().count("gilk-doctor")
     for trial in trials.TRIALS:
         trial()
     assert len(os.listdir("/proc/self/fd")) == before
     assert Path("/proc/self/maps").read_text().count("gilk-doctor") == mapped
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert children() <= born
 
 
 def test_no_room_for_processes_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

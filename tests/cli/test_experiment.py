@@ -95,6 +95,7 @@ def drawn(environment: dict[str, str], where: Path, name: str) -> list[str]:
     return made
 
 
+@pytest.mark.stress
 def test_pulsar(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     """96 forks in three bursts, as the program says."""
     times = read(ran(gilk_on_path, tmp_path, "pulsar")).samples["time"].to_numpy()
@@ -115,6 +116,7 @@ def test_pipe(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     assert drawn(gilk_on_path, tmp_path, "pipe") == ["write.png", "read.png"]
 
 
+@pytest.mark.stress
 def test_overhead(tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     """Blocks were recorded in the second second only, and the shortest calls took longer then."""
     trace = read(ran(gilk_on_path, tmp_path, "overhead"))

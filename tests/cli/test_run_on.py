@@ -13,6 +13,7 @@ def gilk(env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["gilk", *words], env=env, capture_output=True, text=True, timeout=280)
 
 
+@pytest.mark.stress
 def test_a_command_in_the_lab(gilk_on_path: dict[str, str]) -> None:
     """Its output and exit status are its own; calls that only it makes are counted exactly."""
     script = "import os\nfor _ in range(700): os.getsid(0)\nprint('done', flush=True)\nos._exit(7)"

@@ -47,6 +47,7 @@ def told(vm: VM, before: str, after: str) -> Iterator[None]:
         assert vm.link.run(["sh", "-c", f"cd {TRACING}; {after}"])[0] == 0
 
 
+@pytest.mark.stress
 def test_a_function_that_ftrace_traces_looks_as_before(vm: VM, plain: Kernel) -> None:
     start = span_of(plain, "vfs_read").start
     with told(
@@ -65,6 +66,7 @@ def test_a_function_that_ftrace_traces_looks_as_before(vm: VM, plain: Kernel) ->
     ]
 
 
+@pytest.mark.stress
 def test_a_function_with_a_probe_of_someone_else_is_left_alone(vm: VM, plain: Kernel) -> None:
     span = span_of(plain, "vfs_write")
     site = plain.sweep.ends[plain.sweep.row(plain.sweep.starts[plain.sweep.starts >= span.start][:1])[0]]
@@ -81,6 +83,7 @@ def test_a_function_with_a_probe_of_someone_else_is_left_alone(vm: VM, plain: Ke
         assert "probed" not in reasons(plain, low, low + 1)
 
 
+@pytest.mark.stress
 def test_nothing_of_init_code_is_left(plain: Kernel) -> None:
     """It was freed after boot, and what lies there now is something else."""
     low, high = (plain.snapshot.symbols.find(name) or 0 for name in ("_sinittext", "_einittext"))
@@ -89,6 +92,7 @@ def test_nothing_of_init_code_is_left(plain: Kernel) -> None:
     assert not any(low <= start < high for start, _, _ in plain.image.reserved)
 
 
+@pytest.mark.stress
 def test_callers_rely_on_the_calling_convention_only(plain: Kernel) -> None:
     """gcc has -fipa-ra off in code that is compiled for ftrace. Were that wrong, live registers would pass for dead.
 

@@ -165,6 +165,7 @@ def test_without_a_right_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "root" in caught.value.hint
 
 
+@pytest.mark.stress
 def test_no_slower_than_objdump_of_the_same_bytes(vm: VM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In time of the processor, with room for a machine that is busy: on a quiet one the scan takes less."""
     snapshot = read(vm.link)

@@ -24,7 +24,8 @@ from tests.behaviour.harness import Ran, run
 from tests.oracle import Edge, step, step_edges
 from tests.programs.build import build
 
-PROGRAMS = [("jumptable", "5"), ("shortblocks", "5"), ("recursion", "2"), ("setjmp", "3")]
+LONG = [pytest.param(*each, marks=pytest.mark.stress) for each in (("recursion", "2"), ("setjmp", "3"))]
+PROGRAMS = [("jumptable", "5"), ("shortblocks", "5"), *LONG]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def fuzz(guest: Guest, seed: int, rounds: int) -> tuple[int, int]:
     return int(taken), int(refused)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.stress)])
 def test_wrong_messages(guest: Guest, seed: int) -> None:
     with guest.text_untouched():
         taken, refused = fuzz(guest, seed, 300)
