@@ -7,12 +7,12 @@ import functools
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from gilk.build.kernel_instrument import run_kbuild
 from gilk.build.toolchain import NATIVE
 from gilk.errors import CompileError, TargetError
 from gilk.image.cache import cache_dir
@@ -83,17 +83,10 @@ def _content_hash(path: Path, _changed: int) -> bytes:
 
 
 def _make(headers: Path, work: Path) -> Path:
-    if shutil.which("make") is None:
-        raise CompileError("driver-no-make", "make is not installed", "apt-get install make gcc")
     for name, path in _sources():
         (work / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(path, work / name)
-    command = ["make", "-C", str(headers), f"M={work / NAME}", "modules"]
-    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS")}
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-        env=dict(environment, LC_ALL="C"),
-    )  # fmt: skip
+    done = run_kbuild(headers, work / NAME)
     if done.returncode:
         raise CompileError("does-not-compile", f"the driver does not compile:\n{done.stderr.strip()}")
     return work / NAME / f"{NAME}.ko"
