@@ -40,7 +40,6 @@ def prepare(
             elsewhere.close()
         raise
     processes = [*held, *(workload.held if workload else ())]
-    command = tuple(shlex.split(experiment.workload.command)) if experiment.workload else ()
     command = _command(experiment, elsewhere is not None)
     names = {each.pid: _name(each.pid) for each in processes}
     return Staged(
