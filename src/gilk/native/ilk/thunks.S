@@ -53,6 +53,7 @@ SYM_FUNC_START(ilk_registers)
 	push	%rdx
 	push	%rcx
 	push	%rax
+	cld				/* the point may lie in a copy that goes backwards */
 	mov	%rsp, %rdi
 	lea	152(%rsp), %rsi		/* behind 18 words of registers and the return address */
 	call	ilk_dispatch
