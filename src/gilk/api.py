@@ -198,14 +198,18 @@ class Kernel:
 
 def kernel(machine: str = "") -> Kernel:
     """The kernel of this machine, or of another: ``lab``, a fresh virtual machine, or ``ssh:HOST``."""
+    return Kernel(*_kernel_at(machine))
+
+
+def _kernel_at(machine: str) -> tuple[KernelTarget, Elsewhere | None]:
     from gilk.session.elsewhere import reach
     from gilk.target.kernel.link import LocalLink
     from gilk.target.kernel.target import KernelTarget
 
     if not machine:
-        return Kernel(KernelTarget(LocalLink()), None)
+        return KernelTarget(LocalLink()), None
     elsewhere = reach(machine)
-    return Kernel(KernelTarget(elsewhere.link), elsewhere)
+    return KernelTarget(elsewhere.link), elsewhere
 
 
 def attach(pid: int) -> Target:
@@ -262,17 +266,10 @@ def _kernel_of(
     requests: Sequence[Request | Chosen], processes: bool, machine: str
 ) -> tuple[KernelTarget | None, Elsewhere | None]:
     """The kernel that is asked for, if one is."""
-    from gilk.session.elsewhere import reach
-    from gilk.target.kernel.link import LocalLink
-    from gilk.target.kernel.target import KernelTarget
-
-    if machine:
-        if processes or not all(request.of_kernel for request in requests):
-            raise UsageError("only-its-kernel", f"on {machine}, points are kernel:FUNCTION:WHERE")
-        elsewhere = reach(machine)
-        return KernelTarget(elsewhere.link), elsewhere
-    if any(request.of_kernel for request in requests):
-        return KernelTarget(LocalLink()), None
+    if machine and (processes or not all(request.of_kernel for request in requests)):
+        raise UsageError("only-its-kernel", f"on {machine}, points are kernel:FUNCTION:WHERE")
+    if machine or any(request.of_kernel for request in requests):
+        return _kernel_at(machine)
     return None, None
 
 
