@@ -12,13 +12,14 @@ import typing
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
-from types import GenericAlias
+from types import GenericAlias, UnionType
 from typing import Any, TypeVar
 
 from gilk.errors import StoreError
 from gilk.trace import probes as probe_rows
 from gilk.trace.clock import Clock
 from gilk.trace.probes import ProbeRow
+from gilk.trace.traced import Traced
 
 VERSION = 1
 _LARGEST = 1 << 29  # bytes of JSON
@@ -57,6 +58,8 @@ class About:
 class Tally:
     """`counts` are by point. `lost` are hits of threads that found every block taken, `nested` those from within
     instruments, `corrupt` the rings put aside. `duration` is in ns. `report` is a RunReport's JSON; {} before the end.
+    `trace` is there if the flow of control was followed (here, not in About, because its events come later, and more
+    and more functions may be left out).
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -67,14 +70,17 @@ class Tally:
     duration: int = 0
     partial: bool = True
     report: dict[str, Any] = field(default_factory=dict)
+    trace: Traced | None = None
 
     def to_json(self) -> str:
-        return json.dumps(vars(self))
+        return json.dumps({**vars(self), "trace": self.trace.to_json() if self.trace else None})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Tally:
         """StoreError('bad-trace') for what to_json() did not make."""
-        tally = _build(cls, _object(text))
+        raw = _object(text)
+        raw["trace"] = Traced.from_json(raw.get("trace"))
+        tally = _build(cls, raw)
         if not all(type(n) is int for n in tally.counts.values()):
             raise StoreError("bad-trace", "its counts are not numbers")
         return tally
@@ -129,6 +135,8 @@ def _build(cls: Callable[..., T], raw: dict[str, Any]) -> T:
 
 
 def _fits(value: Any, kind: Any) -> bool:
+    if isinstance(kind, UnionType):
+        return type(value) in typing.get_args(kind)
     if typing.get_origin(kind) is tuple:
         return isinstance(value, tuple) and all(type(part) is typing.get_args(kind)[0] for part in value)
     return type(value) is (typing.get_origin(kind) if isinstance(kind, GenericAlias) else kind)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a trace says of itself besides its records: from which event to which it goes, and what it does not follow."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from gilk.errors import StoreError
+
+#: The time of a stop that has not come: the trace is still running, or whoever took it was killed.
+NEVER = -1
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Omitted:
+    """A function that was no longer followed from `from_ns` on, because its calls were many and short. `calls` were
+    recorded until then. Its callees are recorded as calls of its caller."""
+
+    function: str
+    image: str
+    from_ns: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """Times are in ns since the session's start, `NEVER` for an event that has not come. Events are as the user wrote
+    them (`call:main`, `for:200ms`); `scope` says in words which code was followed, '' for all of it."""
+
+    start_ns: int = 0
+    stop_ns: int = NEVER
+    start_event: str = "now"
+    stop_event: str = ""
+    scope: str = ""
+    omitted: tuple[Omitted, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "omitted": [asdict(each) for each in self.omitted]}
+
+    @classmethod
+    def from_json(cls, raw: Any) -> Traced | None:
+        """None for None; StoreError('bad-trace') for anything else that to_json() did not make."""
+        if raw is None:
+            return None
+        try:
+            omitted = tuple(_checked(Omitted(**row)) for row in raw["omitted"])
+            return _checked(cls(**{**raw, "omitted": omitted}))
+        except (TypeError, KeyError) as error:
+            raise StoreError("bad-trace", f"what it says of its trace is not right: {error}") from error
+
+
+def _checked(value: T) -> T:
+    """`value`, each field of which has the type of its annotation. Raises TypeError."""
+    for name, kind in type(value).__annotations__.items():
+        expected = {"int": int, "str": str}.get(kind, tuple)
+        if type(getattr(value, name)) is not expected:
+            raise TypeError(f"{name} is no {expected.__name__}")
+    return value

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a trace says of itself survives the way through a file, and a file is not trusted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from gilk.errors import StoreError
+from gilk.trace.about import Tally
+from gilk.trace.traced import Omitted, Traced
+
+TRACED = Traced(10, 200, "call:main:3", "for:200ms", "libc*", (Omitted("f", "prog", 50, 1000),))
+
+
+def test_it_comes_back_as_it_was() -> None:
+    tally = Tally(drops=1, trace=TRACED)
+    assert Tally.from_json(tally.to_json()) == tally
+    assert Tally.from_json(replace(tally, trace=None).to_json()).trace is None
+
+
+def test_a_file_from_before_there_were_traces_has_none() -> None:
+    raw = json.loads(Tally().to_json())
+    del raw["trace"]
+    assert Tally.from_json(json.dumps(raw)).trace is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *([], "x", 1, {}, {"omitted": 1}, {"omitted": [1]}),
+        {"start_ns": "0", "omitted": []},
+        {"unknown": 0, "omitted": []},
+        {"omitted": [{"function": "f", "image": "", "from_ns": 0, "calls": "1"}]},
+        {"omitted": [{"function": "f", "image": "", "from_ns": 0}]},
+        {"start_event": None, "omitted": []},
+        {"stop_ns": True, "omitted": []},
+    ],
+    ids=str,
+)
+def test_bad_trace_what_is_not_of_its_form_is_refused(wrong: object) -> None:
+    raw = {**json.loads(Tally().to_json()), "trace": wrong}
+    with pytest.raises(StoreError) as caught:
+        Tally.from_json(json.dumps(raw))
+    assert caught.value.slug == "bad-trace"
