@@ -57,10 +57,8 @@ class Staged(run.Run):
     unattended: bool = False
     interrupted: bool = False
     placed: list[Placed] = field(default_factory=list)
-    _zero: int = 0
     _released: int = 0
     _finishing: int = 0
-    _schema: pa.Schema = None
     _watch_again: float = 0.0
     _of: dict[int, BaseSession] = field(default_factory=dict)  # by pid, 0 for the kernel
     _left: set[int] = field(default_factory=set)
@@ -94,8 +92,7 @@ class Staged(run.Run):
         return [(item, _points(target, item)) for item in items]
 
     def _prepare(self, meant: Meant, pid: int, session: BaseSession) -> None:
-        # One time line for all; the clock of another machine's kernel is not ours.
-        session._stream.start = session._now() - (time.monotonic_ns() - self._zero)
+        session.align(self._zero, (self.sessions[0] if self.sessions else session).clock)
         name = self.names.get(pid) or (f"process {pid}" if pid else "the kernel")
         self.sessions.append(session)
         self._of[pid] = session
@@ -231,13 +228,6 @@ class Staged(run.Run):
             return self._schema.empty_table()
 
     # What came of it.
-
-    def _keep(self, table: pa.Table) -> None:
-        """With the columns of all instruments, also of those whose time has not come."""
-        if table.num_rows and table.schema != self._schema:
-            whole = pa.concat_tables([self._schema.empty_table(), table], promote_options="default")
-            table = whole.select(self._schema.names)
-        super()._keep(table)
 
     def finish(self) -> run.Result:
         if self.interrupted and self.unattended:

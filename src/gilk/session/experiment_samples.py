@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The file of an experiment: its columns and its list of probes, known before the first of them is in."""
+"""The file of a run: its columns and its list of probes, known before the first of them is in."""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ _BEYOND_STAMPS = {Kind.ARGS: {2}, Kind.REGS: {3}, Kind.OTHER: ALL_CLASSES}  # re
 def schema_of(kinds: Iterable[str]) -> pa.Schema:
     """The columns that samples of probes of these kinds have."""
     return schema({0}.union(*(_BEYOND_STAMPS.get(Kind(kind), ()) for kind in set(kinds))))
+
+
+def padded(table: pa.Table, columns: pa.Schema) -> pa.Table:
+    """With the columns of all instruments: also of those elsewhere, and of those whose time has not come."""
+    if table.schema == columns:
+        return table
+    return pa.concat_tables([columns.empty_table(), table], promote_options="default").select(columns.names)
 
 
 def writer(

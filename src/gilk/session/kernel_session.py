@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from gilk.trace.kernel_drain import KernelDrain
 from gilk.trace.threads import FarThreads
 
 _MOST_POINTS = 1 << 20
+_LOOKS = 16
 
 
 class KernelSession(BaseSession):
@@ -97,6 +99,12 @@ class KernelSession(BaseSession):
 
     def _now(self) -> int:
         return self._driver.status().monotonic
+
+    def _ahead(self) -> int:
+        """As the closest of several looks at both says. A clock that reads what ours does between two looks is ours."""
+        looks = [(time.monotonic_ns(), self._now(), time.monotonic_ns()) for _ in range(_LOOKS)]
+        before, there, after = min(looks, key=lambda look: look[2] - look[0])
+        return 0 if before <= there <= after else there - (before + after) // 2
 
     def _look_after(self) -> None:
         """Nothing: modules that go away take their units with them by themselves."""

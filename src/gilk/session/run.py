@@ -17,8 +17,9 @@ import pyarrow as pa
 from gilk.errors import GilkError, StoreError
 from gilk.session.base import BaseSession
 from gilk.session.elsewhere import Elsewhere
+from gilk.session.experiment_samples import padded, schema_of
 from gilk.session.kernel_session import KernelSession
-from gilk.session.request import Request, expand
+from gilk.session.request import Request, Wanted, expand
 from gilk.session.session import Session
 from gilk.target.kernel.target import KernelTarget
 from gilk.target.process import Process
@@ -80,6 +81,8 @@ class Run:
     _tables: list[pa.Table] = field(default_factory=list)
     _kept: int = 0
     _left_out: int = 0
+    _zero: int = 0  # time 0 of all samples, in ns of our CLOCK_MONOTONIC
+    _schema: pa.Schema = None
     _writer: Writer | None = None
     _began: float = 0.0
     _looked: float = 0.0
@@ -100,18 +103,22 @@ class Run:
 
     def _insert(self) -> None:
         """The kernel last: what is in it sees no more of our own work than it must."""
-        session: BaseSession
         requests = [request for request in self.requests if not request.of_kernel]
         for process in self.processes if requests else ():
             wanted = list(expand(process, requests))
-            session = Session(process, points=max(len(wanted), 1), ring=_RING)
-            self.sessions.append(session)
-            session.insert_wanted(wanted)
+            self._put(Session(process, points=max(len(wanted), 1), ring=_RING), wanted)
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
-            session = KernelSession(self.kernel, points=max(len(wanted), 1), ring=_KERNEL_RING)
-            self.sessions.append(session)
-            session.insert_wanted(wanted)
+            self._put(KernelSession(self.kernel, points=max(len(wanted), 1), ring=_KERNEL_RING), wanted)
+        self._schema = schema_of(row.kind for session in self.sessions for row in session.rows)
+
+    def _put(self, session: BaseSession, wanted: list[Wanted]) -> None:
+        """One time line for all, from where the first of them began."""
+        if self.sessions:
+            session.align(self._zero, self.sessions[0].clock)
+        self.sessions.append(session)
+        session.insert_wanted(wanted)
+        self._zero = self._zero or session.began
 
     def _open(self) -> None:
         if self.output is None:
@@ -119,9 +126,9 @@ class Run:
         first = self.sessions[0]
         rows = tuple(row for session in self.sessions for row in session.rows)
         pids = tuple(p.pid for p in self.processes)
-        about = About(socket.gethostname(), self.command, pids, first.start, realtime_offset(), first.clock, rows)
+        about = About(socket.gethostname(), self.command, pids, self._zero, realtime_offset(), first.clock, rows)
         try:
-            self._writer = Writer(self.output, first.schema, about)
+            self._writer = Writer(self.output, self._schema, about)
         except OSError as error:
             raise StoreError("cannot-write", f"{self.output}: {error.strerror}") from None
 
@@ -181,6 +188,7 @@ class Run:
     def _keep(self, table: pa.Table) -> None:
         if not table.num_rows:
             return
+        table = padded(table, self._schema)
         if self._writer is not None:
             with self._noting():
                 self._writer.write(table)

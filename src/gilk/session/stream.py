@@ -46,6 +46,11 @@ class Stream:
     def schema(self) -> pa.Schema:
         return self._samples.schema
 
+    def align(self, start: int, clock: Clock) -> None:
+        """Set time 0, as `start`, and what ticks are turned into ns by; before the first probe is known."""
+        self.start = start
+        self._clock = clock
+
     def know(self, probes: list[ProbeRow], start: int) -> pa.Table:
         """More probes from now on; what was held back of the records of those before comes back.
 

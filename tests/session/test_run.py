@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Several processes in one run: one file, one time line."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from gilk.api import parse_request, prepare_run
+from gilk.trace.reading import read
+
+#: Says what CLOCK_MONOTONIC is before and after each of 20 calls of its function, a millisecond apart.
+SOURCE = r"""
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+__attribute__((noinline)) void marked(void) { __asm__ volatile(""); }
+static long now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000 + t.tv_nsec;
+}
+int main(void)
+{
+	long before[20], after[20];
+	getchar();
+	for (int i = 0; i < 20; i++, usleep(1000)) {
+		before[i] = now();
+		marked();
+		after[i] = now();
+	}
+	for (int i = 0; i < 20; i++)
+		printf("%ld %ld\n", before[i], after[i]);
+	return 0;
+}
+"""
+_APART = 100_000  # ns by which two fits of one counter may differ here
+
+pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("marks") / "marks"
+    subprocess.run(["cc", "-O1", "-x", "c", "-", "-o", path], input=SOURCE, text=True, check=True)
+    return path
+
+
+@pytest.fixture
+def three(program: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    """Programs that wait for a line of input."""
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            for _ in range(3)
+        ]
+        yield started
+        for each in started:
+            each.kill()
+
+
+@pytest.mark.parametrize("instrument", ["stamp", "@path"])
+def test_times_of_all_processes_are_on_one_line(
+    three: list[subprocess.Popen[str]], tmp_path: Path, instrument: str
+) -> None:
+    """Each sample lies between what the program itself read off the clock before the call and after it."""
+    pids = [each.pid for each in three]
+    points = "marked" + (f"={instrument}" if instrument.startswith("@") else f":entry={instrument}")
+    run = prepare_run([parse_request(points)], pids, (), tmp_path / "s.parquet")
+    run.begin()
+    said = {}
+    for each in three:
+        assert each.stdin is not None
+        each.stdin.write("\n")
+        each.stdin.flush()
+    run.wait(60.0, lambda: False, lambda _: None)
+    for each in three:
+        said[each.pid] = [tuple(map(int, line.split())) for line in each.communicate()[0].splitlines()]
+    assert run.finish().numbers["drops"] == 0
+    trace = read(tmp_path / "s.parquet")
+    for pid in pids:
+        times = [row["time"] + trace.about.start for row in trace.samples.to_pylist() if row["pid"] == pid]
+        assert len(times) == len(said[pid]) == 20
+        for at, (before, after) in zip(times, said[pid], strict=True):
+            assert before - _APART < at < after + _APART
