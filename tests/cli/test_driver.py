@@ -11,6 +11,7 @@ import pytest
 from gilk.cli.main import main
 from gilk.errors import TargetError
 from gilk.target.kernel import admin, driver_load
+from gilk.target.kernel.driver_build import headers_of
 from gilk.target.kernel.driver_errors import cannot_open, refused
 
 
@@ -22,6 +23,15 @@ def test_no_headers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_such_release(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["driver", "build", "--kernel", "6.1.0-0-none"]) == 4
     assert "apt-get install linux-headers-6.1.0-0-none" in capsys.readouterr().err
+
+
+def test_headers_of_a_kernel_of_the_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is installed on this machine."""
+    headers = tmp_path / "6.1.0-0-none/usr/src/linux-headers-6.1.0-0-none"
+    headers.mkdir(parents=True)
+    (headers / "Makefile").touch()
+    monkeypatch.setenv("GILK_KERNELS", str(tmp_path))
+    assert headers_of("6.1.0-0-none") == headers
 
 
 def test_status_without_a_driver(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,6 +41,12 @@ def cache_dir() -> Path:
     return path
 
 
+def kernels_dir() -> Path:
+    """Where the kernels of the lab are, a directory each: $GILK_KERNELS, or in the cache. Raises as cache_dir()."""
+    given = os.environ.get("GILK_KERNELS")
+    return Path(given) if given else cache_dir() / "kernels"
+
+
 def load_arrays(key: str) -> dict[str, Array] | None:
     """What store_arrays kept under ``key``; None when there is nothing, or it is damaged."""
     try:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from gilk.errors import TargetError, UsageError
-from gilk.image.cache import cache_dir
+from gilk.image.cache import kernels_dir
 from gilk.lab.bzimage import has_direct_entry, payload
 from gilk.lab.packages import Archive, require, tool
 
@@ -64,8 +64,7 @@ class Kernel:
 
 def store() -> Path:
     """Where kernels are kept. Raises ImageError cache-unusable."""
-    given = os.environ.get("GILK_KERNELS")
-    path = Path(given) if given else cache_dir() / "kernels"
+    path = kernels_dir()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 

@@ -15,7 +15,7 @@ from typing import Final
 from gilk.build.kernel_instrument import run_kbuild
 from gilk.build.toolchain import NATIVE
 from gilk.errors import CompileError, TargetError
-from gilk.image.cache import cache_dir
+from gilk.image.cache import cache_dir, kernels_dir
 
 NAME: Final = "ilk"
 
@@ -25,11 +25,11 @@ def running_release() -> str:
 
 
 def headers_of(release: str) -> Path:
-    """Where the headers of an installed kernel are. Raises TargetError driver-no-headers."""
-    path = Path("/lib/modules") / release / "build"
-    if not _usable(path):
-        path = Path("/usr/src") / f"linux-headers-{release}"
-    if not _usable(path):
+    """Where the headers of a kernel are that is installed, or the lab's. Raises TargetError driver-no-headers."""
+    name = f"usr/src/linux-headers-{release}"
+    places = (Path(f"/lib/modules/{release}/build"), Path("/", name), kernels_dir() / release / name)
+    path = next(filter(_usable, places), None)
+    if path is None:
         hint = f"apt-get install linux-headers-{release}, or name them by --headers"
         raise TargetError("driver-no-headers", f"there are no headers of the kernel {release}", hint)
     return path
