@@ -27,6 +27,7 @@ STRUCTS = {
     "gilk_control": layout.CONTROL,
     "gilk_ring": layout.RING,
     "gilk_block": layout.BLOCK,
+    "gilk_gate": layout.GATE,
 }
 HEAD = ("tsc", "iid", "sp")
 UNION = ("reg", "text")
@@ -56,6 +57,9 @@ def test_constants_are_those_of_c(tmp_path: Path) -> None:
     names = ("GILK_MAGIC", "GILK_ABI_VERSION", "GILK_PAGE", "GILK_CLASSES")
     values = c_values(tmp_path, [f'printf("%zu\\n", (size_t){name});' for name in names])
     assert values == [layout.MAGIC, layout.ABI_VERSION, layout.PAGE, layout.CLASSES]
+    names = ("GILK_GATES_AT", "GILK_GATES", "GILK_GATE_CLOSED", "GILK_GATE_ARMED", "GILK_GATE_REACHED")
+    values = c_values(tmp_path, [f'printf("%zu\\n", (size_t){name});' for name in names])
+    assert values == [layout.GATES_AT, layout.GATES, layout.CLOSED, layout.ARMED, layout.REACHED]
     assert tuple(record.itemsize for record in layout.RECORDS) == layout.RECORD_SIZES
 
 

@@ -15,11 +15,11 @@ from gilk.build.toolchain import NATIVE, compile_object, compiler, flags, link
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.elf import load
 
-_SOURCES = ("runtime/claim.c", "runtime/dispatch.c", "runtime/signal.c", "runtime/thunks.S")
+_SOURCES = ("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "runtime/thunks.S")
 _READ = (*_SOURCES, "runtime/host.h", "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h")
 _SYMBOLS = (
     *("gilk_claim_thunk", "gilk_registers_thunk", "gilk_vector_thunk", "gilk_log_registers", "gilk_params"),
-    *("gilk_signal_enter", "gilk_signal_leave"),
+    *("gilk_signal_enter", "gilk_signal_leave", "gilk_gate_reached"),
 )
 
 

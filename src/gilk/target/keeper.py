@@ -31,6 +31,7 @@ from gilk.target.writer import Change, Mismatch, combine, differing, write
 
 _PAGE = 4096
 _SA_SIGINFO = 4
+_GATES_AT, _GATES = 1024, 8 * 32  # in the control page, native/abi/gilk_abi.h; bytes
 _PATIENCE = 10.0
 
 
@@ -251,6 +252,7 @@ class Keeper:
         at, original = _first_values([(b.at, b.old) for b in batches])
         restored = True
         try:
+            self._open_gates()
             self.change({n: set(units) for n, units in self._active.items()}, {})
             restored = self._differing(at, original) == 0
             restored &= self._undo_children(batches)
@@ -260,6 +262,11 @@ class Keeper:
                 raise
         self._batches, self._active, self._past, self.held = {}, {}, [], Held()
         return restored
+
+    def _open_gates(self) -> None:
+        """No thread waits for a client any more (native/runtime/gate.c)."""
+        if self.held.data:
+            self.memory.write(self.held.data + _GATES_AT, bytes(_GATES))
 
     def present(self) -> bool:
         """The address space that we set up is still there: the process has neither ended nor executed a program.

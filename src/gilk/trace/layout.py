@@ -62,6 +62,15 @@ CONTROL = np.dtype(
     ]
 )
 
+GATE = np.dtype(
+    [
+        *(("state", "<u4"), ("left", "<u4"), ("rounds", "<u4"), ("pid", "<u4"), ("tid", "<u4")),
+        *(("reserved", "<u4"), ("tsc", "<u8")),
+    ]
+)
+GATES_AT, GATES = 1024, 8
+CLOSED, ARMED, REACHED = 0, 1, 2
+
 Array = NDArray[Any]
 
 
@@ -169,6 +178,7 @@ class Shared:
         self.geometry = geometry
         self._buffer = buffer
         self.control: Array = np.ndarray((), CONTROL, buffer)
+        self.gates: Array = np.ndarray((GATES,), GATE, buffer, GATES_AT)
         self.heads: Array = self._per_block((), BLOCK, 0)
         self.counters: Array = self._per_block((geometry.counters,), np.dtype("<u8"), PAGE)
 

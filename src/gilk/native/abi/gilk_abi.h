@@ -2,7 +2,8 @@
 /*
  * What client and target share: one memory object, mapped by both.
  *
- *   control        page 0, written by the client, read by the runtime
+ *   control        page 0, written by the client, read by the runtime; in it,
+ *                  from GILK_GATES_AT, gate[GILK_GATES]
  *   block[n]       one per thread, `stride` bytes each, from offset `first`:
  *       head       page 0 of the block: struct gilk_block
  *       counters   u64[counters], one per counting probe
@@ -85,6 +86,27 @@ struct gilk_control {
 	struct gilk_ring_class ring[GILK_CLASSES];
 	gilk_u64 lost;	  /* hits that found no free block; atomic */
 	gilk_u64 next;	  /* highest block ever claimed, plus one; atomic */
+};
+
+/*
+ * Gates. The client sets all but state, and then state to ARMED. Hits take
+ * `left` down; the one that makes it 0 fills in who and when, and sets state to
+ * REACHED, for which the client waits (futex). While `rounds`,
+ * of 10 ms each, are left, that thread waits too, until the client sets state to anything else.
+ */
+#define GILK_GATES_AT 1024
+#define GILK_GATES 8
+
+enum gilk_gate_state { GILK_GATE_CLOSED, GILK_GATE_ARMED, GILK_GATE_REACHED };
+
+struct gilk_gate {
+	gilk_u32 state; /* enum gilk_gate_state; a futex */
+	gilk_u32 left;	/* hits until it is reached */
+	gilk_u32 rounds; /* for which the thread is held */
+	gilk_u32 pid;
+	gilk_u32 tid;
+	gilk_u32 reserved;
+	gilk_u64 tsc;
 };
 
 struct gilk_ring {

@@ -9,8 +9,10 @@
  *   host_pid()       process number, as the client sees it
  *   host_tid()       thread number
  *   host_clock()     the counter that time stamps are taken from
+ *   host_wait(w,v,n) sleep while *w is v, for at most n ns; may return early
+ *   host_wake(w)     wake who waits for *w, in whatever process
  *
- * This is the host of a process: fs base, gs base, two system calls, rdtsc.
+ * This is the host of a process: fs base, gs base, system calls, rdtsc.
  */
 #ifndef GILK_HOST_H
 #define GILK_HOST_H
@@ -46,6 +48,18 @@ static inline gilk_u64 host_syscall0(gilk_u64 number)
 	return result;
 }
 
+static inline gilk_u64 host_syscall4(gilk_u64 number, gilk_u64 a, gilk_u64 b, gilk_u64 c, const void *d)
+{
+	register const void *fourth __asm__("r10") = d;
+	gilk_u64 result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "0"(number), "D"(a), "S"(b), "d"(c), "r"(fourth)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
 static inline gilk_u32 host_pid(void)
 {
 	return (gilk_u32)host_syscall0(39); /* getpid */
@@ -62,6 +76,23 @@ static inline gilk_u64 host_clock(void)
 
 	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
 	return (gilk_u64)high << 32 | low;
+}
+
+struct host_time {
+	long seconds;
+	long nanoseconds;
+};
+
+static inline void host_wait(const gilk_u32 *word, gilk_u32 value, long nanoseconds)
+{
+	struct host_time limit = {0, nanoseconds};
+
+	host_syscall4(202, (gilk_u64)word, 0, value, &limit); /* futex, FUTEX_WAIT, shared */
+}
+
+static inline void host_wake(const gilk_u32 *word)
+{
+	host_syscall4(202, (gilk_u64)word, 1, 0x7fffffff, 0); /* futex, FUTEX_WAKE, shared */
 }
 
 #endif

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Places in the program that the client waits for (native/runtime/gate.c).
+
+A gate that holds its thread gives the client time to change the program before
+it goes on. The wait is a futex in the shared memory: from the hit until the
+client runs takes as long as waking a process does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+from dataclasses import dataclass
+from typing import Any
+
+from gilk.trace.layout import ARMED, CLOSED, GATES, REACHED, Geometry, Shared
+
+_FUTEX, _WAIT, _WAKE = 202, 0, 1
+_ROUND = 0.01  # seconds that a round holds a thread
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Time(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Who got to a gate, and when by the time stamp counter."""
+
+    tsc: int
+    pid: int
+    tid: int
+
+
+class Gates:
+    """The gates of one memory object; they are told apart by numbers below ``GATES``."""
+
+    def __init__(self, geometry: Geometry, buffer: Any) -> None:
+        self._rows = Shared(geometry, buffer).gates
+
+    def arm(self, number: int, hits: int = 1, hold: float = 0.0) -> None:
+        """Wait for so many hits from now on; the last of them is held for up to ``hold`` seconds."""
+        row = self._rows[number]
+        row["state"] = CLOSED
+        row["left"], row["rounds"] = hits, int(hold / _ROUND)
+        row["state"] = ARMED
+
+    def wait(self, number: int, seconds: float) -> Reached | None:
+        """Who reached it, as soon as somebody has; None after ``seconds``. A held thread stays so until ``open``."""
+        reached = self.reached(number)
+        if reached is None and seconds > 0:
+            self._futex(number, _WAIT, ARMED, seconds)
+            reached = self.reached(number)
+        return reached
+
+    def reached(self, number: int) -> Reached | None:
+        row = self._rows[number]
+        if row["state"] != REACHED:
+            return None
+        return Reached(int(row["tsc"]), int(row["pid"]), int(row["tid"]))
+
+    def hold(self, number: int, seconds: float) -> None:
+        """From now on hold the thread that is there for so long at most."""
+        self._rows[number]["rounds"] = int(seconds / _ROUND)
+
+    def open(self, number: int) -> None:
+        """Let the thread that is held go on; nobody is waited for any more."""
+        self._rows[number]["state"] = CLOSED
+        self._futex(number, _WAKE, 1 << 30, 0)
+
+    def open_all(self) -> None:
+        for number in range(GATES):
+            self.open(number)
+
+    def _futex(self, number: int, operation: int, value: int, seconds: float) -> None:
+        """futex(2), shared. That it returns early, whatever for, is no matter: the state is looked at."""
+        address = self._rows[number : number + 1].ctypes.data
+        limit = _Time(int(seconds), int(seconds % 1 * 1e9))
+        time = ctypes.byref(limit) if operation == _WAIT else None
+        result = _libc.syscall(_FUTEX, ctypes.c_void_p(address), operation, ctypes.c_uint32(value), time, None, 0)
+        assert result >= 0 or ctypes.get_errno() in (errno.EAGAIN, errno.ETIMEDOUT, errno.EINTR), ctypes.get_errno()
