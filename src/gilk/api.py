@@ -196,12 +196,12 @@ class Kernel:
             self._elsewhere.close()
 
 
-def kernel(machine: str = "") -> Kernel:
-    """The kernel of this machine, or of another: ``lab``, a fresh virtual machine, or ``ssh:HOST``."""
+def kernel(machine: str | lab.Machine = "") -> Kernel:
+    """This machine's kernel, or another's: ``ssh:HOST``, or ``lab`` or a ``gilk.lab.Machine``, a fresh virtual one."""
     return Kernel(*_kernel_at(machine))
 
 
-def _kernel_at(machine: str) -> tuple[KernelTarget, Elsewhere | None]:
+def _kernel_at(machine: str | lab.Machine) -> tuple[KernelTarget, Elsewhere | None]:
     from gilk.session.elsewhere import reach
     from gilk.target.kernel.link import LocalLink
     from gilk.target.kernel.target import KernelTarget

@@ -48,23 +48,26 @@ def _write(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
-def reach(where: str, cpus: int = 2) -> Elsewhere:
-    """``lab``: a fresh virtual machine, with the driver loaded; ``ssh:HOST``: a machine that has it loaded already.
+def reach(where: str | Machine, cpus: int = 2) -> Elsewhere:
+    """``lab``, or one that is described: a fresh virtual machine, with the driver loaded; ``ssh:HOST``: a machine that
+    has it loaded already.
 
     Raises UsageError `bad-machine`, TargetError.
     """
+    if isinstance(where, Machine):
+        return _lab(where)
     kind, _, host = where.partition(":")
     if where == "lab":
-        return _lab(cpus)
+        return _lab(Machine(cpus=cpus))
     if kind == "ssh" and host:
         link = start_relay(["ssh", *shlex.split(host)])
         return Elsewhere(link, link.close)
     raise UsageError("bad-machine", f"{where!r} is no machine", "it is lab, or ssh:HOST")
 
 
-def _lab(cpus: int) -> Elsewhere:
+def _lab(machine: Machine) -> Elsewhere:
     with ExitStack() as stack:
-        vm = stack.enter_context(boot(Machine(cpus=cpus)))
+        vm = stack.enter_context(boot(machine))
         module = driver_build.build(driver_build.headers_of(vm.link.release))
         driver_load.load(vm.link, module)
         vm.run(["sh", "-c", f"mountpoint -q {_DEBUGFS} || mount -t debugfs none {_DEBUGFS}"])
