@@ -141,9 +141,9 @@ def count(events: list[Event], function: str) -> int:
 def draw(result: Comparison, path: Path) -> None:
     """The steps of the forks, as both saw them, and the skew."""
     made, (steps, skews) = figure(10, 4, columns=2)
-    for name, events, style in (("ftrace", result.ftrace, "-"), ("gilk", result.gilk, "o")):
+    for name, events, style in (("ftrace", result.ftrace, "-x"), ("gilk", result.gilk, "o")):
         times = forks_of(events)
-        steps.plot(times, range(len(times)), style, markersize=3, linewidth=1, label=name)
+        steps.plot(times, range(len(times)), style, markersize=5, fillstyle="none", linewidth=0.8, label=name)
     steps.set(
         xlabel="time in s since the first fork", ylabel="number of the fork", title="Forks, as two tracers saw them"
     )

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
+
+import pytest
 
 from gilk.api import Kernel
 from gilk.session.elsewhere import Elsewhere
@@ -19,9 +22,32 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "kernel"
 def example(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # where dataclasses look for it
     spec.loader.exec_module(module)
     return module
+
+
+def test_two_tracers_see_the_same_forks(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
+    """Of one task, gilk's time of an event lies between ftrace's of it and of the next: at entries ftrace is first."""
+    study, helpers = example("pulsar_study"), example("study")
+    program = helpers.compiled("pulsar", exchange)
+    result = study.study(Kernel(kernel, Elsewhere(guest.link, lambda: None)), program, 2, 10, 50)
+    guest.link.close_driver()
+    assert result.restored
+    assert Counter(event.function for event in result.gilk) == {"kernel_clone": 20, "do_exit": 21, "kernel_wait4": 20}
+    ours, theirs = study.matched(result.gilk, result.ftrace), {}
+    for mine, event in ours:
+        if event.tid in theirs:
+            assert theirs[event.tid].time < event.time
+        assert event.time < mine.time
+        theirs[event.tid] = mine
+    study.report(result)
+    study.draw(result, tmp_path / "pulsar.png")
+    assert (tmp_path / "pulsar.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="gilk has None"):
+        study.matched(result.gilk[:-1], result.ftrace)
+    with pytest.raises(ValueError, match="ftrace does not have 1"):
+        study.matched(result.gilk, result.ftrace[:-1])
 
 
 def test_the_pipe_study_finds_the_slowest_program(kernel: KernelTarget, guest: Guest, tmp_path: Path) -> None:
