@@ -36,6 +36,7 @@ def signed(offset: int) -> str:
 @pytest.mark.parametrize("offset", [0x10, 0x7FFF_FFF8])
 def test_fields_of_the_block(reg: int, offset: int) -> None:
     assert text(asm.load_gs(reg, offset)) == f"mov {WIDE[reg]}, qword ptr gs:[{offset:#x}]"
+    assert text(asm.cmp_gs_zero(offset)) == f"cmp qword ptr gs:[{offset:#x}], 0"
     assert text(asm.cmp_gs(reg, offset)) == f"cmp {WIDE[reg]}, qword ptr gs:[{offset:#x}]"
     assert text(asm.cmpxchg_gs(reg, offset)) == f"cmpxchg qword ptr gs:[{offset:#x}], {WIDE[reg]}"
     assert text(asm.inc_gs(offset)) == f"inc qword ptr gs:[{offset:#x}]"
@@ -50,6 +51,12 @@ def test_fields_of_a_record(reg: int, base: int) -> None:
         assert text(asm.store_gs32(reg, base, offset)) == f"mov dword ptr {place}, {NARROW[reg]}"
         assert text(asm.store_gs32_immediate(base, offset, 0x12345)) == f"mov dword ptr {place}, 0x12345"
         assert text(asm.lea(reg, base, offset)) == f"lea {WIDE[reg]}, [{WIDE[base]}{signed(offset)}]"
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("reg", range(16))
+def test_a_bit(reg: int, base: int) -> None:
+    assert text(asm.bit_test(base, reg)) == f"bt dword ptr [{WIDE[base]}], {NARROW[reg]}"
 
 
 @pytest.mark.parametrize("reg", range(16))

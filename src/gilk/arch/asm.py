@@ -69,6 +69,16 @@ def cmp_gs(reg: int, offset: int) -> bytes:
     return _gs_absolute(0x3B, reg, offset)
 
 
+def cmp_gs_zero(offset: int) -> bytes:
+    """``cmp qword ptr gs:[offset], 0``"""
+    return _gs_absolute(0x83, 7, offset) + b"\0"
+
+
+def bit_test(base: int, reg: int) -> bytes:
+    """``bt dword ptr [base], reg32``: any bit of 2**31 behind ``base``, which is neither rsp nor r12."""
+    return struct.pack("<BBBBb", _rex(reg, base, wide=False), 0x0F, 0xA3, 0x40 | (reg & 7) << 3 | base & 7, 0)
+
+
 def load_gs(reg: int, offset: int) -> bytes:
     """``mov reg, gs:[offset]``"""
     return _gs_absolute(0x8B, reg, offset)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -41,6 +41,8 @@ class KernelSession(BaseSession):
         super().__init__(self._source, _clock(driver), FarThreads(target.link.read_file), min(points, _MOST_POINTS))
         self._ledger = Ledger(self._workspace, self._workspace, plan)
         self._counters: list[int] = []
+        self._only: frozenset[int] | None = None
+        self._recording = True
 
     @property
     def code(self) -> KernelTarget:
@@ -64,6 +66,20 @@ class KernelSession(BaseSession):
         numbers = self._drop(probes)
         if numbers:
             self._outcomes(self._settled(self._ledger.remove(numbers)), range(0))
+
+    def filter(self, pids: Collection[int] | None) -> None:
+        """Have records of these processes only, from now on; None: of all again. What is in an interrupt is its task's.
+
+        Counts stay those of everyone, and so do runs of C instruments, whose records alone are left out. A process is
+        in the set by its number: take one out that has ended, for its number may be given to another.
+        """
+        self._only = None if pids is None else frozenset(pids)
+        self._workspace.filter(self._recording, self._only)
+
+    def record(self, on: bool) -> None:
+        """Whether records are made at all."""
+        self._recording = on
+        self._workspace.filter(on, self._only)
 
     def _want(self, number: int, wanted: Wanted) -> tuple[Entry, Want]:
         entry = self._ledger.entry(self._workspace.ground, wanted.function)

@@ -35,6 +35,7 @@ def test_sizes(tmp_path: Path) -> None:
         "ilk_result": abi.RESULT.size,
         "ilk_status": HEAD + abi.STATUS_BODY.size,
         "ilk_records": HEAD + abi.RECORDS_BODY.size,
+        "ilk_filter": HEAD + abi.FILTER_BODY.size,
         "ilk_chunk": abi.CHUNK.size,
         "ilk_arena": HEAD + 16,
         "ilk_fill": HEAD + 16,
@@ -78,7 +79,8 @@ def test_no_verdict_is_missing(tmp_path: Path) -> None:
 
 
 def test_requests_and_limits(tmp_path: Path) -> None:
-    names = ("HELLO", "SYMBOLS", "ARENA", "FILL", "COUNTERS", "READ", "RECORDS", "APPLY", "UNDO", "STATUS")
+    names = ("HELLO", "SYMBOLS", "ARENA", "FILL", "COUNTERS", "READ", "RECORDS", "APPLY", "UNDO", "STATUS", "FILTER")
+    names += ("FILTER_ON", "FILTER_ONLY", "FILTER_CLEAR", "TGIDS")
     names += ("PROTOCOL", "ALL_CPUS", "CLASSES", "READ_MIN", "WINDOW")
     assert compiled(tmp_path, {name: f"ILK_{name}" for name in names}) == {name: getattr(abi, name) for name in names}
 

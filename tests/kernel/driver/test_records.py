@@ -138,3 +138,41 @@ def test_an_instrument_is_not_entered_again(guest: Guest, driver: Driver, bench:
     assert driver.read(0, 1) == [100]
     assert driver.status().missed - before == 100
     assert {unit.kind for unit in units} == {Kind.SINGLE}
+
+
+def test_a_filter_needs_rings(driver: Driver) -> None:
+    with pytest.raises(TargetError) as caught:
+        driver.filter(add=[1])
+    assert caught.value.slug == "driver-refused"
+
+
+def test_a_set_of_processes(driver: Driver) -> None:
+    """How many are in it is told; one that cannot be changes nothing."""
+    driver.records((15, 0, 0, 0))
+    assert driver.filter(only=True, add=[1, 2, 3, (1 << 22) - 1]) == 4
+    assert driver.filter(only=True, add=[3, 4], remove=[1, 77]) == 4
+    with pytest.raises(TargetError) as caught:
+        driver.filter(only=True, add=[5, 1 << 22], clear=True)
+    assert caught.value.slug == "driver-refused"
+    assert driver.filter() == 4
+    assert driver.filter(add=[9], clear=True) == 1
+
+
+def test_what_c_instruments_log_is_filtered(guest: Guest, driver: Driver, bench: Bench) -> None:
+    """Theirs alone is left out: they run all the same."""
+    rings = driver.records((0, 17, 0, 0))
+    function, block = guest.function("__x64_sys_getppid"), driver.counters(1)[0]
+    run = function.window(5, several=False)
+    log = bench.put(
+        count(block.offset(0))
+        + b"\xbf" + struct.pack("<I", rings.number)  # mov $set, %edi; esi is the iid
+        + b"\x48\xb8" + struct.pack("<Q", driver.symbols["ilk_log_pair"]) + b"\xff\xe0"
+    )  # fmt: skip
+    code = registers_call(run[0].ip, log, IID, driver.symbols["ilk_registers"], bench.next)
+    assert driver.apply([bench.before(function, run, code)])[0].verdict == Verdict.OK
+    made = []
+    for settings in ({"on": False}, {"only": True}, {}):
+        driver.filter(**settings)
+        guest.call("getppid", 100)
+        made.append(sum(len(chunk.records) // 32 for chunk in everything(driver)))
+    assert made == [0, 0, 100] and driver.read(0, 1) == [300]

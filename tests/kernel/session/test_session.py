@@ -14,7 +14,7 @@ from gilk.errors import UsageError
 from gilk.session.kernel_session import KernelSession
 from gilk.splice.plan import Refusal
 from gilk.target.kernel.target import KernelTarget
-from tests.kernel.driver.driving import Guest
+from tests.kernel.driver.driving import NUMBERS, Guest
 
 TIMES = 300
 #: Of System V messages, which nothing but our program sends.
@@ -123,6 +123,40 @@ def test_arguments_and_registers(session: KernelSession, guest: Guest, calls: Pa
     times = table.sort_by("time")["time"].to_pylist()
     assert times == sorted(times)
     assert session.drain.drops() == 0
+
+
+def test_records_of_some_processes_only(session: KernelSession, guest: Guest) -> None:
+    """Two that do the same, one of them twice as often, of which the other is wanted. Counts are of both."""
+    for instrument in ("stamp", "args", "regs", "count"):
+        (probe,) = session.insert("kernel:__x64_sys_getpgrp:entry", instrument)
+        assert probe.tactic is not None
+    calls, out = [], bytearray()
+    for times in (TIMES, 2 * TIMES):
+        command = f"echo $$; read go; exec {guest.program} {NUMBERS['getpgrp']} {times} 3"
+        calls.append(guest.link.spawn(["sh", "-c", command], out.extend, out.extend))
+        guest.link.channel.until(lambda: out.count(b"\n") == len(calls), 60)
+    session.filter([int(out.split()[0])])
+    for call in calls:
+        call.write(b"go\n")
+        call.end_input()
+    assert [call.wait(60) for call in calls] == [0, 0]
+    rows = session.close().to_pylist()
+    assert Counter(Counter((row["tid"], row["kind"]) for row in rows).values()) == {TIMES: 3 * 3}
+    assert list(session.counts().values()) == [9 * TIMES]
+
+
+def test_records_are_switched_off_and_on(session: KernelSession, guest: Guest, calls: Path) -> None:
+    session.insert("kernel:__x64_sys_getpgid:entry", "stamp")
+    for on in (True, False, True):
+        session.record(on)
+        run(guest, calls)
+    session.filter([1])
+    run(guest, calls)
+    session.filter(None)
+    run(guest, calls)
+    session.filter(())
+    run(guest, calls)
+    assert session.close().num_rows == 3 * TIMES
 
 
 INSTRUMENTS = """\

@@ -28,7 +28,9 @@ WPOS = (0x100, 0x108, 0x110, 0x118)
 CURRENT, PID_OFFSET, PID = 0x180, 0x4D8, 0x2ABCDE
 IID, SLOT = 0x1234567, 0x208
 PUSHED = 8
-RINGS = Rings(WPOS, CHUNK, SET, RESERVE, CURRENT, PID_OFFSET)
+FILTER, TGID_OFFSET, TGID = 0x188, 0x4DC, 0x2ABCD
+BITS = RING + RING_SIZE // 2  # no chunk lies there
+RINGS = Rings(WPOS, CHUNK, SET, RESERVE, CURRENT, PID_OFFSET, FILTER, TGID_OFFSET)
 HOST = Host(0, 0, 0, ())
 SIZES = {Stamp: 16, Arguments: 64}
 CALLER_SAVED = ("rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11")
@@ -78,6 +80,7 @@ class Kernel(Cpu):
                 self.write(base + WPOS[kind], self.chunk(cpu, kind) + CHUNK - room * size)
             self.write(base + CURRENT, TASK)
         self.write(TASK + PID_OFFSET, PID, 4)
+        self.write(TASK + TGID_OFFSET, TGID, 4)
 
     @staticmethod
     def chunk(cpu: int, kind: int) -> int:
@@ -220,6 +223,47 @@ def test_without_room_nothing_is_written(instrument: Instrument, live: int) -> N
     assert not list(lost(kernel, start, 0x2 | 0x801, live))
 
 
+# Whose records are wanted.
+
+
+def filtered(instrument: Instrument, live: int, wanted: int) -> Kernel:
+    """Only those of one process."""
+    kernel = Kernel(code(instrument, live))
+    kernel.put(BITS + wanted // 8, bytes((1 << wanted % 8,)))
+    for base in CPUS:
+        kernel.write(base + FILTER, BITS)
+    return kernel
+
+
+@RECORDERS
+@pytest.mark.parametrize("live", live_sets()[:6], ids=hex)
+@pytest.mark.parametrize("wanted", [TGID, TGID - 1, TGID + 1, TGID - 8, TGID + 64, 0], ids=hex)
+def test_only_a_process_that_is_wanted_makes_records(instrument: Instrument, live: int, wanted: int) -> None:
+    kernel, start = filtered(instrument, live, wanted), registers(11)
+    kernel.run(start, 0x2 | 0x801)
+    assert told(kernel, instrument) == (wanted == TGID)
+    assert not list(lost(kernel, start, 0x2 | 0x801, live))
+
+
+@RECORDERS
+@pytest.mark.parametrize("wanted", [TGID, TGID + 1], ids=["wanted", "not"])
+def test_the_filter_may_go_at_any_instruction(instrument: Instrument, wanted: int) -> None:
+    """What it points to is then not to be looked for at 0."""
+    steps = filtered(instrument, FLAGS | 0xFFFF, wanted)
+    steps.run(registers(12), 0x2)
+    made = []
+    for when in range(steps.trips):
+        def lift(cpu: Cpu, step: int, when: int = when) -> None:
+            if step == when:
+                cpu.write(CPUS[0] + FILTER, 0)
+
+        kernel, start = filtered(instrument, FLAGS | 0xFFFF, wanted), registers(12)
+        kernel.run(start, 0x2, lift)
+        assert not list(lost(kernel, start, 0x2, FLAGS | 0xFFFF)), when
+        made.append(told(kernel, instrument))
+    assert made[0] == 1 and made[-1] == (wanted == TGID)
+
+
 # What may happen in between.
 
 
@@ -312,9 +356,9 @@ ENTRY = sum(1 << reg for reg in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15))
         (Count(FAR + SLOT), ENTRY, 2),
         (Count(SLOT), 0xFFFF & ~1 | FLAGS, 5),
         (Count(SLOT), 0xFFFF | FLAGS, 7),
-        (Stamp(IID, RINGS), ENTRY, 24),
-        (Stamp(IID, RINGS), 0xFFFF | FLAGS, 32),
-        (Arguments(IID, RINGS), ENTRY, 32),
+        (Stamp(IID, RINGS), ENTRY, 26),
+        (Stamp(IID, RINGS), 0xFFFF | FLAGS, 34),
+        (Arguments(IID, RINGS), ENTRY, 34),
         (Call(BODY, IID), 0, 2),
         (Call(BODY, IID, clobbers=1 << 0 | 1 << 2), ENTRY & ~(1 << 7), 4),
         (Call(BODY, IID, clobbers=1 << 0 | 1 << 2), ENTRY, 6),
@@ -324,6 +368,13 @@ ENTRY = sum(1 << reg for reg in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15))
 def test_instructions(instrument: Instrument, live: int, most: int) -> None:
     kernel, _ = finished(instrument, live, 10, 0x2)
     assert kernel.trips - 1 <= most  # without the jump to the end
+
+
+@pytest.mark.parametrize(("live", "most"), [(ENTRY, 14), (0xFFFF | FLAGS, 24)])
+def test_instructions_when_the_process_is_not_wanted(live: int, most: int) -> None:
+    kernel = filtered(Stamp(IID, RINGS), live, TGID + 1)
+    kernel.run(registers(10), 0x2)
+    assert kernel.trips - 1 <= most
 
 
 # The emulator itself.

@@ -75,7 +75,7 @@ def test_every_tactic_is_in_use() -> None:
 
 # What a hit costs, the jumps to the patch and back included.
 
-RINGS = Rings((0x100, 0x108, 0x110, 0x118), 0x1000, 0, ARENA, 0x180, 0x4D8)
+RINGS = Rings((0x100, 0x108, 0x110, 0x118), 0x1000, 0, ARENA, 0x180, 0x4D8, 0x188, 0x4DC)
 
 
 LEAF = next(span.start for span in corpus.image().spans if span.name == "leaf")
@@ -94,7 +94,7 @@ def test_instructions_for_an_entry(instrument: Instrument, most: int, name: str)
     sites, traps = written(units(made, corpus.read))
     patches = {patch.address: patch.data for patch in made.patches}
     ring, task = ((DATA + n).to_bytes(8, "little") for n in (0x100010, 0x200000))
-    host = {GS_BASE + RINGS.wpos[0]: ring, GS_BASE + RINGS.current: task}
+    host = {GS_BASE + RINGS.wpos[0]: ring, GS_BASE + RINGS.current: task, GS_BASE + RINGS.filter: bytes(8)}
     around = corpus.code() | memory | patches | sites | host
     after = machine().run(function.start, registers, 0x202, around, traps)
     calls = sum(plain.visits[address] for address in entries(name))

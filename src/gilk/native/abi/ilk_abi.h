@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * /dev/ilk: what client, generated code and driver agree on. Protocol 1.
+ * /dev/ilk: what client, generated code and driver agree on. Protocol 2.
  *
  * MESSAGES. Every ioctl is one message: a buffer that begins with struct
  * ilk_head, whose `size` is the length of the whole buffer. The answer is
@@ -62,6 +62,23 @@
  * takes records of a ring up to the first whose iid is 0. An iid is never 0.
  * wpos 0 means that the ring is not there: ilk_reserve then gives 0.
  *
+ * FILTER. A client may have records of some processes only, and of none for a
+ * while; at first there are those of all. %gs:filter_gs is 0 when every record
+ * is wanted, else the address of ILK_TGIDS bits, bit `tgid` of which says
+ * whether those of that process are. It may become 0 at any time, and what it
+ * pointed to stays readable. So, before a record is reserved:
+ *	cmpq	$0, %gs:filter_gs
+ *	jne	4f
+ *   3:	...
+ *   4:	mov	%gs:filter_gs, %rdx
+ *	test	%rdx, %rdx
+ *	jz	3b
+ *	mov	%gs:current_gs, %rax
+ *	mov	tgid_offset(%rax), %eax
+ *	bt	%eax, (%rdx)
+ *	jc	3b			else: no record
+ * An interrupt is its task's. The ilk_log functions look for themselves.
+ *
  * read() gives whole struct ilk_chunk, each followed by `bytes` bytes of
  * records; 0 bytes when there is nothing. Give it at least ILK_READ_MIN bytes.
  *
@@ -115,7 +132,7 @@ typedef uint64_t __u64;
 typedef int64_t __s64;
 #endif
 
-#define ILK_PROTOCOL 1
+#define ILK_PROTOCOL 2
 #define ILK_DEVICE "/dev/ilk"
 
 /* As _IOWR(0xe1, n, __u64) would be. */
@@ -130,6 +147,7 @@ typedef int64_t __s64;
 #define ILK_APPLY ILK_REQUEST(8)
 #define ILK_UNDO ILK_REQUEST(9)
 #define ILK_STATUS ILK_REQUEST(10)
+#define ILK_FILTER ILK_REQUEST(11)
 
 struct ilk_head {
 	__u32 size;    /* [in] of the whole message, bytes */
@@ -149,6 +167,8 @@ struct ilk_hello {
 	__s64 current_gs;    /* %gs:current_gs: the task pointer */
 	__u32 pid_offset;    /* of pid (u32) in a task */
 	__u32 tsc_khz;
+	__u32 tgid_offset;   /* of tgid (u32) in a task */
+	__u32 reserved;
 	__u64 text_start;    /* core text, [start, end) */
 	__u64 text_end;
 	char release[64];
@@ -230,6 +250,23 @@ struct ilk_records {
 	__u32 set;		  /* [out] */
 	__u32 chunk;		  /* [out] bytes */
 	__s64 wpos_gs[ILK_CLASSES]; /* [out] signed 32-bit */
+	__s64 filter_gs;	    /* [out] signed 32-bit; see FILTER */
+};
+
+#define ILK_TGIDS (1u << 22) /* every tgid is below */
+
+#define ILK_FILTER_ON 1	   /* records are made */
+#define ILK_FILTER_ONLY 2  /* of processes in the set alone */
+#define ILK_FILTER_CLEAR 4 /* the set is emptied before anything is added */
+
+/* ENXIO: the client has no rings. An unknown flag, or a tgid that cannot be, changes nothing. */
+struct ilk_filter {
+	struct ilk_head head;
+	__u32 flags;   /* [in] */
+	__u32 add;     /* [in] how many of the tgids that follow join the set */
+	__u32 remove;  /* [in] how many, behind those, leave it */
+	__u32 members; /* [out] how many it has now */
+	__u32 tgid[];
 };
 
 #define ILK_READ_MIN 65536

@@ -147,6 +147,7 @@ static void release(struct ilk_buffers *buffers)
 {
 	u32 class_, cpu;
 
+	ilk_filter_free(&buffers->wanted, buffers->set);
 	for (class_ = 0; class_ < ILK_CLASSES; class_++) {
 		for_each_possible_cpu(cpu)
 			memset(per_cpu_ptr(&ilk_rings[class_ + ILK_CLASSES * buffers->set], cpu), 0,
@@ -182,6 +183,7 @@ int ilk_buffers_create(struct ilk_client *client, struct ilk_records *message)
 	message->chunk = ILK_CHUNK;
 	for (i = 0; i < ILK_CLASSES; i++)
 		message->wpos_gs[i] = (s64)(unsigned long)&ilk_rings[i + ILK_CLASSES * set].wpos;
+	message->filter_gs = (s64)(unsigned long)&ilk_filters[set];
 	smp_store_release(&client->buffers, buffers);
 	return 0;
 }

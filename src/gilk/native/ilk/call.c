@@ -75,7 +75,7 @@ struct record {
 
 static struct record *reserve(u32 set, u32 class_)
 {
-	if (set >= ILK_SETS)
+	if (set >= ILK_SETS || !ilk_filter_wants(set))
 		return NULL;
 	return (struct record *)(unsigned long)ilk_reserve_slow(class_ + ILK_CLASSES * set);
 }

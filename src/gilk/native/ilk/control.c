@@ -39,6 +39,7 @@ static int hello(struct ilk_client *client, void *message, u32 size)
 		.current_gs = (s64)(unsigned long)&ILK_CURRENT_WORD,
 		.pid_offset = offsetof(struct task_struct, pid),
 		.tsc_khz = tsc_khz,
+		.tgid_offset = offsetof(struct task_struct, tgid),
 		.text_start = (u64)(unsigned long)ilk_kernel._stext,
 		.text_end = (u64)(unsigned long)ilk_kernel._etext,
 	};
@@ -92,6 +93,16 @@ static int read_counters(struct ilk_client *client, void *message, u32 size)
 static int records(struct ilk_client *client, void *message, u32 size)
 {
 	return ilk_buffers_create(client, message);
+}
+
+static int filter(struct ilk_client *client, void *message, u32 size)
+{
+	struct ilk_filter *filter = message;
+
+	if (!fits(size, sizeof(*filter), (u64)filter->add + filter->remove,
+		  sizeof(filter->tgid[0])))
+		return -EINVAL;
+	return ilk_filter_set(client, filter);
 }
 
 static int apply(struct ilk_client *client, void *message, u32 size)
@@ -174,6 +185,7 @@ static const struct {
 	[ILK_APPLY & 0xff] = { apply, sizeof(struct ilk_apply) },
 	[ILK_UNDO & 0xff] = { undo, sizeof(struct ilk_undo) },
 	[ILK_STATUS & 0xff] = { status, sizeof(struct ilk_status) },
+	[ILK_FILTER & 0xff] = { filter, sizeof(struct ilk_filter) },
 };
 
 static int check(u32 request, const struct ilk_head *head)

@@ -176,8 +176,15 @@ struct ilk_ring {
 	u64 lost;
 };
 
+/* Whose records are wanted. The bits are the client's; they go with its buffers. */
+struct ilk_wanted {
+	unsigned long *only; /* ILK_TGIDS bits; NULL: nobody has ever been named */
+	u32 members;
+};
+
 struct ilk_buffers {
 	u32 set;
+	struct ilk_wanted wanted;
 	u32 order[ILK_CLASSES];
 	void *memory[ILK_CLASSES]; /* as allocated: not yet aligned */
 	u32 next; /* where the next read begins: cpu * ILK_CLASSES + class */
@@ -192,6 +199,15 @@ void ilk_buffers_lost(struct ilk_client *client, u64 *lost);
 u64 ilk_buffers_bytes(struct ilk_client *client);
 ssize_t ilk_buffers_read(struct ilk_client *client, char __user *to, size_t room);
 u32 ilk_class_size(u32 class_);
+
+/* filter.c */
+DECLARE_PER_CPU(u64, ilk_filters[ILK_SETS]);
+
+int ilk_filter_init(void);
+void ilk_filter_exit(void);
+int ilk_filter_set(struct ilk_client *client, struct ilk_filter *message);
+void ilk_filter_free(struct ilk_wanted *wanted, u32 set);
+bool ilk_filter_wants(u32 set);
 
 /* call.c, thunks.S: entry points for generated code */
 void ilk_reserve(void);

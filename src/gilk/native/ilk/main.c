@@ -138,9 +138,12 @@ static int __init start(void)
 	error = ilk_leaders_init();
 	if (error)
 		goto no_table;
-	error = ilk_trap_init();
+	error = ilk_filter_init();
 	if (error)
 		goto no_leaders;
+	error = ilk_trap_init();
+	if (error)
+		goto no_filter;
 	error = ilk_selftest();
 	if (error)
 		goto no_traps;
@@ -155,6 +158,8 @@ static int __init start(void)
 	ilk_modules_exit();
 no_traps:
 	ilk_trap_exit();
+no_filter:
+	ilk_filter_exit();
 no_leaders:
 	ilk_leaders_exit();
 no_table:
@@ -169,6 +174,7 @@ static void __exit stop(void)
 	ilk_modules_exit();
 	ilk_trap_exit();
 	ilk_counters_exit();
+	ilk_filter_exit();
 	ilk_leaders_exit();
 	ilk_reserved_exit();
 }

@@ -17,7 +17,8 @@ class Rings:
     """Where records go. Offsets are relative to GS; ``wpos`` and what else is by class is in their order.
 
     ``chunk`` is in bytes, ``reserve`` the address of ilk_reserve, ``current`` where the task pointer is, ``pid``
-    where in a task its number is.
+    where in a task its number is. ``filter`` is where the address is of a bit for each process, set where records of it
+    are wanted, or 0 when all are; ``tgid``, where in a task the number of its process is.
     """
 
     wpos: tuple[int, int, int, int]
@@ -26,6 +27,8 @@ class Rings:
     reserve: int
     current: int
     pid: int
+    filter: int
+    tgid: int
 
 
 def kernel_ground(analysis: Analysis, arena: int, size: int, bias: int = 0, assume_live: int = 0) -> Ground:

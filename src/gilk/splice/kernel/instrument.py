@@ -172,7 +172,9 @@ def _record(
     at = scratch(live, RAX_BIT | RDX_BIT | 1 << asm.RSP | 1 << asm.R12 | sum(1 << reg for reg in values))
     frame = kept(live, RAX_BIT | RDX_BIT | 1 << at | FLAGS)
     enter(builder, frame)
-    done = _reserve(builder, rings, kind, at)
+    done = builder.label()
+    _filter(builder, rings, done)
+    _reserve(builder, rings, kind, at, done)
     for index, reg in enumerate(values):
         builder.emit(asm.store(reg, at, _BODY + WORD * index))
     builder.emit(asm.RDTSC + asm.store32(asm.RAX, at, 0) + asm.store32(asm.RDX, at, 4))
@@ -184,9 +186,31 @@ def _record(
     leave(builder, frame)
 
 
-def _reserve(builder: CodeBuilder, rings: Rings, kind: int, at: int) -> int:
-    """The record's address in ``at``; overwrites rax and the flags. The label returned is where to go without one."""
-    again, slow, filled, done = builder.label(), builder.label(), builder.label(), builder.label()
+def _filter(builder: CodeBuilder, rings: Rings, done: int) -> None:
+    """To the label ``done`` unless records of this process are wanted; overwrites the flags, and rax and rdx.
+
+    What it looks at may become 0 at any time.
+    """
+    filtered, wanted = builder.label(), builder.label()
+    builder.emit(asm.cmp_gs_zero(rings.filter))
+    builder.local(asm.JNE32, filtered)
+    builder.place(wanted)
+
+    def look() -> None:
+        builder.place(filtered)
+        builder.emit(asm.load_gs(asm.RDX, rings.filter) + asm.test(asm.RDX))
+        builder.local(asm.JZ32, wanted)
+        builder.emit(asm.load_gs(asm.RAX, rings.current) + asm.load32(asm.RAX, asm.RAX, rings.tgid))
+        builder.emit(asm.bit_test(asm.RDX, asm.RAX))
+        builder.local(asm.JC32, wanted)
+        builder.local(asm.JMP32, done)
+
+    builder.cold(look)
+
+
+def _reserve(builder: CodeBuilder, rings: Rings, kind: int, at: int, done: int) -> None:
+    """The record's address in ``at``; overwrites rax and the flags. To the label ``done`` when there is none."""
+    again, slow, filled = builder.label(), builder.label(), builder.label()
     builder.emit(asm.load_gs(asm.RAX, rings.wpos[kind]))
     builder.place(again)
     builder.emit(asm.test_eax(rings.chunk - 1))
@@ -206,7 +230,6 @@ def _reserve(builder: CodeBuilder, rings: Rings, kind: int, at: int) -> int:
         builder.local(asm.JMP32, done)
 
     builder.cold(refill)
-    return done
 
 
 def _who(builder: CodeBuilder, rings: Rings, depth: int) -> None:

@@ -6,7 +6,7 @@ A session takes an arena, fills it with patches, and then applies the units that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, Protocol, TypeVar
 
 from gilk.errors import GilkError, TargetError
@@ -40,7 +40,7 @@ class Driver:
     def _greet(self) -> Hello:
         body = self._ask(abi.HELLO, bytes(abi.HELLO_BODY.size))
         row = abi.HELLO_BODY.unpack(body)
-        return Hello(*(*row[:13], row[13].rstrip(b"\0").decode()))
+        return Hello(*(*row[:15], row[15].rstrip(b"\0").decode()))
 
     @property
     def symbols(self) -> dict[str, int]:
@@ -80,9 +80,22 @@ class Driver:
 
     def records(self, orders: Sequence[int]) -> Rings:
         """Record buffers, 2**order bytes a processor for each class; order 0: none of that class."""
-        body = self._ask(abi.RECORDS, abi.RECORDS_BODY.pack(*orders, 0, 0, 0, 0, 0, 0))
+        body = self._ask(abi.RECORDS, abi.RECORDS_BODY.pack(*orders, *(0,) * 7))
         row = abi.RECORDS_BODY.unpack(body)
-        return Rings(row[4], row[5], row[6:])
+        return Rings(row[4], row[5], row[6:10], row[10])
+
+    def filter(
+        self, on: bool = True, only: bool = False, add: Collection[int] = (), remove: Collection[int] = (),
+        clear: bool = False,
+    ) -> int:  # fmt: skip
+        """Have records made: none unless `on`, with `only` those of processes in the set; how many are in that now.
+
+        The set is emptied first with `clear`; then `add` join it, and `remove` leave it. Interrupts are their task's.
+        """
+        flags = on * abi.FILTER_ON | only * abi.FILTER_ONLY | clear * abi.FILTER_CLEAR
+        numbers = b"".join(tgid.to_bytes(4, "little") for tgid in (*add, *remove))
+        body = self._ask(abi.FILTER, abi.FILTER_BODY.pack(flags, len(add), len(remove), 0) + numbers)
+        return int.from_bytes(body[12:16], "little")
 
     def drain(self) -> Iterator[Chunk]:
         """What records there are. Raises TargetError stream-corrupt."""

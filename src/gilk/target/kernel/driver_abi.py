@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Final
 
-PROTOCOL: Final = 1
-HELLO, SYMBOLS, ARENA, FILL, COUNTERS, READ, RECORDS, APPLY, UNDO, STATUS = (0xC008E100 | n for n in range(1, 11))
+PROTOCOL: Final = 2
+HELLO, SYMBOLS, ARENA, FILL, COUNTERS, READ, RECORDS, APPLY, UNDO, STATUS, FILTER = (
+    0xC008E100 | n for n in range(1, 12)
+)
 ALL_CPUS: Final = 0xFFFFFFFF
 CLASSES: Final = 4
 RECORD_BYTES: Final = (16, 32, 64, 256)  # by class
@@ -19,7 +21,7 @@ WINDOW: Final = 24  # bytes of a unit's window at most
 NEAR: Final = 1
 
 HEAD: Final = struct.Struct("<II")
-HELLO_BODY: Final = struct.Struct("<IIQQIIIIqIIQQ64s")
+HELLO_BODY: Final = struct.Struct("<IIQQIIIIqIIIIQQ64s")
 SYMBOL: Final = struct.Struct("<24sQ")
 SYMBOL_ROOM: Final = 32
 BLOCK: Final = struct.Struct("<qIIII")
@@ -27,7 +29,10 @@ UNIT: Final = struct.Struct("<QQQIBBBBIIQ24s24s")
 RESULT: Final = struct.Struct("<II")
 STATUS_BODY: Final = struct.Struct("<IIQQQQQQQ4Q4Q")
 CHUNK: Final = struct.Struct("<IIIIQ")
-RECORDS_BODY: Final = struct.Struct("<4III4q")
+RECORDS_BODY: Final = struct.Struct("<4III4qq")
+FILTER_BODY: Final = struct.Struct("<IIII")
+TGIDS: Final = 1 << 22
+FILTER_ON, FILTER_ONLY, FILTER_CLEAR = 1, 2, 4
 
 
 class Kind(enum.IntEnum):
@@ -115,6 +120,8 @@ class Hello:
     current_gs: int
     pid_offset: int
     tsc_khz: int
+    tgid_offset: int
+    reserved: int
     text_start: int
     text_end: int
     release: str
@@ -135,11 +142,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Rings:
-    """Where generated code finds them: wpos[class] from GS; `chunk` bytes each chunk."""
+    """Where generated code finds them: wpos[class] and filter from GS; `chunk` bytes each chunk."""
 
     number: int
     chunk: int
     wpos: tuple[int, ...]
+    filter: int
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ stages plans, and exchanges some units for others.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -97,6 +98,7 @@ class KernelWorkspace:
         self.ground: Ground = kernel_ground(analysis, base + _STUB, size - _STUB)
         self._ring = ring
         self._rings: Rings | None = None
+        self._members: frozenset[int] = frozenset()
         self._blocks: list[Block] = []
         self._counters = 0
         self._batches: dict[int, _Staged] = {}
@@ -133,6 +135,13 @@ class KernelWorkspace:
             return Call(found.plain, iid, *examine(code, found.plain, self._image.returns))
         return CallWithRegisters(found.entry, iid, self.driver.symbols["ilk_registers"])
 
+    def filter(self, on: bool, pids: Collection[int] | None) -> None:
+        """Have records made if `on`; of these processes alone, unless `pids` is None."""
+        self._records()
+        members = self._members if pids is None else frozenset(pids)
+        self.driver.filter(on, pids is not None, members - self._members, self._members - members)
+        self._members = members  # those who stay in the set miss no record
+
     def _records(self) -> Rings:
         """The rings, made when first asked for."""
         if self._rings is None:
@@ -140,7 +149,8 @@ class KernelWorkspace:
             made, hello, symbols = self.driver.records((order,) * abi.CLASSES), self.driver.hello, self.driver.symbols
             wpos = (made.wpos[0], made.wpos[1], made.wpos[2], made.wpos[3])
             self._rings = Rings(
-                wpos, made.chunk, made.number, symbols["ilk_reserve"], hello.current_gs, hello.pid_offset
+                *(wpos, made.chunk, made.number, symbols["ilk_reserve"], hello.current_gs, hello.pid_offset),
+                *(made.filter, hello.tgid_offset),
             )
             self.driver.fill(self._stub, _log_registers(self._stub, made.number, symbols["ilk_log_registers"]))
         return self._rings

@@ -114,6 +114,13 @@ static unsigned int body(unsigned char *message, unsigned int request, unsigned 
 		for (i = 0; i < 4; i++)
 			halves[i] = next(state) % 4 ? next(state) % 20 : number(state);
 		return sizeof(struct ilk_records);
+	case ILK_FILTER:
+		halves[0] = next(state) % 8 ? next(state) % 8 : number(state);
+		halves[1] = next(state) % 8 ? next(state) % 16 : number(state);
+		halves[2] = next(state) % 8 ? next(state) % 16 : number(state);
+		for (i = 4; i < 36; i++)
+			halves[i] = next(state) % 16 ? next(state) % ILK_TGIDS : number(state);
+		return sizeof(struct ilk_filter) + 4 * (next(state) % 40);
 	default:
 		for (i = 0; i < 8; i++)
 			words[i] = number(state);

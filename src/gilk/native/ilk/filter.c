@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Whose records are wanted (FILTER in ilk_abi.h). Generated code looks at one
+ * word: 0, the bits of a client, or the bits of nobody, which are one page of
+ * zeros in as many places as it takes.
+ */
+#include <linux/bitmap.h>
+#include <linux/mm.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/threads.h>
+#include <linux/vmalloc.h>
+
+#include "ilk.h"
+
+#define FILTER_BYTES (ILK_TGIDS / 8)
+#define FILTER_PAGES (FILTER_BYTES / PAGE_SIZE)
+#define FILTER_FLAGS (ILK_FILTER_ON | ILK_FILTER_ONLY | ILK_FILTER_CLEAR)
+
+DEFINE_PER_CPU(u64, ilk_filters[ILK_SETS]);
+
+static unsigned long *nobody;
+
+int ilk_filter_init(void)
+{
+	struct page **pages = kvmalloc_array(FILTER_PAGES, sizeof(*pages), GFP_KERNEL);
+	u32 i;
+
+	BUILD_BUG_ON(PID_MAX_LIMIT > ILK_TGIDS);
+	if (!pages)
+		return -ENOMEM;
+	for (i = 0; i < FILTER_PAGES; i++)
+		pages[i] = ZERO_PAGE(0);
+	nobody = vmap(pages, FILTER_PAGES, VM_MAP, PAGE_KERNEL_RO);
+	kvfree(pages);
+	return nobody ? 0 : -ENOMEM;
+}
+
+void ilk_filter_exit(void)
+{
+	vunmap(nobody);
+}
+
+static void point_to(u32 set, const unsigned long *bits)
+{
+	u32 cpu;
+
+	for_each_possible_cpu(cpu)
+		WRITE_ONCE(per_cpu(ilk_filters[set], cpu), (u64)(unsigned long)bits);
+}
+
+static void change(struct ilk_wanted *wanted, const struct ilk_filter *message)
+{
+	u32 i;
+
+	if (message->flags & ILK_FILTER_CLEAR) {
+		bitmap_zero(wanted->only, ILK_TGIDS);
+		wanted->members = 0;
+	}
+	for (i = 0; i < message->add; i++)
+		wanted->members += !test_and_set_bit(message->tgid[i], wanted->only);
+	for (; i < message->add + message->remove; i++)
+		wanted->members -= test_and_clear_bit(message->tgid[i], wanted->only);
+}
+
+static int check(const struct ilk_filter *message)
+{
+	u32 i;
+
+	if (message->flags & ~FILTER_FLAGS)
+		return -EINVAL;
+	for (i = 0; i < message->add + message->remove; i++)
+		if (message->tgid[i] >= ILK_TGIDS)
+			return -EINVAL;
+	return 0;
+}
+
+/* That as many tgids follow as it says is the caller's to see to; so the sum does not overflow. */
+int ilk_filter_set(struct ilk_client *client, struct ilk_filter *message)
+{
+	struct ilk_buffers *buffers = client->buffers;
+	int error = check(message);
+
+	if (error)
+		return error;
+	if (!buffers)
+		return -ENXIO;
+	if (!buffers->wanted.only)
+		buffers->wanted.only = vzalloc(FILTER_BYTES);
+	if (!buffers->wanted.only)
+		return -ENOMEM;
+	change(&buffers->wanted, message);
+	message->members = buffers->wanted.members;
+	if (!(message->flags & ILK_FILTER_ON))
+		point_to(buffers->set, nobody);
+	else
+		point_to(buffers->set,
+			 message->flags & ILK_FILTER_ONLY ? buffers->wanted.only : NULL);
+	return 0;
+}
+
+/* Only when no unit of the client is left. */
+void ilk_filter_free(struct ilk_wanted *wanted, u32 set)
+{
+	point_to(set, NULL);
+	vfree(wanted->only);
+}
+
+bool ilk_filter_wants(u32 set)
+{
+	u64 bits = this_cpu_read(ilk_filters[set]);
+
+	return !bits || test_bit(current->tgid, (const unsigned long *)(unsigned long)bits);
+}
