@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A machine for endurance: two processors, fully preemptible, on which any warning is the end.
+
+It is not the one that the other kernel tests share: what is done here is rough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gilk.lab import Machine, boot
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.target import KernelTarget
+from tests.kernel.driver.driving import Guest
+from tests.kernel.driver.handmade import Bench
+from tests.kernel.endurance.watch import Watch
+
+STRICT = "oops=panic panic_on_warn=1 softlockup_panic=1 preempt=full"
+
+
+@pytest.fixture(scope="package")
+def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    with boot(Machine(cpus=2, memory=2048, arguments=STRICT)) as vm:
+        guest = Guest(vm, tmp_path_factory.mktemp("endurance"))
+        guest.load()
+        yield guest
+        guest.unload()
+
+
+@pytest.fixture(scope="package")
+def watch(guest: Guest) -> Watch:
+    return Watch(guest)
+
+
+@pytest.fixture(autouse=True)
+def unharmed(watch: Watch) -> Iterator[None]:
+    """Each test here leaves the kernel as it was."""
+    with watch.unharmed():
+        yield
+
+
+@pytest.fixture(scope="package")
+def kernel(guest: Guest) -> KernelTarget:
+    """Read once, before modules come and go."""
+    target = KernelTarget(guest.link)
+    target.analysis()
+    return target
+
+
+@pytest.fixture
+def driver(guest: Guest) -> Iterator[Driver]:
+    """A client that ends with the test."""
+    yield Driver(guest.link)
+    guest.link.close_driver()
+
+
+@pytest.fixture
+def bench(driver: Driver) -> Bench:
+    return Bench(driver)
