@@ -26,6 +26,7 @@ from gilk.errors import CompileError, GilkError, ImageError, StoreError, TargetE
 if TYPE_CHECKING:
     from gilk import lab
     from gilk.render.report import RunReport
+    from gilk.render.trace_report import TraceReport
     from gilk.session.base import Probe
     from gilk.session.elsewhere import Elsewhere
     from gilk.session.experiment import Experiment
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from gilk.session.session import Session
     from gilk.session.strategy import Chosen
     from gilk.session.survey import Graph, Survey, cfg, scan
+    from gilk.session.tracing import Tracing
     from gilk.target.base import Loaded
     from gilk.target.kernel import admin as driver
     from gilk.target.kernel.target import KernelTarget
@@ -49,10 +51,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BlockView", "CFunction", "CompileError", "Experiment", "FunctionView", "GilkError", "Graph", "ImageError",
-    "Kernel", "Loaded", "Place", "Probe", "Progress", "Request", "Run", "RunReport", "Session", "Staged", "StoreError",
-    "Survey", "Target", "TargetError", "UsageError", "args", "attach", "c", "calls", "cfg", "count", "driver", "kernel",
-    "lab", "launch", "load_experiment", "parse_request", "prepare_experiment", "prepare_run", "read", "regs", "report",
-    "restore", "scan", "stamp", "time",
+    "Kernel", "Loaded", "Place", "Probe", "Progress", "Request", "Run", "RunReport", "Session", "Staged",
+    "StoreError", "Survey", "Target", "Tracing", "TargetError", "UsageError", "args", "attach", "c", "calls", "cfg",
+    "count", "driver", "kernel", "lab", "launch", "load_experiment", "parse_request", "prepare_experiment",
+    "prepare_run", "prepare_trace", "read", "regs", "report", "restore", "scan", "stamp", "time", "trace_report",
 ]  # fmt: skip
 
 _MODULES = {"lab": "gilk.lab", "driver": "gilk.target.kernel.admin"}
@@ -62,6 +64,7 @@ _LAZY = {
     **dict.fromkeys(("CFunction", "Request"), "gilk.session.request"),
     **{name: f"gilk.session.request:Builtin.{name.upper()}" for name in ("count", "stamp", "args", "regs", "time")},
     **dict.fromkeys(("Progress", "Run"), "gilk.session.run"),
+    "Tracing": "gilk.session.tracing",
     "Experiment": "gilk.session.experiment",
     "Staged": "gilk.session.experiment_run",
     "Probe": "gilk.session.base",
@@ -244,22 +247,50 @@ def prepare_run(
     from gilk.session import experiment_run
     from gilk.session.request import Request
     from gilk.session.run import Run
-    from gilk.target import process
 
     kernel, elsewhere = _kernel_of(requests, bool(pids), machine)
-    held: list[process.Process] = []
+    held = _held(pids, command if elsewhere is None else ())
+    plain = [request for request in requests if isinstance(request, Request)]
+    if len(plain) == len(requests):
+        return Run(held, plain, output, tuple(command), kernel, elsewhere)
+    return experiment_run.of_requests(held, requests, output, tuple(command), kernel, elsewhere)
+
+
+def _held(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
+    """Processes attached to, and one launched; all are let go when one cannot be had."""
+    from gilk.target import process
+
+    held: list[Process] = []
     try:
         held += [process.attach(pid) for pid in pids]
-        if command and elsewhere is None:
+        if command:
             held.append(process.start(list(command)))
     except BaseException:
         for one in held:
             one.close()
         raise
-    plain = [request for request in requests if isinstance(request, Request)]
-    if len(plain) == len(requests):
-        return Run(held, plain, output, tuple(command), kernel, elsewhere)
-    return experiment_run.of_requests(held, requests, output, tuple(command), kernel, elsewhere)
+    return held
+
+
+def prepare_trace(
+    pids: Sequence[int] = (), command: Sequence[str] = (), output: Path | None = None, start: str = "now",
+    stop: str = "exit", scope: Sequence[str] = (), skip: Sequence[str] = (), everything: bool = False,
+) -> Tracing:
+    """A trace of processes, with nothing put in yet. Raises GilkError; then everything is let go.
+
+    ``start`` and ``stop`` are events (session/event.py), ``scope`` and ``skip`` globs (session/scope.py).
+    ``everything``: follow also what is called so often that following it slows the program down.
+    """
+    from gilk.session import event
+    from gilk.session.adapt import Budget
+    from gilk.session.scope import Scope
+    from gilk.session.tracing import Tracing
+
+    first, last, chosen = event.parse(start), event.parse(stop), Scope.parse(scope, skip)
+    budget = None if everything else Budget()
+    return Tracing(
+        _held(pids, command), [], output, tuple(command), start=first, stop=last, scope=chosen, budget=budget
+    )
 
 
 def _kernel_of(
@@ -312,4 +343,20 @@ def report(result: Result) -> RunReport:
         notes=notes,
         latency=by_function(result.calls.table) if result.calls is not None else {},
         file=result.file,
+    )
+
+
+def trace_report(running: Tracing, result: Result) -> TraceReport:
+    """A trace's result in the form that is shown."""
+    from gilk.render.trace_report import TraceReport
+
+    flow = running.flow()
+    return TraceReport(
+        run=report(result),
+        traced=running.traced(),
+        functions=running.functions,
+        refused=running.refused,
+        activation_ms=running.activation_ms,
+        calls=flow.states if flow is not None else {},
+        threads=len(flow.threads) if flow is not None else 0,
     )

@@ -48,4 +48,5 @@ def working(what: str, wanted: bool) -> Iterator[None]:
 
 def _line(state: api.Progress) -> str:
     drops = f", {state.drops} dropped" if state.drops else ""
-    return f"{state.seconds:6.1f} s  {state.hits} hits, {state.records} records{drops}  (Ctrl-C ends)"
+    hits = f"{state.what}, " if state.what else f"{state.hits} hits, "
+    return f"{state.seconds:6.1f} s  {hits}{state.records} records{drops}  (Ctrl-C ends)"

@@ -82,7 +82,7 @@ def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, seconds: float | None,
     output: Path | None, as_json: bool, quiet: bool, machine: str, command: tuple[str, ...],
 ) -> int:  # fmt: skip
-    words = _command(line, command)
+    words = split_command(line, command)
     requests = [api.parse_request(text) for text in inserts]
     if not words and not pids and not all(request.of_kernel for request in requests):
         raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
@@ -93,14 +93,14 @@ def run(
         with working("analysing and planning", not quiet and not as_json):
             running.begin()
         with progress(not quiet and not as_json and not words) as show:  # a launched program has the terminal
-            running.wait(seconds, _until(stop, bool(words) and not machine), show)
+            running.wait(seconds, until(stop, bool(words) and not machine), show)
         return _end(running, stop, as_json, quiet, bool(words))
     finally:
         for process in running.processes:
             process.keeper.leave()
 
 
-def _command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]:
+def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]:
     if line is not None and command:
         raise UsageError("two-commands", "give a command with -c or after --, not both")
     try:
@@ -109,7 +109,7 @@ def _command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]:
         raise UsageError("bad-command", f"{line!r}: {error}") from None
 
 
-def _until(stop: Stop, launched: bool) -> Callable[[], bool]:
+def until(stop: Stop, launched: bool) -> Callable[[], bool]:
     """A launched program gets the terminal's Ctrl-C itself: the first one is its own affair."""
     return (lambda: stop.count > 1) if launched else stop
 
@@ -119,14 +119,14 @@ def _end(running: api.Run, stop: Stop, as_json: bool, quiet: bool, launched: boo
     report = api.report(result)
     if not quiet and not as_json:
         click.echo(report.render(), nl=False, err=launched)
-    status = _exit_status(running, stop) if launched else 0
+    status = exit_status(running, stop) if launched else 0
     if as_json:
         sys.stdout.flush()
         click.echo(json.dumps(report.to_json()))
     return status
 
 
-def _exit_status(running: api.Run, stop: Stop) -> int:
+def exit_status(running: api.Run, stop: Stop) -> int:
     """Of the launched program; it is waited for, unless the user has had enough."""
     if running.elsewhere is not None:
         status = running.elsewhere.status

@@ -27,6 +27,7 @@ from gilk.trace.about import About, Tally
 from gilk.trace.calls import Calls, pair
 from gilk.trace.clock import realtime_offset
 from gilk.trace.store import Writer
+from gilk.trace.traced import Traced
 
 _TICK = 0.05  # seconds between looks at the buffers, and at the processes
 _CALM = 0.2  # how full of 1 a buffer may be found, for there to be time to convert what was in it
@@ -47,6 +48,7 @@ class Progress:
     hits: int = 0
     records: int = 0
     drops: int = 0
+    what: str = ""  # what it is doing, when that is not the same all the time
 
 
 @dataclass
@@ -123,14 +125,16 @@ class Run:
     def _open(self) -> None:
         if self.output is None:
             return
-        first = self.sessions[0]
-        rows = tuple(row for session in self.sessions for row in session.rows)
-        pids = tuple(p.pid for p in self.processes)
-        about = About(socket.gethostname(), self.command, pids, self._zero, realtime_offset(), first.clock, rows)
         try:
-            self._writer = Writer(self.output, self._schema, about)
+            self._writer = Writer(self.output, self._schema, self._about())
         except OSError as error:
             raise StoreError("cannot-write", f"{self.output}: {error.strerror}") from None
+
+    def _about(self) -> About:
+        rows = tuple(row for session in self.sessions for row in session.rows)
+        pids = tuple(p.pid for p in self.processes)
+        clock = self.sessions[0].clock
+        return About(socket.gethostname(), self.command, pids, self._zero, realtime_offset(), clock, rows)
 
     def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
         """Drain until every process has gone, the time is over, or ``stop`` says so."""
@@ -278,11 +282,17 @@ class Run:
             return
         numbers = result.numbers
         lost = {name: numbers[name] for name in ("drops", "lost", "nested", "corrupt")}
-        tally = Tally(result.counts, **lost, duration=duration, partial=self.partial, report={})
+        trace = self._traced()
+        tally = Tally(result.counts, **lost, duration=duration, partial=self.partial, report={}, trace=trace)
+        self._writer.describe(self._about())
         result.file = str(self._writer.close(tally))
         if self._writer.trouble is not None:
             result.partial = True
             result.notes.append(f"{result.file} is incomplete: {self._writer.trouble}")
+
+    def _traced(self) -> Traced | None:
+        """What a trace says of itself; this is none."""
+        return None
 
     def _leave(self) -> None:
         if self.kernel is not None:

@@ -16,6 +16,7 @@ from gilk.session.stream import ALL_CLASSES
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import Want
 from gilk.splice.planner import Ground
+from gilk.target.batch import Batch
 from gilk.target.process import Process
 from gilk.target.workspace import Workspace
 from gilk.trace.clock import calibrate
@@ -73,8 +74,11 @@ class Session(BaseSession):
             self._workspace.save_everything()
             self._ledger.renew()
         if wants:
-            self._ledger.before_change = lambda: self._workspace.show_places(self._ledger.batches)
+            self._ledger.before_change = lambda: self._workspace.show_places(self._batches())
         return wants
+
+    def _batches(self) -> list[Batch]:
+        return self._ledger.batches
 
     def remove(self, probes: Iterable[Probe]) -> None:
         numbers = self._drop(probes)

@@ -38,6 +38,7 @@ class Stream:
         self._retired = 0.0
         self._raw: deque[list[Chunk]] = deque()
         self.waiting = 0
+        self.latest: list[Chunk] = []  # of the last take
         self.start = 0
         self.records = 0
         self.unknown = 0
@@ -80,6 +81,7 @@ class Stream:
         if now - self._retired > _RETIRE_EVERY:
             self._retired = now
             chunks += self._drain.retire(self._live())
+        self.latest = chunks
         self._set_aside(chunks)
         return fullest
 

@@ -13,7 +13,9 @@ import errno
 from dataclasses import dataclass
 from typing import Any
 
-from gilk.trace.layout import ARMED, CLOSED, GATES, REACHED, Geometry, Shared
+import numpy as np
+
+from gilk.trace.layout import ARMED, CLOSED, GATE, GATES, GATES_AT, REACHED, Array
 
 _FUTEX, _WAIT, _WAKE = 202, 0, 1
 _ROUND = 0.01  # seconds that a round holds a thread
@@ -36,8 +38,8 @@ class Reached:
 class Gates:
     """The gates of one memory object; they are told apart by numbers below ``GATES``."""
 
-    def __init__(self, geometry: Geometry, buffer: Any) -> None:
-        self._rows = Shared(geometry, buffer).gates
+    def __init__(self, buffer: Any) -> None:
+        self._rows: Array = np.ndarray((GATES,), GATE, buffer, GATES_AT)
 
     def arm(self, number: int, hits: int = 1, hold: float = 0.0) -> None:
         """Wait for so many hits from now on; the last of them is held for up to ``hold`` seconds."""
@@ -67,6 +69,10 @@ class Gates:
     def open(self, number: int) -> None:
         """Let the thread that is held go on; nobody is waited for any more."""
         self._rows[number]["state"] = CLOSED
+        self.wake(number)
+
+    def wake(self, number: int) -> None:
+        """Have the thread that is held look at the state."""
         self._futex(number, _WAKE, 1 << 30, 0)
 
     def open_all(self) -> None:

@@ -178,7 +178,6 @@ class Shared:
         self.geometry = geometry
         self._buffer = buffer
         self.control: Array = np.ndarray((), CONTROL, buffer)
-        self.gates: Array = np.ndarray((GATES,), GATE, buffer, GATES_AT)
         self.heads: Array = self._per_block((), BLOCK, 0)
         self.counters: Array = self._per_block((geometry.counters,), np.dtype("<u8"), PAGE)
 

@@ -63,6 +63,10 @@ class Writer:
         self._schema = described
         self._good = self._sink.position
 
+    def describe(self, about: About) -> None:
+        """More is known by now: what FILE is to say of itself, in place of what its beginning says."""
+        self._about = pack(about.to_json())
+
     def write(self, table: pa.Table) -> None:
         """Add samples. StoreError('disk-full') the first time there is no room; after that they are only counted."""
         for batch in table.replace_schema_metadata(self._schema.metadata).to_batches():

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk trace``: a complete trace of calls between two events."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from gilk import api
+from gilk.cli.progress import progress, working
+from gilk.cli.run import Stop, exit_status, split_command, until
+from gilk.errors import UsageError
+
+_HELP = """Follow the flow of control through a program and its libraries, from one event to another.
+
+\b
+EVENT is one of
+  now                 at once
+  call:FUNCTION[:N]   the N-th call of a function; [IMAGE:]FUNCTION, the main program's unless IMAGE is named
+  return:FUNCTION[:N] the N-th return from it
+  after:2s            so long after gilk was ready
+  for:200ms           so long after the trace began
+  signal:USR2         gilk itself is sent that signal
+  key:ctrl-alt-f      a combination of keys, on this machine's keyboard
+  exit                the program ends
+
+Until the first event the program runs as if gilk were not there. FILE is for gilk show, export, diff and anomalies.
+Functions that are called so often that following them would slow the program down are left out, and the trace says
+which, and from when on; --all follows them too. Ctrl-C ends the trace and takes everything out.
+"""
+
+
+@click.command(help=_HELP)
+@click.option("-p", "--pid", "pids", multiple=True, type=int, help="A running process; repeatable.")
+@click.option("-c", "--command", "line", help="A command line to launch, split as a shell would.")
+@click.option("--start", default="now", metavar="EVENT", show_default=True, help="When to begin.")
+@click.option("--stop", "end", default="exit", metavar="EVENT", show_default=True, help="When to end.")
+@click.option(
+    "--scope", multiple=True, metavar="GLOB",
+    help="Follow only these functions: [IMAGE:]FUNCTION, or IMAGE: for all of an image; repeatable.",
+)  # fmt: skip
+@click.option("--skip", multiple=True, metavar="GLOB", help="Do not follow these; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="Leave nothing out for being called too often.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("trace.parquet"),
+    show_default=True, help="Where the trace goes.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object, the last line of output.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def trace(
+    pids: tuple[int, ...], line: str | None, start: str, end: str, scope: tuple[str, ...], skip: tuple[str, ...],
+    everything: bool, output: Path, as_json: bool, quiet: bool, command: tuple[str, ...],
+) -> int:  # fmt: skip
+    words = split_command(line, command)
+    if not words and not pids:
+        raise UsageError("no-target", "there is nothing to trace", "give -p PID, -c 'COMMAND' or -- COMMAND")
+    stop = Stop()
+    running = api.prepare_trace(pids, words, output, start, end, scope, skip, everything)
+    stop.install()
+    try:
+        with working("analysing and planning", not quiet and not as_json):
+            running.begin()
+        with progress(not quiet and not as_json and not words) as show:  # a launched program has the terminal
+            running.wait(None, until(stop, bool(words)), show)
+        return _end(running, stop, as_json, quiet, bool(words))
+    finally:
+        for process in running.processes:
+            process.keeper.leave()
+
+
+def _end(running: api.Tracing, stop: Stop, as_json: bool, quiet: bool, launched: bool) -> int:
+    result = running.finish()
+    report = api.trace_report(running, result)
+    if not quiet and not as_json:
+        click.echo(report.render(), nl=False, err=launched)
+    status = exit_status(running, stop) if launched else 0
+    if as_json:
+        sys.stdout.flush()
+        click.echo(json.dumps(report.to_json()))
+    return status

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What ``gilk trace`` did, as one value; as JSON for programs and as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gilk.render.report import RunReport, losses
+from gilk.render.text import cell, plural
+from gilk.trace.traced import NEVER, Omitted, Traced
+
+_SHOWN = 12  # functions that were left out
+
+
+@dataclass(frozen=True)
+class TraceReport:
+    """``functions`` were made ready, ``activation_ms`` is what leading control there took. ``calls`` by state.
+
+    ``run`` has what every run has; its points are those of all functions that were made ready.
+    """
+
+    run: RunReport
+    traced: Traced
+    functions: int
+    refused: int
+    activation_ms: float
+    calls: dict[str, int] = field(default_factory=dict)
+    threads: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        trace = self.traced.to_json()
+        trace |= {"functions": self.functions, "functions_refused": self.refused, "calls": sum(self.calls.values())}
+        trace |= {"states": self.calls, "threads": self.threads}
+        report = self.run.to_json() | {"activation_ms": round(self.activation_ms, 3), "trace": trace}
+        del report["counts"], report["latency"]
+        return report
+
+    def render(self) -> str:
+        """Several lines for a person; ends with a newline."""
+        run = self.run
+        text = self._ready() + self._window() + _omitted(self.traced.omitted)
+        text += "".join(f"{line}\n" for line in losses(run.drops, run.lost, run.nested, run.corrupt))
+        text += f"{plural(run.records, 'record')} in {cell(run.file)}\n" if run.file else ""
+        if run.restored is False:
+            text += "the code is NOT what it was before; see the notes\n"
+        text += "this is a partial result\n" if run.partial else ""
+        return text + "".join(f"note: {cell(note)}\n" for note in run.notes)
+
+    def _ready(self) -> str:
+        text = f"{plural(self.functions, 'function')} ready, followed within {self.activation_ms:.2f} ms\n"
+        if self.refused:
+            why = ", ".join(f"{n} {reason}" for reason, n in sorted(self.run.refusals.items(), key=lambda i: -i[1]))
+            text += f"{plural(self.refused, 'function')} not followed; points refused: {why}\n"
+        return text
+
+    def _window(self) -> str:
+        traced = self.traced
+        if traced.start_ns == NEVER:
+            return f"the trace never began: {cell(traced.start_event)} did not come\n"
+        calls, ended = sum(self.calls.values()), traced.stop_ns != NEVER
+        text = f"from {cell(traced.start_event)} to {cell(traced.stop_event) if ended else 'the end'}"
+        text += f": {(traced.stop_ns - traced.start_ns) / 1e6:.3f} ms" if ended else ""
+        text += f", {plural(calls, 'call')} in {plural(self.threads, 'thread')}\n"
+        others = ", ".join(f"{n} {state}" for state, n in self.calls.items() if n and state != "whole")
+        return text + (f"not whole: {others}\n" if others else "")
+
+
+def _omitted(omitted: Sequence[Omitted]) -> str:
+    if not omitted:
+        return ""
+    text = f"{plural(len(omitted), 'function')} left out on the way, called too often to be followed (--all follows them):\n"
+    for each in omitted[:_SHOWN]:
+        text += f"  {cell(each.function)} of {cell(each.image)} after {plural(each.calls, 'call')}\n"
+    return text + (f"  and {len(omitted) - _SHOWN} more\n" if len(omitted) > _SHOWN else "")

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Which functions are called so often that following them would slow the program down (sptracer.txt 5.4).
+
+A followed call costs some 20 ns, whatever it does. While all of them together
+cost less than a share of the time, everything is followed. Beyond that, the
+functions that are called most often are left out, as few as will do: a call
+that takes long cannot be made often, so what goes is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.trace.drain import Chunk, Identity
+
+CALL = 20e-9  # seconds that following a call costs
+_LEAST = 2000  # calls of a function, of which fewer say nothing about its rate
+
+
+@dataclass(frozen=True)
+class Budget:
+    """``share`` of a thread's time that following may take, and calls a second over all threads that can be stored."""
+
+    share: float = 0.05
+    rate: float = 1.5e6
+
+    def excess(self, calls: NDArray[np.int64], seconds: float, threads: int) -> list[int]:
+        """The functions to leave out, given how often each was called in the last ``seconds``, by ``threads``."""
+        allowed = min(self.share * threads / CALL, self.rate) * seconds
+        total = int(calls.sum())
+        if total <= allowed:
+            return []
+        order = np.argsort(calls)[::-1]
+        remaining = total - np.cumsum(calls[order])
+        enough = int(np.argmax(remaining <= allowed / 2)) + 1  # half: what is left may be called more often then
+        return [int(n) for n in order[:enough] if calls[n] >= _LEAST]
+
+
+@dataclass
+class Calls:
+    """Counts calls by function between looks; ``totals`` since the beginning."""
+
+    counts: NDArray[np.int64]
+    totals: NDArray[np.int64]
+    since: float
+    threads: set[Identity] = field(default_factory=set)
+
+    @classmethod
+    def none(cls, functions: int, now: float) -> Calls:
+        return cls(np.zeros(functions, np.int64), np.zeros(functions, np.int64), now)
+
+    def count(self, of_iid: NDArray[np.int32], chunks: Iterable[Chunk]) -> None:
+        """Add what has just been taken out of the buffers; ``of_iid`` says whose an iid is, -1 for nobody's."""
+        for chunk in chunks:
+            self.threads.add(chunk.identity)
+            iids = chunk.records["iid"]
+            numbers = of_iid[iids[iids < len(of_iid)]]
+            found = np.bincount(numbers[numbers >= 0], minlength=len(self.counts))
+            self.counts += found[: len(self.counts)]
+            self.totals += found[: len(self.counts)]
+
+    def again(self, functions: int, now: float) -> Calls:
+        """From zero, for the next stretch of time; there may be more functions by now."""
+        totals = np.zeros(functions, np.int64)
+        totals[: len(self.totals)] = self.totals
+        return Calls(np.zeros(functions, np.int64), totals, now)

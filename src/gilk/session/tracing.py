@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk trace``: wait for an event, follow the flow of control, and stop at another event.
+
+All that can be done beforehand is done while the program runs undisturbed:
+functions are found and patches written. The first event only leads control
+there (sptracer.txt 4.2: analysis in advance, activation on demand).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from gilk.errors import GilkError, UsageError
+from gilk.session import scope as scopes
+from gilk.session.adapt import Budget, Calls
+from gilk.session.event import Event, Exit, Now, Reach
+from gilk.session.experiment_samples import schema_of
+from gilk.session.follow import Follower
+from gilk.session.libraries import Libraries
+from gilk.session.run import Progress, Result, Run
+from gilk.session.scope import Scope
+from gilk.session.watch import Watch
+from gilk.splice import points
+from gilk.target.base import Loaded
+from gilk.trace import flow_build
+from gilk.trace.about import Tally
+from gilk.trace.flow import Flow
+from gilk.trace.gates import Reached
+from gilk.trace.traced import NEVER, Omitted, Traced
+
+_START, _STOP, _LIBRARIES = 0, 1, 2  # gates
+_HOLD = 10.0  # seconds that the thread that starts the trace waits at most for it to have started
+_TICK = 0.02
+_ADAPT_FIRST, _ADAPT_EVERY = 0.005, 0.1  # seconds between looks at how often functions are called
+_RING = 32 << 20
+
+
+@dataclass
+class Tracing(Run):
+    """A trace under way, of one or several processes."""
+
+    start: Event = field(default_factory=lambda: Now("now"))
+    stop: Event = field(default_factory=lambda: Exit("exit"))
+    scope: Scope = field(default_factory=Scope)
+    budget: Budget | None = field(default_factory=Budget)
+    working: Callable[[str, int, int], None] = lambda what, done, of: None
+    started: int = NEVER  # ns since time 0
+    stopped: int = NEVER
+    omitted: list[Omitted] = field(default_factory=list)
+    activation_ms: float = 0.0
+    _followers: list[Follower] = field(default_factory=list)
+    _libraries: list[Libraries] = field(default_factory=list)
+    _counted: dict[int, Calls] = field(default_factory=dict)
+    _watches: list[Watch] = field(default_factory=list)
+    _chosen: dict[int, list[int]] = field(default_factory=dict)
+    _began_trace: float = 0.0
+    _adapt_at: float = 0.0
+    _pause: float = _ADAPT_FIRST
+
+    # Making ready.
+
+    def _insert(self) -> None:
+        self._watches = [Watch(self.start, _START), Watch(self.stop, _STOP)]
+        for process in self.processes:
+            follower = Follower(process, ring=_RING)
+            if self.sessions:
+                follower.align(self._zero, self.sessions[0].clock)
+            self.sessions.append(follower)
+            self._followers.append(follower)
+            self._chosen[id(follower)] = []
+            for loaded in process.loaded():
+                self._prepare(follower, loaded)
+            self._zero = self._zero or follower.began
+        if not any(follower.ready.functions for follower in self._followers):
+            raise UsageError("nothing-to-follow", f"the scope {self.scope} has no function", "see gilk scan")
+        self._schema = schema_of(row.kind for session in self.sessions for row in session.rows)
+        self._set_gates()
+        if isinstance(self.start, Now):
+            self._follow()
+
+    def _prepare(self, follower: Follower, loaded: Loaded) -> None:
+        """An image is made ready; and followed, if the trace has begun."""
+        if not self.scope.takes_image(loaded):
+            return
+        self.working(loaded.name, len(follower.ready.functions), 0)
+        try:
+            fresh = follower.prepare(scopes.calls(follower.process, loaded, self.scope))
+        except GilkError as error:
+            self.notes.append(f"{loaded.name} is not followed: {error}")
+            return
+        self._chosen[id(follower)] += fresh
+        if self.started != NEVER and self.stopped == NEVER:
+            follower.follow(fresh)
+
+    def _set_gates(self) -> None:
+        for follower in self._followers:
+            for event, gate in ((self.start, _START), (self.stop, _STOP)):
+                if isinstance(event, Reach):
+                    self._put_gate(follower, event, gate)
+            self._libraries.append(Libraries(follower, _LIBRARIES, self._prepare))
+        if isinstance(self.start, Reach):
+            for follower in self._followers:
+                follower.gates.arm(_START, self.start.hits, _HOLD)
+
+    def _put_gate(self, follower: Follower, event: Reach, gate: int) -> None:
+        """At the function that goes by that name: in the main program, or in the first library that has one."""
+        spec = scopes.glob(event.function)
+        unknown: UsageError | None = None
+        for loaded in follower.process.loaded():
+            if not spec.takes_image(loaded):
+                continue
+            try:
+                span = points.spans(follower.process.image(loaded.path), spec.function)[0]
+            except UsageError as error:
+                unknown = unknown or error
+                continue
+            follower.put_gate(loaded, span, event.where, gate)
+            return
+        raise unknown or UsageError("no-such-image", f"no image matches {spec.image!r}")
+
+    # Under way.
+
+    def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
+        """Until the stopping event, the end of every process, or until ``stop`` says so."""
+        looked = 0.0
+        while not stop() and not self._over():
+            if self.started == NEVER:
+                if self._watches[0].come(self._followers, self._began, _TICK):
+                    self._follow()
+                self._drain()
+            elif self._watches[1].come(self._followers, self._since(), self._drain_and_adapt()):
+                self._halt()
+                return
+            for libraries in self._libraries:
+                libraries.look()
+            if time.monotonic() - looked >= _TICK:
+                looked = time.monotonic()
+                self._look()
+                show(self.progress())
+
+    def _since(self) -> float:
+        """From when on a stretch of time counts for the stopping event."""
+        return self._began_trace if getattr(self.stop, "since_start", True) else self._began
+
+    def _drain_and_adapt(self) -> float:
+        """How long to wait until the next time, in seconds."""
+        pause = self._drain()
+        if self.budget is None:
+            return min(pause, _TICK)
+        for follower in self._followers:
+            self._counted[id(follower)].count(follower.ready.of_iid, follower.latest)
+        now = time.monotonic()
+        if now >= self._adapt_at:
+            for follower in self._followers:
+                self._adapt(follower, self.budget, now)
+            self._adapt_at, self._pause = now + self._pause, min(2 * self._pause, _ADAPT_EVERY)
+        return min(pause, self._pause, _TICK)
+
+    def _follow(self) -> None:
+        """The starting event has come."""
+        reached = self._watches[0].reached
+        before, began = self._now(), time.perf_counter()
+        for follower in self._followers:
+            follower.follow(self._chosen[id(follower)])
+        self.activation_ms = 1000 * (time.perf_counter() - began)
+        self.started = before if reached is None else self._time_of(*reached)
+        if isinstance(self.stop, Reach):
+            for follower in self._followers:
+                follower.gates.arm(_STOP, self.stop.hits)
+        for follower in self._followers:
+            follower.gates.open(_START)
+            self._counted[id(follower)] = Calls.none(len(follower.ready.functions), time.monotonic())
+        self._began_trace = time.monotonic()
+        self._adapt_at = self._began_trace + _ADAPT_FIRST
+
+    def _halt(self) -> None:
+        """The stopping event has come."""
+        reached = self._watches[1].reached
+        self.stopped = self._now() if reached is None else self._time_of(*reached)
+        for follower in self._followers:
+            follower.leave()
+
+    def _now(self) -> int:
+        return time.monotonic_ns() - self._zero
+
+    def _time_of(self, follower: Follower, reached: Reached) -> int:
+        return int(follower.clock.to_ns(np.array([reached.tsc], np.uint64))[0]) - self._zero
+
+    def _adapt(self, follower: Follower, budget: Budget, now: float) -> None:
+        """Leave out what is called too often."""
+        calls = self._counted[id(follower)]
+        excess = budget.excess(calls.counts, now - calls.since, max(1, len(calls.threads)))
+        excess = [number for number in excess if number in follower.followed]
+        self._counted[id(follower)] = calls.again(len(follower.ready.functions), now)
+        if not excess:
+            return
+        follower.leave(excess)
+        at = self._now()
+        for number in excess:
+            function = follower.ready.functions[number]
+            self.omitted.append(Omitted(function.name, function.image, at, int(calls.totals[number])))
+
+    def _keep(self, table: pa.Table) -> None:
+        """What was recorded before the trace or after it is no part of it."""
+        if self.started == NEVER or not table.num_rows:
+            return
+        times = table["time"].to_numpy()
+        inside = times >= self.started
+        if self.stopped != NEVER:
+            inside &= times <= self.stopped
+        super()._keep(table if inside.all() else table.filter(pa.array(inside)))
+
+    def progress(self) -> Progress:
+        state = super().progress()
+        state.what = f"waiting for {self.start.text}" if self.started == NEVER else "following"
+        return state
+
+    # The end.
+
+    def finish(self) -> Result:
+        for watch in self._watches:
+            watch.close()
+        for follower in self._followers:
+            follower.gates.open_all()
+        return super().finish()
+
+    def traced(self) -> Traced:
+        """What the trace says of itself."""
+        return Traced(self.started, self.stopped, self.start.text, self.stop.text, str(self.scope), tuple(self.omitted))
+
+    def _traced(self) -> Traced:
+        return self.traced()
+
+    def _calls(self) -> None:
+        """Of a trace, the flow is shown, not the histograms of single functions."""
+
+    def flow(self) -> Flow | None:
+        """All calls, as a tree; None when nothing was recorded."""
+        if not self._tables:
+            return None
+        table = pa.concat_tables(self._tables, promote_options="default")
+        times = table["time"].to_numpy()
+        ordered = table if (times[1:] >= times[:-1]).all() else table.sort_by("time")
+        return flow_build.build(ordered, self._about(), Tally(trace=self.traced()))
+
+    @property
+    def functions(self) -> int:
+        """How many were made ready."""
+        return sum(len(follower.ready.functions) for follower in self._followers)
+
+    @property
+    def refused(self) -> int:
+        """How many of those cannot be followed."""
+        return sum(follower.unfit for follower in self._followers)
