@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Work for the kernel while splices come and go: stress-ng, and whatever else changes code or processors."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from gilk.target.kernel.channel import Spawned
+from tests.kernel.driver.driving import Guest
+
+#: What enters the kernel in different ways; each with as many workers as given, at the lowest priority: a grace period
+#: is over when everyone has been on a processor, and the driver is to get its turn.
+STRESSORS = ("fork", "pipe", "switch", "vm", "sock", "futex", "mmap", "timer", "open", "epoll", "sem", "signal")
+START, END = 30.0, 60.0  # seconds for a worker to begin, and to end
+
+
+@contextmanager
+def stressed(guest: Guest, stressors: Sequence[str] = STRESSORS) -> Iterator[Spawned]:
+    """One worker of each; they are still at work at the end."""
+    if not shutil.which("stress-ng"):
+        pytest.skip("stress-ng is not installed: tools/setup test")
+    words = ["nice", "-n", "19", "stress-ng", "--oomable", "--vm-bytes", "32M", "--temp-path", "/dev/shm"]
+    words += [word for name in stressors for word in (f"--{name}", "1")]
+    with running(guest, words, "dispatching hogs") as process:
+        yield process
+
+
+@contextmanager
+def running(guest: Guest, command: Sequence[str], begun: str = "") -> Iterator[Spawned]:
+    """A command that goes on by itself until the end, from when it has said `begun`; it may not end before."""
+    said = bytearray()
+    process = guest.link.spawn(command, said.extend, said.extend)
+    waited = 0.0
+    while begun.encode() not in said and waited < START:
+        assert process.wait(0.1) is None, said.decode()
+        waited += 0.1
+    try:
+        yield process
+        assert process.status is None, said.decode()
+    finally:
+        if process.status is None:
+            process.signal(signal.SIGTERM)
+        assert process.wait(END) is not None, f"{command[0]} does not end"
+
+
+@contextmanager
+def repeated(guest: Guest, script: str) -> Iterator[None]:
+    """A shell script, again and again until the end. A turn that fails ends it, and the test with it."""
+    loop = f"trap 'exit 0' TERM; echo begun; while :; do ( {script} ) || exit 9; done"
+    with running(guest, ["sh", "-c", loop], "begun"):
+        yield
