@@ -129,10 +129,14 @@ class KernelSession(BaseSession):
         return self._workspace.undo()
 
     def close(self) -> pa.Table:
-        """The same; from then on nothing is asked of the driver."""
-        last = super().close()
-        if not self._source.closed:
+        """The same; from then on nothing is asked of the driver, and another session may begin."""
+        if self.closed:
+            return super().close()
+        try:
+            last = super().close()
             self._source.keep()
+        finally:
+            self.target.link.close_driver()
         return last
 
 

@@ -48,6 +48,20 @@ def text_of(kernel: KernelTarget, names: list[str]) -> list[bytes]:
     return kernel.link.read_core([(span.start, span.end - span.start) for span in spans])
 
 
+def test_one_session_after_another(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+    """By way of one link: nothing of the first is in the way of the second, and it stays ended."""
+    with KernelSession(kernel, points=1 << 10) as first:
+        first.insert("kernel:__x64_sys_getpgid:entry", "stamp")
+        run(guest, calls, 20)
+    with KernelSession(kernel, points=1 << 10) as second:
+        second.insert("kernel:__x64_sys_getpgid:entry", "stamp")
+        first.close()
+        run(guest, calls, 30)
+        assert second.close().num_rows == 30
+    assert first.records == 20
+    assert first.restored and second.restored
+
+
 def test_counts_are_those_of_the_calls_made(session: KernelSession, guest: Guest, calls: Path) -> None:
     (probe,) = session.insert("kernel:__x64_sys_getpgid:entry", "count")
     assert probe.tactic is not None
@@ -75,9 +89,7 @@ def test_entries_are_those_that_ftrace_counts(
     assert sum(n >= TIMES for n in counted.values()) > 3
 
 
-def test_every_block_of_some_functions(
-    session: KernelSession, kernel: KernelTarget, guest: Guest, calls: Path
-) -> None:
+def test_every_block_of_some_functions(session: KernelSession, kernel: KernelTarget, guest: Guest, calls: Path) -> None:
     """They go on as they did, the first blocks are entered once a call, and the text is what it was."""
     names = present(kernel, MESSAGES)
     before = text_of(kernel, names)

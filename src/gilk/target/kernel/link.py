@@ -39,6 +39,9 @@ class Link(Protocol):
     def open_driver(self) -> None:
         """Open /dev/ilk, unless it is open."""
 
+    def close_driver(self) -> None:
+        """Close it, which undoes everything; the link stays."""
+
     def control(self, request: int, payload: bytes) -> bytes:
         """One ioctl: the driver gets the address of a buffer that holds `payload`; the buffer's bytes afterwards."""
 
@@ -72,6 +75,9 @@ class LocalLink:
 
     def open_driver(self) -> None:
         self._kernel.open_driver()
+
+    def close_driver(self) -> None:
+        self._kernel.close()
 
     def control(self, request: int, payload: bytes) -> bytes:
         return self._kernel.control(request, payload)
@@ -122,7 +128,6 @@ class RelayLink:
         self._ask(Kind.OPEN, b"")
 
     def close_driver(self) -> None:
-        """The driver undoes everything; the link stays."""
         self._ask(Kind.SHUT, b"")
 
     def control(self, request: int, payload: bytes) -> bytes:
