@@ -31,11 +31,16 @@ Mark = tuple[int, int, bool]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Position-independent but for its fixups."""
+    """Position-independent but for its fixups, and for the absolute addresses in ``words``.
+
+    ``words``: where the low half of one is; its high half is eight bytes on. ``holes``: where a template's number is.
+    """
 
     data: bytes
     fixups: tuple[Fixup, ...]
     marks: tuple[Mark, ...]
+    words: tuple[int, ...] = ()
+    holes: tuple[int, ...] = ()
 
     def placed(self, address: int, links: dict[int, int]) -> bytes:
         """The bytes for ``address``; a fixup whose target is a key of ``links`` goes there instead.
@@ -75,6 +80,8 @@ class CodeBuilder:
         self.data = bytearray()
         self.fixups: list[Fixup] = []
         self.marks: list[Mark] = []
+        self.words: list[int] = []
+        self.holes: list[int] = []
         self._labels: dict[int, int] = {}
         self._locals: list[tuple[int, int]] = []
         self._count = 0
@@ -92,6 +99,13 @@ class CodeBuilder:
         offset = len(data)
         data += b"\0\0\0\0" + tail
         self.fixups.append((offset, len(data), target, jump))
+
+    def word(self, low: bytes, high: bytes, address: int) -> None:
+        """``low imm32``, and ``high imm32``, of four bytes, with the two halves of the absolute ``address``."""
+        data = self.data
+        data += low
+        self.words.append(len(data))
+        data += _WORD.pack(address & 0xFFFFFFFF) + high + _WORD.pack(address >> 32)
 
     def label(self) -> int:
         self._count += 1
@@ -120,7 +134,9 @@ class CodeBuilder:
         """Append a template's code with ``number`` in its hole."""
         data, at = self.data, len(self.data)
         data += template.hot
-        _WORD.pack_into(data, at + template.hole, number)
+        hole = at + template.hole
+        _WORD.pack_into(data, hole, number)
+        self.holes.append(hole)
         for offset, end, target, jump in template.hot_fixups:
             self.fixups.append((at + offset, at + end, target, jump))
         self._templates.append((at, template))
@@ -146,7 +162,9 @@ class CodeBuilder:
             part()
         for offset, label in self._locals:
             _pack(self.data, offset, self._labels[label] - (offset + 4))
-        return Code(bytes(self.data), tuple(self.fixups), tuple(self.marks))
+        return Code(
+            bytes(self.data), tuple(self.fixups), tuple(self.marks), tuple(self.words), tuple(self.holes)
+        )
 
     def _lay_cold(self, at: int, template: Template) -> None:
         """``far``: by how much the two parts lie farther apart here than in the template."""

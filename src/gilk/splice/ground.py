@@ -28,7 +28,10 @@ _MARGIN = 256  # how far from a function a bounce may lie
 
 @dataclass
 class Ground:
-    """One image in one target: where it lies and what has been done to it. Changes as plans are made."""
+    """One image in one target: where it lies and what has been done to it. Changes as plans are made.
+
+    ``keeps_code``: plans are to say what their patches were made of.
+    """
 
     analysis: Analysis
     bias: int
@@ -36,6 +39,7 @@ class Ground:
     puns: PunPages
     host: Host
     policy: Policy = PROCESS
+    keeps_code: bool = False
     registry: Registry = field(init=False)
 
     def __post_init__(self) -> None:

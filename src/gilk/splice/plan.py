@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from gilk.splice.code import Code
 from gilk.splice.instrument import Instrument
 
 
@@ -101,6 +102,7 @@ class FunctionPlan:
     ``displaced`` are original addresses that must not be stood on once the sites are written,
     ``pinned`` ranges of code outside the sites that must not change while they are. ``fentry``: where the kernel keeps
     a call for ftrace, and the patch to be called from there. ``patched``: address of the patch by key of a want.
+    ``codes``: what the last of the patches were made of, one for each, where the ground keeps that.
     """
 
     name: str
@@ -113,6 +115,7 @@ class FunctionPlan:
     refusals: dict[int, Refusal] = field(default_factory=dict)
     fentry: tuple[int, int] | None = None
     patched: dict[int, int] = field(default_factory=dict)
+    codes: tuple[Code, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,7 @@ class _Trial:
         self._tactics: dict[int, Tactic] = {}
         self._patched: dict[int, int] = {}
         self._refusals: dict[int, Refusal] = {}
+        self._codes: list[Code] = []
         self._arena_mark = ground.arena.mark()
 
     def run(self, wants: list[Want]) -> bool:
@@ -128,6 +129,7 @@ class _Trial:
             self._tactics,
             self._refusals,
             patched=self._patched,
+            codes=tuple(self._codes),
         )
 
     def _reason(self, segment: Segment) -> Refusal:
@@ -192,6 +194,8 @@ class _Trial:
         ground, start, window = self._ground, choice.start, choice.window
         free = window - 1 - prefix
         behind = start + prefix + JUMP_SIZE
+        if ground.policy.apart and not ground.registry.unclaimed(start + window, behind):
+            return False
         shared = ground.registry.read(start + window, 4 - free)
         if len(shared) != 4 - free:
             return False
@@ -214,6 +218,8 @@ class _Trial:
         bias = self._bias
         links = {choice.start + bias: address for choice, _, address in placed if choice.tactic is not Tactic.CALL}
         good = True
+        if self._ground.keeps_code:
+            self._codes += [code for _, code, _ in placed]
         for choice, code, address in placed:
             try:
                 self._patches.append(Patch(address, code.placed(address, links)))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 
@@ -15,7 +15,8 @@ class Policy:
     ``exceptions``: ud2 and int3 mean the same at any address. ``around``: a block is cut at instructions that cannot
     be moved, too. ``whole``: a bounce lies in padding only at the head of an instruction, and only the int3 behind a
     return give a splice more room. ``lends``: only a jump may give others room, among that many bytes from its start;
-    0: any splice, anywhere in what it displaces.
+    0: any splice, anywhere in what it displaces. ``apart``: no pun shares bytes with another splice, so that
+    the splices of a function do not depend on which others are in force.
     """
 
     puns: bool
@@ -25,9 +26,13 @@ class Policy:
     around: bool
     whole: bool
     lends: int
+    apart: bool = False
 
 
 PROCESS: Final = Policy(puns=True, traps=False, prefixed=True, exceptions=True, around=False, whole=False, lends=0)
+
+#: For plans that are made once for all functions, of which any may be in force at a time (splice/portable.py).
+PORTABLE: Final = replace(PROCESS, apart=True)
 
 #: The kernel writes single instructions of at most five bytes, catches int3, and looks up ud2 by its address. The
 #: driver compares and fills windows of whole instructions, of at most 24 bytes (ILK_WINDOW).

@@ -124,12 +124,11 @@ def _condition(raw: bytes) -> int:
 
 def _call(builder: CodeBuilder, instruction: Instruction, raw: bytes, bias: int) -> None:
     returns_to = instruction.next_ip + bias
-    low = struct.pack("<I", returns_to & 0xFFFFFFFF)
     builder.emit(CALL32 + b"\x01\0\0\0" + INT3)
     if returns_to >= _TOP:
-        builder.emit(b"\x48\xc7\x04\x24" + low)
+        builder.emit(b"\x48\xc7\x04\x24" + struct.pack("<I", returns_to & 0xFFFFFFFF))
     else:
-        builder.emit(b"\xc7\x04\x24" + low + b"\xc7\x44\x24\x04" + struct.pack("<I", returns_to >> 32))
+        builder.word(b"\xc7\x04\x24", b"\xc7\x44\x24\x04", returns_to)
     transfer(builder, instruction, jump_of_call(instruction, raw), bias)
 
 

@@ -94,6 +94,11 @@ class Registry:
         at = start - region.start
         return region.marks.startswith(_UNMARKED[: end - start], at)
 
+    def unclaimed(self, start: int, end: int) -> bool:
+        """Whether no site is in [start, end), which puns may share."""
+        region = self._region(start, end)
+        return region is not None and max(region.marks[start - region.start : end - region.start], default=0) < _CLAIM
+
     def claim(self, start: int, end: int) -> None:
         """[start, end) is free."""
         region = self._region(start, end)
