@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Plans the timing of every function of an image, and keeps that as a Portable.
+
+Every function has its own splices, whichever others are in force (the policy
+PORTABLE), so any selection may be put in later.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.model import Function
+from gilk.arch.asm import CALL32, JMP32
+from gilk.splice import points
+from gilk.splice.code import Code
+from gilk.splice.instrument import Stamp
+from gilk.splice.plan import FunctionPlan, Patch, Site, Want
+from gilk.splice.planner import Ground, plan
+from gilk.splice.points import Point
+from gilk.splice.portable import ENTRY, HEAD, JUMP_SIZE, RETURN, Array, Portable, outcome_of
+from gilk.splice.space import PAGE
+
+Progress = Callable[[int, int], None]
+_AT_ONCE = 256  # functions planned before their plans are turned into arrays, and progress is told
+_FARTHEST = 1 << 31
+
+
+def timings(analysis: Analysis) -> Iterator[tuple[Function, list[tuple[Function, Point, int]]]]:
+    """Every function that is called, with the probes that time it: the part that each is in, the point, its kind."""
+    image = analysis.image
+    for span in image.spans:
+        function = analysis.function(span)
+        if not function.blocks or function.whole:
+            continue
+        entry = Point(image.name, function.name, "entry", function.start, False)
+        probes = [(function, entry, HEAD if function.loops else ENTRY)]
+        probes += [(part, point, RETURN) for part, point in points.returns(image, analysis, function)]
+        yield function, probes
+
+
+def capture(ground: Ground, told: Progress = lambda done, of: None) -> Portable:
+    """``ground`` is fresh, keeps code, and its policy is PORTABLE. ``told``: functions done, and how many there are.
+
+    Raises OutOfSpace when the arena is full.
+    """
+    return _Capture(ground).run(told)
+
+
+class _Capture:
+    """What is found, as lists of tuples and then as arrays, column by column."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._block = ground.arena.mark()
+        self._columns: dict[str, list[Array]] = defaultdict(list)
+        self._code: list[bytes] = []
+        self._old, self._new = bytearray(), bytearray()
+        self._outcomes: dict[int, int] = {}
+
+    def run(self, told: Progress) -> Portable:
+        spans = len(self._ground.analysis.image.spans)
+        wanted: dict[int, tuple[Function, list[Want]]] = {}
+        owners: dict[int, int] = {}
+        rows: list[tuple[int, int, int, bool]] = []
+        for number, (function, probes) in enumerate(timings(self._ground.analysis)):
+            for part, point, kind in probes:
+                want = Want(point.address, point.after, Stamp(len(rows)), len(rows))
+                wanted.setdefault(part.start, (part, []))[1].append(want)
+                owners[part.start] = function.start
+                rows.append((part.start, kind, point.address, point.after))
+            if number % _AT_ONCE == 0:
+                told(number // 2, spans)
+        order = sorted(wanted.values(), key=lambda item: -item[0].start)
+        self._plan(order, lambda done: told((spans - len(order) + spans + done) // 2, spans))
+        return self._made([function for function, _ in order], owners, rows)
+
+    def _plan(self, order: list[tuple[Function, list[Want]]], told: Callable[[int], None]) -> None:
+        """From the highest address down, as ``plan`` goes itself."""
+        for first in range(0, len(order), _AT_ONCE):
+            some = order[first : first + _AT_ONCE]
+            start = self._ground.arena.mark()
+            self._add(first, plan(self._ground, some).functions, start)
+            told(first + len(some))
+
+    def _add(self, first: int, plans: tuple[FunctionPlan, ...], start: int) -> None:
+        """``start``: where the first patch lies. Patches lie one behind the other."""
+        data = bytearray(self._ground.arena.mark() - start)
+        for function in plans:
+            for patch in _inside(function):
+                data[patch.address - start : patch.address - start + len(patch.data)] = patch.data
+        self._fields(plans, start, data)
+        self._code.append(bytes(data))
+        numbered = list(enumerate(plans, first))
+        self._keep(("patch_at", "patch_size", "patch_inside", "patch_leads", "patch_unit"), self._patches(numbered))
+        self._keep(("site_at", "site_size", "site_leads", "site_unit"), self._sites(numbered))
+        self._keep(("same_patch", "same_inside", "same_original", "same_before", "same_unit"), self._same(numbered))
+        self._keep(
+            ("displaced", "displaced_unit"), ((at - self._ground.bias, u) for u, p in numbered for at in p.displaced)
+        )
+        for function in plans:
+            self._outcomes.update((row, outcome_of(how)) for row, how in function.tactics.items())
+            self._outcomes.update((row, outcome_of(why)) for row, why in function.refusals.items())
+
+    def _keep(self, names: tuple[str, ...], rows: Iterable[tuple[int, ...]]) -> None:
+        columns = np.array(list(rows), np.int64).reshape(-1, len(names))
+        for index, name in enumerate(names):
+            self._columns[name].append(columns[:, index])
+
+    # Fields of patches.
+
+    def _fields(self, plans: tuple[FunctionPlan, ...], start: int, data: bytearray) -> None:
+        """Set the fields in ``data`` to what they are with everything at 0, and note where they are."""
+        ground, base = self._ground, self._ground.host.base
+        codes = list(_codes(plans))
+        numbers = [(at + o, end - o) for at, code in codes for o, end, _, _ in code.fixups]
+        at, rest = np.array(numbers, np.int64).reshape(-1, 2).T
+        view = np.ndarray(max(len(data) - 3, 0), "<i4", data, strides=(1,))
+        leads = at + rest + view[at - start]
+        self._columns["text"].append(self._relative(view, at, rest, leads, ~self._is_ours(leads), start, ground.bias))
+        runtime = self._is_ours(leads) & (leads < self._block)
+        self._columns["runtime"].append(self._relative(view, at, rest, leads, runtime, start, base))
+        words = np.array([at + o for at, code in codes for o in code.words], np.int64)
+        _add_to_words(data, words - start, -ground.bias)
+        self._columns["words"].append(words - self._block)
+        holes = np.array([at + o for at, code in codes for o in code.holes], np.int64)
+        self._columns["holes"].append(holes - self._block)
+
+    def _is_ours(self, address: Array) -> Array:
+        """In the arena, or the key page below it."""
+        arena = self._ground.arena
+        ours: Array = (arena.base - PAGE <= address) & (address < arena.base + arena.size)
+        return ours
+
+    def _relative(
+        self, view: Array, at: Array, rest: Array, leads: Array, which: Array, start: int, origin: int
+    ) -> Array:
+        """Of the fields ``which``: where in the block they are. They are set to lead to ``leads - origin`` from there.
+
+        Raises OverflowError for an image that is too large for that.
+        """
+        place = at[which] - self._block
+        value = leads[which] - origin - place - rest[which]
+        if len(value) and not -_FARTHEST <= int(value.min()) <= int(value.max()) < _FARTHEST:
+            raise OverflowError("an image of more than 2 GiB")
+        view[at[which] - start] = value
+        return place
+
+    # Rows of arrays.
+
+    def _patches(self, plans: list[tuple[int, FunctionPlan]]) -> Iterator[tuple[int, ...]]:
+        bias, block = self._ground.bias, self._block
+        for unit, function in plans:
+            for patch in _outside(function):
+                lead = int.from_bytes(patch.data[1:], "little", signed=True) + patch.address + len(patch.data)
+                yield patch.address - bias, len(patch.data), False, lead - block, unit
+            for patch in _inside(function):
+                yield patch.address - block, len(patch.data), True, 0, unit
+
+    def _sites(self, plans: list[tuple[int, FunctionPlan]]) -> Iterator[tuple[int, ...]]:
+        for unit, function in plans:
+            starts = {patch.address for patch in _inside(function)}
+            for site in function.sites:
+                lead = _lead(site)
+                self._old += site.old
+                self._new += site.new if lead not in starts else site.new[:-4] + bytes(4)
+                yield (
+                    site.address - self._ground.bias, len(site.new),
+                    lead - self._block if lead in starts else -1, unit,
+                )  # fmt: skip
+
+    def _same(self, plans: list[tuple[int, FunctionPlan]]) -> Iterator[tuple[int, ...]]:
+        bias, holds = self._ground.bias, self._ground.arena.holds
+        for unit, function in plans:
+            for patch, original, before in function.equivalences:
+                inside = holds(patch)
+                yield patch - (self._block if inside else bias), inside, original - bias, before, unit
+
+    # All together.
+
+    def _made(
+        self, functions: list[Function], owners: dict[int, int], rows: list[tuple[int, int, int, bool]]
+    ) -> Portable:
+        units = {function.start: unit for unit, function in enumerate(functions)}
+        self._keep(("unit_start", "unit_owner"), ((f.start, units[owners[f.start]]) for f in functions))
+        kept = ((units[part], kind, at, after) for part, kind, at, after in rows)
+        self._keep(("row_unit", "row_kind", "row_address", "row_after"), kept)
+        self._keep(("row_outcome",), ((self._outcomes[row],) for row in range(len(rows))))
+        names = "\0".join(function.name for function in functions).encode("utf-8", "surrogateescape")
+        raw = {"names": names, "code": b"".join(self._code), "old": self._old, "new": self._new}
+        arrays: dict[str, Any] = {name: np.frombuffer(bytes(data), np.uint8) for name, data in raw.items()}
+        return Portable.of_columns({**arrays, **{n: np.concatenate(parts) for n, parts in self._columns.items()}})
+
+
+def _inside(function: FunctionPlan) -> tuple[Patch, ...]:
+    """Patches made of code, not jumps of puns."""
+    return function.patches[len(function.patches) - len(function.codes) :]
+
+
+def _outside(function: FunctionPlan) -> tuple[Patch, ...]:
+    return function.patches[: len(function.patches) - len(function.codes)]
+
+
+def _codes(plans: tuple[FunctionPlan, ...]) -> Iterator[tuple[int, Code]]:
+    """Every patch's address, and what it was made of."""
+    return itertools.chain.from_iterable(
+        zip((patch.address for patch in _inside(function)), function.codes, strict=True) for function in plans
+    )
+
+
+def _lead(site: Site) -> int:
+    """Where the jump or call that it ends with leads; 0 when it does not end with a whole one."""
+    if site.new[-JUMP_SIZE:-4] not in (JMP32, CALL32):
+        return 0
+    return site.address + len(site.new) + int.from_bytes(site.new[-4:], "little", signed=True)
+
+
+def _add_to_words(data: bytearray, at: Array, number: int) -> None:
+    """To absolute addresses of which the halves are eight bytes apart."""
+    view = np.ndarray(max(len(data) - 3, 0), "<u4", data, strides=(1,))
+    value = (view[at].astype(np.int64) | view[at + 8].astype(np.int64) << 32) + number
+    view[at] = (value & 0xFFFFFFFF).astype(np.uint32)
+    view[at + 8] = (value >> 32).astype(np.uint32)

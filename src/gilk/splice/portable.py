@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The plans of all functions of an image as arrays that do not depend on where anything lies.
+
+Places in code are counted from the image's link-time address 0, those in
+patches from the start of one *block* that holds all patches, those of the
+runtime from the start of the arena. What a patch or a splice says of another
+place is kept as it would be with all three at 0, so that it is set right by
+adding one number to many fields at once (target/placing.py).
+
+A *unit* is a function or a part of one; an *owner* is the unit that a part
+belongs to. A *row* is a probe. A pun's jump lies outside of the block, at its
+place beside the image.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.splice.plan import Refusal, Tactic
+
+Array = NDArray[Any]
+ENTRY, HEAD, RETURN = range(3)  # where a row's probe is; a head is an entry that the function itself jumps back to
+JUMP_SIZE = 5
+_OUTCOMES: Final = (*Tactic, *Refusal)
+_LONGEST = 15  # bytes of a site: a pun's or a call's prefixes fill one instruction at most
+
+_TYPES: Final = {
+    **dict.fromkeys(("patch_at", "same_patch"), np.int64),
+    **dict.fromkeys(("row_kind", "row_outcome", "site_size", "names", "code", "old", "new"), np.uint8),
+    **dict.fromkeys(("row_after", "patch_inside", "same_inside", "same_before"), np.bool_),
+}
+_KINDS: Final = (np.int64, np.int32, np.uint8, np.bool_)
+#: Fields with one entry for each of the same things.
+_GROUPS: Final = (
+    ("unit_start", "unit_owner"),
+    ("row_unit", "row_kind", "row_address", "row_after", "row_outcome"),
+    ("patch_at", "patch_size", "patch_inside", "patch_leads", "patch_unit"),
+    ("site_at", "site_size", "site_leads", "site_unit"),
+    ("old", "new"),
+    ("same_patch", "same_inside", "same_original", "same_before", "same_unit"),
+    ("displaced", "displaced_unit"),
+)
+
+
+class Malformed(ValueError):
+    """Arrays that are no plans, for the reason given."""
+
+
+def _type_of(field: str) -> type[np.generic]:
+    return _TYPES.get(field, np.int32)
+
+
+def outcome_of(outcome: Tactic | Refusal) -> int:
+    """How a row says what became of its probe."""
+    return _OUTCOMES.index(outcome)
+
+
+@dataclass(frozen=True)
+class Portable:
+    """``names``: of the units, as they are stored. ``code``: the block. ``text``, ``runtime``: the rel32 fields in it
+    that mean places in code and in the runtime; ``words``: the halves of absolute addresses of code; ``holes``: numbers
+    of rows.
+
+    A patch is in the block, or (not ``patch_inside``) the jump of a pun, that goes to ``patch_leads`` in the block.
+    A site ends with a rel32 that means ``site_leads``, if that is not -1. ``same_*`` are equivalences.
+    """
+
+    names: Array
+    unit_start: Array
+    unit_owner: Array
+    row_unit: Array
+    row_kind: Array
+    row_address: Array
+    row_after: Array
+    row_outcome: Array
+    code: Array
+    text: Array
+    runtime: Array
+    words: Array
+    holes: Array
+    patch_at: Array
+    patch_size: Array
+    patch_inside: Array
+    patch_leads: Array
+    patch_unit: Array
+    site_at: Array
+    site_size: Array
+    site_leads: Array
+    site_unit: Array
+    old: Array
+    new: Array
+    same_patch: Array
+    same_inside: Array
+    same_original: Array
+    same_before: Array
+    same_unit: Array
+    displaced: Array
+    displaced_unit: Array
+
+    @cached_property
+    def unit_names(self) -> tuple[str, ...]:
+        text = self.names.tobytes().decode("utf-8", "surrogateescape")
+        return tuple(text.split("\0")) if len(self.unit_start) else ()
+
+    @property
+    def rows(self) -> int:
+        return len(self.row_unit)
+
+    def whole(self) -> NDArray[np.bool_]:
+        """Of each unit, whether every probe of its function, wherever it lies, is had."""
+        whole = np.ones(len(self.unit_start), np.bool_)
+        whole[self.unit_owner[self.row_unit[self.row_outcome >= len(Tactic)]]] = False
+        return whole[self.unit_owner]
+
+    def outcomes(self, rows: NDArray[np.bool_]) -> tuple[dict[str, int], dict[str, int]]:
+        """How many of some rows were had by each tactic, and refused for each reason."""
+        counts = Counter({_OUTCOMES[i]: int(n) for i, n in enumerate(np.bincount(self.row_outcome[rows])) if n})
+        tactics = {str(kind): n for kind, n in counts.items() if isinstance(kind, Tactic)}
+        return tactics, {str(kind): n for kind, n in counts.items() if isinstance(kind, Refusal)}
+
+    def to_arrays(self) -> dict[str, Array]:
+        """A few, since each costs time to read: all fields of one type behind each other, and how long each is."""
+        names = [field.name for field in fields(self)]
+        arrays = {"lengths": np.array([len(getattr(self, name)) for name in names], np.int64)}
+        for kind in _KINDS:
+            arrays[np.dtype(kind).name] = np.concatenate([getattr(self, n) for n in names if _type_of(n) is kind])
+        return arrays
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, Array]) -> Portable:
+        """From numbers of any width. Raises OverflowError when one is too large."""
+        narrow = {name: column.astype(_type_of(name)) for name, column in columns.items()}
+        if any(not np.array_equal(narrow[name], column) for name, column in columns.items()):
+            raise OverflowError("an image beyond 2 GiB")
+        return cls(**narrow)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Portable:
+        """Raises Malformed for what to_arrays() did not make."""
+        names = [field.name for field in fields(cls)]
+        types = {"lengths": np.int64, **{np.dtype(kind).name: kind for kind in _KINDS}}
+        if arrays.keys() != types.keys() or any(a.ndim != 1 or a.dtype != types[n] for n, a in arrays.items()):
+            raise Malformed("other arrays")
+        lengths = arrays["lengths"].tolist()
+        if len(lengths) != len(names) or min(lengths) < 0:
+            raise Malformed("other fields")
+        columns: dict[str, Array] = {}
+        for kind in _KINDS:
+            rest = arrays[np.dtype(kind).name]
+            for name, length in zip(names, lengths, strict=True):
+                if _type_of(name) is kind:
+                    columns[name], rest = rest[:length], rest[length:]
+            if len(rest):
+                raise Malformed("longer arrays")
+        if any(len(columns[name]) != length for name, length in zip(names, lengths, strict=True)):
+            raise Malformed("shorter arrays")
+        made = cls(**columns)
+        made._check()
+        return made
+
+    def _check(self) -> None:
+        """That every number is one of something there is."""
+        for group in _GROUPS:
+            if len({len(getattr(self, name)) for name in group}) != 1:
+                raise Malformed(f"not as many {group[0]} as {group[1]}")
+        units, size = len(self.unit_start), len(self.code)
+        if len(self.unit_names) != units:
+            raise Malformed("not a name for each unit")
+        for name in ("unit_owner", "row_unit", "patch_unit", "site_unit", "same_unit", "displaced_unit"):
+            self._within(name, 0, units)
+        self._within("row_kind", 0, RETURN + 1)
+        self._within("row_outcome", 0, len(_OUTCOMES))
+        for name, room in (("text", 4), ("runtime", 4), ("holes", 4), ("words", 12)):
+            self._within(name, 0, size - room + 1)
+        self._within("patch_leads", 0, size)
+        self._within("patch_size", 1, size + 1)
+        self._within("site_leads", -1, size)
+        self._within("site_size", 1, _LONGEST + 1)
+        self._check_places(size)
+
+    def _check_places(self, size: int) -> None:
+        inside = self.patch_inside
+        at, end = self.patch_at[inside], self.patch_at[inside] + self.patch_size[inside]
+        if (at < 0).any() or (end > size).any() or (self.patch_size[~inside] != JUMP_SIZE).any():
+            raise Malformed("a patch is not in the block")
+        same = self.same_patch[self.same_inside]
+        if (same < 0).any() or (same > size).any():
+            raise Malformed("an equivalence is not in the block")
+        if int(self.site_size.sum(dtype=np.int64)) != len(self.old):
+            raise Malformed("not the bytes of the sites")
+        if (self.site_size[self.site_leads >= 0] < JUMP_SIZE).any():
+            raise Malformed("a site is too short to lead anywhere")
+        if (self.unit_owner[self.unit_owner] != self.unit_owner).any():
+            raise Malformed("a part belongs to a part")
+
+    def _within(self, name: str, low: int, high: int) -> None:
+        array = getattr(self, name)
+        if len(array) and not (int(array.min()) >= low and int(array.max()) < high):
+            raise Malformed(f"{name} is out of range")

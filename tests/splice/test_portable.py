@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Plans made once and placed anywhere are what the planner makes there itself, to the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.model import Function
+from gilk.image.elf import load
+from gilk.splice.capture import capture, timings
+from gilk.splice.instrument import Stamp
+from gilk.splice.plan import FunctionPlan, Want
+from gilk.splice.planner import Ground, plan
+from gilk.splice.policy import PORTABLE
+from gilk.splice.portable import Malformed, Portable
+from gilk.splice.space import Arena, PunPages
+from gilk.target.batch import Batch, pack
+from gilk.target.blank import Shape, blank_ground
+from gilk.target.image import analyse
+from gilk.target.placing import Placed, Spot, place
+from tests.programs.build import build
+from tests.splice.holds import analysed, violations
+
+BASH = "/bin/bash"
+LARGE = ["/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libsqlite3.so.0"]
+PROGRAMS = ["jumptable", "shortblocks", "exceptions", "tailcall"]
+SHAPE = Shape(4096, ((1 << 20, 1 << 20),) * 4)
+FIRST = 1001  # the iid of the first probe
+_AWAY = 0x2A_5550_0000  # to another load address
+_FARTHER = 7 << 20  # and the arena that much farther from the image
+_USED = 64 * 321  # of it, by something else
+
+
+def wants(analysis: Analysis) -> list[tuple[Function, list[Want]]]:
+    """What `time` at every function comes to, as a session asks for it."""
+    found: dict[int, tuple[Function, list[Want]]] = {}
+    number = 0
+    for _, probes in timings(analysis):
+        for part, point, _ in probes:
+            want = Want(point.address, point.after, Stamp(FIRST + number), number)
+            found.setdefault(part.start, (part, []))[1].append(want)
+            number += 1
+    return list(found.values())
+
+
+def elsewhere(ground: Ground, away: int, farther: int) -> Ground:
+    """The same image with everything ``away`` from where it was, and the arena ``farther`` below the image."""
+    away = away if ground.analysis.image.position_independent else 0
+    base = ground.arena.base + away - farther
+    occupied = ground.puns._occupied
+    shifted = replace(occupied, ranges=tuple((max(a + away, 0), b + away) for a, b in occupied.ranges))
+    arena = Arena(base, ground.arena.size, 0, ground.arena.mark() - ground.arena.base + _USED)
+    puns = PunPages(shifted, 0, 1 << 20)
+    return Ground(ground.analysis, ground.bias + away, arena, puns, SHAPE.host(base), ground.policy, keeps_code=True)
+
+
+def differences(ground: Ground, placed: Placed, block: int, plans: tuple[FunctionPlan, ...]) -> list[str]:
+    """Where what was placed is not what was planned."""
+    found = []
+    expected = pack(plans)
+    for field in fields(Batch):
+        got, wanted = getattr(placed.batch, field.name), getattr(expected, field.name)
+        if field.name != "names" and got.dtype != wanted.dtype:
+            found.append(f"{field.name} is of {got.dtype}")
+        if not np.array_equal(got, wanted):
+            found.append(f"{field.name} differs")
+    jumps = {at: row.tobytes() for at, row in zip(placed.jump_at.tolist(), placed.jumps, strict=True)}
+    code = placed.code.tobytes()
+    for function in plans:
+        for address, data in function.patches:
+            at = address - block
+            if (code[at : at + len(data)] if ground.arena.holds(address) else jumps.get(address)) != data:
+                found.append(f"a patch of {function.name} differs")
+    return found
+
+
+def compare(analysis: Analysis, puns: bool, away: int, farther: int) -> tuple[Portable, tuple[FunctionPlan, ...]]:
+    """With puns, only what lies at the same distances is the same: their pages are where the distances say."""
+    ground = blank_ground(analysis, SHAPE)
+    ground.policy = replace(PORTABLE, puns=puns)
+    there = elsewhere(ground, away, farther)
+    portable = Portable.from_arrays(capture(ground).to_arrays())
+    block = there.arena.mark()
+    plans = plan(there, wants(analysis)).functions
+    placed = place(portable, Spot(there.bias, block, there.arena.base, FIRST))
+    assert not placed.lost.any()
+    assert differences(there, placed, block, plans) == []
+    return portable, plans
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("puns", [True, False])
+def test_programs_elsewhere(name: str, puns: bool) -> None:
+    analysis = analyse(load(build(name)))
+    compare(analysis, puns, _AWAY, 0)
+    compare(analysis, puns=False, away=-_AWAY, farther=_FARTHER)
+
+
+def test_bash_elsewhere() -> None:
+    portable, plans = compare(analysed(BASH), True, _AWAY, 0)
+    tactics, refusals = portable.outcomes(np.ones(portable.rows, np.bool_))
+    assert tactics["pun"] and tactics["bounce"] and tactics["copy"], "the cases are not covered"
+    assert sum(tactics.values()) == sum(len(p.tactics) for p in plans) and not refusals
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("path", LARGE)
+def test_libraries_elsewhere(path: str) -> None:
+    compare(analysed(path), True, _AWAY, 0)
+    compare(analysed(path), puns=False, away=_AWAY, farther=_FARTHER)
+
+
+@pytest.mark.parametrize("path", [BASH, pytest.param(LARGE[0], marks=pytest.mark.stress)])
+def test_any_selection_stands_alone(path: str) -> None:
+    """What must hold of plans holds when only every second function is put in, and no pun relies on another's bytes."""
+    ground = blank_ground(analysed(path), SHAPE)
+    asked = sorted(wants(analysed(path)), key=lambda item: -item[0].start)
+    made = dict(zip((f.start for f, _ in asked), plan(ground, asked).functions, strict=True))
+    for rest in (0, 1):
+        some = [(w, made[f.start]) for f, w in asked if (f.start >> 4) % 2 == rest]
+        assert violations(path, ground, some) == []
+    written = {s.address + i for p in made.values() for s in p.sites for i in range(len(s.new))}
+    pinned = {b for p in made.values() for low, high in p.pinned for b in range(low, high)}
+    assert pinned and not pinned & written
+
+
+def test_what_does_not_reach_is_lost() -> None:
+    """Every function has a splice that leads to the block, and none does from 2 GiB away."""
+    portable = Portable.from_arrays(small())
+    spliced = np.unique(portable.site_unit[portable.site_leads >= 0])
+    for block in (1 << 33, (1 << 32) - (1 << 20)):
+        assert np.array_equal(np.flatnonzero(place(portable, Spot(0, block, block, 1)).lost), spliced)
+    near = place(portable, Spot(1 << 33, (1 << 33) + (1 << 30), (1 << 33) + (1 << 30), 1))
+    assert not near.lost[portable.unit_owner[portable.patch_unit[portable.patch_inside]]].any() and len(spliced) > 3
+
+
+def damaged() -> list[tuple[str, Callable[[dict[str, np.ndarray]], None]]]:
+    def cut(name: str) -> Callable[[dict[str, np.ndarray]], None]:
+        return lambda arrays: arrays.__setitem__(name, arrays[name][:-1])
+
+    def put(name: str, at: int, value: int) -> Callable[[dict[str, np.ndarray]], None]:
+        return lambda arrays: arrays[name].__setitem__(at, value)
+
+    def leave_out(name: str) -> Callable[[dict[str, np.ndarray]], None]:
+        return lambda arrays: arrays.__delitem__(name)
+
+    names = ("int64", "int32", "uint8", "bool", "lengths")
+    return [
+        *((f"{name} cut", cut(name)) for name in names),
+        *((f"no {name}", leave_out(name)) for name in names),
+        *((f"length {i}", put("lengths", i, value)) for i in range(31) for value in (-1, 1 << 40)),
+        ("floats", lambda arrays: arrays.__setitem__("int64", arrays["int64"].astype(np.float64))),
+        ("far", lambda arrays: arrays["int64"].fill(1 << 50)),
+        ("units", lambda arrays: arrays["int32"].fill(1 << 30)),
+        ("negative", lambda arrays: arrays["int32"].fill(-5)),
+        ("noise", lambda arrays: arrays["uint8"].fill(255)),
+    ]
+
+
+@pytest.mark.parametrize(("what", "damage"), damaged(), ids=lambda case: case if isinstance(case, str) else "")
+def test_arrays_that_are_no_plans_are_refused(what: str, damage: Callable[[dict[str, np.ndarray]], None]) -> None:
+    arrays = {name: array.copy() for name, array in small().items()}
+    Portable.from_arrays(arrays)
+    damage(arrays)
+    with pytest.raises(Malformed):
+        Portable.from_arrays(arrays)
+
+
+def small() -> dict[str, np.ndarray]:
+    if not _SMALL:
+        _SMALL.update(capture(blank_ground(analyse(load(build("shortblocks"))), SHAPE)).to_arrays())
+    return _SMALL
+
+
+_SMALL: dict[str, np.ndarray] = {}
