@@ -28,6 +28,8 @@ MMAP, MUNMAP, MREMAP, MADVISE, CLOSE, MEMFD_CREATE = 9, 11, 25, 28, 3, 319
 _MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
 _PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
 _MAP_SHARED, _MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NOREPLACE = 1, 2, 0x20, 0x100000
+#: Wishes. Where the kernel itself puts so large a mapping, just below the libraries, it is in the way of their puns.
+_CODE_AT, _DATA_AT = 0x2000_0000_0000, 0x2100_0000_0000
 MADV_DONTDUMP, MADV_WIPEONFORK = 16, 18
 _MFD_CLOEXEC, _MFD_ALLOW_SEALING, _MFD_EXEC = 1, 2, 0x10
 
@@ -89,8 +91,8 @@ class Remote:
         return self.call(MMAP, address, size, _PROT_READ | _PROT_WRITE, flags, -1, 0)
 
     def code(self, size: int, fd: int) -> int:
-        """Map all of ``fd`` readable and executable, anywhere."""
-        return self.call(MMAP, 0, size, _PROT_READ | _PROT_EXEC, _MAP_SHARED, fd, 0)
+        """Map all of ``fd`` readable and executable, away from any code."""
+        return self.call(MMAP, _CODE_AT, size, _PROT_READ | _PROT_EXEC, _MAP_SHARED, fd, 0)
 
     def again(self, source: int, size: int, address: int) -> None:
         """Map what lies at ``source``, of a shared mapping, also at ``address``, which must be free.
@@ -100,7 +102,7 @@ class Remote:
         self.call(MREMAP, source, 0, size, _MREMAP_MAYMOVE | _MREMAP_FIXED, address)
 
     def data(self, size: int, fd: int) -> int:
-        return self.call(MMAP, 0, size, _PROT_READ | _PROT_WRITE, _MAP_SHARED, fd, 0)
+        return self.call(MMAP, _DATA_AT, size, _PROT_READ | _PROT_WRITE, _MAP_SHARED, fd, 0)
 
     def unmap(self, address: int, size: int) -> None:
         self.call(MUNMAP, address, size)
