@@ -8,9 +8,15 @@ overwritten, if it is such padding to the last byte.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
 from iced_x86 import Decoder, Mnemonic
+from numpy.typing import NDArray
 
 from gilk.image.model import Image
+
+Addresses = NDArray[np.int64]
 
 _LONGEST = 256
 _CLAIM = 0x80
@@ -125,6 +131,33 @@ class Registry:
         low, high = start - region.start, end - region.start
         region.marks[low:high] = bytes(mark & ~_CLAIM for mark in region.marks[low:high])
         region.content[low:high] = region.original[low:high]
+
+    # The same for many bytes at once, each by its own address.
+
+    def taken(self, at: Addresses) -> NDArray[np.bool_]:
+        """Which bytes are claimed or pinned, or cannot be had at all."""
+        found = np.ones(len(at), np.bool_)
+        for region, rows in self._by_region(at):
+            found[rows] = np.frombuffer(region.marks, np.uint8)[at[rows] - region.start] != 0
+        return found
+
+    def claim_bytes(self, at: Addresses, new: NDArray[np.uint8]) -> None:
+        """Claim free bytes, and note what sites put there."""
+        for region, rows in self._by_region(at):
+            np.frombuffer(region.marks, np.uint8)[at[rows] - region.start] = _CLAIM
+            np.frombuffer(region.content, np.uint8)[at[rows] - region.start] = new[rows]
+
+    def release_bytes(self, at: Addresses) -> None:
+        for region, rows in self._by_region(at):
+            places = at[rows] - region.start
+            np.frombuffer(region.marks, np.uint8)[places] &= ~np.uint8(_CLAIM)
+            np.frombuffer(region.content, np.uint8)[places] = np.frombuffer(region.original, np.uint8)[places]
+
+    def _by_region(self, at: Addresses) -> Iterator[tuple[_Region, NDArray[np.intp]]]:
+        for region in self._regions:
+            rows = np.flatnonzero((at >= region.start) & (at < region.end))
+            if len(rows):
+                yield region, rows
 
     def write(self, address: int, data: bytes) -> bytes:
         """Note what a site will put there; what was there in the image."""

@@ -18,15 +18,19 @@ from gilk.analysis.model import EVERYTHING
 from gilk.build.instrument import Compiled, Linked, link_instrument
 from gilk.build.runtime import runtime
 from gilk.errors import CompileError, TargetError
+from gilk.splice.claims import claim, conflicts, unclaim
 from gilk.splice.instrument import Call, CallWithRegisters, Host, Instrument
 from gilk.splice.plan import Plan
 from gilk.splice.planner import Ground
-from gilk.splice.space import PAGE, REACH, Arena, PunPages
+from gilk.splice.portable import Array, Portable
+from gilk.splice.space import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch, pack
+from gilk.target.blank import Shape, runtime_room
 from gilk.target.held import ArenaMap
 from gilk.target.maps import find_room
 from gilk.target.places import places_table
+from gilk.target.placing import Placed, Spot
 from gilk.target.process import Process
 from gilk.target.symbols import Found, Resolver
 
@@ -54,8 +58,7 @@ class Workspace:
 
     def __init__(self, process: Process, data_size: int, counters: int, rings: tuple[tuple[int, int], ...]) -> None:
         self._process = process
-        self._counters = counters
-        self._rings = rings
+        self.shape = Shape(counters, rings)
         try:
             code_fd, data_fd = process.keeper.set_up(secrets.token_hex(4), _CODE_SIZE, data_size)
         except OSError as error:
@@ -69,15 +72,17 @@ class Workspace:
         self._batch = 0
         self._table = 0
         self._code_address = 0
-        self._assume_live = 0
+        self._placed: dict[str, list[tuple[Portable, Array]]] = {}
         self._resolver = Resolver(process)
 
     def ground(self, loaded: Loaded, analysis: Analysis) -> Ground:
         """Where plans for one image are made; with a new arena when none is in reach."""
-        key = f"{loaded.path}@{loaded.bias:x}"
+        key = _key(loaded)
         if key not in self._grounds:
             site = self._site_for(loaded)
             self._grounds[key] = Ground(analysis, loaded.bias, site.arena, self._puns, site.host)
+            for portable, units in self._placed.get(key, ()):
+                claim(self._grounds[key], portable, units)
         return self._grounds[key]
 
     def _site_for(self, loaded: Loaded) -> Site:
@@ -97,23 +102,10 @@ class Workspace:
         code = runtime()
         self._code[offset : offset + len(code.code)] = code.code
         self._set_parameters(offset + code.symbols["gilk_params"], base)
-        site = Site(Arena(base, ARENA_SIZE, offset, len(code.code) + 63 & -64), self._host(base), start)
+        site = Site(Arena(base, ARENA_SIZE, offset, runtime_room()), self.shape.host(base), start)
         self._sites.append(site)
         self._puns.avoid(self._process.occupied())
         return site
-
-    def _host(self, base: int) -> Host:
-        at = {name: base + offset for name, offset in runtime().symbols.items()}
-        return Host(
-            key=base - PAGE,
-            claim=at["gilk_claim_thunk"],
-            counters=self._counters,
-            rings=self._rings,
-            thunk=at["gilk_registers_thunk"],
-            thunk_vector=at["gilk_vector_thunk"],
-            base=base,
-            assume_live=self._assume_live,
-        )
 
     def _set_parameters(self, offset: int, base: int) -> None:
         """struct gilk_params, native/runtime/runtime.h."""
@@ -168,18 +160,61 @@ class Workspace:
         for function in plan.functions:
             for patch in function.patches:
                 self._store(patch.address, patch.data)
-        fresh = {page: offset for page, offset in plan.pages.items() if page not in self._mapped}
+        return self._hand_over(pack(plan.functions), plan.pages)
+
+    def _hand_over(self, batch: Batch, pages: dict[int, int]) -> tuple[int, Batch]:
+        fresh = {page: offset for page, offset in pages.items() if page not in self._mapped}
         if fresh:
             self._process.keeper.map_arenas([], fresh)
             self._mapped |= fresh.keys()
         self._batch += 1
-        batch = pack(plan.functions)
         self._process.keeper.stage(self._batch, batch)
         return self._batch, batch
 
+    # Plans that were made before (splice/portable.py).
+
+    def spot(self, loaded: Loaded, size: int, first: int) -> Spot:
+        """Where a block of patches goes; ``first`` is the iid of the first of its probes."""
+        arena = self._site_for(loaded).arena
+        try:
+            return Spot(loaded.bias, arena.allocate(size), arena.base, first)
+        except OutOfSpace:
+            raise TargetError("no-room", f"there is no room left for the patches of all of {loaded.name}") from None
+
+    def reserve(self, loaded: Loaded, portable: Portable, placed: Placed, units: Array) -> Array:
+        """Take what the puns of ``units`` need; which units cannot be had here, or not besides what there is."""
+        self._puns.avoid(self._process.occupied())
+        ground = self._grounds.get(_key(loaded))
+        lost = placed.lost | conflicts(ground, portable) if ground else placed.lost.copy()
+        for row in np.flatnonzero((units & ~lost)[placed.jump_unit]).tolist():
+            at = int(placed.jump_at[row])
+            if self._puns.allocate(at, at + 1) is None:
+                lost[placed.jump_unit[row]] = True
+        return lost
+
+    def stage_placed(
+        self, loaded: Loaded, portable: Portable, placed: Placed, spot: Spot, units: Array
+    ) -> tuple[int, Batch]:
+        """As ``stage``, of the ``units`` that were reserved."""
+        self._store(spot.block, placed.code.data)
+        for row in np.flatnonzero(units[placed.jump_unit]).tolist():
+            self._store(int(placed.jump_at[row]), placed.jumps[row].data)
+        self._placed.setdefault(_key(loaded), []).append((portable, units))
+        ground = self._grounds.get(_key(loaded))
+        if ground is not None:
+            claim(ground, portable, units)
+        return self._hand_over(placed.batch.only(set(np.flatnonzero(units).tolist())), self._puns.pages)
+
+    def give_up(self, loaded: Loaded, portable: Portable, units: Array) -> None:
+        """Units that were placed, and are not in force, are to be planned anew with others: their bytes are free."""
+        key = _key(loaded)
+        self._placed[key] = [(p, kept & ~units if p is portable else kept) for p, kept in self._placed[key]]
+        if key in self._grounds:
+            unclaim(self._grounds[key], portable, units)
+
     def save_everything(self) -> None:
         """From now on plans keep every register at every point, also those that analysis calls dead."""
-        self._assume_live = EVERYTHING
+        self.shape = replace(self.shape, assume_live=EVERYTHING)
         for ground in self._grounds.values():
             ground.host = replace(ground.host, assume_live=EVERYTHING, templates={})
         for site in self._sites:
@@ -202,7 +237,7 @@ class Workspace:
             at = site.arena.offset + runtime().symbols["gilk_params"] + 32
             self._code[at : at + 8] = address.to_bytes(8, "little")
 
-    def _store(self, address: int, data: bytes) -> None:
+    def _store(self, address: int, data: bytes | memoryview) -> None:
         offset = self._offset(address)
         self._code[offset : offset + len(data)] = data
 
@@ -211,6 +246,10 @@ class Workspace:
             if site.arena.holds(address):
                 return site.arena.offset + address - site.arena.base
         return self._puns.pages[address & -PAGE] + (address & PAGE - 1)
+
+
+def _key(loaded: Loaded) -> str:
+    return f"{loaded.path}@{loaded.bias:x}"
 
 
 def _xsave_size() -> int:

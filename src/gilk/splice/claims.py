@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Portable plans among others of the same image: which bytes are theirs, as the registry of a ground has to know.
+
+What has been placed claims its bytes whether it is in force or not; what is
+planned besides keeps away from them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gilk.arch.asm import JMP8, JMP32
+from gilk.splice.ground import Ground
+from gilk.splice.policy import PORTABLE
+from gilk.splice.portable import JUMP_SIZE, Array, Portable
+
+
+def site_bytes(portable: Portable) -> tuple[Array, Array]:
+    """Every byte that sites change, in their order: its address, and the unit."""
+    size = portable.site_size.astype(np.int64)
+    at = np.repeat(portable.site_at - np.cumsum(size) + size, size) + np.arange(len(portable.new))
+    return at, np.repeat(portable.site_unit, size)
+
+
+def pinned(portable: Portable) -> tuple[Array, Array, Array]:
+    """What puns share with the code behind them: from, to, and the unit."""
+    ends = np.cumsum(portable.site_size, dtype=np.int64)
+    found = []
+    for site in np.flatnonzero(portable.site_leads < 0).tolist():
+        size = int(portable.site_size[site])
+        new = portable.new[ends[site] - size : ends[site]].tobytes()
+        prefix = new.find(JMP32)
+        if new[:1] != JMP8 and prefix >= 0:
+            start = int(portable.site_at[site])
+            found.append((start + size, start + prefix + JUMP_SIZE, int(portable.site_unit[site])))
+    low, high, unit = np.array(found, np.int64).reshape(-1, 3).T
+    return low, high, unit
+
+
+def conflicts(ground: Ground, portable: Portable) -> Array:
+    """Of each unit, whether it needs bytes that other plans use, or would change."""
+    lost = np.zeros(len(portable.unit_start), np.bool_)
+    at, unit = site_bytes(portable)
+    lost[unit[ground.registry.taken(at)]] = True
+    for low, high, owner in zip(*(column.tolist() for column in pinned(portable)), strict=True):
+        lost[owner] |= not ground.registry.unclaimed(low, high)
+    return lost
+
+
+def claim(ground: Ground, portable: Portable, units: Array) -> None:
+    """From now on the ground's plans keep away from ``units``, and share no bytes with any."""
+    ground.policy = PORTABLE
+    at, unit = site_bytes(portable)
+    rows = units[unit]
+    ground.registry.claim_bytes(at[rows], portable.new[rows])
+    for low, high, owner in zip(*(column.tolist() for column in pinned(portable)), strict=True):
+        if units[owner]:
+            ground.registry.pin(low, high)
+
+
+def unclaim(ground: Ground, portable: Portable, units: Array) -> None:
+    """The opposite of ``claim``."""
+    at, unit = site_bytes(portable)
+    ground.registry.release_bytes(at[units[unit]])
+    for low, high, owner in zip(*(column.tolist() for column in pinned(portable)), strict=True):
+        if units[owner]:
+            ground.registry.unpin(low, high)
