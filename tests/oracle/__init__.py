@@ -2,6 +2,7 @@
 """Independent answers to "what did this program execute?" and "what does this code do?".
 
     step_counts    executions of given addresses, by single-stepping every thread
+    step_arrivals  arrivals at given addresses, one after the other, with the stack pointer and how control got there
     step_edges     pairs of addresses that ran one after the other
     relocate.run   the state some code leaves behind, under an emulator
     emulated.counts  executions of every instruction, by valgrind: much faster, one thread at a time
@@ -42,6 +43,20 @@ class Edge:
     source: int
     to_image: str
     to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Control came to a place, with the stack pointer at ``sp``. tests/oracle/stepper.c says what ``how`` may be;
+    ``source`` is where it came from, in ``source_image``."""
+
+    thread: int
+    image: str
+    address: int
+    how: str
+    sp: int
+    source_image: str
+    source: int
 
 
 class StepperError(Exception):
@@ -90,6 +105,32 @@ def step_counts(
     if result.status:
         raise StepperError(f"{command[0]} ended with {result.status}: {result.stderr.decode(errors='replace')}")
     return result.counts
+
+
+def step_arrivals(
+    command: Sequence[str | Path],
+    addresses: Mapping[str, Sequence[int]],
+    *,
+    start: str = "start",
+    children: bool = False,
+    stdin: bytes = b"",
+    steps: int = 0,
+    timeout: float = 600,
+) -> tuple[list[Arrival], bool]:
+    """Arrivals at ``addresses`` in order, addresses not being randomized; and whether the command got to its end.
+
+    After ``steps`` instructions of all its threads, if that is not 0, it is killed. Raises StepperError.
+    """
+    places = [(image, address) for image, those in addresses.items() for address in those]
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "places")
+        path.write_text("".join(f"{image} {address:x}\n" for image, address in places))
+        flags = ["-s", start, "-n", "-l", "-m", str(steps), "-a", str(path), *(["-f"] if children else [])]
+        _, text = _run(flags, command, Path(directory, "out"), stdin, timeout)
+    found = []
+    for thread, place, how, sp, image, source in map(str.split, text[:-1]):
+        found.append(Arrival(int(thread), *places[int(place)], how, int(sp, 16), image, int(source, 16)))
+    return found, not steps or int(text[-1].split()[-1]) < steps
 
 
 def step_edges(command: Sequence[str | Path], *, start: str = "start", timeout: float = 300) -> set[Edge]:

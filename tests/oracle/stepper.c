@@ -6,10 +6,16 @@
  *   stepper [-s start|entry] [-f] [-1] -a PLACES -o OUT -- COMMAND...    lines "IMAGE HEXADDRESS" in,
  *                                                                     "IMAGE HEXADDRESS COUNT" out
  *   stepper [-s start|entry] [-f] [-1] -e -o OUT -- COMMAND...           "IMAGE HEXFROM IMAGE HEXTO" out
+ *   stepper [-s start|entry] [-f] [-1] [-m STEPS] -l -a PLACES -o OUT -- COMMAND...
+ *       each arrival at a place, in order: "THREAD PLACE HOW HEXSP IMAGE HEXFROM"; PLACE is a line number from 0, HOW is
+ *       c for a call (the stack grew by a word), j for anything else that leads there, b where a thread or program
+ *       begins, s for a signal's handler, r for what a handler returns to; HEXSP is the stack pointer on arrival
  *
  * -s entry   counts from the main program's entry point on, after each exec (the loader runs at full speed);
  *            the default is start
  * -f         children of fork are counted too, until they exec
+ * -m STEPS   kills the command after so many; its exit status is then 0
+ * -n         addresses are not randomized
  * -1         both stay on one processor: shorter steps on an idle machine, longer ones on a busy one
  *
  * Its exit status, or the signal it dies of, is that of the command; 125 is a failure of the stepper itself.
@@ -32,6 +38,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -42,13 +49,15 @@
 struct thread {
 	pid_t id;
 	uint64_t pending; /* the instruction about to execute, or 0 */
+	uint64_t sp; /* before it */
 	bool known; /* its first SIGSTOP has been seen */
 	bool signalled; /* was resumed with a signal: the next stop may be the handler's first instruction */
 };
 
 static struct {
 	const char *places_path, *out_path;
-	bool from_entry, children, narrow, edges;
+	bool from_entry, children, narrow, edges, arrivals, fixed;
+	long most;
 } options;
 
 static struct places places;
@@ -143,6 +152,23 @@ static void transferred(pid_t id, uint64_t from, uint64_t to)
 		edges_write(&edges, &spans, from, to);
 }
 
+/* Control is at `to`; `how` as the comment at the top says. */
+static void arrived(const struct thread *thread, uint64_t from, uint64_t to, uint64_t sp, char how)
+{
+	const struct span *span;
+	long index;
+
+	if (!options.arrivals)
+		return;
+	find_images();
+	index = places_find(&places, to);
+	if (index < 0)
+		return;
+	span = spans_find(&spans, from);
+	fprintf(edges.out, "%d %ld %c %lx %s %lx\n", thread->id, index, how, sp, span ? span->image : "-",
+		span ? from - span->bias : from);
+}
+
 /* Whether the system call just made may have changed what is mapped where for execution. */
 static bool remaps(const struct user_regs_struct *regs)
 {
@@ -155,6 +181,13 @@ static bool remaps(const struct user_regs_struct *regs)
 	}
 }
 
+static char how_of(const struct thread *thread, const struct user_regs_struct *regs)
+{
+	if ((long)regs->orig_rax == SYS_rt_sigreturn)
+		return 'r';
+	return regs->rsp == thread->sp - 8 ? 'c' : 'j';
+}
+
 static void stepped(struct thread *thread, const struct user_regs_struct *regs)
 {
 	steps++;
@@ -162,8 +195,10 @@ static void stepped(struct thread *thread, const struct user_regs_struct *regs)
 		return;
 	executed(thread->pending);
 	transferred(thread->id, thread->pending, regs->rip);
-	thread->pending = regs->rip;
 	moved |= remaps(regs);
+	arrived(thread, thread->pending, regs->rip, regs->rsp, how_of(thread, regs));
+	thread->pending = regs->rip;
+	thread->sp = regs->rsp;
 }
 
 /* A signal on its way to the command. It interrupts the pending instruction, or is caused by it. */
@@ -197,10 +232,13 @@ static void on_trap(struct thread *thread)
 		return;
 	}
 	/* Linux reports the first instruction of a handler by ptrace_notify(SIGTRAP). */
-	if (thread->signalled && info.si_code == SIGTRAP)
+	if (thread->signalled && info.si_code == SIGTRAP) {
+		arrived(thread, thread->pending, regs.rip, regs.rsp, 's');
 		thread->pending = regs.rip;
-	else
+		thread->sp = regs.rsp;
+	} else {
 		stepped(thread, &regs);
+	}
 	thread->signalled = false;
 	resume(thread, 0);
 }
@@ -256,8 +294,10 @@ static void on_exec(struct thread *thread)
 	ptrace(PTRACE_GETREGS, id, 0, &regs);
 	thread = thread_of(id);
 	thread->pending = options.from_entry ? regs.rip : 0;
+	thread->sp = regs.rsp;
 	thread->signalled = false;
 	moved = true;
+	arrived(thread, 0, regs.rip, regs.rsp, 'b');
 	resume(thread, 0);
 }
 
@@ -277,6 +317,7 @@ static void on_stop(struct thread *thread, int status)
 		ptrace(PTRACE_GETREGS, thread->id, 0, &regs);
 		thread->known = true;
 		thread->pending = regs.rip;
+		thread->sp = regs.rsp;
 		resume(thread, 0);
 	} else if (ptrace(PTRACE_GETSIGINFO, thread->id, 0, &info)) {
 		resume(thread, 0); /* a group stop */
@@ -291,7 +332,7 @@ static int follow(void)
 {
 	int status, last = 0;
 
-	for (;;) {
+	while (!options.most || steps < options.most) {
 		pid_t id = waitpid(-1, &status, __WALL);
 
 		if (id < 0 && errno == EINTR)
@@ -306,6 +347,8 @@ static int follow(void)
 		if (id == main_id)
 			last = status;
 	}
+	kill(main_id, SIGKILL); /* our end kills the others: PTRACE_O_EXITKILL */
+	return 0;
 }
 
 static void start(char **command)
@@ -317,6 +360,8 @@ static void start(char **command)
 	main_id = fork();
 	if (!main_id) {
 		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		if (options.fixed)
+			personality(ADDR_NO_RANDOMIZE);
 		execvp(*command, command);
 		err(125, "%s", *command);
 	}
@@ -329,7 +374,8 @@ static void start(char **command)
 	if (options.from_entry)
 		run_to_entry();
 	ptrace(PTRACE_GETREGS, main_id, 0, &regs);
-	*thread_of(main_id) = (struct thread){ .id = main_id, .pending = regs.rip, .known = true };
+	*thread_of(main_id) = (struct thread){ .id = main_id, .pending = regs.rip, .sp = regs.rsp, .known = true };
+	arrived(thread_of(main_id), 0, regs.rip, regs.rsp, 'b');
 	resume(thread_of(main_id), 0);
 }
 
@@ -364,7 +410,7 @@ static void stay_on_one_processor(void)
 
 static char **parse(int argc, char **argv)
 {
-	for (int c; (c = getopt(argc, argv, "+s:a:o:fe1")) != -1;) {
+	for (int c; (c = getopt(argc, argv, "+s:a:o:m:fe1ln")) != -1;) {
 		switch (c) {
 		case 's': options.from_entry = !strcmp(optarg, "entry"); break;
 		case 'a': options.places_path = optarg; break;
@@ -372,11 +418,14 @@ static char **parse(int argc, char **argv)
 		case 'f': options.children = true; break;
 		case 'e': options.edges = true; break;
 		case '1': options.narrow = true; break;
+		case 'l': options.arrivals = true; break;
+		case 'n': options.fixed = true; break;
+		case 'm': options.most = atol(optarg); break;
 		default: exit(125);
 		}
 	}
 	if (optind == argc || !options.out_path || !options.places_path == !options.edges)
-		errx(125, "usage: stepper [-s start|entry] [-f] [-1] {-a PLACES | -e} -o OUT -- COMMAND...");
+		errx(125, "usage: stepper [-s start|entry] [-f] [-1] [-n] [-m STEPS] {[-l] -a PLACES | -e} -o OUT -- COMMAND...");
 	return argv + optind;
 }
 
@@ -408,7 +457,7 @@ int main(int argc, char **argv)
 		stay_on_one_processor();
 	start(command);
 	status = follow();
-	for (long i = 0; i < places.count; i++)
+	for (long i = 0; i < places.count && !options.arrivals; i++)
 		fprintf(edges.out, "%s %lx %lu\n", places.all[i].image, places.all[i].address, places.all[i].count);
 	fprintf(edges.out, "# steps %ld\n", steps);
 	if (fclose(edges.out))

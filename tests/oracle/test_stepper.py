@@ -6,11 +6,12 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.oracle import Edge, StepperError, step, step_counts, step_edges
+from tests.oracle import Edge, StepperError, step, step_arrivals, step_counts, step_edges
 from tests.programs.build import build, compile_to
 
 
@@ -98,3 +99,34 @@ def test_exec_starts_over_and_counts_go_on() -> None:
 def test_a_command_that_is_not_there_is_an_error() -> None:
     with pytest.raises(StepperError, match="no/such/file"):
         step(["/no/such/file"], {})
+
+
+def test_arrivals_say_how_control_came() -> None:
+    program = build("tailcall", "static")
+    names = symbols(program)
+    found, whole = step_arrivals([program, "5"], {"tailcall": [names[f"state_{x}"] for x in "abc"]}, start="entry")
+    assert whole
+    assert found[0].how == "c"
+    assert {one.how for one in found} == {"c", "j"}
+    for before, after in pairwise(found):
+        if after.how == "j":  # the one jumps to the other, on the same stack
+            assert (after.sp, after.address != before.address) == (before.sp, True)
+
+
+def test_arrivals_end_after_so_many_steps() -> None:
+    program = build("hot8", "static")
+    hot = symbols(program)["hot"]
+    some, whole = step_arrivals([program, "1"], {"hot8": [hot]}, start="entry", steps=20_000)
+    assert not whole
+    assert all(one.address == hot for one in some)
+
+
+def test_a_handler_is_arrived_at_by_a_signal(tmp_path: Path) -> None:
+    source = tmp_path / "handles.c"
+    source.write_text(
+        "#include <signal.h>\nvoid handler(int n) { (void)n; }\n"
+        "int main(void) { signal(SIGUSR1, handler); return raise(SIGUSR1); }\n"
+    )
+    program = compile_to(tmp_path / "handles", [source], ("-static", "-no-pie"))
+    found, _ = step_arrivals([program], {"handles": [symbols(program)["handler"]]}, start="entry")
+    assert [one.how for one in found] == ["s"]
