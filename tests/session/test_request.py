@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from gilk.analysis.analysis import Analysis
 from gilk.errors import UsageError
-from gilk.session.request import Builtin, CFunction, parse
+from gilk.image.elf import load
+from gilk.image.model import Image
+from gilk.session.places import functions
+from gilk.session.request import Builtin, CFunction, expand, parse
 from gilk.splice.points import Spec
+from gilk.target.base import Loaded
 
 
 @pytest.mark.parametrize(
@@ -64,3 +70,39 @@ def test_what_is_refused_and_why(text: str, slug: str) -> None:
 )
 def test_images_go_by_short_names(glob: str, name: str, main: bool, matches: bool) -> None:
     assert Spec(glob, "f", "entry").matches_image(name, main) is matches
+
+
+@dataclass(frozen=True)
+class Images:
+    """Two libraries of this system's, as a process might have loaded them."""
+
+    files: tuple[Path, ...] = tuple(Path("/lib/x86_64-linux-gnu") / name for name in ("libc.so.6", "libm.so.6"))
+    who: str = "process 1"
+
+    def loaded(self) -> tuple[Loaded, ...]:
+        return tuple(Loaded(file, 0, 0, 1 << 20, False) for file in self.files)
+
+    def image(self, path: Path) -> Image:
+        return load(path)
+
+    def analysis(self, loaded: Loaded) -> Analysis:
+        return Analysis(self.image(loaded.path))
+
+
+@pytest.mark.parametrize(("glob", "name"), [("lib*:malloc", "libc.so.6"), ("lib*.so*:cos", "libm.so.6")])
+def test_of_several_images_those_are_meant_that_have_the_function(glob: str, name: str) -> None:
+    wanted = list(expand(Images(), [parse(f"{glob}:entry=count")]))
+    assert [each.loaded.name for each in wanted] == [name]
+
+
+def test_none_of_several_images_has_the_function() -> None:
+    with pytest.raises(UsageError, match=r"none of libc\.so\.6, libm\.so\.6") as caught:
+        list(expand(Images(), [parse("lib*:mallox:entry=count")]))
+    assert caught.value.slug == "no-such-function"
+    assert "malloc" in caught.value.hint
+
+
+def test_functions_of_no_image_are_an_error() -> None:
+    with pytest.raises(UsageError) as caught:
+        next(functions(Images(), "malloc", "libnone"))
+    assert caught.value.slug == "no-such-image"

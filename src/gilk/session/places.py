@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gilk.analysis.model import Block, Function
-from gilk.session.request import Builtin, CFunction, Wanted, probes_at
+from gilk.session.request import Builtin, CFunction, Wanted, having, probes_at
 from gilk.splice import points
 from gilk.splice.points import Point, Spec
 from gilk.target.base import Code, Loaded
@@ -97,10 +97,8 @@ class FunctionView:
 
 
 def functions(process: Code, glob: str = "*", image: str = "") -> Iterator[FunctionView]:
-    """The functions that match; ``image`` is a glob too, '' the main program. Raises UsageError."""
-    spec = Spec(image, glob, "entry")
-    for loaded in process.loaded():
-        if spec.matches_image(loaded.name, loaded.main):
-            analysis = process.analysis(loaded)
-            for span in points.spans(process.image(loaded.path), glob):
-                yield FunctionView(process, loaded, analysis.function(span))
+    """The functions that match; ``image`` is a glob too, '' the main program. Raises as `having`."""
+    for loaded, spans in having(process, Spec(image, glob, "entry")):
+        analysis = process.analysis(loaded)
+        for span in spans:
+            yield FunctionView(process, loaded, analysis.function(span))

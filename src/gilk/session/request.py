@@ -11,7 +11,7 @@ from pathlib import Path
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.errors import TargetError, UsageError
-from gilk.image.model import Image
+from gilk.image.model import Image, Span
 from gilk.splice import points
 from gilk.splice.points import Point, Spec
 from gilk.target.base import Code, Loaded
@@ -82,22 +82,45 @@ def instrument(name: str) -> Builtin | CFunction:
 
 
 def expand(process: Code, requests: Iterable[Request]) -> Iterator[Wanted]:
-    """All probes that the requests mean in this process. Raises UsageError, TargetError `no-such-process`."""
+    """All probes that the requests mean in this process. Raises UsageError, and as `having`."""
+    for request in requests:
+        for loaded, spans in having(process, request.spec):
+            yield from _in_image(process, loaded, spans, request)
+
+
+def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[Span]]]:
+    """The images meant, each with its functions: those that have such, as ``libz*:deflate`` is not about libzip.
+
+    Raises UsageError `no-such-image`, `no-such-function`, TargetError `no-such-process`.
+    """
     images = process.loaded()
     if not images:
         raise TargetError("no-such-process", f"{process.who} has ended")
-    for request in requests:
-        matching = [image for image in images if request.spec.matches_image(image.name, image.main)]
-        if not matching:
-            names = ", ".join(image.name for image in images)
-            raise UsageError("no-such-image", f"no image matches {request.spec.image!r}", f"there are: {names}")
-        for loaded in matching:
-            yield from _in_image(process, loaded, request)
+    matching = [image for image in images if spec.matches_image(image.name, image.main)]
+    if not matching:
+        names = ", ".join(image.name for image in images)
+        raise UsageError("no-such-image", f"no image matches {spec.image!r}", f"there are: {names}")
+    found: list[tuple[Loaded, list[Span]]] = []
+    errors: list[UsageError] = []
+    for loaded in matching:
+        try:
+            found.append((loaded, points.spans(process.image(loaded.path), spec.function)))
+        except UsageError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0] if len(errors) == 1 else _nowhere(matching, spec, errors)
+    return found
 
 
-def _in_image(process: Code, loaded: Loaded, request: Request) -> Iterator[Wanted]:
+def _nowhere(matching: list[Loaded], spec: Spec, errors: list[UsageError]) -> UsageError:
+    names = ", ".join(loaded.name for loaded in matching)
+    hints = [error.hint for error in errors if error.hint]
+    return UsageError("no-such-function", f"none of {names} has a function {spec.function!r}", "; ".join(hints[:3]))
+
+
+def _in_image(process: Code, loaded: Loaded, spans: Iterable[Span], request: Request) -> Iterator[Wanted]:
     image, analysis = process.image(loaded.path), process.analysis(loaded)
-    for span in points.spans(image, request.spec.function):
+    for span in spans:
         function = analysis.function(span)
         if not function.blocks or (function.whole and _of_calls(request)):
             continue
