@@ -80,7 +80,7 @@ def test_no_verdict_is_missing(tmp_path: Path) -> None:
 
 def test_requests_and_limits(tmp_path: Path) -> None:
     names = ("HELLO", "SYMBOLS", "ARENA", "FILL", "COUNTERS", "READ", "RECORDS", "APPLY", "UNDO", "STATUS", "FILTER")
-    names += ("FILTER_ON", "FILTER_ONLY", "FILTER_CLEAR", "TGIDS")
+    names += ("FLIGHT", "FILTER_ON", "FILTER_ONLY", "FILTER_CLEAR", "TGIDS")
     names += ("PROTOCOL", "ALL_CPUS", "CLASSES", "READ_MIN", "WINDOW")
     assert compiled(tmp_path, {name: f"ILK_{name}" for name in names}) == {name: getattr(abi, name) for name in names}
 

@@ -51,10 +51,10 @@ def test_every_hit_gives_a_record(guest: Guest, driver: Driver, bench: Bench) ->
 
 
 def test_what_finds_no_room_is_counted(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """The smallest ring holds two chunks, of which the reader holds one at first."""
+    """The smallest ring holds two chunks."""
     rings = driver.records((15, 0, 0, 0))
     driver.apply([stamped(guest, driver, bench, rings)])
-    room = rings.chunk // 16
+    room = 2 * rings.chunk // 16
     guest.call("getppid", 10000, threads=4)
     found = sum(len(list(rows(chunk))) for chunk in everything(driver))
     lost = driver.status().lost[0]

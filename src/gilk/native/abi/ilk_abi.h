@@ -42,7 +42,7 @@
  * pid_offset in it (HELLO). pid_max is at most 1 << 22. rsp is the stack
  * pointer at the point: with it, entry and return of a function pair up.
  *
- * RINGS. One per CPU and class, of chunks of `chunk` bytes, aligned to that.
+ * RINGS. One per CPU and class, of 2^n chunks of `chunk` bytes, aligned to that.
  * %gs:(wpos_gs[class]) holds the *address* of the next record. It is a multiple
  * of `chunk` exactly when there is no room in the current chunk. To reserve:
  *	mov	%gs:wpos, %rax
@@ -59,8 +59,12 @@
  *	jnz	2b			kept; flags are not.
  * Addresses of two CPUs' rings differ, so the cmpxchg fails after a migration
  * in between. A record may be filled on any CPU, and be interrupted; the reader
- * takes records of a ring up to the first whose iid is 0. An iid is never 0.
+ * takes records of a chunk up to the first whose iid is 0. An iid is never 0.
  * wpos 0 means that the ring is not there: ilk_reserve then gives 0.
+ *
+ * Chunks that are entered are numbered from 1. Where a ring is full, records
+ * are lost until the reader has left a chunk; but with ILK_FLIGHT the oldest
+ * chunk is given up, unless a record in it is still being filled.
  *
  * FILTER. A client may have records of some processes only, and of none for a
  * while; at first there are those of all. %gs:filter_gs is 0 when every record
@@ -81,6 +85,25 @@
  *
  * read() gives whole struct ilk_chunk, each followed by `bytes` bytes of
  * records; 0 bytes when there is nothing. Give it at least ILK_READ_MIN bytes.
+ * poll() says POLLIN when some ring has `watermark` full chunks to read.
+ *
+ * MAPPED. Instead of calling read(), a client may map the rings, shared, each of
+ * the areas that RECORDS tells from its start: `tails` as it likes, all others
+ * to be read only. Ring r = cpu * ILK_CLASSES + class has
+ *	a __u64 in `tails`: how far it has been read, in bytes since the start of
+ *		chunk 1. The client's: the driver leaves alone, unless ILK_FLIGHT, what
+ *		lies behind it. A wrong one costs the client its own records, no more.
+ *	a struct ilk_ring_head in `heads`: how many chunks were entered
+ *	and, in the same area from numbers[class] on, per CPU, a __u64 for each
+ *		chunk that there is room for: the number of the one that lies there;
+ *		0: none, or it is being given up
+ *	its chunks in `records[class]`, those of all CPUs one after another.
+ * To read: unless all that was entered was read, look where the chunk lies that
+ * is next; take its records as far as they are committed; then see whether its
+ * number is still there, else forget them; store the new tail. A chunk that is
+ * nowhere was given up: all of its records that were not read are overwritten,
+ * and the oldest number that is there is next. Every left chunk is full.
+ * Mappings are not inherited by fork(). One holds the client as an open file does.
  *
  * UNITS. A unit is one splice: bytes at one place.
  *	SINGLE	the window is one instruction, or a ret and the int3 behind it.
@@ -244,13 +267,32 @@ struct ilk_read {
 #define ILK_CLASSES 4
 #define ILK_SETS 4 /* clients that can have rings at one time; EBUSY when there are more */
 
+#define ILK_FLIGHT 1 /* the newest records are kept, not the oldest */
+
+/* To be mapped from `offset` on. */
+struct ilk_area {
+	__u64 offset;
+	__u64 bytes;
+};
+
+struct ilk_ring_head {
+	__u64 entered; /* chunks so far; the writer is in the last of them, or at its end */
+	__u64 lost;    /* records that found no room */
+};
+
 struct ilk_records {
 	struct ilk_head head;
 	__u32 order[ILK_CLASSES]; /* [in] log2 of the bytes of a ring, each CPU; 0: no ring */
-	__u32 set;		  /* [out] */
-	__u32 chunk;		  /* [out] bytes */
-	__s64 wpos_gs[ILK_CLASSES]; /* [out] signed 32-bit */
-	__s64 filter_gs;	    /* [out] signed 32-bit; see FILTER */
+	__u32 flags;		  /* [in] ILK_FLIGHT */
+	__u32 watermark;	  /* [in] chunks, fewer than any ring has; 0: 1 */
+	__u32 set;		  /* [out] all below */
+	__u32 chunk;		  /* bytes */
+	__s64 wpos_gs[ILK_CLASSES]; /* signed 32-bit */
+	__s64 filter_gs;	    /* signed 32-bit; see FILTER */
+	struct ilk_area tails;
+	struct ilk_area heads;
+	struct ilk_area records[ILK_CLASSES];
+	__u64 numbers[ILK_CLASSES]; /* in `heads`, bytes from its start */
 };
 
 #define ILK_TGIDS (1u << 22) /* every tgid is below */
@@ -276,7 +318,7 @@ struct ilk_chunk {
 	__u32 class_;
 	__u32 bytes; /* of records, which follow */
 	__u32 reserved;
-	__u64 lost;  /* of this ring so far */
+	__u64 lost;  /* of this ring so far, found no room or were overwritten */
 };
 
 #define ILK_SINGLE 1
@@ -366,7 +408,7 @@ struct ilk_status {
 	__u64 ring_bytes;
 	__u64 traps;  /* hits that came by int3, since load */
 	__u64 missed; /* runs of C instruments skipped because one was running */
-	__u64 lost[ILK_CLASSES]; /* records of this client that found no room */
+	__u64 lost[ILK_CLASSES]; /* records of this client: found no room, or overwritten as read() saw */
 	__u64 batches; /* APPLY and UNDO that changed anything, since load */
 	__u64 orphans; /* units of clients that are gone, still busy */
 	__u64 tsc;     /* rdtsc, and CLOCK_MONOTONIC in ns, of one moment */

@@ -1,117 +1,115 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Rings for records: one a CPU and class, of chunks. The word that generated
- * code moves is the address of the next record (RINGS in ilk_abi.h). When it
- * stands at the end of a chunk, ilk_reserve_slow() takes it into the next one,
- * unless the reader holds that. The reader holds a chunk until it has taken all
- * of it and the writer has left it; so which chunk it holds is all that the two
- * need to know of each other, and there is no lock between them.
- */
-#include <linux/irqflags.h>
+/* Memory for records: what a client asks for once, and has until it goes. */
 #include <linux/log2.h>
+#include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
 #include "ilk.h"
 
-DEFINE_PER_CPU(struct ilk_ring, ilk_rings[ILK_RINGS]);
-
 static struct ilk_client *owners[ILK_SETS];
 
-u32 ilk_class_size(u32 class_)
+static u32 chunks_of(const struct ilk_buffers *buffers, u32 class_)
 {
-	static const u16 sizes[ILK_CLASSES] = { 16, 32, 64, 256 };
-
-	return sizes[class_];
+	return buffers->order[class_] ? (1u << buffers->order[class_]) / ILK_CHUNK : 0;
 }
 
-static u64 next_chunk(const struct ilk_ring *ring, u64 end)
+static bool allocate_region(struct ilk_region *region, u64 bytes)
 {
-	u64 next = end == ring->end ? ring->base : end;
-
-	if (!end || READ_ONCE(ring->reading) == next)
-		return 0;
-	return next;
+	region->bytes = bytes;
+	region->memory = vmalloc_user(PAGE_ALIGN(bytes));
+	return region->memory;
 }
 
-/*
- * A record in this CPU's ring `which` (class + ILK_CLASSES * set), or 0. In any
- * context: interrupts are off, and an NMI in between makes the cmpxchg fail.
- */
-u64 ilk_reserve_slow(u32 which)
+/* Chunks are aligned to their size: the first begins somewhere in what is allocated. */
+static bool allocate_records(struct ilk_region *region, u64 bytes)
 {
-	struct ilk_ring *ring;
-	unsigned long flags;
-	u64 from, at;
-
-	if (which >= ILK_RINGS)
-		return 0;
-	raw_local_irq_save(flags);
-	ring = raw_cpu_ptr(&ilk_rings[which]);
-	do {
-		from = READ_ONCE(ring->wpos);
-		at = from & (ILK_CHUNK - 1) ? from : next_chunk(ring, from);
-		if (!at) {
-			raw_cpu_inc(ilk_rings[which].lost);
-			break;
-		}
-	} while (cmpxchg_local(&ring->wpos, from, at + ilk_class_size(which % ILK_CLASSES)) !=
-		 from);
-	raw_local_irq_restore(flags);
-	return at;
+	region->bytes = bytes;
+	region->memory = vmalloc_user(bytes + ILK_CHUNK);
+	region->skipped = (ALIGN((unsigned long)region->memory, ILK_CHUNK) -
+			   (unsigned long)region->memory) / PAGE_SIZE;
+	return region->memory;
 }
 
-static u64 aligned(const void *memory)
+static u64 start_of(const struct ilk_region *region)
 {
-	return ALIGN((u64)(unsigned long)memory, ILK_CHUNK);
+	return (u64)(unsigned long)region->memory + region->skipped * PAGE_SIZE;
 }
 
-/* The reader holds the last chunk, and has taken all of it; the writer stands at its end. */
-static void start_ring(struct ilk_ring *ring, u64 base, u64 bytes)
+/* The writer stands at the end of a chunk that is not there. */
+static void start_ring(struct ilk_buffers *buffers, u32 cpu, u32 class_)
 {
-	ring->base = base;
-	ring->end = base + bytes;
-	ring->reading = ring->end - ILK_CHUNK;
-	ring->lost = 0;
-	WRITE_ONCE(ring->wpos, ring->end);
+	struct ilk_ring *ring = ilk_ring_of(buffers, cpu, class_);
+	u32 chunks = chunks_of(buffers, class_), number = cpu * ILK_CLASSES + class_;
+	u64 *numbers = buffers->heads.memory + buffers->numbers[class_];
+
+	*ring = (struct ilk_ring){
+		.base = start_of(&buffers->records[class_]) + (u64)cpu * chunks * ILK_CHUNK,
+		.chunks = chunks,
+		.head = (struct ilk_ring_head *)buffers->heads.memory + number,
+		.numbers = numbers + cpu * chunks,
+		.tail = (u64 *)buffers->tails.memory + number,
+		.buffers = buffers,
+	};
+	WRITE_ONCE(ring->wpos, ring->base + (u64)chunks * ILK_CHUNK);
 }
 
 static int create_class(struct ilk_buffers *buffers, u32 class_)
 {
-	u64 bytes = 1ull << buffers->order[class_];
-	u64 base;
 	u32 cpu;
 
-	buffers->memory[class_] = vzalloc(bytes * nr_cpu_ids + ILK_CHUNK);
-	if (!buffers->memory[class_])
+	if (!buffers->order[class_])
+		return 0;
+	if (!allocate_records(&buffers->records[class_],
+			      (1ull << buffers->order[class_]) * nr_cpu_ids))
 		return -ENOMEM;
-	base = aligned(buffers->memory[class_]);
-	for_each_possible_cpu(cpu) {
-		u32 which = class_ + ILK_CLASSES * buffers->set;
+	for_each_possible_cpu(cpu)
+		start_ring(buffers, cpu, class_);
+	return 0;
+}
 
-		start_ring(per_cpu_ptr(&ilk_rings[which], cpu), base + cpu * bytes, bytes);
-		buffers->taken[cpu * ILK_CLASSES + class_] = ILK_CHUNK;
+/* What there is for all rings together. */
+static int create_shared(struct ilk_buffers *buffers)
+{
+	u64 rings = (u64)nr_cpu_ids * ILK_CLASSES, bytes = rings * sizeof(struct ilk_ring_head);
+	u32 class_;
+
+	for (class_ = 0; class_ < ILK_CLASSES; class_++) {
+		buffers->numbers[class_] = bytes;
+		bytes += (u64)chunks_of(buffers, class_) * nr_cpu_ids * sizeof(u64);
 	}
+	buffers->reading = kvcalloc(rings, sizeof(*buffers->reading), GFP_KERNEL);
+	if (!buffers->reading || !allocate_region(&buffers->tails, rings * sizeof(u64)) ||
+	    !allocate_region(&buffers->heads, bytes))
+		return -ENOMEM;
+	return 0;
+}
+
+static int check_order(const struct ilk_records *message, u32 order)
+{
+	if (order > 30)
+		return -E2BIG;
+	if (order < ilog2(ILK_CHUNK) + 1 || message->watermark >= (1u << order) / ILK_CHUNK)
+		return -EINVAL;
 	return 0;
 }
 
 static int check(const struct ilk_records *message)
 {
+	int error = message->flags & ~ILK_FLIGHT ? -EINVAL : 0;
 	u64 bytes = 0;
 	u32 i;
 
-	for (i = 0; i < ILK_CLASSES; i++) {
-		u32 order = message->order[i];
-
-		if (!order)
+	for (i = 0; i < ILK_CLASSES && !error; i++) {
+		if (!message->order[i])
 			continue;
-		if (order > 30)
-			return -E2BIG;
-		if (order < ilog2(ILK_CHUNK) + 1)
-			return -EINVAL;
-		bytes += (1ull << order) * nr_cpu_ids;
+		error = check_order(message, message->order[i]);
+		if (!error)
+			bytes += (1ull << message->order[i]) * nr_cpu_ids;
 	}
+	if (error)
+		return error;
 	if (!bytes)
 		return -EINVAL;
 	return bytes > ILK_RINGS_MAX ? -E2BIG : 0;
@@ -127,63 +125,74 @@ static int free_set(void)
 	return -EBUSY;
 }
 
-static struct ilk_buffers *allocate(const struct ilk_records *message, u32 set)
-{
-	struct ilk_buffers *buffers = kzalloc(sizeof(*buffers), GFP_KERNEL);
-
-	if (!buffers)
-		return NULL;
-	buffers->set = set;
-	memcpy(buffers->order, message->order, sizeof(buffers->order));
-	buffers->taken = kcalloc(nr_cpu_ids * ILK_CLASSES, sizeof(u32), GFP_KERNEL);
-	if (!buffers->taken) {
-		kfree(buffers);
-		return NULL;
-	}
-	return buffers;
-}
-
+/* Nobody writes, reads or polls any more. */
 static void release(struct ilk_buffers *buffers)
 {
 	u32 class_, cpu;
 
 	ilk_filter_free(&buffers->wanted, buffers->set);
+	irq_work_sync(&buffers->wake);
 	for (class_ = 0; class_ < ILK_CLASSES; class_++) {
 		for_each_possible_cpu(cpu)
-			memset(per_cpu_ptr(&ilk_rings[class_ + ILK_CLASSES * buffers->set], cpu), 0,
-			       sizeof(struct ilk_ring));
-		vfree(buffers->memory[class_]);
+			memset(ilk_ring_of(buffers, cpu, class_), 0, sizeof(struct ilk_ring));
+		vfree(buffers->records[class_].memory);
 	}
-	kfree(buffers->taken);
+	vfree(buffers->heads.memory);
+	vfree(buffers->tails.memory);
+	kvfree(buffers->reading);
 	kfree(buffers);
+}
+
+static struct ilk_buffers *create(const struct ilk_records *message, u32 set)
+{
+	struct ilk_buffers *buffers = kzalloc(sizeof(*buffers), GFP_KERNEL);
+	int error;
+	u32 i;
+
+	if (!buffers)
+		return NULL;
+	buffers->set = set;
+	buffers->flags = message->flags;
+	buffers->watermark = max(message->watermark, 1u);
+	memcpy(buffers->order, message->order, sizeof(buffers->order));
+	init_irq_work(&buffers->wake, ilk_buffers_wake);
+	error = create_shared(buffers);
+	for (i = 0; i < ILK_CLASSES && !error; i++)
+		error = create_class(buffers, i);
+	if (!error)
+		return buffers;
+	release(buffers);
+	return NULL;
+}
+
+static void tell(const struct ilk_buffers *buffers, struct ilk_records *message)
+{
+	u32 i;
+
+	message->set = buffers->set;
+	message->chunk = ILK_CHUNK;
+	for (i = 0; i < ILK_CLASSES; i++)
+		message->wpos_gs[i] =
+			(s64)(unsigned long)&ilk_rings[i + ILK_CLASSES * buffers->set].wpos;
+	message->filter_gs = (s64)(unsigned long)&ilk_filters[buffers->set];
+	ilk_buffers_areas(buffers, message);
 }
 
 int ilk_buffers_create(struct ilk_client *client, struct ilk_records *message)
 {
 	int set = free_set(), error = check(message);
 	struct ilk_buffers *buffers;
-	u32 i;
 
 	if (error)
 		return error;
 	if (client->buffers || set < 0)
 		return -EBUSY;
-	buffers = allocate(message, set);
+	buffers = create(message, set);
 	if (!buffers)
 		return -ENOMEM;
-	for (i = 0; i < ILK_CLASSES && !error; i++)
-		if (buffers->order[i])
-			error = create_class(buffers, i);
-	if (error) {
-		release(buffers);
-		return error;
-	}
+	buffers->readers = &client->readers;
 	owners[set] = client;
-	message->set = set;
-	message->chunk = ILK_CHUNK;
-	for (i = 0; i < ILK_CLASSES; i++)
-		message->wpos_gs[i] = (s64)(unsigned long)&ilk_rings[i + ILK_CLASSES * set].wpos;
-	message->filter_gs = (s64)(unsigned long)&ilk_filters[set];
+	tell(buffers, message);
 	smp_store_release(&client->buffers, buffers);
 	return 0;
 }
@@ -200,16 +209,17 @@ void ilk_buffers_free(struct ilk_client *client)
 
 void ilk_buffers_lost(struct ilk_client *client, u64 *lost)
 {
+	struct ilk_buffers *buffers = client->buffers;
 	u32 class_, cpu;
 
 	memset(lost, 0, ILK_CLASSES * sizeof(*lost));
-	if (!client->buffers)
-		return;
-	for (class_ = 0; class_ < ILK_CLASSES; class_++)
+	for (class_ = 0; buffers && class_ < ILK_CLASSES; class_++) {
+		if (!buffers->order[class_])
+			continue;
 		for_each_possible_cpu(cpu)
-			lost[class_] +=
-				per_cpu(ilk_rings[class_ + ILK_CLASSES * client->buffers->set], cpu)
-					.lost;
+			lost[class_] += ilk_ring_of(buffers, cpu, class_)->head->lost +
+					buffers->reading[cpu * ILK_CLASSES + class_].overwritten;
+	}
 }
 
 u64 ilk_buffers_bytes(struct ilk_client *client)
@@ -218,7 +228,6 @@ u64 ilk_buffers_bytes(struct ilk_client *client)
 	u32 i;
 
 	for (i = 0; client->buffers && i < ILK_CLASSES; i++)
-		if (client->buffers->order[i])
-			bytes += (1ull << client->buffers->order[i]) * nr_cpu_ids;
+		bytes += client->buffers->records[i].bytes;
 	return bytes;
 }

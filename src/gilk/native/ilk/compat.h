@@ -93,6 +93,10 @@ struct ilk_kernel {
 
 extern struct ilk_kernel ilk_kernel;
 
+/* A mapping that can never be made writable, nor executable, and that fork() leaves out. */
+#define ILK_KEEP_READ_ONLY(vma) ((vma)->vm_flags &= ~(VM_MAYWRITE | VM_MAYEXEC))
+#define ILK_KEEP_FROM_CHILDREN(vma) ((vma)->vm_flags = ((vma)->vm_flags & ~VM_MAYEXEC) | VM_DONTCOPY)
+
 /* The per-CPU word that holds the task that runs. */
 #define ILK_CURRENT_WORD current_task
 

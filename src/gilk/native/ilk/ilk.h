@@ -11,11 +11,14 @@
 
 #include <linux/fs.h>
 #include <linux/hashtable.h>
+#include <linux/irq_work.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
+#include <linux/poll.h>
 #include <linux/rbtree.h>
 #include <linux/types.h>
+#include <linux/wait.h>
 #include <linux/xarray.h>
 
 #include "../abi/ilk_abi.h"
@@ -40,6 +43,7 @@ struct ilk_client {
 	u32 nr_counters;
 	struct ilk_buffers *buffers; /* NULL: has asked for none */
 	struct mutex read_mutex; /* of the buffers' read side */
+	struct wait_queue_head readers; /* who polls */
 	bool orphan; /* closed, but some units are busy */
 };
 
@@ -167,13 +171,18 @@ int ilk_counters_create(struct ilk_client *client, u32 count, struct ilk_block *
 int ilk_counters_read(struct ilk_client *client, u32 first, u32 count, u32 cpu, u64 *values);
 void ilk_counters_free(struct ilk_client *client);
 
-/* buffers.c, reader.c */
+/* buffers.c: memory for records */
 struct ilk_ring {
-	u64 wpos; /* generated code moves it; see RINGS in ilk_abi.h */
+	u64 wpos; /* generated code moves it; see RINGS in ilk_abi.h. The rest is rings.c's. */
 	u64 base;
-	u64 end;
-	u64 reading; /* start of the chunk that the reader holds; the writer never enters it */
-	u64 lost;
+	u64 entered; /* chunks so far: what head->entered says, but nobody else can write it */
+	u32 place; /* where the next chunk is to lie, in chunks */
+	u32 chunks; /* a power of two */
+	bool entering; /* what interrupts that is an NMI */
+	struct ilk_ring_head *head;
+	u64 *numbers; /* of the chunks, by place */
+	u64 *tail; /* the client may write anything there */
+	struct ilk_buffers *buffers;
 };
 
 /* Whose records are wanted. The bits are the client's; they go with its buffers. */
@@ -182,23 +191,57 @@ struct ilk_wanted {
 	u32 members;
 };
 
+/* Memory that a client may map. */
+struct ilk_region {
+	void *memory;
+	u64 bytes;
+	u32 skipped; /* pages at the start that are not used */
+};
+
+/* How far read() is in a ring. */
+struct ilk_reading {
+	u64 position; /* bytes since the start of chunk 1 */
+	u64 overwritten; /* records that it came too late for */
+	u32 place; /* where the next chunk is looked for first */
+};
+
 struct ilk_buffers {
 	u32 set;
-	struct ilk_wanted wanted;
+	u32 flags;
+	u32 watermark;
 	u32 order[ILK_CLASSES];
-	void *memory[ILK_CLASSES]; /* as allocated: not yet aligned */
+	struct ilk_wanted wanted;
+	struct ilk_region tails;
+	struct ilk_region heads;
+	struct ilk_region records[ILK_CLASSES];
+	u64 numbers[ILK_CLASSES]; /* in heads */
 	u32 next; /* where the next read begins: cpu * ILK_CLASSES + class */
-	u32 *taken; /* bytes read of the chunk held, [cpu * ILK_CLASSES + class] */
+	struct ilk_reading *reading; /* [cpu * ILK_CLASSES + class] */
+	bool waiting; /* someone polls, and has not been woken since */
+	struct irq_work wake;
+	struct wait_queue_head *readers;
 };
 
 DECLARE_PER_CPU(struct ilk_ring, ilk_rings[ILK_RINGS]);
+
+static inline struct ilk_ring *ilk_ring_of(const struct ilk_buffers *buffers, u32 cpu, u32 class_)
+{
+	return per_cpu_ptr(&ilk_rings[class_ + ILK_CLASSES * buffers->set], cpu);
+}
 
 int ilk_buffers_create(struct ilk_client *client, struct ilk_records *message);
 void ilk_buffers_free(struct ilk_client *client);
 void ilk_buffers_lost(struct ilk_client *client, u64 *lost);
 u64 ilk_buffers_bytes(struct ilk_client *client);
-ssize_t ilk_buffers_read(struct ilk_client *client, char __user *to, size_t room);
+
+/* rings.c: where records go. reader.c, map.c: how they are taken out. */
 u32 ilk_class_size(u32 class_);
+u64 ilk_reserve_slow(u32 which);
+ssize_t ilk_buffers_read(struct ilk_client *client, char __user *to, size_t room);
+int ilk_buffers_map(struct ilk_client *client, struct vm_area_struct *vma);
+void ilk_buffers_areas(const struct ilk_buffers *buffers, struct ilk_records *message);
+void ilk_buffers_wake(struct irq_work *work);
+__poll_t ilk_buffers_poll(struct ilk_client *client, struct file *file, poll_table *table);
 
 /* filter.c */
 DECLARE_PER_CPU(u64, ilk_filters[ILK_SETS]);
@@ -213,7 +256,6 @@ bool ilk_filter_wants(u32 set);
 void ilk_reserve(void);
 void ilk_registers(void);
 void ilk_fentry_idle(void);
-u64 ilk_reserve_slow(u32 which);
 struct gilk_regs;
 struct ilk_call;
 void ilk_dispatch(struct gilk_regs *regs, const struct ilk_call *call);

@@ -75,6 +75,7 @@ static int ilk_open(struct inode *inode, struct file *file)
 	INIT_LIST_HEAD(&client->arenas);
 	INIT_LIST_HEAD(&client->blocks);
 	mutex_init(&client->read_mutex);
+	init_waitqueue_head(&client->readers);
 	file->private_data = client;
 	mutex_lock(&ilk_mutex);
 	list_add(&client->list, &ilk_clients);
@@ -110,11 +111,23 @@ static ssize_t ilk_read(struct file *file, char __user *to, size_t room, loff_t 
 	return done;
 }
 
+static int ilk_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	return ilk_buffers_map(file->private_data, vma);
+}
+
+static __poll_t ilk_poll(struct file *file, poll_table *table)
+{
+	return ilk_buffers_poll(file->private_data, file, table);
+}
+
 static const struct file_operations operations = {
 	.owner = THIS_MODULE,
 	.open = ilk_open,
 	.release = ilk_release,
 	.read = ilk_read,
+	.mmap = ilk_mmap,
+	.poll = ilk_poll,
 	.unlocked_ioctl = ilk_control,
 	.llseek = no_llseek,
 };

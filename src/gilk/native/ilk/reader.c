@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The other end of the rings: what read() of /dev/ilk gives. */
+/*
+ * The other end of the rings: what read() of /dev/ilk gives. It trusts nothing
+ * that the client can write, and tells it by the tail how far it is.
+ */
 #include <linux/percpu.h>
 #include <linux/sched.h>
 #include <linux/uaccess.h>
 
 #include "ilk.h"
+
+#define NOWHERE (~0u)
+#define TRIES 16 /* at a ring whose chunks are given up faster than they are read */
 
 struct record {
 	u64 tsc;
@@ -12,7 +18,7 @@ struct record {
 	u32 who;
 };
 
-/* Of the chunk held, the bytes from `taken` up to the first record that is not committed. */
+/* Of a chunk, the bytes from `taken` up to the first record that is not committed. */
 static u32 committed(u64 chunk, u32 taken, u32 size, u32 most)
 {
 	u32 at = taken;
@@ -27,52 +33,102 @@ static u32 committed(u64 chunk, u32 taken, u32 size, u32 most)
 	return at - taken;
 }
 
-static void clear(u64 chunk, u32 taken, u32 bytes, u32 size)
+static u32 find(const struct ilk_ring *ring, u64 number, u32 hint)
 {
-	u32 at;
+	u32 i;
 
-	for (at = taken; at < taken + bytes; at += size)
-		((struct record *)(unsigned long)(chunk + at))->iid = 0;
+	for (i = 0; i < ring->chunks; i++) {
+		u32 place = (hint + i) & (ring->chunks - 1);
+
+		if (smp_load_acquire(&ring->numbers[place]) == number)
+			return place;
+	}
+	return NOWHERE;
 }
 
-/* To the next chunk, once this one is taken and the writer has left it. */
-static bool advance(struct ilk_ring *ring, u32 *taken)
+/* The oldest number from `number` on that lies in the ring; `entered` when there is none. */
+static u64 oldest(const struct ilk_ring *ring, u64 number, u64 entered)
 {
-	u64 end = ring->reading + ILK_CHUNK;
+	u64 found = entered;
+	u32 place;
 
-	if (*taken < ILK_CHUNK || READ_ONCE(ring->wpos) == end)
-		return false;
-	*taken = 0;
-	/* the iids are zero before the writer may enter the chunk that was held */
-	smp_store_release(&ring->reading, end == ring->end ? ring->base : end);
-	return true;
+	for (place = 0; place < ring->chunks; place++) {
+		u64 here = READ_ONCE(ring->numbers[place]);
+
+		if (here >= number && here < found)
+			found = here;
+	}
+	return found;
+}
+
+/* To the next chunk that there is. */
+static void skip(const struct ilk_ring *ring, struct ilk_reading *reading, u64 entered, u32 size)
+{
+	u64 number = reading->position / ILK_CHUNK + 1;
+	u64 to = max(oldest(ring, number + 1, entered), number + 1) - 1;
+
+	reading->overwritten += (to * ILK_CHUNK - reading->position) / size;
+	reading->position = to * ILK_CHUNK;
+}
+
+struct place {
+	char __user *to;
+	size_t room;
+	u32 size; /* of a record */
+};
+
+/* Copies what is committed of a chunk; 0: nothing is, or it was given up meanwhile. */
+static ssize_t copy(const struct ilk_ring *ring, struct ilk_reading *reading,
+		    struct ilk_chunk *head, const struct place *place)
+{
+	u64 number = reading->position / ILK_CHUNK + 1;
+	u32 taken = reading->position % ILK_CHUNK;
+	u64 chunk = ring->base + (u64)reading->place * ILK_CHUNK;
+
+	head->bytes = committed(chunk, taken, place->size,
+				min_t(size_t, place->room - sizeof(*head), ILK_CHUNK));
+	head->lost = READ_ONCE(ring->head->lost) + reading->overwritten;
+	if (!head->bytes)
+		return 0;
+	if (copy_to_user(place->to, head, sizeof(*head)) ||
+	    copy_to_user(place->to + sizeof(*head), (void *)(unsigned long)(chunk + taken),
+			 head->bytes))
+		return -EFAULT;
+	smp_rmb();
+	if (READ_ONCE(ring->numbers[reading->place]) != number)
+		return 0;
+	reading->position += head->bytes;
+	smp_store_release(ring->tail, reading->position);
+	return sizeof(*head) + head->bytes;
 }
 
 /* At most one chunk's worth; how many bytes went to `to`, 0 for none. */
 static ssize_t read_ring(struct ilk_buffers *buffers, u32 cpu, u32 class_, char __user *to,
 			 size_t room)
 {
-	struct ilk_ring *ring = per_cpu_ptr(&ilk_rings[class_ + ILK_CLASSES * buffers->set], cpu);
-	u32 *taken = &buffers->taken[cpu * ILK_CLASSES + class_];
+	struct ilk_ring *ring = ilk_ring_of(buffers, cpu, class_);
+	struct ilk_reading *reading = &buffers->reading[cpu * ILK_CLASSES + class_];
+	struct place place = { .to = to, .room = room, .size = ilk_class_size(class_) };
 	struct ilk_chunk head = { .cpu = cpu, .class_ = class_ };
-	u32 size = ilk_class_size(class_);
+	int tries;
 
-	if (room < sizeof(head) + size)
+	if (room < sizeof(head) + place.size)
 		return 0;
-	if (*taken == ILK_CHUNK && !advance(ring, taken))
-		return 0;
-	head.bytes = committed(ring->reading, *taken, size,
-			       min_t(size_t, room - sizeof(head), ILK_CHUNK));
-	head.lost = READ_ONCE(ring->lost);
-	if (!head.bytes)
-		return 0;
-	if (copy_to_user(to, &head, sizeof(head)) ||
-	    copy_to_user(to + sizeof(head), (void *)(unsigned long)(ring->reading + *taken),
-			 head.bytes))
-		return -EFAULT;
-	clear(ring->reading, *taken, head.bytes, size);
-	*taken += head.bytes;
-	return sizeof(head) + head.bytes;
+	for (tries = 0; tries < TRIES; tries++) {
+		u64 number = reading->position / ILK_CHUNK + 1;
+		u64 entered = smp_load_acquire(&ring->head->entered);
+		u32 found;
+
+		if (number > entered)
+			return 0;
+		found = find(ring, number, reading->place);
+		if (found != NOWHERE) {
+			reading->place = found;
+			return copy(ring, reading, &head, &place);
+		}
+		skip(ring, reading, entered, place.size);
+	}
+	return 0;
 }
 
 static ssize_t read_round(struct ilk_buffers *buffers, char __user *to, size_t room)

@@ -7,12 +7,14 @@ A session takes an arena, fills it with patches, and then applies the units that
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from mmap import mmap
 from typing import Final, Protocol, TypeVar
 
 from gilk.errors import GilkError, TargetError
 from gilk.target.kernel import driver_abi as abi
 from gilk.target.kernel.driver_abi import Block, Chunk, DriverStatus, Hello, Outcome, Rings, Unit, Verdict
 from gilk.target.kernel.driver_errors import cannot_open, refused
+from gilk.target.kernel.mapped import MappedRings, map_rings
 
 T = TypeVar("T")
 
@@ -26,6 +28,7 @@ class Carrier(Protocol):
     def open_driver(self) -> None: ...
     def control(self, request: int, payload: bytes) -> bytes: ...
     def drain(self, most: int) -> bytes: ...
+    def map(self, offset: int, size: int, write: bool) -> mmap | None: ...
 
 
 class Driver:
@@ -36,6 +39,7 @@ class Driver:
         _guarded(cannot_open, link.open_driver)
         self.hello = self._greet()
         self._symbols: dict[str, int] = {}
+        self._mapped: MappedRings | None = None
 
     def _greet(self) -> Hello:
         body = self._ask(abi.HELLO, bytes(abi.HELLO_BODY.size))
@@ -78,11 +82,15 @@ class Driver:
         body = self._ask(abi.READ, b"".join(n.to_bytes(4, "little") for n in numbers) + bytes(8 * count))
         return [int.from_bytes(body[16 + 8 * i : 24 + 8 * i], "little") for i in range(count)]
 
-    def records(self, orders: Sequence[int]) -> Rings:
-        """Record buffers, 2**order bytes a processor for each class; order 0: none of that class."""
-        body = self._ask(abi.RECORDS, abi.RECORDS_BODY.pack(*orders, *(0,) * 7))
-        row = abi.RECORDS_BODY.unpack(body)
-        return Rings(row[4], row[5], row[6:10], row[10])
+    def records(self, orders: Sequence[int], flight: bool = False, watermark: int = 1) -> Rings:
+        """Record buffers, 2**order bytes a processor for each class; order 0: none of that class.
+
+        With `flight` it is the newest records that are kept where there is no more room, else the oldest. A select() of
+        the driver's file tells when there are `watermark` full chunks in a ring.
+        """
+        rings = abi.unpack_rings(self._ask(abi.RECORDS, abi.pack_records(orders, flight, watermark)))
+        self._mapped = map_rings(self._link.map, rings)
+        return rings
 
     def filter(
         self, on: bool = True, only: bool = False, add: Collection[int] = (), remove: Collection[int] = (),
@@ -99,6 +107,9 @@ class Driver:
 
     def drain(self) -> Iterator[Chunk]:
         """What records there are. Raises TargetError stream-corrupt."""
+        if self._mapped is not None:
+            yield from self._mapped.take()
+            return
         data = _guarded(refused, lambda: self._link.drain(_RECORDS_AT_ONCE))
         try:
             yield from abi.unpack_chunks(data)

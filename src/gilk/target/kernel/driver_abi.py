@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -29,7 +29,8 @@ UNIT: Final = struct.Struct("<QQQIBBBBIIQ24s24s")
 RESULT: Final = struct.Struct("<II")
 STATUS_BODY: Final = struct.Struct("<IIQQQQQQQ4Q4Q")
 CHUNK: Final = struct.Struct("<IIIIQ")
-RECORDS_BODY: Final = struct.Struct("<4III4qq")
+RECORDS_BODY: Final = struct.Struct("<4I4I4qq4Q8Q4Q")
+FLIGHT: Final = 1
 FILTER_BODY: Final = struct.Struct("<IIII")
 TGIDS: Final = 1 << 22
 FILTER_ON, FILTER_ONLY, FILTER_CLEAR = 1, 2, 4
@@ -141,13 +142,29 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Area:
+    """Of /dev/ilk, to be mapped: where it begins and how long it is, in bytes."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
 class Rings:
-    """Where generated code finds them: wpos[class] and filter from GS; `chunk` bytes each chunk."""
+    """Where generated code finds them: wpos[class] and filter from GS; `chunk` bytes each chunk.
+
+    The rest is for who maps them: `orders` are log2 of a ring's bytes by class, `numbers` places in `heads`.
+    """
 
     number: int
     chunk: int
     wpos: tuple[int, ...]
     filter: int
+    orders: tuple[int, ...]
+    tails: Area
+    heads: Area
+    records: tuple[Area, ...]
+    numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -204,6 +221,16 @@ def unpack_status(body: bytes) -> DriverStatus:
     row = STATUS_BODY.unpack(body)
     values = (*row[:9], row[9:13], *row[13:])
     return DriverStatus(**dict(zip((field.name for field in fields(DriverStatus)), values, strict=True)))
+
+
+def pack_records(orders: Sequence[int], flight: bool, watermark: int) -> bytes:
+    return RECORDS_BODY.pack(*orders, FLIGHT if flight else 0, watermark, *(0,) * 23)
+
+
+def unpack_rings(body: bytes) -> Rings:
+    row = RECORDS_BODY.unpack(body)
+    areas = [Area(row[at], row[at + 1]) for at in range(13, 25, 2)]
+    return Rings(row[6], row[7], row[8:12], row[12], row[:4], areas[0], areas[1], tuple(areas[2:]), row[25:])
 
 
 def unpack_chunks(data: bytes) -> Iterator[Chunk]:

@@ -13,6 +13,7 @@ import signal
 import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from mmap import mmap
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -47,6 +48,9 @@ class Link(Protocol):
 
     def drain(self, most: int) -> bytes:
         """At most so many bytes of records; none when there are none."""
+
+    def map(self, offset: int, size: int, write: bool) -> mmap | None:
+        """Memory of the driver, until that is closed; None when the kernel is not the one we run on."""
 
     def run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
         """Exit status as a shell gives it, standard output, standard error. OSError if it cannot be started."""
@@ -84,6 +88,13 @@ class LocalLink:
 
     def drain(self, most: int) -> bytes:
         return self._kernel.drain(most)
+
+    def map(self, offset: int, size: int, write: bool) -> mmap | None:
+        return self._kernel.map(offset, size, write)
+
+    def fileno(self) -> int:
+        """The driver's file, to wait on with select() for records. Raises OSError unless it is open."""
+        return self._kernel.fileno()
 
     def run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
@@ -135,6 +146,9 @@ class RelayLink:
 
     def drain(self, most: int) -> bytes:
         return self._ask(Kind.DRAIN, struct.pack("<I", most))
+
+    def map(self, offset: int, size: int, write: bool) -> mmap | None:
+        return None
 
     def run(self, command: Sequence[str], given: bytes = b"", timeout: float | None = None) -> tuple[int, bytes, bytes]:
         """`given` is its standard input. Raises TargetError command-timeout, having killed it, after `timeout` s."""

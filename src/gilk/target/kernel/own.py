@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 import struct
 from collections.abc import Iterable, Iterator
@@ -22,6 +23,7 @@ class Kernel:
 
     def __init__(self) -> None:
         self._driver = -1
+        self._maps: list[mmap.mmap] = []
 
     def read_file(self, path: str) -> Iterator[bytes]:
         """Pieces of a file, whose size need not be known beforehand."""
@@ -60,12 +62,25 @@ class Kernel:
         except BlockingIOError:
             return b""
 
+    def map(self, offset: int, size: int, write: bool) -> mmap.mmap:
+        """Memory of the driver. Nothing that was made of it may be left when the driver is closed."""
+        may = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
+        made = mmap.mmap(self._open_driver(), size, mmap.MAP_SHARED, may, offset=offset)
+        self._maps.append(made)
+        return made
+
+    def fileno(self) -> int:
+        """The driver's file, to wait on with select(). EBADF unless it is open."""
+        return self._open_driver()
+
     def _open_driver(self) -> int:
         if self._driver < 0:
             raise OSError(errno.EBADF, f"{DRIVER} is not open")
         return self._driver
 
     def close(self) -> None:
+        while self._maps:  # each keeps the driver open
+            self._maps.pop().close()
         if self._driver >= 0:
             os.close(self._driver)
             self._driver = -1

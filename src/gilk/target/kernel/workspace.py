@@ -86,7 +86,7 @@ class _Staged:
 class KernelWorkspace:
     """Raises TargetError as Driver does."""
 
-    def __init__(self, link: Link, analysis: Analysis, points: int, ring: int) -> None:
+    def __init__(self, link: Link, analysis: Analysis, points: int, ring: int, flight: bool = False) -> None:
         self.driver = driver = Driver(link)
         self._read_live = link.read_core
         self.instruments = KernelInstruments(link, driver.hello.release, driver)
@@ -96,7 +96,7 @@ class KernelWorkspace:
         base = driver.arena(size)
         self._stub = base
         self.ground: Ground = kernel_ground(analysis, base + _STUB, size - _STUB)
-        self._ring = ring
+        self._ring, self._flight = ring, flight
         self._rings: Rings | None = None
         self._members: frozenset[int] = frozenset()
         self._blocks: list[Block] = []
@@ -146,7 +146,8 @@ class KernelWorkspace:
         """The rings, made when first asked for."""
         if self._rings is None:
             order = self._ring.bit_length() - 1
-            made, hello, symbols = self.driver.records((order,) * abi.CLASSES), self.driver.hello, self.driver.symbols
+            made = self.driver.records((order,) * abi.CLASSES, self._flight)
+            hello, symbols = self.driver.hello, self.driver.symbols
             wpos = (made.wpos[0], made.wpos[1], made.wpos[2], made.wpos[3])
             self._rings = Rings(
                 *(wpos, made.chunk, made.number, symbols["ilk_reserve"], hello.current_gs, hello.pid_offset),

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -113,6 +114,8 @@ static unsigned int body(unsigned char *message, unsigned int request, unsigned 
 	case ILK_RECORDS:
 		for (i = 0; i < 4; i++)
 			halves[i] = next(state) % 4 ? next(state) % 20 : number(state);
+		halves[4] = next(state) % 8 ? next(state) % 2 : number(state);
+		halves[5] = next(state) % 8 ? next(state) % 3 : number(state);
 		return sizeof(struct ilk_records);
 	case ILK_FILTER:
 		halves[0] = next(state) % 8 ? next(state) % 8 : number(state);
@@ -149,6 +152,33 @@ static void say(unsigned char *message, unsigned long *state)
 	}
 }
 
+/* Areas as the driver lays them out, and such as there are none; what can be written is. */
+static void map(unsigned long *state)
+{
+	static const int may[] = { PROT_READ, PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC, PROT_WRITE };
+	int how = next(state) % 8 ? MAP_SHARED : MAP_PRIVATE, access = may[next(state) % 4];
+	size_t size = 4096 * (1 + (next(state) % 2 ? 0 : next(state) % 64));
+	__u64 offset = next(state) % 4 ? (next(state) % 8) << 32 : number(state) & ~4095ul;
+	__u64 *words = mmap(NULL, size, access, how, files[next(state) % 2], offset);
+
+	if (words == MAP_FAILED)
+		return;
+	if (mprotect(words, size, PROT_READ | PROT_WRITE) == 0)
+		for (int i = 0; i < 512; i++)
+			words[i] = number(state);
+	munmap(words, size);
+}
+
+static void look(unsigned long *state)
+{
+	struct pollfd file = { .fd = files[next(state) % 2], .events = POLLIN };
+	unsigned char records[ILK_READ_MIN];
+
+	poll(&file, 1, 0);
+	if (read(file.fd, records, sizeof(records)) < 0 && errno == EIO)
+		exit(5);
+}
+
 /* Its whole arena returns: whoever is led there comes back. */
 static void new_client(int which)
 {
@@ -174,14 +204,15 @@ static void *run(void *argument)
 {
 	unsigned long state = seed * 7919 + (long)argument + 1;
 	unsigned char *message = mmap(NULL, ROOM + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	unsigned char records[ILK_READ_MIN];
 	int i;
 
 	munmap(message + ROOM, 4096);
 	for (i = 0; i < rounds; i++) {
 		say(message, &state);
-		if (next(&state) % 32 == 0 && read(files[next(&state) % 2], records, sizeof(records)) < 0 && errno == EIO)
-			exit(5);
+		if (next(&state) % 32 == 0)
+			look(&state);
+		if (next(&state) % 32 == 0)
+			map(&state);
 	}
 	return NULL;
 }

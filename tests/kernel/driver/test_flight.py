@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Rings that keep the newest records: none is in part another's, and what was overwritten is counted."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.driver_abi import Chunk, Rings, Unit, Verdict
+from tests.kernel.driver.driving import NUMBERS, Guest
+from tests.kernel.driver.handmade import Bench, stamp
+from tests.kernel.driver.test_records import everything, rows
+
+pytestmark = pytest.mark.xdist_group("lab")
+PUSHED = bytes.fromhex("50 51 52 56 57 4150 4151 4152 4153")
+POPPED = bytes.fromhex("415b 415a 4159 4158 5f 5e 5a 59 58")
+MARK, PART, IID, SLOW = 0x12345678, 0x2ABCDE, 0x1234, 0x5678
+NAP = 1500  # ms
+PREEMPTION = "/sys/kernel/debug/sched/preempt"
+
+
+def stamped(guest: Guest, driver: Driver, bench: Bench, rings: Rings, name: str = "getppid") -> Unit:
+    function = guest.function(f"__x64_sys_{name}")
+    code = stamp(driver.hello, rings, driver.symbols["ilk_reserve"], bench.next, IID)
+    return bench.before(function, function.window(5, several=False), code)
+
+
+def sleeping(guest: Guest, driver: Driver, bench: Bench, rings: Rings) -> Unit:
+    """A record whose time is filled in before a nap, and the rest after it."""
+    call = lambda address: b"\x49\xbb" + struct.pack("<Q", address) + b"\x41\xff\xd3"  # noqa: E731
+    filling = b"\x48\xc7\x00" + struct.pack("<I", MARK) + b"\x50"  # movq $MARK, (%rax); push %rax
+    filling += b"\xbf" + struct.pack("<I", NAP) + call(guest.symbols["msleep"]) + b"\x58"  # pop %rax
+    filling += b"\xc7\x40\x0c" + struct.pack("<I", PART) + b"\xc7\x40\x08" + struct.pack("<I", SLOW)
+    code = PUSHED + b"\xb8" + struct.pack("<I", 4 * rings.number) + call(driver.symbols["ilk_reserve"])
+    code += b"\x48\x85\xc0\x74" + struct.pack("<b", len(filling)) + filling + POPPED
+    function = guest.function("__x64_sys_getuid")
+    return bench.before(function, function.window(5, several=False), code)
+
+
+@contextmanager
+def preemptible(guest: Guest) -> Iterator[None]:
+    """Tasks may be preempted anywhere in the kernel."""
+    guest.mount("debugfs", "/sys/kernel/debug")
+    guest.write(PREEMPTION, "full")
+    try:
+        yield
+    finally:
+        guest.write(PREEMPTION, "voluntary")
+
+
+def applied(driver: Driver, *units: Unit) -> None:
+    assert {outcome.verdict for outcome in driver.apply(units)} == {Verdict.OK}
+
+
+def test_the_newest_are_kept(guest: Guest, driver: Driver, bench: Bench) -> None:
+    """Those of the last to come are all there, on whatever CPU they were made; and some of those before."""
+    rings = driver.records((16, 0, 0, 0), flight=True)  # 4096 records
+    applied(driver, stamped(guest, driver, bench, rings))
+    guest.call("getppid", 10000, threads=4)
+    guest.call("getppid", 2000)
+    chunks = list(everything(driver))
+    tasks = Counter(who & 0x3FFFFF for chunk in chunks for _, _, who in rows(chunk))
+    lost = driver.status().lost[0]
+    assert tasks[max(tasks)] == 2000 and len(tasks) > 1
+    assert tasks.total() + lost == 42000 and lost > 40000 - 4096 * driver.hello.cpus
+    assert max(chunk.lost for chunk in chunks) <= lost
+    guest.call("getppid", 10)
+    assert sum(len(list(rows(chunk))) for chunk in everything(driver)) == 10
+
+
+def whole(chunks: list[Chunk]) -> int:
+    """How many records; each has its number, and each CPU's times go up."""
+    times: dict[int, list[int]] = {}
+    for chunk in chunks:
+        for time, iid, who in rows(chunk):
+            assert iid == IID and who
+            times.setdefault(chunk.cpu, []).append(time)
+    for some in times.values():
+        assert some == sorted(some)
+    return sum(len(some) for some in times.values())
+
+
+@pytest.mark.parametrize("order", [15, 16])
+def test_reading_while_they_are_overwritten(guest: Guest, driver: Driver, bench: Bench, order: int) -> None:
+    rings = driver.records((order, 0, 0, 0), flight=True)
+    applied(driver, stamped(guest, driver, bench, rings))
+    chunks: list[Chunk] = []
+    process = guest.link.spawn([str(guest.program), str(NUMBERS["getppid"]), "60000", "2"], lambda _: None, print)
+    while process.wait(0) is None:
+        chunks += driver.drain()
+    chunks += everything(driver)
+    assert whole(chunks) + driver.status().lost[0] == 120000
+    assert len(chunks) > 4
+
+
+def test_a_record_under_way_is_not_overwritten(guest: Guest, driver: Driver, bench: Bench) -> None:
+    """Tasks sleep in the middle of a record, and meanwhile others fill the ring several times over."""
+    rings = driver.records((15, 0, 0, 0), flight=True)
+    applied(driver, stamped(guest, driver, bench, rings), sleeping(guest, driver, bench, rings))
+    slow = guest.link.spawn([str(guest.program), str(NUMBERS["getuid"]), "1", "4"], lambda _: None, print)
+    guest.call("getppid", 20000, threads=2)
+    assert slow.wait(0) is None, "they sleep"
+    assert slow.wait(60) == 0
+    found = [row for chunk in everything(driver) for row in rows(chunk)]
+    assert [row for row in found if row[1] == SLOW] == [(MARK, SLOW, PART)] * 4
+    others = [row for row in found if row[1] == IID]
+    assert all(time != MARK and who != PART for time, _, who in others)
+    assert len(found) + driver.status().lost[0] == 40004
+
+
+def test_tasks_that_are_preempted_while_they_record(guest: Guest, driver: Driver, bench: Bench) -> None:
+    rings = driver.records((15, 0, 0, 0), flight=True)
+    applied(driver, stamped(guest, driver, bench, rings))
+    with preemptible(guest):
+        guest.call("getppid", 5000, threads=16)
+        found = [row for chunk in everything(driver) for row in rows(chunk)]
+    assert {iid for _, iid, _ in found} == {IID}
+    assert len(found) + driver.status().lost[0] == 80000
+
+
+def test_all_chunks_have_a_record_under_way(guest: Guest, driver: Driver, bench: Bench) -> None:
+    """Then there is no room, which is counted; and there is again when they are done."""
+    rings = driver.records((15, 0, 0, 0), flight=True)
+    applied(driver, stamped(guest, driver, bench, rings), sleeping(guest, driver, bench, rings))
+    slow = []
+    for _ in range(3):  # one in each chunk of the CPU that they are on
+        call = ["taskset", "1", str(guest.program)]
+        slow.append(guest.link.spawn([*call, str(NUMBERS["getuid"]), "1"], lambda _: None, print))
+        guest.run(*call, str(NUMBERS["getppid"]), "1024")
+    assert [process.wait(60) for process in slow] == [0, 0, 0]
+    status = driver.status().lost[0]
+    assert status > 0
+    found = [row for chunk in everything(driver) for row in rows(chunk)]
+    assert len(found) + driver.status().lost[0] == 3 * 1024 + 3
+    assert (MARK, SLOW, PART) in found
+    guest.run(*call, str(NUMBERS["getppid"]), "100")
+    assert sum(len(list(rows(chunk))) for chunk in everything(driver)) == 100

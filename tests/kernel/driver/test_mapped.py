@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Rings in the client's own memory: guest/mapped.py reads them there, for its memory must be the kernel's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kernel.driver.driving import SOURCES, Guest
+
+pytestmark = pytest.mark.xdist_group("lab")
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def said(guest: Guest) -> dict[str, Any]:
+    paths = f"PYTHONPATH={ROOT / 'src'}:{ROOT}"
+    with guest.text_untouched():
+        out = guest.run("env", paths, sys.executable, str(SOURCES / "mapped.py"), str(guest.program))
+    assert guest.complaints() == ""
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_every_hit_gives_a_record(said: dict[str, Any]) -> None:
+    assert said["all"] == [5000] * 4
+
+
+def test_what_finds_no_room_is_counted(said: dict[str, Any]) -> None:
+    assert said["no room"] == [40000, True, 10]
+
+
+@pytest.mark.parametrize("how", ["while written", "while overwritten"])
+def test_reading_while_it_is_written(said: dict[str, Any], how: str) -> None:
+    """Every record is found whole, or counted."""
+    assert said[how] == [120000, True]
+
+
+def test_it_can_be_waited_for(said: dict[str, Any]) -> None:
+    """Not before the watermark, three chunks, is reached; nor after they were read; and who waits is woken."""
+    assert said["waiting"] == [[False, False, True, False, True], 3 * 1024 + 1]
+
+
+def test_wrong_maps(said: dict[str, Any]) -> None:
+    assert said["wrong maps"] == {
+        "before": "ENXIO", "read": "none", "written": "EPERM", "heads written": "EPERM", "executed": "EPERM",
+        "tails executed": "EPERM", "private": "EINVAL", "too long": "EINVAL", "from its middle": "EINVAL",
+        "nowhere": "EINVAL", "no ring": "EINVAL",
+    }  # fmt: skip
+
+
+def test_maps_stay_as_they_are(said: dict[str, Any]) -> None:
+    assert said["protected"] == [[-1, -1], 0]
+
+
+def test_a_client_may_write_anything(said: dict[str, Any]) -> None:
+    assert [said["wild tails"], said["wild flight"]] == [1, 1]
+
+
+def test_maps_go_with_the_client(said: dict[str, Any]) -> None:
+    assert said["closed"] == [1, 0, 0]
