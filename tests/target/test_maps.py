@@ -59,3 +59,12 @@ def test_room_that_is_found_is_free_and_in_reach(pairs: list[tuple[int, int]], p
 
 def test_no_room_where_everything_is_taken() -> None:
     assert find_room(Occupied(((0, 1 << 47),)), 1 << 40, (1 << 40) + PAGE, PAGE) is None
+
+
+def test_what_a_process_cannot_map_is_not_free() -> None:
+    """Beyond 2^47 less a page, and below what vm.mmap_min_addr allows, mmap(2) and mremap(2) fail."""
+    space = occupied((Mapping(0x7FFFF7FD0000, 0x7FFFF7FF0000, "r-xp", 0, 1, "ld.so"),))
+    assert not space.free(0x7FFFFFFFF000, 0x800000000000)
+    assert not space.free(0x800010000000, 0x800010001000)
+    assert not space.free(0x8000, 0x9000)
+    assert space.free(0x7FFFFFFFE000, 0x7FFFFFFFF000)

@@ -79,8 +79,12 @@ def occupied(maps: tuple[Mapping, ...], growth: bool = True, heap: int = 0) -> O
     """What is mapped, and, with ``growth``, the room that heap and stack must keep to grow.
 
     ``heap`` is where a heap will begin that is not mapped yet: a program that was just launched has none.
+    What a process can never map counts as in use: without randomization its stack, and the linker below it, are at
+    the top of what it can, and a displacement may lead beyond.
     """
-    ranges = [(heap, heap + _HEAP_GROWTH)] if growth and heap else []
+    ranges = [(0, _LOWEST), (_HIGHEST, 1 << 64)]
+    if growth and heap:
+        ranges.append((heap, heap + _HEAP_GROWTH))
     for mapping in maps:
         start, end = mapping.start, mapping.end
         if growth and mapping.path == "[heap]":
