@@ -77,6 +77,7 @@ class Follower(Session):
         self._owner: dict[_Key, int] = {}
         self._gate_key = _FIRST_GATE
         self._lively: set[int] = set()  # functions that the ledger carries: in force all the time
+        self._unfit: set[int] = set()
         self._ready_batches: list[Batch] = []
 
     # Making ready.
@@ -138,6 +139,8 @@ class Follower(Session):
         for number in numbers:
             followed = self.ready.functions[number]
             followed.units = tuple({units[id(entry)]: None for entry, _ in followed.wanted})
+            if any(self._plans[unit][1].refusals for unit in followed.units):
+                self._unfit.add(number)
 
     def _enliven(self, number: int) -> None:
         """Have the ledger carry the function, with whatever else it has there; it is in force from now on."""
@@ -151,6 +154,11 @@ class Follower(Session):
         result = self._add(wants)
         self._note(result.outcome, 0)
         return result
+
+    def copy_code(self) -> int:
+        """Prepare for ``follow`` to lead control to all that is ready in one exchange of code; see target/copies.py."""
+        fit = [number for number in range(len(self.ready.functions)) if self._whole(number)]
+        return self.process.copy_code(_by_batch(self._units(fit)))
 
     # Putting in, and taking out.
 
@@ -182,11 +190,10 @@ class Follower(Session):
     @property
     def unfit(self) -> int:
         """How many of the functions made ready cannot be followed."""
-        return sum(not self._whole(number) for number in range(len(self.ready.functions)))
+        return len(self._unfit)
 
     def _whole(self, number: int) -> bool:
-        followed = self.ready.functions[number]
-        return number in self._lively or not any(self._plans[unit][1].refusals for unit in followed.units)
+        return number not in self._unfit
 
     def put_gate(self, loaded: Loaded, span: Span, where: str, gate: int) -> None:
         """Have ``gates`` know when control is at the ``entry``, or the ``return``, of a function.

@@ -44,6 +44,7 @@ class Session(BaseSession):
         super().__init__(Drain(geometry, self._workspace.data), calibrate(), OwnThreads(), geometry.counters)
         self._ledger = Ledger(self._workspace, process.keeper)
         self._keeps_everything = False
+        self._shown: list[Batch] = []
         self._signals = Signals(process, self._workspace)
         self._compiled: dict[CFunction, Compiled] = {}
 
@@ -74,8 +75,14 @@ class Session(BaseSession):
             self._workspace.save_everything()
             self._ledger.renew()
         if wants:
-            self._ledger.before_change = lambda: self._workspace.show_places(self._batches())
+            self._ledger.before_change = self._show_places
         return wants
+
+    def _show_places(self) -> None:
+        batches = self._batches()
+        if [id(batch) for batch in batches] != [id(batch) for batch in self._shown]:
+            self._workspace.show_places(batches)
+            self._shown = batches
 
     def _batches(self) -> list[Batch]:
         return self._ledger.batches

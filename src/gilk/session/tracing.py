@@ -80,6 +80,9 @@ class Tracing(Run):
             raise UsageError("nothing-to-follow", f"the scope {self.scope} has no function", "see gilk scan")
         self._schema = schema_of(row.kind for session in self.sessions for row in session.rows)
         self._set_gates()
+        for follower in self._followers:
+            if not follower.process.unstarted:
+                follower.copy_code()
         if isinstance(self.start, Now):
             self._follow()
 

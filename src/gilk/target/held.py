@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gilk.target.copies import Copy
+
 _PAGE = 4096
 
 
@@ -35,6 +37,7 @@ class Held:
     code_size: int = 0
     arenas: list[ArenaMap] = field(default_factory=list)
     pages: dict[int, int] = field(default_factory=dict)
+    copies: list[Copy] = field(default_factory=list)
 
     def in_arena(self, address: int) -> bool:
         return any(a.base <= address < a.base + a.size for a in self.arenas)

@@ -18,10 +18,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gilk.errors import TargetError
+from gilk.target import copies as code_copies
 from gilk.target.batch import Batch, Byte, Int
+from gilk.target.copies import Copy, Units
 from gilk.target.held import ArenaMap, Held
 from gilk.target.homes import Home, homes, in_homes
-from gilk.target.maps import DATA_NAME, holders, occupied, read_maps
+from gilk.target.maps import DATA_NAME, Mapping, holders, occupied, read_maps
 from gilk.target.memory import Memory
 from gilk.target.movement import Busy, Movement, Place, Write
 from gilk.target.places import Places
@@ -33,6 +35,7 @@ _PAGE = 4096
 _SA_SIGINFO = 4
 _GATES_AT, _GATES = 1024, 8 * 32  # in the control page, native/abi/gilk_abi.h; bytes
 _PATIENCE = 10.0
+_REMEMBERED = 4
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class Keeper:
         self._everywhere: Places | None = None  # the patches of all batches, made when asked for
         self._homes: frozenset[Home] = frozenset()  # of all code that was ever changed (homes.py)
         self._movement = Movement(self.world, self.memory, lambda: self.held, self._all_patches)
+        self._known_places: dict[object, Places] = {}
+        self._copied: Units = {}  # what the copies hold that the originals do not
         self.stuck = False  # a thread may still be in a patch: nothing may be unmapped
 
     # What is put into the target, once.
@@ -151,16 +156,79 @@ class Keeper:
         self._everywhere = None
         self._active[number] = set()
 
-    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome:
+    def change(self, remove: Units, add: Units) -> Outcome:
         """Undo some units and do others, in one stop. Raises TargetError `code-changed`, `busy`."""
-        removed = [self._batches[n].only(units) for n, units in remove.items()]
-        added = [self._batches[n].only(units) for n, units in add.items()]
-        outcome = self._apply(removed, added, lenient=not added)
+        old, new = self._places(remove), self._places(add)
+        steps = self._steps(remove, add)
+        try:
+            outcome = self._apply(self._changes(steps), old, new, not add, steps.exchange)
+        except OSError:
+            if not steps.exchange:
+                raise
+            steps = Steps(False, remove, add)  # the kernel will not have it: byte by byte, then
+            outcome = self._apply(self._changes(steps), old, new, not add, False)
+        self._copied = self._still_copied(steps, remove, add)
         for n, units in remove.items():
             self._active[n] -= units
         for n, units in add.items():
             self._active[n] |= units
         return outcome
+
+    def _places(self, units: Units) -> Places:
+        """Of a change that is made again and again, they are kept."""
+        key = tuple((n, frozenset(some)) for n, some in units.items())
+        if key not in self._known_places:
+            while len(self._known_places) >= _REMEMBERED:
+                self._known_places.pop(next(iter(self._known_places)))
+            self._known_places[key] = Places(self._chosen(units))
+        return self._known_places[key]
+
+    def _changes(self, steps: Steps) -> list[Change]:
+        return [combine(self._chosen(steps.remove), self._chosen(steps.add))]
+
+    def _chosen(self, units: Units) -> list[Batch]:
+        return [self._batches[n].only(some) for n, some in units.items() if some]
+
+    def copy_code(self, units: Units) -> tuple[Copy, ...]:
+        """Have copies of the code ready in which these units are in force, for ``change`` to exchange it for; those
+        that were made. Raises TargetError `code-changed`."""
+        if self.held.copies:
+            return tuple(self.held.copies)
+        change, maps = combine([], self._chosen(units)), read_maps(self.pid)
+        copies = code_copies.place(maps, code_copies.worth_copying(maps, change.at))
+        try:
+            with self.world.stopped() as threads, remote(self._worker(threads), self.pid, self.memory) as call:
+                code_copies.reserve(call, copies)
+            with _expecting(self.pid):
+                code_copies.fill(self.memory, copies, change)
+            with self.world.stopped() as threads, remote(self._worker(threads), self.pid, self.memory) as call:
+                code_copies.make_executable(call, copies)
+        except (OSError, TargetError) as error:
+            self._unmap(copies)
+            if isinstance(error, TargetError):
+                raise
+            return ()
+        self._homes |= homes(maps, change.at)
+        self.held.copies = list(copies)
+        self._copied = code_copies.units_inside(copies, {n: self._batches[n].only(some) for n, some in units.items()})
+        return tuple(copies)
+
+    def _unmap(self, copies: list[Copy]) -> None:
+        with self.world.stopped() as threads, remote(self._worker(threads), self.pid, self.memory) as call:
+            for copy in copies:
+                with contextlib.suppress(OSError):
+                    copy.unmap(call)
+
+    def _steps(self, remove: Units, add: Units) -> Steps:
+        """How to go about a change: exchange copies and originals, if that does most of it, and write the rest."""
+        in_force = any(copy.in_force for copy in self.held.copies)
+        left = {n: self._active[n] & units - remove.get(n, set()) for n, units in self._copied.items()}
+        wanted = sum(len(units & self._copied.get(n, set())) for n, units in add.items())
+        if in_force and not any(left.values()):
+            return Steps(True, _minus(remove, self._copied), add)
+        if not in_force and wanted and 2 * wanted >= sum(len(units) for units in self._copied.values()):
+            return Steps(True, {**remove, **self._unwanted(add)}, _minus(add, self._copied))
+        return Steps(False, remove, add)
 
     def forget(self, number: int) -> None:
         """Drop a batch of which nothing is active. A forked child may still have it, so it is known until the end."""
@@ -168,15 +236,20 @@ class Keeper:
         self._past.append(self._batches.pop(number))
         self._everywhere = None
 
-    def _apply(self, removed: list[Batch], added: list[Batch], lenient: bool, one_by_one: bool = False) -> Outcome:
-        """``one_by_one``: any of ``removed`` may be in force, of those that touch the same bytes the last one."""
+    def _unwanted(self, add: Units) -> Units:
+        return _minus(self._copied, add)
+
+    def _still_copied(self, steps: Steps, remove: Units, add: Units) -> Units:
+        """What is in the copies and not in the originals: not what was written, since that is done to both alike."""
+        in_force = any(copy.in_force for copy in self.held.copies)
+        return _minus(self._copied, (steps.remove if steps.exchange else remove) if in_force else steps.add)
+
+    def _apply(self, changes: list[Change], old: Places, new: Places, lenient: bool, exchange: bool) -> Outcome:
         deadline = time.monotonic() + _PATIENCE
-        changes = [combine(removed, added)] if not one_by_one else [combine([b], []) for b in reversed(removed)]
-        old, new = Places(removed), Places(added)
         while True:
             late = time.monotonic() > deadline
             try:
-                return self._attempt(changes, old, new, lenient, tolerant=late and not added)
+                return self._attempt(changes, old, new, lenient, late and not new, exchange)
             except Busy:
                 if late:
                     raise TargetError(
@@ -184,20 +257,22 @@ class Keeper:
                     ) from None
                 time.sleep(0.002)
 
-    def _attempt(self, changes: list[Change], old: Places, new: Places, lenient: bool, tolerant: bool) -> Outcome:
+    def _attempt(
+        self, changes: list[Change], old: Places, new: Places, lenient: bool, tolerant: bool, exchange: bool
+    ) -> Outcome:
         """``tolerant``: threads inside an instrument may stay; the memory they run in is then never freed."""
         asked = time.perf_counter()
         with self.world.stopped() as threads:
             began = time.perf_counter()
             places, moves = self._stand(threads, old, new, tolerant)
+            if exchange:
+                self._exchange(threads)
             try:
                 strangers = self._write(changes, lenient)
-            except Mismatch as mismatch:
-                raise TargetError(
-                    "code-changed",
-                    f"the code at {mismatch.args[0]:#x} of process {self.pid} is not what its file says",
-                    "another tool has patched it, or it was loaded from a different file",
-                ) from None
+            except TargetError:
+                if exchange:
+                    self._exchange(threads)
+                raise
             for tid, thread in threads.items():
                 self._movement.move(thread, places.get(tid), new)
             for slot, rip in moves:
@@ -208,20 +283,30 @@ class Keeper:
         done = time.perf_counter()
         return Outcome(done - asked, done - began, strangers)
 
+    def _exchange(self, threads: dict[int, Thread]) -> None:
+        with remote(self._worker(threads), self.pid, self.memory) as call:
+            self.held.copies = code_copies.exchange_all(call, self.held.copies)
+
+    def _maps(self) -> tuple[Mapping, ...]:
+        return code_copies.as_executed(read_maps(self.pid), self.held.copies)
+
     def _write(self, changes: list[Change], lenient: bool) -> int:
-        maps = read_maps(self.pid)
-        if not lenient:
-            for change in changes:
-                self._homes |= homes(maps, change.at)
-            return sum(write(self.memory, change) for change in changes)
+        changes = [change for change in changes if len(change.at)]
+        maps = self._maps() if changes else ()
         strangers = 0
         for change in changes:
-            ours = change.only(in_homes(maps, change.at, self._homes))
-            strangers += len(change.at) - len(ours.at) + write(self.memory, ours, lenient)
+            if not lenient:
+                self._homes |= homes(maps, change.at)
+                with _expecting(self.pid):
+                    write(self.memory, change)
+            else:
+                ours = change.only(in_homes(maps, change.at, self._homes))
+                strangers += len(change.at) - len(ours.at) + write(self.memory, ours, lenient)
+            code_copies.mirror(self.memory, self.held.copies, change)
         return strangers
 
     def _differing(self, at: Int, expected: Byte) -> int:
-        ours = in_homes(read_maps(self.pid), at, self._homes)
+        ours = in_homes(self._maps(), at, self._homes)
         return differing(self.memory, at[ours], expected[ours])
 
     def _stand(
@@ -247,7 +332,7 @@ class Keeper:
         batches = [*self._past, *self._batches.values()]
         if not self.present():
             restored = self._undo_children(batches)
-            self._batches, self._active, self._past, self.held = {}, {}, [], Held()
+            self._let_go()
             return restored
         at, original = _first_values([(b.at, b.old) for b in batches])
         restored = True
@@ -260,8 +345,12 @@ class Keeper:
         except TargetError as error:
             if error.slug != "no-such-process":
                 raise
-        self._batches, self._active, self._past, self.held = {}, {}, [], Held()
+        self._let_go()
         return restored
+
+    def _let_go(self) -> None:
+        self._known_places = {}
+        self._batches, self._active, self._past, self._copied, self.held = {}, {}, [], {}, Held()
 
     def _open_gates(self) -> None:
         """No thread waits for a client any more (native/runtime/gate.c)."""
@@ -293,14 +382,22 @@ class Keeper:
             if pid != self.pid:
                 with contextlib.suppress(TargetError):
                     child = Keeper(pid)
-                    child.held, child._homes = replace(self.held), self._homes
+                    child.held, child._homes = replace(self.held, copies=self._copies_in(pid)), self._homes
                     yield child
+
+    def _copies_in(self, pid: int) -> list[Copy]:
+        return code_copies.found(read_maps(pid), self.held.copies) if self.held.copies else []
 
     def undo(self, batches: list[Batch]) -> bool:
         """In a child, which may have any of the batches in force; whether its code is then what it was."""
         at, original = _first_values([(b.at, b.old) for b in batches])
         try:
-            self._apply(batches, [], lenient=True, one_by_one=True)
+            if any(copy.in_force for copy in self.held.copies):
+                with self.world.stopped() as threads:
+                    self._exchange(threads)
+            # Any may be in force; of those that touch the same bytes the last one.
+            changes = [combine([batch], []) for batch in reversed(batches)]
+            self._apply(changes, Places(batches), Places([]), lenient=True, exchange=False)
             restored = self._differing(at, original) == 0
             self._take_out()
         except TargetError as error:
@@ -315,6 +412,8 @@ class Keeper:
             return
         with contextlib.suppress(TargetError, ProcessLookupError), self.world.stopped() as threads:
             with remote(self._worker(threads), self.pid, self.memory) as call:
+                for copy in held.copies:
+                    copy.unmap(call)
                 for address in held.pages:
                     call.unmap(address, _PAGE)
                 for arena in held.arenas:
@@ -323,6 +422,31 @@ class Keeper:
                 call.unmap(held.code, held.code_size)
             for thread in threads.values():
                 thread.attach_block(0)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How a change is made: whether copies and originals are exchanged, and what is written after that."""
+
+    exchange: bool
+    remove: Units
+    add: Units
+
+
+def _minus(units: Units, others: Units) -> Units:
+    return {n: some - others.get(n, set()) for n, some in units.items()}
+
+
+@contextlib.contextmanager
+def _expecting(pid: int) -> Iterator[None]:
+    try:
+        yield
+    except Mismatch as mismatch:
+        raise TargetError(
+            "code-changed",
+            f"the code at {mismatch.args[0]:#x} of process {pid} is not what its file says",
+            "another tool has patched it, or it was loaded from a different file",
+        ) from None
 
 
 @contextlib.contextmanager

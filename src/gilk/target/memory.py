@@ -14,6 +14,7 @@ class Memory:
 
     def __init__(self, pid: int) -> None:
         """Raises TargetError `no-such-process`, `no-permission`."""
+        self.gate = 0  # where the process has a system call instruction that may be borrowed; 0: not looked for yet
         try:
             self._fd = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
         except (FileNotFoundError, ProcessLookupError):

@@ -20,6 +20,7 @@ from gilk.splice.space import Occupied
 from gilk.target import launch, wire
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
+from gilk.target.copies import Copy, Units, as_executed
 from gilk.target.held import ArenaMap
 from gilk.target.image import analyse
 from gilk.target.keeper import Outcome
@@ -95,6 +96,7 @@ class Process:
         self._images: dict[Path, Image] = {}
         self._analyses: dict[Path, Analysis] = {}
         self._held = launched
+        self._copies: tuple[Copy, ...] = ()
 
     def __enter__(self) -> Process:
         return self
@@ -115,11 +117,22 @@ class Process:
         return state not in (b"Z", b"X")
 
     def maps(self) -> tuple[Mapping, ...]:
-        return read_maps(self.pid)
+        """As they would be if no code were exchanged for a copy."""
+        return as_executed(read_maps(self.pid), self._copies)
+
+    def copy_code(self, units: Units) -> int:
+        """Have copies of the code ready in which these units are in force; in how many mappings that is worth it."""
+        self._copies = tuple(self.keeper.ask("copy_code", units))
+        return len(self._copies)
 
     def occupied(self) -> Occupied:
         """Where nothing may be mapped: what there is, and what heap and stack must keep to grow."""
-        return occupied(self.maps(), heap=heap_start(self.pid))
+        return occupied(read_maps(self.pid), heap=heap_start(self.pid))
+
+    @property
+    def unstarted(self) -> bool:
+        """A launched program of which nothing has run yet."""
+        return self._held
 
     def release(self) -> None:
         """Let a launched program run."""

@@ -135,7 +135,7 @@ class Remote:
 @contextlib.contextmanager
 def remote(thread: Thread, pid: int, memory: Memory) -> Iterator[Remote]:
     """Borrow a stopped thread; it is back in a stop of the same kind, unchanged, at the end."""
-    gate = find_syscall(read_maps(pid), memory)
+    gate = _gate(pid, memory)
     rseq.abort(thread, memory)
     mask = ptrace.get_mask(thread.tid)
     ptrace.set_mask(thread.tid, _ALL)
@@ -150,6 +150,13 @@ def remote(thread: Thread, pid: int, memory: Memory) -> Iterator[Remote]:
             ptrace.set_mask(thread.tid, mask)
             for number in borrowed.late:
                 ptrace.send(pid, thread.tid, number)
+
+
+def _gate(pid: int, memory: Memory) -> int:
+    """Looked for once: the vdso stays where it is."""
+    if not memory.gate or memory.read(memory.gate, 2) != _SYSCALL:
+        memory.gate = find_syscall(read_maps(pid), memory)
+    return memory.gate
 
 
 def _stop_again(thread: Thread, pid: int, borrowed: Remote) -> None:

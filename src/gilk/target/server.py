@@ -19,6 +19,7 @@ from typing import Any
 from gilk.errors import GilkError, TargetError
 from gilk.target import launch, wire
 from gilk.target.batch import Batch
+from gilk.target.copies import Copy, Units
 from gilk.target.held import ArenaMap
 from gilk.target.keeper import Keeper, Outcome
 from gilk.target.launch import Command, End
@@ -96,6 +97,9 @@ class Server:
 
     def stage(self, number: int, batch: Batch) -> None:
         self.keeper.stage(number, batch)
+
+    def copy_code(self, units: Units) -> tuple[Copy, ...]:
+        return self.keeper.copy_code(units)
 
     def forget(self, number: int) -> None:
         self.keeper.forget(number)
