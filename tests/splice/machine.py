@@ -16,7 +16,7 @@ from unicorn.x86_const import UC_X86_REG_RSP
 from gilk.arch import asm
 from gilk.splice.plan import FunctionPlan
 from gilk.splice.planner import Ground
-from tests.oracle.relocate import FS_BASE, GS_BASE, State, _Emulator, _values
+from tests.oracle.relocate import FS_BASE, GS_BASE, PAGE, State, _Emulator, _values
 
 KEY = 0x1234_5678_9ABC
 SLACK = 1024  # bytes below the red zone that a patch may write to
@@ -71,7 +71,8 @@ class Machine(_Emulator):
         self.once, self.passed, self.again = once, set(), again
         try:
             for at, code in pieces.items():
-                self._map(at, len(code), executable=True)
+                # The emulator translates ahead, up to an instruction that begins in the page and ends in the next.
+                self._map(at, len(code) + PAGE, executable=True)
                 self.engine.mem_write(at, code)
             self.engine.context_restore(self.pristine)
             self.engine.reg_write_batch(_values(start.registers, start.xmm, start.flags))
