@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a hit in the kernel costs, in guest instructions: gilk, ftrace, kprobes and BPF in the same boot.
+
+Each adds to a counter of the processor, unless the row says otherwise. Under
+emulation every instruction takes one nanosecond and one tick of the time stamp
+counter, so these figures are exact, and the same on every machine. They
+understate what traps: an int3 and the return from it are an instruction each
+here, and hundreds of cycles on a real processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from bench.lab_scene import Scene
+from bench.measure import HERE, Programs, Row
+from gilk import GilkError
+from gilk.lab import Machine, boot
+from gilk.session.request import Builtin, CFunction
+
+UNIT = "instructions"
+TICK = CFunction(HERE / "targets" / "lab_tick.c", "tick")
+ENTRY, RETURN, INSIDE = "kernel: count at entry", "kernel: count at return", "kernel: count at an instruction"
+TRAPPED = "kernel: count at an instruction, by int3"
+CALLED, RECORDED = "kernel: C instrument at entry", "kernel: entry, recorded"
+
+#: A row, whose it is, and how it is measured.
+COSTS: tuple[tuple[str, str, Callable[[Scene], float]], ...] = (
+    (ENTRY, "gilk", lambda scene: scene.gilk("entry", Builtin.COUNT)),
+    (ENTRY, "ftrace", lambda scene: scene.by_peer("ftrace")),
+    (ENTRY, "ftrace, registers", lambda scene: scene.by_peer("ftrace-regs")),
+    (ENTRY, "kprobe", lambda scene: scene.by_peer("kprobe")),
+    (ENTRY, "BPF, fentry", lambda scene: scene.by_bpf("fentry", scene.type_number)),
+    (ENTRY, "BPF, kprobe", lambda scene: scene.by_bpf("kprobe", scene.function)),
+    (RETURN, "gilk", lambda scene: scene.gilk("return", Builtin.COUNT)),
+    (RETURN, "kretprobe", lambda scene: scene.by_peer("kretprobe")),
+    (INSIDE, "gilk", lambda scene: scene.gilk(f"+{scene.inside:#x}", Builtin.COUNT)),
+    (INSIDE, "kprobe", lambda scene: scene.optimised()),
+    (TRAPPED, "kprobe", lambda scene: scene.trapped()),
+    (CALLED, "gilk", lambda scene: scene.gilk("entry", TICK)),
+    (RECORDED, "gilk", lambda scene: scene.gilk("entry", Builtin.STAMP)),
+    (RECORDED, "ftrace", lambda scene: scene.traced()),
+)  # fmt: skip
+
+
+def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
+    """One that failed says why; when there is no machine to measure in, one row says that."""
+    try:
+        with boot(Machine(memory=2048, icount=True)) as vm:
+            scene = Scene(vm)
+            for what, tool, cost in COSTS:
+                yield _row(what, tool, cost, scene)
+    except (GilkError, ValueError) as error:
+        yield Row(ENTRY, "gilk", None, UNIT, str(error))
+
+
+def _row(what: str, tool: str, cost: Callable[[Scene], float], scene: Scene) -> Row:
+    try:
+        return Row(what, tool, round(cost(scene), 1), UNIT)
+    except (GilkError, ValueError) as error:
+        return Row(what, tool, None, UNIT, str(error))

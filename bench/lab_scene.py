@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A stock kernel in which every instruction takes one nanosecond, and what a call costs in it at the moment."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+from iced_x86 import Decoder
+
+from bench.measure import BUILD, HERE
+from gilk.build.kernel_instrument import run_kbuild
+from gilk.image.kernel.btf import Btf, Kind
+from gilk.image.model import Span
+from gilk.lab import VM
+from gilk.session.kernel_session import KernelSession
+from gilk.session.request import Builtin, CFunction
+from gilk.target.kernel import driver_build, driver_load
+from gilk.target.kernel.target import KernelTarget
+
+BATCHES = "20"
+LIMIT = 900.0  # seconds for one command there
+TURNS = 20  # tenths of a second in which the kernel may optimise a kprobe
+JUMP = b"\xe9"
+TRACER = """\
+cd /sys/kernel/tracing
+echo {function} > set_ftrace_filter
+echo {tracer} > current_tracer
+"""
+
+
+class Scene:
+    """`vm` counts instructions. The driver is loaded and everything is built when it is made."""
+
+    function = "__task_pid_nr_ns"  # a getppid calls it once, and BTF knows it
+
+    def __init__(self, vm: VM) -> None:
+        self.vm = vm
+        self._calls, self._bpf = (_compiled(name) for name in ("lab_calls", "lab_bpf"))
+        self._peers = _module(vm.kernel.headers)
+        driver_load.load(vm.link, driver_build.build(vm.kernel.headers))
+        self.target = KernelTarget(vm.link)
+        self.plain = self.cost()
+
+    def cost(self) -> float:
+        """Instructions of a call, in the batch that had the fewest; interrupts come into some."""
+        return min(float(line) for line in self._run(str(self._calls), BATCHES).splitlines())
+
+    def more(self) -> float:
+        """Instructions that a call takes more than at first."""
+        return self.cost() - self.plain
+
+    @cached_property
+    def _span(self) -> Span:
+        return next(span for span in self.target.kernel.image.spans if span.name == self.function)
+
+    def gilk(self, where: str, instrument: Builtin | CFunction) -> float:
+        """At one place in the function, or several."""
+        with KernelSession(self.target) as session:
+            probes = session.insert(f"kernel:{self.function}:{where}", instrument)
+            refused = [str(probe.refusal) for probe in probes if probe.tactic is None]
+            if refused:
+                raise ValueError(f"{where}: {refused[0]}")
+            found = self.more()
+            seen = session.poll().num_rows + sum(session.counts().values())
+        self.vm.link.close_driver()
+        if not seen and isinstance(instrument, Builtin):
+            raise ValueError(f"{where}: it was never hit")
+        return found
+
+    def by_peer(self, way: str, offset: int = 0) -> float:
+        """The kernel's own way to be called there."""
+        with self._peer(way, offset):
+            found = self.more()
+            if not int(self.vm.link.read_file("/sys/module/lab_peers/parameters/hits")):
+                raise ValueError(f"{way}: it was never called")
+            return found
+
+    @cached_property
+    def inside(self) -> int:
+        """Offset of the first instruction that is reached and at which the kernel can make a jump of a kprobe."""
+        for offset in self._offsets():
+            try:
+                with self._peer("kprobe", offset):
+                    if self._is_optimised(offset) and self.more() > 0:
+                        return offset
+            except ValueError:  # no kprobe there
+                continue
+        raise ValueError(f"the kernel optimises no kprobe in {self.function}")
+
+    def optimised(self) -> float:
+        with self._peer("kprobe", self.inside):
+            if not self._is_optimised(self.inside):
+                raise ValueError("the kernel did not optimise it this time")
+            return self.more()
+
+    def trapped(self) -> float:
+        switch = "/proc/sys/debug/kprobes-optimization"
+        offset = self.inside
+        self._shell(f"echo 0 > {switch}")
+        try:
+            return self.by_peer("kprobe", offset)
+        finally:
+            self._shell(f"echo 1 > {switch}")
+
+    def _offsets(self) -> list[int]:
+        """Of the function's instructions behind the entry."""
+        code = self.vm.link.read_core([(self._span.start, self._span.end - self._span.start)])[0]
+        return [each.ip for each in Decoder(64, code, ip=0)][1:]
+
+    @contextmanager
+    def _peer(self, way: str, offset: int) -> Iterator[None]:
+        self._run("insmod", str(self._peers), f"way={way}", f"symbol={self.function}", f"offset={offset}")
+        try:
+            yield
+        finally:
+            self._run("rmmod", "lab_peers")
+
+    def _is_optimised(self, offset: int) -> bool:
+        """Whether a jump comes to be there; that the kernel lists it as optimised says only that one is to be."""
+        for _ in range(TURNS):
+            if self.vm.link.read_core([(self._span.start + offset, 1)])[0] == JUMP:
+                return True
+            self._run("sleep", "0.1")
+        return False
+
+    def by_bpf(self, *words: str) -> float:
+        """A program that counts in a map."""
+        said = bytearray()
+        process = self.vm.link.spawn([str(self._bpf), *words], said.extend, said.extend)
+        while b"ready" not in said:
+            if process.wait(0.1) is not None:
+                raise ValueError(said.decode().strip()[-300:])
+        found = self.more()
+        process.end_input()
+        process.wait(LIMIT)
+        if int(said.split()[-1]) < 1000:
+            raise ValueError(f"{words[0]}: it was never called")
+        return found
+
+    @cached_property
+    def type_number(self) -> str:
+        """What BPF calls the function by."""
+        found = Btf(self.vm.link.read_file("/sys/kernel/btf/vmlinux")).find(self.function, Kind.FUNC)
+        if found is None:
+            raise ValueError(f"BTF does not know {self.function}")
+        return str(found.number)
+
+    def traced(self) -> float:
+        """By the function tracer, into its buffer."""
+        self._shell(TRACER.format(function=self.function, tracer="function"))
+        try:
+            return self.more()
+        finally:
+            self._shell(TRACER.format(function="", tracer="nop"))
+
+    def _shell(self, script: str) -> str:
+        return self._run("sh", "-ec", script)
+
+    def _run(self, *command: str) -> str:
+        """Raises ValueError with what it said instead."""
+        status, out, said = self.vm.run(command, timeout=LIMIT)
+        if status:
+            raise ValueError(f"{command[0]}: status {status}: {said.decode(errors='replace').strip()[-300:]}")
+        return out.decode()
+
+
+def _compiled(name: str) -> Path:
+    """A program of bench/targets, where the machine sees it."""
+    product = BUILD.resolve() / name
+    subprocess.run(["cc", "-O2", "-static", "-o", product, HERE / "targets" / f"{name}.c"], check=True)
+    return product
+
+
+def _module(headers: Path) -> Path:
+    """Raises ValueError with what the compiler says."""
+    with tempfile.TemporaryDirectory(prefix="gilk-bench-") as name:
+        place = Path(name) / "lab_peers"
+        shutil.copytree(HERE / "targets" / "lab_peers", place)
+        done = run_kbuild(headers, place)
+        if done.returncode:
+            raise ValueError(f"lab_peers does not compile: {done.stderr.strip()[-300:]}")
+        return Path(shutil.copy2(place / "lab_peers.ko", BUILD.resolve()))
