@@ -52,50 +52,74 @@ class Calls:
     cut: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Entries and returns by number; `rows` has their places in the samples, in order of time. `first` and `last` are
+    the two of each pair. `rounds` are heads that belong to a call that is under way."""
+
+    rows: Index
+    entry: NDArray[np.bool_]
+    first: Index
+    last: Index
+    abandoned: Index
+    open: Index
+    orphans: Index
+    rounds: Index
+
+
 def pair(samples: pa.Table) -> Calls:
     """The calls in a table of samples that is in order of time."""
     samples = samples.unify_dictionaries()
+    found = match(samples)
+    if not len(found.rows):
+        return Calls(SCHEMA.empty_table())
+    first, last = found.first, found.last
+    whole = ~cut_by_gaps(samples, found.rows[first], found.rows[last])
+    cut = int((~whole).sum())
+    first, last = first[whole], last[whole]
+    by_start = np.argsort(first, kind="stable")
+    table = _table(samples, found.rows, first[by_start], last[by_start])
+    return Calls(table, len(found.abandoned), len(found.open), len(found.orphans), cut)
+
+
+def match(samples: pa.Table) -> Matches:
+    """Which entry and which return belong together, in a table in order of time with unified dictionaries."""
     kinds = samples["kind"].combine_chunks()
     head = _is(kinds, Kind.HEAD)
     entry = _is(kinds, Kind.ENTRY) | head
     rows = np.flatnonzero(entry | _is(kinds, Kind.RETURN))
     if not len(rows):
-        return Calls(SCHEMA.empty_table())
+        none = np.empty(0, np.intp)
+        return Matches(none, np.empty(0, np.bool_), none, none, none, none, none, none)
     keys = _keys(samples, rows)
-    order = _without_rounds(np.argsort(keys, kind="stable"), keys, entry[rows], head[rows])
+    every = np.argsort(keys, kind="stable")
+    order, rounds = _without_rounds(every, keys, entry[rows], head[rows])
     same = _same_as_next(keys[order])
     entered = entry[rows][order]
     follows = np.append(entered[1:], False)
     paired = entered & same & ~follows
     taken = np.append(False, paired[:-1])
-    first, last = order[paired], order[taken]
-    whole = ~_cut(samples, kinds, rows[first], rows[last])
-    cut = int((~whole).sum())
-    first, last = first[whole], last[whole]
-    by_start = np.argsort(first, kind="stable")
-    table = _table(samples, rows, first[by_start], last[by_start])
-    return Calls(
-        table,
-        abandoned=int((entered & same & follows).sum()),
-        open=int((entered & ~same).sum()),
-        orphans=int((~entered & ~taken).sum()),
-        cut=cut,
+    return Matches(
+        *(rows, entry[rows], order[paired], order[taken]),
+        abandoned=order[entered & same & follows],
+        open=order[entered & ~same],
+        orphans=order[~entered & ~taken],
+        rounds=rounds,
     )
 
 
 def _without_rounds(
     order: Index, keys: NDArray[np.uint64], entry: NDArray[np.bool_], head: NDArray[np.bool_]
-) -> Index:
-    """`order` without the heads that follow an entry of the same key."""
+) -> tuple[Index, Index]:
+    """`order` without the heads that follow an entry of the same key, and those heads."""
     before, after = order[:-1], order[1:]
     first = np.append(True, ~(head[after] & entry[before] & (keys[after] == keys[before])))
-    kept: Index = order[first]
-    return kept
+    return order[first], order[~first]
 
 
-def _cut(samples: pa.Table, kinds: pa.Array, first: Index, last: Index) -> NDArray[np.bool_]:
-    """Whether the thread that entered, or the one that returned, has a gap in between."""
-    gaps = np.flatnonzero(_is(kinds, Kind.GAP))
+def cut_by_gaps(samples: pa.Table, first: Index, last: Index) -> NDArray[np.bool_]:
+    """Per pair of rows, whether the thread of the one, or that of the other, has a gap in between."""
+    gaps = np.flatnonzero(_is(samples["kind"].combine_chunks(), Kind.GAP))
     found = np.zeros(len(first), np.bool_)
     if not len(gaps):
         return found

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gilk.errors import StoreError
-from gilk.trace import calls
+from gilk.trace import calls, flow_build
 from gilk.trace.about import About, Tally, unpack
 from gilk.trace.calls import Calls
+from gilk.trace.flow import Flow
 from gilk.trace.samples import schema
 from gilk.trace.store import ABOUT_KEY, TALLY_KEY, partial_path
 
@@ -27,20 +28,29 @@ _MARKS = {"extra": 1, "arg0": 2, "rax": 3}  # a column that tells that records o
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A file of samples. `samples` is in order of time."""
+    """A file of samples. `samples` is in order of time. `part_of` has all of it, if this is only `threads` of it."""
 
     path: Path
     about: About
     tally: Tally
     samples: pa.Table
+    part_of: Trace | None = None
+    threads: tuple[str, ...] = ()
 
     @cached_property
     def calls(self) -> Calls:
         return calls.pair(self.samples)
 
+    @cached_property
+    def flow(self) -> Flow:
+        if self.part_of is not None:
+            return self.part_of.flow.only(self.threads)  # a call may end on a thread that was not asked for
+        return flow_build.build(self.samples, self.about, self.tally)
+
     def only(self, threads: Sequence[str]) -> Trace:
         """The samples of `threads`, each a name or a tid, and the calls that they entered."""
-        made = replace(self, samples=self.samples.filter(_of_threads(self.samples, threads)))
+        chosen = self.samples.filter(_of_threads(self.samples, threads))
+        made = replace(self, samples=chosen, part_of=self, threads=tuple(threads))
         table = self.calls.table
         # Not paired anew: a call may end on a thread that was not asked for.
         made.__dict__["calls"] = replace(self.calls, table=table.filter(_of_threads(table, threads)))

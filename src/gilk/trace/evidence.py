@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the stack pointers of later and earlier events tell of a call of which an end is missing.
+
+A call that was entered with the stack pointer at S is gone when its thread enters something at S or above, or returns
+from something above S; and it had not begun when anything happened at S or above. This holds on one stack. A *stack*
+is what lies without holes of 64 KiB between the stack pointers of a thread's events; in the kernel, whose stacks are
+aligned, 16 KiB of addresses. No call is under way in the kernel while its thread is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gilk.trace.nesting import Bools, Ints, first_at_least
+
+_HOLE = 1 << 16
+_KERNEL_STACK = 14  # bits
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Entries and returns in order of time. `thread` numbers threads from 0. `rounds` are the numbers of entries that
+    belong to a call under way."""
+
+    thread: Ints
+    sp: Ints
+    kernel: Bools
+    entry: Bools
+    rounds: Ints
+
+    @cached_property
+    def stack(self) -> Ints:
+        """The stack each event was on: a number, no two threads having one in common."""
+        side = self.thread * 2 + self.kernel
+        order = np.argsort(side << 32 | self.sp, kind="stable")
+        sides, sps, kernel = side[order], self.sp[order], self.kernel[order]
+        before = np.roll(sps, 1)
+        hole = np.where(kernel, sps >> _KERNEL_STACK != before >> _KERNEL_STACK, sps - before > _HOLE)
+        number = np.empty(len(order), np.int64)
+        number[order] = np.cumsum(hole | (sides != np.roll(sides, 1)))
+        return number
+
+    @cached_property
+    def by_stack(self) -> Ints:
+        """The events stack by stack."""
+        return np.argsort(self.stack, kind="stable")
+
+    @cached_property
+    def in_stack(self) -> Ints:
+        """The place of each in `by_stack`."""
+        place = np.empty(len(self.by_stack), np.int64)
+        place[self.by_stack] = np.arange(len(place))
+        return place
+
+
+def gone_after(events: Events, calls: Ints) -> Ints:
+    """For each of `calls`, numbers of entries, the first event that shows that it is over; len(thread) for none."""
+    count = len(events.thread)
+    if not len(calls):
+        return np.empty(0, np.int64)
+    fresh = events.entry.copy()
+    fresh[events.rounds] = False
+    height = (events.sp * 2 + fresh)[events.by_stack]  # an entry counts at the same height, a return above it only
+    found = first_at_least(height, events.in_stack[calls], events.sp[calls] * 2 + 1)
+    event = np.append(events.by_stack, count)[found]
+    elsewhere = np.append(events.stack, -1)[event] != events.stack[calls]
+    event[elsewhere] = count
+    first: Ints = np.minimum(event, _next_in_user_space(events, calls))
+    return first
+
+
+def not_yet_before(events: Events, returns: Ints) -> Ints:
+    """For each of `returns`, the last event before it that could not have come within its call; -1 for none."""
+    if not len(returns):
+        return np.empty(0, np.int64)
+    backwards = events.by_stack[::-1]
+    last = len(backwards) - 1
+    found = first_at_least(events.sp[backwards], last - events.in_stack[returns], events.sp[returns])
+    event = np.append(backwards, -1)[found]
+    event[np.append(events.stack, -1)[event] != events.stack[returns]] = -1
+    return event
+
+
+def _next_in_user_space(events: Events, calls: Ints) -> Ints:
+    """For those in the kernel, the next event of their thread that is not; len(thread) for none."""
+    count = len(events.thread)
+    found = np.full(len(calls), count, np.int64)
+    kernel = events.kernel[calls]
+    if not kernel.any():
+        return found
+    mine = calls[kernel]
+    outside = np.flatnonzero(~events.kernel)
+    keys = np.sort(events.thread[outside] * count + outside)
+    at = np.searchsorted(keys, events.thread[mine] * count + mine)
+    key = np.append(keys, -1)[at]
+    found[kernel] = np.where((key >= 0) & (key // count == events.thread[mine]), key % count, count)
+    return found

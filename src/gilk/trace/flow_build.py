@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From records to a Flow: match entries and returns, find the missing ends, and make the calls of a thread nest.
+
+A *place* is twice an event's number, and odd between two events: so what ends with an event that belongs to another
+call ends just before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gilk.trace import evidence
+from gilk.trace.about import About, Tally
+from gilk.trace.calls import Matches, cut_by_gaps, match
+from gilk.trace.evidence import Events
+from gilk.trace.flow import KERNEL, SCHEMA, USER, Flow, State
+from gilk.trace.nesting import Bools, Intervals, Ints, crossed_tracks, nest
+from gilk.trace.probes import Kind
+
+_STATES = tuple(State)
+_WHOLE, _LEFT, _OPEN, _BEFORE, _CUT = range(5)
+#: After these a thread is no more: what is under way then is not running at the stop.
+_LAST = ("_exit", "_Exit", "__GI__exit", "do_task_dead")
+
+
+def build(samples: pa.Table, about: About, tally: Tally) -> Flow:
+    """The flow of a table of samples that is in order of time."""
+    samples = samples.unify_dictionaries()
+    found = match(samples)
+    start, stop = _bounds(samples, tally)
+    table = _Builder(samples, about, found, start, stop).table() if len(found.rows) else SCHEMA.empty_table()
+    dropped = samples.take(pa.array(_gap_rows(samples))).select(["pid", "tid", "time"]).to_pylist()
+    gaps = tuple((row["pid"], row["tid"], row["time"]) for row in dropped)
+    return Flow(table, start, stop, gaps, tally.trace.omitted if tally.trace else (), tally.drops)
+
+
+def _bounds(samples: pa.Table, tally: Tally) -> tuple[int, int]:
+    """From when to when the trace goes, in ns: as it says, but no less than its records do."""
+    time = np.asarray(samples["time"])
+    first, last = (int(time[0]), int(time[-1])) if len(time) else (0, 0)
+    if tally.trace is None:
+        return first, last
+    start = min(tally.trace.start_ns, first) if len(time) else tally.trace.start_ns
+    return start, max(tally.trace.stop_ns, last, start)
+
+
+class _Builder:
+    """The steps, which share the columns of the events. A call is named by an event: its entry, or else its return."""
+
+    def __init__(self, samples: pa.Table, about: About, found: Matches, start: int, stop: int) -> None:
+        self._samples, self._about, self._found = samples, about, found
+        self._start, self._stop = start, stop
+        self._time = np.asarray(samples["time"])[found.rows]
+        self._pid, self._tid = (np.asarray(samples[name])[found.rows] for name in ("pid", "tid"))
+        self._image, self._images = _images(samples["point"].combine_chunks(), found.rows, about)
+        self._threads = self._pid.astype(np.int64) << 32 | self._tid.view(np.uint32)
+        self._events = Events(
+            thread=_by_first(self._threads),
+            sp=np.asarray(samples["sp"])[found.rows].astype(np.int64),
+            kernel=self._image == (self._images.index(KERNEL) if KERNEL in self._images else -1),
+            entry=found.entry,
+            rounds=found.rounds,
+        )
+
+    def table(self) -> pa.Table:
+        at, begin, end, state = self._calls()
+        guessed = (state == _LEFT) | (state == _OPEN)
+        stack = self._stacks(at, begin, end, guessed)
+        track = np.unique(self._events.thread[at] << 32 | stack, return_inverse=True)[1].astype(np.int64)
+        trimmed, nested = nest(Intervals(track, begin, end), guessed)
+        state[(trimmed < end) & (state != _BEFORE)] = _LEFT
+        start, stop = self._start_times(at, begin, trimmed), self._stop_times(at, trimmed, state)
+        order = nested.order
+        columns = self._named_by(at[order])
+        columns |= {"start": start[order], "duration": np.maximum(stop - start, 0)[order], "stack": stack[order]}
+        columns |= {"depth": nested.depth, "parent": nested.parent, "state": _coded(state[order], _STATES)}
+        return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+    def _calls(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Per call its event, the places where it begins and ends, and its state."""
+        found, events, count = self._found, self._events, len(self._time)
+        split, cut = self._across_gaps()
+        first, last = found.first[~split], found.last[~split]
+        alone = np.concatenate([found.abandoned, found.open, found.first[split]])
+        orphans = np.concatenate([found.orphans, found.last[split]])
+        gone = evidence.gone_after(events, alone)
+        state = np.concatenate(
+            [np.where(cut[~split], _CUT, _WHOLE), np.where(gone < count, _LEFT, _OPEN), np.full(len(orphans), _BEFORE)]
+        )
+        at = np.concatenate([first, alone, orphans])
+        begin = np.concatenate([2 * first, 2 * alone, self._earliest(orphans)])
+        end = np.concatenate([2 * last, np.where(gone < count, 2 * gone - 1, 2 * count + 1), 2 * orphans])
+        return at, begin, end, state
+
+    def _across_gaps(self) -> tuple[Bools, Bools]:
+        """Which pairs are two calls, and which may be, because records were dropped in between."""
+        found = self._found
+        split = cut_by_gaps(self._samples, found.rows[found.first], found.rows[found.last])
+        cut = split.copy()
+        split[cut] = evidence.gone_after(self._events, found.first[cut]) < found.last[cut]
+        return split, cut & ~split
+
+    def _earliest(self, orphans: Ints) -> Ints:
+        """Where calls may have begun of which there is only the return."""
+        last = evidence.not_yet_before(self._events, orphans)
+        begin = np.where(last >= 0, 2 * last + 1, -1)
+        for row in _gap_rows(self._samples).tolist():
+            same = self._threads[orphans] == _thread(self._samples, row)
+            later = same & (self._found.rows[orphans] > row)
+            begin[later] = np.maximum(begin[later], 2 * int(np.searchsorted(self._found.rows, row)) - 1)
+        return begin
+
+    def _stacks(self, at: Ints, begin: Ints, end: Ints, guessed: Bools) -> Ints:
+        """The number of each call's stack within its thread; 0 in threads that need not be divided."""
+        thread = self._events.thread[at]
+        sure = ~guessed
+        crossed = crossed_tracks(Intervals(thread[sure], begin[sure], end[sure]))
+        number = np.zeros(len(at), np.int64)
+        if len(crossed):
+            divided = np.isin(thread, crossed)
+            number[divided] = _within(thread[divided], _by_first(self._events.stack)[at[divided]])
+        return number
+
+    def _start_times(self, at: Ints, begin: Ints, end: Ints) -> Ints:
+        """In ns. A process that was made after the start has nothing that was entered before its first event."""
+        first = self._time[np.unique(self._events.thread, return_index=True)[1]][self._events.thread[at]]
+        known = np.isin(self._pid[at], self._about.pids)
+        event = (begin + np.isin(begin, end)) // 2  # where something ends between the same two events: the later one
+        return np.where(begin < 0, np.where(known, self._start, first), self._time[np.maximum(event, 0)])
+
+    def _stop_times(self, at: Ints, end: Ints, state: Ints) -> Ints:
+        """In ns; those of threads that have ended are in `state` changed from open to left."""
+        times = np.concatenate([self._time, [self._stop, self._stop]])[(end + 1) // 2]
+        thread = self._events.thread
+        running = np.flatnonzero(state == _OPEN)
+        innermost = {int(thread[at[n]]): n for n in running[np.argsort(at[running])].tolist()}
+        names = self._samples["function"].combine_chunks()
+        for number, call in innermost.items():
+            if names[self._found.rows[at[call]]].as_py() in _LAST:
+                ended = running[thread[at[running]] == number]
+                state[ended] = _LEFT
+                times[ended] = self._time[np.flatnonzero(thread == number)[-1]]
+        return times
+
+    def _named_by(self, at: Ints) -> dict[str, Any]:
+        """The columns that are an event's own."""
+        taken = self._samples.select(["thread", "function"]).take(pa.array(self._found.rows[at]))
+        return {
+            **{name: taken[name].combine_chunks() for name in taken.column_names},
+            **{"pid": self._pid[at], "tid": self._tid[at], "image": _coded(self._image[at], self._images)},
+            "lane": _coded(self._events.kernel[at], (USER, KERNEL)),
+        }
+
+
+def _gap_rows(samples: pa.Table) -> Ints:
+    kinds = samples["kind"].combine_chunks()
+    names = kinds.dictionary.to_pylist()
+    code = names.index(str(Kind.GAP)) if Kind.GAP in names else -2
+    return np.flatnonzero(np.asarray(kinds.indices.fill_null(-1)) == code)
+
+
+def _thread(samples: pa.Table, row: int) -> int:
+    return int(samples["pid"][row].as_py()) << 32 | int(samples["tid"][row].as_py()) & 0xFFFFFFFF
+
+
+def _images(points: pa.Array, rows: Ints, about: About) -> tuple[Ints, list[str]]:
+    """Of each row the code of the image its point is in, and the names of images; the last, '', for what is unknown."""
+    by_point = {probe.point: probe.image for probe in about.probes}
+    of_points = [by_point.get(point, "") for point in points.dictionary.to_pylist()]
+    names = [*dict.fromkeys(name for name in of_points if name), ""]
+    codes = {name: code for code, name in enumerate(names)}
+    by_code = np.array([*(codes[name] for name in of_points), len(names) - 1], np.int64)
+    return by_code[np.asarray(points.indices.fill_null(-1))[rows]], names
+
+
+def _coded(codes: Ints | Bools, names: Any) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array([str(n) for n in names]))
+
+
+def _by_first(values: Ints) -> Ints:
+    """Each value's rank among the different ones, in the order in which they come first."""
+    _, first, which = np.unique(values, return_index=True, return_inverse=True)
+    rank: Ints = np.argsort(np.argsort(first))[which]
+    return rank
+
+
+def _within(groups: Ints, values: Ints) -> Ints:
+    """Each value's rank among the different ones of its group."""
+    pairs, which = np.unique(groups << 32 | values, return_inverse=True)
+    starts = np.unique(pairs >> 32, return_index=True, return_inverse=True)
+    rank: Ints = (np.arange(len(pairs)) - starts[1][starts[2]])[which]
+    return rank

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A flow is what a machine that keeps its own books says has happened, and it is balanced whatever the records say."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gilk.trace.about import Tally
+from gilk.trace.flow import Flow
+from gilk.trace.flow_build import build
+from gilk.trace.traced import Omitted, Traced
+from tests.trace.machine import Machine, about, run, samples
+
+Row = dict[str, Any]
+
+
+def flow_of(table: pa.Table, tally: Tally | None = None) -> Flow:
+    return build(table, about(), tally or Tally())
+
+
+def assert_balanced(flow: Flow) -> None:
+    """Each row lies within its parent, which comes before it, and after its elder sisters."""
+    rows = flow.table.to_pylist()
+    last: dict[object, int] = {}
+    for number, row in enumerate(rows):
+        parent = row["parent"]
+        track = (row["pid"], row["tid"], row["stack"])
+        assert row["duration"] >= 0
+        assert row["depth"] == (rows[parent]["depth"] + 1 if parent >= 0 else 0)
+        assert parent < number
+        if parent >= 0:
+            above = rows[parent]
+            assert (above["pid"], above["tid"], above["stack"]) == track
+            assert above["start"] <= row["start"]
+            assert row["start"] + row["duration"] <= above["start"] + above["duration"]
+        key = (parent, track)
+        assert last.get(key, row["start"]) <= row["start"]
+        last[key] = row["start"] + row["duration"]
+
+
+def expected(machine: Machine) -> list[tuple[object, ...]]:
+    """By thread, in the order of entries, which is the order of the tree."""
+    ends = machine.now
+    first: dict[int, int] = {}
+    for call in machine.calls:
+        first.setdefault(call.tid, len(first))
+    calls = sorted(machine.calls, key=lambda call: (first[call.tid], call.start))
+    place = {id(call): number for number, call in enumerate(calls)}
+    found = []
+    for call in calls:
+        end = ends if call.end is None else call.end
+        state = "left" if call.left and call.end is not None else "open" if call.end is None else "whole"
+        parent = place[id(call.parent)] if call.parent else -1
+        found.append((call.tid, call.function, call.lane, call.start, end - call.start, state, parent))
+    return found
+
+
+def seen(flow: Flow) -> list[tuple[object, ...]]:
+    names = ("tid", "function", "lane", "start", "duration", "state", "parent")
+    return [tuple(row[name] for name in names) for row in flow.table.to_pylist()]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_is_what_happened(seed: int) -> None:
+    machine = run(seed, 400, threads=1 + seed % 3, kernel=seed % 2 == 1)
+    flow = flow_of(machine.samples())
+    assert_balanced(flow)
+    assert seen(flow) == expected(machine)
+    assert flow.is_state("left").any()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_trace_that_begins_in_the_middle_has_the_calls_under_way_that_return(seed: int) -> None:
+    machine = run(seed, 600, threads=1, kernel=seed % 2 == 1)
+    begin = 200
+    flow = flow_of(machine.samples(begin))
+    assert_balanced(flow)
+    start = machine.records[begin][0]
+    under_way = [c for c in machine.calls if c.start < start and c.end is not None and c.end >= start and not c.left]
+    before = [row for row in flow.table.to_pylist() if row["state"] == "before"]
+    assert [row["function"] for row in before] == [call.function for call in under_way]
+    assert all(row["start"] == start for row in before)
+    assert [row["duration"] for row in before] == [(call.end or 0) - start for call in under_way]
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["time-entry", "time-return", "time-head", "gap", "stamp"]),
+        *(st.sampled_from(["a", "b", "x"]), st.integers(0, 6), st.integers(1, 2), st.booleans()),
+    ),
+    max_size=30,
+)
+
+
+@given(EVENTS)
+def test_whatever_the_records_say_every_entry_is_a_row_and_rows_nest(
+    events: list[tuple[str, str, int, int, bool]],
+) -> None:
+    records = []
+    entries: dict[tuple[str, int], bool] = {}
+    wanted = 0
+    for n, (kind, function, sp, tid, far) in enumerate(events):
+        pointer = 0x1000 + 16 * sp + (0x100_0000 if far else 0)
+        key = (function, pointer)
+        wanted += kind == "time-entry" or (kind == "time-head" and not entries.get(key))
+        if kind in ("time-entry", "time-return", "time-head"):
+            entries[key] = kind != "time-return"
+        records.append((n // 2, 1, tid, function, "kernel" if function == "x" else "user", kind, pointer))
+    flow = flow_of(samples(records))
+    assert_balanced(flow)
+    found = flow.table.num_rows - int(flow.is_state("before").sum())  # type: ignore[arg-type]
+    assert found == wanted
+
+
+def records(*events: tuple[str, str, int, int]) -> pa.Table:
+    """(kind, function, sp, tid), 10 ns apart."""
+    return samples([(10 * n, 1, tid, f, "user", kind, sp) for n, (kind, f, sp, tid) in enumerate(events)])
+
+
+def test_a_function_that_jumps_back_to_its_start_is_one_call() -> None:
+    events = [("time-head", "a", 96, 1), ("time-head", "a", 96, 1), ("time-entry", "b", 64, 1)]
+    flow = flow_of(
+        records(*events, ("time-return", "b", 64, 1), ("time-head", "a", 96, 1), ("time-return", "a", 96, 1))
+    )
+    assert [(r[1], r[3], r[4], r[5]) for r in seen(flow)] == [("a", 0, 50, "whole"), ("b", 20, 10, "whole")]
+
+
+def test_calls_of_coroutines_are_on_stacks_of_their_own() -> None:
+    far = 0x800_0000
+    flow = flow_of(
+        records(
+            *(("time-entry", "a", 96, 1), ("time-entry", "b", far, 1), ("time-return", "a", 96, 1)),
+            *(("time-entry", "c", far - 32, 1), ("time-return", "c", far - 32, 1), ("time-return", "b", far, 1)),
+        )
+    )
+    rows = [(r["function"], r["duration"], r["state"], r["stack"], r["depth"]) for r in flow.table.to_pylist()]
+    assert rows == [("a", 20, "whole", 0, 0), ("b", 40, "whole", 1, 0), ("c", 10, "whole", 1, 1)]
+    assert [list(track) for track in flow.tracks] == [[0], [1, 2]]
+
+
+def test_a_call_across_dropped_records_is_cut_unless_they_show_that_it_is_two() -> None:
+    cut = flow_of(records(("time-entry", "a", 96, 1), ("gap", "a", 0, 1), ("time-return", "a", 96, 1)))
+    assert [(r[1], r[3], r[4], r[5]) for r in seen(cut)] == [("a", 0, 20, "cut")]
+    assert cut.gaps == ((1, 1, 10),)
+    two = flow_of(
+        records(
+            ("time-entry", "a", 96, 1), ("gap", "a", 0, 1), ("time-entry", "b", 112, 1), ("time-return", "a", 96, 1)
+        )
+    )
+    assert [(r[1], r[3], r[4], r[5]) for r in seen(two)] == [
+        ("a", 0, 20, "left"), ("b", 20, 10, "open"), ("a", 20, 10, "before"),
+    ]  # fmt: skip
+
+
+def test_a_return_after_dropped_records_begins_where_they_were() -> None:
+    flow = flow_of(
+        records(
+            ("time-entry", "b", 64, 1), ("time-return", "b", 64, 1), ("gap", "a", 0, 1), ("time-return", "a", 96, 1)
+        )
+    )
+    assert [(r[1], r[3], r[5]) for r in seen(flow)] == [("b", 0, "whole"), ("a", 10, "before")]
+
+
+def test_what_is_open_at_the_stop_lasts_until_then_but_not_in_a_thread_that_has_ended() -> None:
+    tally = Tally(trace=Traced(start_ns=0, stop_ns=1000, omitted=(Omitted("b", "prog", 5, 7),)))
+    flow = flow_of(
+        records(("time-entry", "a", 96, 1), ("time-entry", "b", 64, 1), ("time-entry", "_exit", 64, 2)), tally
+    )
+    assert [(r[1], r[4], r[5]) for r in seen(flow)] == [("a", 1000, "open"), ("b", 990, "open"), ("_exit", 0, "left")]
+    assert (flow.start_ns, flow.stop_ns, flow.omitted[0].calls) == (0, 1000, 7)
+
+
+def test_some_threads_of_a_flow() -> None:
+    flow = flow_of(run(3, 300, threads=3).samples()).only(("t2", "3"))
+    assert_balanced(flow)
+    assert set(flow.table["tid"].to_pylist()) == {2, 3}
+
+
+def test_times_without_callees() -> None:
+    flow = flow_of(
+        records(
+            ("time-entry", "a", 96, 1),
+            ("time-entry", "b", 64, 1),
+            ("time-return", "b", 64, 1),
+            ("time-return", "a", 96, 1),
+        )
+    )
+    assert flow.self_times.tolist() == [20, 10]
+
+
+def test_nothing_is_a_flow_of_no_calls() -> None:
+    flow = flow_of(samples([]))
+    assert (flow.table.num_rows, flow.tracks, flow.self_times.tolist()) == (0, [], [])
+
+
+def test_a_million_calls_take_seconds() -> None:
+    """Twenty at a time one in the other, in four threads, within a call that does not return."""
+    count, deep = 1_000_000, 20
+    one = np.concatenate([np.arange(deep), np.arange(deep)[::-1]])
+    level = np.tile(one, count // deep)
+    is_entry = np.tile(np.repeat([True, False], deep), count // deep)
+    tid = np.repeat(np.arange(count // deep) % 4 + 1, 2 * deep)
+    names = pa.array(["a", "b"])
+    kinds = pa.DictionaryArray.from_arrays(
+        pa.array(np.where(is_entry, 0, 1).astype(np.int32)), pa.array(["time-entry", "time-return"])
+    )
+    function = pa.DictionaryArray.from_arrays(pa.array((level % 2).astype(np.int32)), names)
+    columns = {
+        "time": np.arange(2 * count), "pid": np.ones(2 * count, np.int32), "tid": tid.astype(np.int32),
+        "thread": function, "point": function, "function": function, "kind": kinds,
+        "sp": (0x10000 + tid * 0x1000000 - 32 * level).astype(np.uint32),
+    }  # fmt: skip
+    head = [(-10, 1, each, "d", "user", "time-entry", 0x10020 + each * 0x1000000) for each in range(1, 5)]
+    table = pa.concat_tables([samples(head), pa.table(columns).cast(samples([]).schema)]).unify_dictionaries()
+    began = time.process_time()
+    flow = flow_of(table)
+    took = time.process_time() - began
+    assert flow.table.num_rows == count + 4
+    assert flow.column("depth").max() == deep
+    assert flow.is_state("open").sum() == 4  # type: ignore[arg-type]
+    assert took < 8  # seconds; two here, alone
