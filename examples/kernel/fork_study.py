@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What does it cost to record the time at every block of the functions behind fork?
+
+    python3 examples/kernel/fork_study.py [DIRECTORY]
+
+In a virtual machine with a stock kernel, in which every instruction takes one
+tick of the time stamp counter, pulsar.c forks and reads the counter before and
+after each fork (GILK, section 4.2): without an instrument, with one before
+each block of kernel_clone and copy_process, and with one after each. What the
+program finds that a fork costs more, by how many records it made, is what an
+instrument costs; as in the paper, the cheapest forks are compared, for others
+have found a table full or a page missing. The records say the same block by
+block: between two of them lie the instructions of the block, which can be
+counted in its code, and else only the instrument.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from iced_x86 import Decoder, FlowControl, Instruction
+
+sys.path.insert(0, str(Path(__file__).parent))
+from study import compiled, directory, figure, save, text_of
+
+import gilk
+from gilk.api import Kernel, Place
+
+FUNCTIONS = ("kernel_clone", "copy_process")
+PHASES = {"none": "", "before each block": "blocks", "after each block": "blocks-post"}
+CALLS = (FlowControl.CALL, FlowControl.INDIRECT_CALL)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """``ticks`` of each fork, as the program measured them; ``way`` is that of all of them through the points, with
+    times in ns; ``costs`` are of the instrument of each block that makes no call, by the block's point.
+    """
+
+    name: str
+    points: int
+    tactics: dict[str, int]
+    ticks: tuple[int, ...]
+    way: tuple[tuple[str, int], ...]
+    costs: dict[str, int]
+    dropped: int
+
+    @property
+    def records(self) -> list[int]:
+        """How many each fork has made."""
+        first = [n for n, (point, _) in enumerate(self.way) if point == self.way[0][0]]
+        return [b - a for a, b in pairwise([*first, len(self.way)])]
+
+    @property
+    def baseline(self) -> int:
+        """Instructions of the cheapest fork."""
+        return min(self.ticks)
+
+    def cost(self, without: Phase) -> float:
+        """Instructions by which it is more than the cheapest without instruments, for each of its records."""
+        return (self.baseline - without.baseline) / self.records[self.ticks.index(self.baseline)]
+
+
+def study(kernel: Kernel, program: Path, bursts: int, forks: int) -> tuple[list[Phase], bool]:
+    """Each phase, and whether the kernel's text is what it was afterwards."""
+    before = text_of(kernel, FUNCTIONS)
+    # Always at the same addresses: fork copies page tables, and how many there are depends on these.
+    command = ["setarch", "-R", str(program), str(bursts), str(forks), "10", "ticks"]
+    phases = [observe(kernel, name, where, command) for name, where in PHASES.items()]
+    return phases, text_of(kernel, FUNCTIONS) == before
+
+
+def observe(kernel: Kernel, name: str, where: str, command: list[str]) -> Phase:
+    forked(kernel, command)  # what the phase before has left to do, for memory it has freed, say, is done in this one
+    places = [p for each in FUNCTIONS for p in kernel.function(each).points(where)] if where else []
+    if not places:
+        _, ticks = forked(kernel, command)
+        return Phase(name, 0, {}, ticks, (), {}, 0)
+    with kernel.session(ring=8 << 20) as session:
+        session.insert(places, gilk.stamp)
+        tactics = session.tactics()
+        task, ticks = forked(kernel, command)
+        rows = [row for row in session.close().sort_by("time").to_pylist() if row["tid"] == task]
+        dropped = session.drain.drops()
+    way = tuple((row["point"], row["time"]) for row in rows)
+    return Phase(name, len(places), tactics, ticks, way, dict(costs(kernel, places, way)), dropped)
+
+
+def forked(kernel: Kernel, command: list[str]) -> tuple[int, tuple[int, ...]]:
+    """Run the program: its number as a process, and the ticks of each fork."""
+    status, out, said = kernel.target.link.run(command)
+    if status:
+        raise RuntimeError(f"status {status}: {said.decode(errors='replace')}")
+    task, *ticks = map(int, out.split())
+    return task, tuple(ticks)
+
+
+def costs(kernel: Kernel, places: Iterable[Place], way: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """Of each point after which control went on to another without a call: its time, less the instructions between."""
+    inside = {place.point.label: Position.of(kernel, place) for place in places}
+    took: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    for (point, start), (following, end) in pairwise(way):
+        here, there = inside[point], inside[following]
+        if there.start in here.successors and not (here.calls_after or there.calls_before):
+            took[point][end - start - (here.after + there.before)] += 1
+    for point, times in took.items():
+        yield point, times.most_common(1)[0][0]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where in its block a point lies: how many instructions are before it and after, and whether calls are."""
+
+    start: int
+    successors: tuple[int, ...]
+    before: int
+    after: int
+    calls_before: bool
+    calls_after: bool
+
+    @classmethod
+    def of(cls, kernel: Kernel, place: Place) -> Position:
+        block = next(b for b in place.function.blocks if b.start <= place.point.address < b.end)
+        (code,) = kernel.target.link.read_core([(block.start, block.end - block.start)])
+        every = list(Decoder(64, code, ip=block.start))
+        at = sum(each.ip < place.point.address for each in every) + place.point.after
+        # The nop at a function's start is ftrace's, and the point lies behind it.
+        at += block.start == place.function.start and at == 0 and every[0].len == 5
+        return cls(block.start, block.successors, at, len(every) - at, unclear(every[:at]), unclear(every[at:]))
+
+
+def unclear(instructions: list[Instruction]) -> bool:
+    """Whether these are more instructions when they run than they are in the code."""
+    return any(each.flow_control in CALLS or each.has_rep_prefix or each.has_repne_prefix for each in instructions)
+
+
+def report(phases: list[Phase], restored: bool) -> None:
+    print(f"\n{'instruments':20}{'points':>8}{'records a fork':>16}{'instructions':>14}{'more':>8}{'a record':>10}")
+    for phase in phases:
+        records = median(phase.records) if phase.way else 0
+        line = f"{phase.name:20}{phase.points:8}{records:16.0f}{phase.baseline:14}"
+        print(line + (f"{phase.baseline - phases[0].baseline:8}{phase.cost(phases[0]):10.1f}" if phase.way else ""))
+    for phase in phases[1:]:
+        tactics = ", ".join(f"{tactic} {number}" for tactic, number in phase.tactics.items())
+        print(f"\n{phase.name}: {tactics}; {phase.dropped} records dropped.")
+        print(f"Instructions of the instrument at each of {len(phase.costs)} blocks that make no call:")
+        for cost, number in sorted(Counter(phase.costs.values()).items()):
+            print(f"{cost:6} {number:4} {'#' * number}")
+    print(f"\nThe kernel's text is {'what it was, byte for byte' if restored else 'NOT what it was'}.")
+
+
+def draw(phases: list[Phase], path: Path) -> None:
+    """Each fork in each phase, and the cost of an instrument at each block."""
+    made, (forks, blocks) = figure(10, 4, columns=2)
+    for phase, mark in zip(phases, "ox+", strict=True):
+        name = phase.name if phase.way else "no instruments"
+        forks.plot(phase.ticks, mark, markersize=4, fillstyle="none", label=name)
+        if phase.costs:
+            blocks.plot(sorted(phase.costs.values()), mark, markersize=4, label=name)
+    forks.set(xlabel="number of the fork", ylabel="instructions", title="What a fork costs")
+    forks.set_ylim(0.98 * min(phase.baseline for phase in phases), 1.04 * max(median(p.ticks) for p in phases))
+    blocks.set(xlabel="blocks without calls, cheapest first", ylabel="instructions", title="What an instrument costs")
+    blocks.set_ylim(bottom=0)
+    for axes in (forks, blocks):
+        axes.legend()
+        axes.grid(True, linewidth=0.3)
+    save(made, path)
+
+
+def main() -> int:
+    place = directory(sys.argv)
+    with tempfile.TemporaryDirectory() as name:
+        program = compiled("pulsar", Path(name))
+        print("starting a virtual machine that counts instructions, and reading its kernel's code", flush=True)
+        with gilk.kernel(gilk.lab.Machine(icount=True)) as kernel:
+            phases, restored = study(kernel, program, 8, 32)
+    report(phases, restored)
+    draw(phases, place / "fork.png")
+    return 0 if restored else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
