@@ -19,7 +19,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gilk.errors import CompileError, GilkError, ImageError, StoreError, TargetError, UsageError
 
@@ -175,11 +175,17 @@ class Kernel:
         """The first function of that name. Raises UsageError `no-such-function`."""
         return self.functions(name)[0]
 
-    def session(self, points: int = 1 << 16, ring: int = 1 << 20) -> KernelSession:
-        """Probes that live until the session is closed. Raises TargetError, when the driver is not loaded for one."""
+    def session(
+        self, points: int = 1 << 16, ring: int = 1 << 20, mode: Literal["drop", "flight"] = "drop"
+    ) -> KernelSession:
+        """Probes that live until the session is closed. Raises TargetError, when the driver is not loaded for one.
+
+        ``mode``: where a buffer of ``ring`` bytes is full, ``drop`` the newest record or, as a flight recorder, the
+        oldest. Either is counted. The latter keeps records in the kernel until close(), or newest().
+        """
         from gilk.session.kernel_session import KernelSession
 
-        return KernelSession(self.target, points, ring)
+        return KernelSession(self.target, points, ring, mode == "flight")
 
     def start(self, command: Sequence[str]) -> None:
         """Run a command on the other machine; its output is ours. Raises UsageError `no-machine`, TargetError."""
@@ -238,22 +244,25 @@ def parse_request(text: str) -> Request | Chosen:
 
 def prepare_run(
     requests: Sequence[Request | Chosen], pids: Sequence[int], command: Sequence[str], output: Path | None = None,
-    machine: str = "",
+    machine: str = "", flight: bool = False,
 ) -> Run:
     """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go.
 
-    ``machine``: where the kernel and the command are, if not here (session/elsewhere.py).
+    ``machine``: where the kernel and the command are, if not here (session/elsewhere.py). ``flight``: the newest
+    records of the kernel are kept, not the oldest.
     """
     from gilk.session import experiment_run
     from gilk.session.request import Request
     from gilk.session.run import Run
 
+    if flight and not any(request.of_kernel for request in requests):
+        raise UsageError("flight-in-kernel", "only buffers in the kernel can be a flight recorder's")
     kernel, elsewhere = _kernel_of(requests, bool(pids), machine)
     held = _held(pids, command if elsewhere is None else ())
     plain = [request for request in requests if isinstance(request, Request)]
     if len(plain) == len(requests):
-        return Run(held, plain, output, tuple(command), kernel, elsewhere)
-    return experiment_run.of_requests(held, requests, output, tuple(command), kernel, elsewhere)
+        return Run(held, plain, output, tuple(command), kernel, elsewhere, flight)
+    return experiment_run.of_requests(held, requests, output, tuple(command), kernel, elsewhere, flight)
 
 
 def _held(pids: Sequence[int], command: Sequence[str]) -> list[Process]:

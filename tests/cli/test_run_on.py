@@ -33,6 +33,7 @@ def test_a_command_in_the_lab(gilk_on_path: dict[str, str]) -> None:
         (["--on", "moon", "-i", "kernel:vfs_read:entry=count"], "bad-machine"),
         (["--on", "ssh:", "-i", "kernel:vfs_read:entry=count"], "bad-machine"),
         (["--on", "lab", "-i", "main:entry=count", "--", "true"], "only-its-kernel"),
+        (["--flight", "-i", "main:entry=count", "--", "true"], "flight-in-kernel"),
         (["--on", "lab", "-p", "1", "-i", "kernel:vfs_read:entry=count"], "only-its-kernel"),
     ],
 )

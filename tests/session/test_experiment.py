@@ -82,8 +82,8 @@ instrument = "count"
 
 def test_points_in_the_kernel_make_it_a_target(tmp_path: Path) -> None:
     text = '[workload]\ncommand = "true | cat"\n[[instrument]]\npoints = "kernel:pipe_write:@4:pre"\ninstrument="stamp"'
-    found = load(written(tmp_path, text))
-    assert found.targets == ("kernel",)
+    found = load(written(tmp_path, f'mode = "flight"\n{text}'))
+    assert (found.targets, found.mode) == (("kernel",), "flight")
     assert found.items[0].of_kernel
 
 
@@ -98,6 +98,8 @@ WRONG = [
     ("output = 3" + SMALL, "line 1, output", "bad-experiment"),
     ('targets = ["moon"]' + SMALL, "line 1, targets", "bad-experiment"),
     ("targets = [1]" + SMALL, "line 1, targets", "bad-experiment"),
+    ('mode = "fly"' + SMALL, "line 1, mode", "bad-experiment"),
+    ('mode = "flight"' + SMALL, "line 1, mode", "bad-experiment"),
     ("targets = []" + SMALL, "line 1, targets", "bad-experiment"),
     (SMALL.replace("command", "comand"), "line 3, workload.comand", "bad-experiment"),
     (SMALL.replace('"true"', '""'), "line 3, workload.command", "bad-experiment"),

@@ -76,18 +76,20 @@ class Stop:
     "--on", "machine", default="", metavar="MACHINE",
     help="Whose kernel, and where COMMAND runs: lab (a fresh virtual machine) or ssh:HOST.",
 )  # fmt: skip
+@click.option("--flight", is_flag=True, help="Of the kernel's records keep the newest, where there is no more room.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, seconds: float | None,
-    output: Path | None, as_json: bool, quiet: bool, machine: str, command: tuple[str, ...],
+    output: Path | None, as_json: bool, quiet: bool, machine: str, flight: bool,
+    command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     requests = [api.parse_request(text) for text in inserts]
     if not words and not pids and not all(request.of_kernel for request in requests):
         raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
     stop = Stop()
-    running = api.prepare_run(requests, pids, words, output, machine)
+    running = api.prepare_run(requests, pids, words, output, machine, flight)
     stop.install()
     try:
         with working("analysing and planning", not quiet and not as_json):

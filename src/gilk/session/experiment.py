@@ -24,9 +24,10 @@ from gilk.session.request import CFunction, Request
 from gilk.session.strategy import Chosen
 
 T = TypeVar("T")
-_KEYS = ("name", "targets", "machine", "duration", "repetitions", "output", "workload", "instrument")
+_KEYS = ("name", "targets", "machine", "mode", "duration", "repetitions", "output", "workload", "instrument")
 _WORKLOAD = ("command", "directory", "stdin", "stdout", "environment")
 _INSTRUMENT = ("points", "functions", "instrument", "strategy", "start", "stop", "targets")
+_MODES = ("drop", "flight")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(us|ms|s|m|h)?\Z")
 _NO_FILE = {"null": "/dev/null"}
@@ -37,7 +38,7 @@ class Experiment:
     """``duration`` in seconds, None: until the workload, or the last target, ends.
 
     ``targets`` are `workload`, `kernel`, `pid:N` and `name:GLOB`. ``machine`` is where the kernel and the workload are,
-    if not here.
+    if not here. ``mode`` is `flight` when the newest records of the kernel are to be kept, not the oldest; else `drop`.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Experiment:
     repetitions: int
     output: Path | None
     machine: str = ""
+    mode: str = "drop"
 
     def output_of(self, number: int) -> Path | None:
         """Of several repetitions each has its file: a.parquet becomes a-1.parquet."""
@@ -90,9 +92,14 @@ class _Reader:
         output, machine = (self._get(table, "", key, str, "") for key in ("output", "machine"))
         if machine and targets != ("kernel",):
             self._fail("machine", "on another machine, only the kernel can be a target")
+        mode = self._get(table, "", "mode", str, "drop")
+        if mode not in _MODES:
+            self._fail("mode", f"{mode!r} is no mode", f"there are: {', '.join(_MODES)}")
+        if mode == "flight" and "kernel" not in targets:
+            self._fail("mode", "only buffers in the kernel can be a flight recorder's")
         return Experiment(
             self._get(table, "", "name", str, self._path.stem), targets, items, workload,
-            self._seconds(table, "", "duration"), self._count(table), Path(output) if output else None, machine,
+            self._seconds(table, "", "duration"), self._count(table), Path(output) if output else None, machine, mode,
         )  # fmt: skip
 
     def _targets(self, table: dict[str, Any], workload: bool, kernel: bool) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class Staged(run.Run):
             self._prepare(meant, process.pid, Session(process, _capacity(meant), ring=run._RING))
         if self.kernel is not None:
             meant = self._meant(self.kernel, 0)
-            self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), ring=run._KERNEL_RING))
+            self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), run._KERNEL_RING, self.flight))
         self._schema = schema_of(w.kind for placed in self.placed for w in placed.wanted)
         self._change(0.0, first=True)
 
@@ -279,10 +279,11 @@ class Staged(run.Run):
 
 def of_requests(
     processes: list[Process], wanted: Sequence[Request | Chosen], output: Path | None, command: tuple[str, ...],
-    kernel: KernelTarget | None, elsewhere: Elsewhere | None = None,
+    kernel: KernelTarget | None, elsewhere: Elsewhere | None = None, flight: bool = False,
 ) -> Staged:  # fmt: skip
     """What `gilk run` makes when a strategy is among what it is asked for: everything from the start to the end."""
-    return Staged(processes, [], output, command, kernel, elsewhere, items=[Item(each, title(each)) for each in wanted])
+    items = [Item(each, title(each)) for each in wanted]
+    return Staged(processes, [], output, command, kernel, elsewhere, flight, items=items)
 
 
 def _points(target: Code, item: Item) -> list[Wanted]:

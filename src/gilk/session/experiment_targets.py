@@ -43,7 +43,7 @@ def prepare(
     command = _command(experiment, elsewhere is not None)
     names = {each.pid: _name(each.pid) for each in processes}
     return Staged(
-        processes, [], experiment.output_of(number), command, kernel, elsewhere,
+        processes, [], experiment.output_of(number), command, kernel, elsewhere, experiment.mode == "flight",
         items=list(experiment.items), names=names, workload=workload, unattended=True,
     )  # fmt: skip
 

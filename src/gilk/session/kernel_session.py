@@ -18,26 +18,30 @@ from gilk.splice.plan import FunctionPlan, Refusal, Want
 from gilk.target.kernel.driver import Driver
 from gilk.target.kernel.target import KernelTarget
 from gilk.target.kernel.workspace import KernelWorkspace
-from gilk.trace.clock import Clock
+from gilk.trace.clock import Clock, Sample
 from gilk.trace.kernel_drain import KernelDrain
 from gilk.trace.threads import FarThreads
 
 _MOST_POINTS = 1 << 20
 _LOOKS = 16
+_CALIBRATION = 0.05  # seconds between the first looks at its clocks and the last
 
 
 class KernelSession(BaseSession):
     """Use as a context manager; at its end the kernel's code is what it was.
 
     ``points`` bounds how many probes there can be in all, ``ring`` is the bytes of a CPU's buffer per record class, a
-    power of two.
+    power of two. With ``flight`` the newest records are kept where a buffer is full, and they stay there until the
+    session is closed or they are asked for (``newest``).
     """
 
-    def __init__(self, target: KernelTarget, points: int = 1 << 16, ring: int = 1 << 20) -> None:
+    def __init__(
+        self, target: KernelTarget, points: int = 1 << 16, ring: int = 1 << 20, flight: bool = False
+    ) -> None:  # fmt: skip
         self.target = target
-        self._workspace = KernelWorkspace(target.link, target.analysis(), min(points, _MOST_POINTS), ring)
+        self._workspace = KernelWorkspace(target.link, target.analysis(), min(points, _MOST_POINTS), ring, flight)
         self._driver = driver = self._workspace.driver
-        self._source = KernelDrain(driver, target.process_of, ring)
+        self._source = KernelDrain(driver, target.process_of, ring, flight)
         super().__init__(self._source, _clock(driver), FarThreads(target.link.read_file), min(points, _MOST_POINTS))
         self._ledger = Ledger(self._workspace, self._workspace, plan)
         self._counters: list[int] = []
@@ -66,6 +70,14 @@ class KernelSession(BaseSession):
         numbers = self._drop(probes)
         if numbers:
             self._outcomes(self._settled(self._ledger.remove(numbers)), range(0))
+
+    def newest(self) -> pa.Table:
+        """What the buffers hold now, taken out of them. Unless the session is a flight recorder's, poll() does the same."""
+        held, self._source.held = self._source.held, False
+        try:
+            return self.poll()
+        finally:
+            self._source.held = held
 
     def filter(self, pids: Collection[int] | None) -> None:
         """Have records of these processes only, from now on; None: of all again. What is in an interrupt is its task's.
@@ -141,9 +153,19 @@ class KernelSession(BaseSession):
 
 
 def _clock(driver: Driver) -> Clock:
-    """CLOCK_MONOTONIC of the machine whose kernel it is, at the rate of the counter that its kernel has measured."""
+    """CLOCK_MONOTONIC of the machine whose kernel it is, at the rate of the counter that its kernel has measured.
+
+    Where the counter is emulated, that can be far from the truth: measured once, at boot, while something else ran.
+    """
+    looks = [_look(driver) for _ in range(_LOOKS)]
+    time.sleep(_CALIBRATION)
+    looks += [_look(driver) for _ in range(_LOOKS)]
+    return Clock.agreed(looks, driver.hello.tsc_khz / 1e6)
+
+
+def _look(driver: Driver) -> Sample:
     now = driver.status()
-    return Clock(now.tsc, now.monotonic, driver.hello.tsc_khz / 1e6)
+    return now.tsc, now.monotonic
 
 
 def _without(made: FunctionPlan, refused: dict[int, Refusal]) -> FunctionPlan:

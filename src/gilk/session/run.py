@@ -76,6 +76,7 @@ class Run:
     command: tuple[str, ...] = ()
     kernel: KernelTarget | None = None
     elsewhere: Elsewhere | None = None  # where the kernel and the command are, if not here
+    flight: bool = False  # the newest records of the kernel are kept, not the oldest
     sessions: list[BaseSession] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     partial: bool = False
@@ -111,7 +112,8 @@ class Run:
             self._put(Session(process, points=max(len(wanted), 1), ring=_RING), wanted)
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
-            self._put(KernelSession(self.kernel, points=max(len(wanted), 1), ring=_KERNEL_RING), wanted)
+            points = max(len(wanted), 1)
+            self._put(KernelSession(self.kernel, points, _KERNEL_RING, self.flight), wanted)
         self._schema = schema_of(row.kind for session in self.sessions for row in session.rows)
 
     def _put(self, session: BaseSession, wanted: list[Wanted]) -> None:

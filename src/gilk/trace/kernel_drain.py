@@ -23,9 +23,12 @@ _PID = (1 << 22) - 1
 
 
 class KernelDrain:
-    """``process(tid)`` is the process that a thread belongs to; ``ring`` is the bytes of a ring, per CPU and class."""
+    """``process(tid)`` is the process that a thread belongs to; ``ring`` is the bytes of a ring, per CPU and class.
 
-    def __init__(self, driver: Driver, process: Callable[[int], int], ring: int) -> None:
+    ``held``: records stay in the rings, which keep the newest, until the end or until this is False for once.
+    """
+
+    def __init__(self, driver: Driver, process: Callable[[int], int], ring: int, held: bool = False) -> None:
         self._driver = driver
         self._process = process
         self._ring = ring
@@ -36,6 +39,7 @@ class KernelDrain:
         self.counters: Sequence[int] = ()  # of each probe the number of its counter, -1 for none
         self.errors: list[TargetError] = []
         self.closed = False
+        self.held = held
 
     def keep(self) -> None:
         """The last look at the driver's numbers: what is known now is what is told from now on."""
@@ -51,6 +55,8 @@ class KernelDrain:
     def poll(self, final: bool = False) -> list[Chunk]:
         """The records committed since the last call."""
         chunks: list[Chunk] = []
+        if self.held and not final:
+            return chunks
         for _ in range(0 if self.closed else 1 << 20 if final else _ROUNDS):
             found = list(self._read())
             if not found:
@@ -106,7 +112,7 @@ class KernelDrain:
         return []
 
     def drops(self) -> int:
-        """Records that found no room."""
+        """Records that found no room, or were overwritten before they were taken out."""
         return sum(self._lost.values())
 
     def nested(self) -> int:

@@ -118,6 +118,25 @@ def test_calls_are_timed(session: KernelSession, guest: Guest, calls: Path) -> N
     assert min(found.table["duration"].to_pylist()) > 0
 
 
+CLOCK = """
+import os, time
+for _ in range(6):
+    before = time.monotonic_ns(); os.getpgid(0); print(before, time.monotonic_ns())
+    time.sleep(0.2)
+"""
+
+
+def test_times_are_those_of_the_other_machines_clock(session: KernelSession, guest: Guest) -> None:
+    """Whatever its kernel thinks of a counter that is emulated: a program there reads its clock before and after."""
+    session.insert("kernel:__x64_sys_getpgid:entry", "stamp")
+    said = guest.run("python3", "-ISc", CLOCK).splitlines()
+    times = [session.start + time for time in session.close()["time"].to_pylist()]
+    assert len(times) == len(said) == 6
+    for time, line in zip(times, said, strict=True):
+        before, after = map(int, line.split())
+        assert before - 5_000_000 < time < after + 5_000_000
+
+
 def test_arguments_and_registers(session: KernelSession, guest: Guest, calls: Path) -> None:
     """find_vpid(number) is called by getpgid with what the program asks for; both see it in rdi."""
     session.insert("kernel:__x64_sys_getpgid:entry", "stamp")
@@ -155,6 +174,23 @@ def test_records_of_some_processes_only(session: KernelSession, guest: Guest) ->
     rows = session.close().to_pylist()
     assert Counter(Counter((row["tid"], row["kind"]) for row in rows).values()) == {TIMES: 3 * 3}
     assert list(session.counts().values()) == [9 * TIMES]
+
+
+def test_a_flight_recorder(kernel: KernelTarget, guest: Guest, calls: Path) -> None:
+    """The smallest buffers: of many calls the last are there, when asked for and at the end; others were counted."""
+    taken = []
+    with KernelSession(kernel, points=1 << 10, ring=1 << 15, flight=True) as session:
+        session.insert("kernel:__x64_sys_getpgid:entry", "args")
+        for _ in range(2):
+            run(guest, calls, 5000)
+            run(guest, calls)
+            assert session.poll().num_rows == 0, "they stay where they are"
+            taken.append(session.newest() if not taken else session.close())
+    for table in taken:
+        tids = [row["tid"] for row in table.to_pylist() if row["kind"] == "args"]
+        assert tids.count(tids[-1]) == TIMES
+    assert session.records + session.drain.drops() == 2 * (5000 + TIMES)
+    guest.link.close_driver()
 
 
 def test_records_are_switched_off_and_on(session: KernelSession, guest: Guest, calls: Path) -> None:
