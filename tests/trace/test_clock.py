@@ -36,6 +36,14 @@ def test_a_line_through_exact_samples_is_found_again(hertz: int) -> None:
     assert np.abs(fitted.to_ns(tsc) - [sample[1] for sample in samples]).max() <= 2
 
 
+def test_a_rate_that_was_told_wrong_is_found_out() -> None:
+    """Also when every third sample was interrupted for a millisecond; a rate that is only a little off is kept."""
+    samples = [(10**6 + 2 * ns, 10**9 + ns + 10**6 * (n % 3 == 1)) for n, ns in enumerate(range(0, 10**8, 10**6))]
+    assert Clock.agreed(samples, 0.4) == Clock(10**6, 10**9, 2.0)
+    assert Clock.agreed(samples, 2.00001).ticks_per_ns == 2.00001
+    assert Clock.agreed(samples[:1], 0.4) == Clock(10**6, 10**9, 0.4)
+
+
 def test_times_before_the_first_sample_and_nonsense_do_not_fail() -> None:
     fitted = Clock(10**6, 10**9, 2.0)
     times = fitted.to_ns(np.array([0, 10**6 - 2, 10**6, 10**6 + 2, (1 << 64) - 1, 1 << 63], np.uint64))

@@ -35,6 +35,7 @@ from gilk.image.cache import cache_dir
 Sample = tuple[int, int]  # (tsc, CLOCK_MONOTONIC in ns)
 
 _TRIES = 32
+_DENIED = 1e-4  # parts by which a rate may differ from one that was measured in a moment, and yet be the better one
 _SOURCE = """\
 #include <time.h>
 static unsigned long now(void)
@@ -75,6 +76,20 @@ class Clock:
         if not slope > 0:
             raise StoreError("clock-unknown", "the time stamp counter does not go forwards with the clock")
         return cls(tsc0, ns0 + round(float(ns.mean() - tsc.mean() / slope)), slope)
+
+    @classmethod
+    def agreed(cls, samples: Sequence[Sample], ticks_per_ns: float) -> Clock:
+        """The line that most of `samples` agree on; at `ticks_per_ns`, the rate that was told, unless they deny it.
+
+        A sample that was interrupted halfway is off, perhaps by milliseconds, so it is medians that count, of the rates
+        between any two, and of where the line lies then (P. K. Sen, Estimates of the regression coefficient, 1968).
+        """
+        middle = len(samples) // 2
+        rates = [(b[0] - a[0]) / (b[1] - a[1]) for a in samples[:middle] for b in samples[middle:] if b[1] > a[1]]
+        found = float(np.median(rates)) if rates else ticks_per_ns
+        rate = ticks_per_ns if abs(found / ticks_per_ns - 1) < _DENIED else found
+        tsc0, ns0 = samples[0]
+        return cls(tsc0, ns0 + round(float(np.median([ns - ns0 - (tsc - tsc0) / rate for tsc, ns in samples]))), rate)
 
     def to_ns(self, tsc: NDArray[np.uint64]) -> NDArray[np.int64]:
         """CLOCK_MONOTONIC nanoseconds. Exact to 1 ns over 104 days; a nonsensical `tsc` gives a nonsensical time."""
