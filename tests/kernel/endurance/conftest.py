@@ -17,7 +17,7 @@ from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench
 from tests.kernel.endurance.watch import Watch
 
-STRICT = "oops=panic panic_on_warn=1 softlockup_panic=1 preempt=full"
+STRICT = "oops=panic panic_on_warn=1 softlockup_panic=1 softlockup_all_cpu_backtrace=1 preempt=full"
 
 
 @pytest.fixture(scope="package")
@@ -25,8 +25,11 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     with boot(Machine(cpus=2, memory=2048, arguments=STRICT)) as vm:
         guest = Guest(vm, tmp_path_factory.mktemp("endurance"))
         guest.load()
-        yield guest
-        guest.unload()
+        try:
+            yield guest
+            guest.unload()
+        finally:
+            print(vm.console()[-10_000:])  # shown when that failed: the machine may have panicked
 
 
 @pytest.fixture(scope="package")

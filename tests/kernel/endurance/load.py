@@ -49,8 +49,16 @@ def running(guest: Guest, command: Sequence[str], begun: str = "") -> Iterator[S
 
 
 @contextmanager
-def repeated(guest: Guest, script: str) -> Iterator[None]:
-    """A shell script, again and again until the end. A turn that fails ends it, and the test with it."""
-    loop = f"trap 'exit 0' TERM; echo begun; while :; do ( {script} ) || exit 9; done"
-    with running(guest, ["sh", "-c", loop], "begun"):
+def repeated(guest: Guest, name: str, script: str) -> Iterator[None]:
+    """A shell script, again and again until the end, each time to its end. A turn that fails fails the test."""
+    flag = f"/run/gilk-{name}"
+    guest.run("touch", flag)
+    loop = f"echo begun; while [ -e {flag} ]; do {script}\ndone"
+    said = bytearray()
+    process = guest.link.spawn(["sh", "-ec", loop], said.extend, said.extend)
+    try:
         yield
+    finally:
+        guest.run("rm", flag)
+        status = process.wait(END)
+    assert status == 0, f"{name}: status {status}: {said.decode()}"

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Kernels and drivers that do not fit: each has an error with a name, and no harm is done."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from gilk.build.kernel_instrument import run_kbuild
+from gilk.build.toolchain import NATIVE
+from gilk.errors import TargetError
+from gilk.lab import Machine, boot
+from gilk.session.kernel_session import KernelSession
+from gilk.target.kernel import driver_load
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.target import KernelTarget
+from tests.kernel.driver.driving import Guest
+from tests.kernel.endurance.conftest import STRICT
+
+pytestmark = pytest.mark.xdist_group("lab")
+LOCKDOWN = "/sys/kernel/security/lockdown"
+
+
+@contextmanager
+def raises(slug: str) -> Iterator[None]:
+    with pytest.raises(TargetError) as caught:
+        yield
+    assert caught.value.slug == slug
+    assert caught.value.hint
+
+
+@pytest.fixture
+def unloaded(guest: Guest) -> Iterator[Guest]:
+    """The machine without the driver, for the time of a test."""
+    guest.unload()
+    yield guest
+    guest.load()
+
+
+def test_a_kernel_that_was_locked_down_when_it_started(tmp_path: Path) -> None:
+    with boot(Machine(arguments=f"{STRICT} lockdown=integrity")) as vm:
+        guest = Guest(vm, tmp_path)
+        guest.mount("securityfs", "/sys/kernel/security")
+        with raises("driver-locked-down"):
+            guest.load()
+        assert "Loading of unsigned module is restricted" in guest.run("dmesg")
+
+
+def test_a_kernel_that_is_locked_down_later(tmp_path: Path) -> None:
+    """The driver that is there lets nobody in any more; another is not let in."""
+    with boot(Machine(arguments=STRICT)) as vm:
+        guest = Guest(vm, tmp_path)
+        guest.load()
+        Driver(guest.link)
+        guest.link.close_driver()
+        guest.mount("securityfs", "/sys/kernel/security")
+        guest.write(LOCKDOWN, "integrity")
+        with raises("driver-not-allowed"):
+            Driver(guest.link)
+        guest.unload()
+        with raises("driver-locked-down"):
+            guest.load()
+        assert guest.complaints() == ""
+
+
+def test_a_driver_for_another_kernel(unloaded: Guest, tmp_path: Path) -> None:
+    content = unloaded.module.read_bytes()
+    release = f"vermagic={unloaded.release}".encode()
+    assert content.count(release) == 1
+    other = tmp_path / "ilk.ko"
+    other.write_bytes(content.replace(release, release.replace(b"-", b"+", 1)))
+    with raises("driver-wrong-kernel"):
+        driver_load.load(unloaded.link, other)
+    assert not driver_load.loaded(unloaded.link)
+
+
+def test_a_driver_of_another_version(unloaded: Guest, tmp_path: Path) -> None:
+    for part in ("abi", "ilk"):
+        shutil.copytree(NATIVE / part, tmp_path / part)
+    header = tmp_path / "abi" / "ilk_abi.h"
+    text, changed = re.subn(r"#define ILK_PROTOCOL \d+", "#define ILK_PROTOCOL 77", header.read_text())
+    assert changed == 1
+    header.write_text(text)
+    done = run_kbuild(unloaded.vm.kernel.headers, tmp_path / "ilk")
+    assert done.returncode == 0, done.stderr
+    driver_load.load(unloaded.link, tmp_path / "ilk" / "ilk.ko")
+    try:
+        with raises("driver-version"):
+            Driver(unloaded.link)
+    finally:
+        unloaded.unload()
+
+
+def test_no_headers_for_an_instrument(
+    guest: Guest, kernel: KernelTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session goes on without it."""
+    source = tmp_path / "tick.c"
+    source.write_text("#include <gilk.h>\nvoid tick(unsigned int iid) { }\n")
+    monkeypatch.setenv("GILK_KERNELS", str(tmp_path))
+    with KernelSession(kernel, points=1 << 10) as session:
+        with raises("driver-no-headers"):
+            session.insert("kernel:vfs_read:entry", api.c(source, "tick"))
+        (probe,) = session.insert("kernel:vfs_read:entry", "count")
+        assert probe.tactic is not None
+    guest.link.close_driver()
+    assert session.restored is True
+
+
+def test_points_in_a_module_that_has_gone(guest: Guest) -> None:
+    """Another may lie there by now: the plan was made for bytes that are there no more."""
+    guest.run("modprobe", "dummy")
+    kernel = KernelTarget(guest.link)
+    kernel.analysis()
+    guest.run("rmmod", "dummy")
+    guest.run("modprobe", "ifb")
+    with KernelSession(kernel, points=1 << 10) as session:
+        probes = session.insert("kernel:dummy_*:blocks", "count")
+        assert len(probes) > 20
+        assert {probe.tactic for probe in probes} == {None}
+    guest.link.close_driver()
+    guest.run("rmmod", "ifb")

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Points at everything at once: all entries, all blocks of a subsystem, all blocks of the kernel.
+
+What it takes is printed; what is asserted is that the kernel goes on, counts, and is afterwards what it was.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gilk.session.kernel_session import KernelSession
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.target import KernelTarget
+from tests.kernel.driver.driving import Guest
+
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress, pytest.mark.timeout(4 * 3600)]
+WORK = "ls -R /sys/kernel > /dev/null 2>&1; find /proc/self -maxdepth 2 > /dev/null 2>&1; cat /proc/meminfo"
+#: Points, how many there are at least, and how many of those the work above hits at least.
+CASES = {
+    "the entries of all functions": ("*:entry", 35_000, 1500),
+    "all blocks of tcp": ("tcp_*:blocks", 4_000, 0),
+    "all blocks of the file system layer": ("vfs_*:blocks", 500, 50),
+    "all blocks of the kernel": ("*:blocks", 600_000, 20_000),
+}
+
+
+class Report:
+    """Seconds by what took them, and what it cost."""
+
+    def __init__(self, guest: Guest, name: str) -> None:
+        self._guest, self._free, self.lines = guest, self._available(), [name]
+
+    @contextmanager
+    def timed(self, what: str, points: int = 0) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        seconds = time.monotonic() - start
+        each = f", {1e6 * seconds / points:.0f} us a point" if points else ""
+        self.lines.append(f"  {what}: {seconds:.1f} s{each}")
+
+    def memory(self, driver: Driver) -> None:
+        status, mine = driver.status(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        self.lines.append(
+            f"  memory: the kernel's {(self._free - self._available()) >> 10} MiB, of it patches"
+            f" {status.arena_bytes >> 20} MiB; the client's at most {mine} MiB"
+        )
+
+    def _available(self) -> int:
+        """KiB"""
+        rows = self._guest.link.read_file("/proc/meminfo").decode().splitlines()
+        return next(int(row.split()[1]) for row in rows if row.startswith("MemAvailable"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_everything_at_once(guest: Guest, kernel: KernelTarget, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    points, least, hits = CASES[name]
+    report = Report(guest, f"{name}: {points}")
+    with KernelSession(kernel, points=1 << 20) as session:
+        with report.timed("planned and inserted"):
+            probes = session.insert(f"kernel:{points}", "count")
+        assert len(probes) >= least
+        activation = session.totals.activation
+        report.lines.append(f"  of it activated: {activation:.1f} s, {1e6 * activation / len(probes):.0f} us a point")
+        report.memory(session._driver)
+        with report.timed("work meanwhile"):
+            guest.run("sh", "-c", WORK)
+        with report.timed("counters read"):
+            counted = session.counts()
+        assert sum(1 for value in counted.values() if value) >= hits
+        report.lines.append(f"  {len(probes)} points: {session.tactics()}, refused {session.refusals()}")
+        with report.timed("removed", len(probes)):
+            session.close()
+    guest.link.close_driver()
+    with capsys.disabled():
+        print("", *report.lines, sep="\n")
+    assert session.restored is True

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Clients are killed at any moment, with their splices on the way of everyone: all of that is undone."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from gilk.build.toolchain import NATIVE
+from gilk.target.kernel.driver_abi import Kind
+from tests.kernel.driver.driving import Guest
+from tests.kernel.driver.handmade import Function
+from tests.kernel.endurance.load import STRESSORS, stressed
+
+pytestmark = pytest.mark.xdist_group("lab")
+SOURCE = Path(__file__).parent / "guest" / "killed.c"
+#: Without jumps from other functions into them, and called by everything.
+FUNCTIONS = (
+    *("__x64_sys_getppid", "__task_pid_nr_ns", "__x64_sys_getpid", "__x64_sys_getuid", "__x64_sys_sched_yield"),
+    *("pid_vnr", "fdget_pos", "__fdget_pos", "__x64_sys_read", "__x64_sys_write", "ksys_read", "ksys_write"),
+)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("killed") / "killed"
+    subprocess.run(["cc", "-O2", "-static", "-I", NATIVE / "abi", "-o", path, SOURCE], check=True)
+    return path
+
+
+def splices(guest: Guest) -> list[str]:
+    """For the program: each place, its kind, and what is there."""
+    functions = [guest.function(name) for name in FUNCTIONS if name in guest.symbols]
+    return [_described(function, run) for function in functions for run in function.windows()]
+
+
+def _described(function: Function, run: Sequence[object]) -> str:
+    return f"{run[0].ip:x}:{Kind.MULTI.value}:{function.bytes_of(*run).hex()}"  # type: ignore[attr-defined, arg-type]
+
+
+def killed(guest: Guest, program: Path, seed: int, rounds: int) -> list[int]:
+    """How often while it set up, applied, had all in force, undid."""
+    places = splices(guest)
+    assert len(places) > 8
+    command = [str(program), str(seed), str(rounds), *places]
+    status, out, said = guest.vm.run(command, timeout=120 + 20 * rounds)
+    assert status == 0, said.decode()
+    return [int(word) for word in out.split()]
+
+
+def test_a_client_is_killed_at_any_moment(guest: Guest, program: Path) -> None:
+    with stressed(guest, ["pipe"]):
+        assert sum(killed(guest, program, 1, 8)) == 8
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(7200)
+def test_clients_are_killed_at_every_moment(guest: Guest, program: Path) -> None:
+    with stressed(guest, STRESSORS[:6]):
+        _, *busy = killed(guest, program, 2, 200)
+    assert min(busy) > 5, busy

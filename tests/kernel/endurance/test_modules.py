@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Modules with points in them are unloaded under load: their points go along, and the next ones can be put in."""
+
+from __future__ import annotations
+
+import pytest
+
+from gilk.session.kernel_session import KernelSession
+from gilk.target.kernel.target import KernelTarget
+from tests.kernel.driver.driving import Guest
+from tests.kernel.endurance.load import repeated, stressed
+
+pytestmark = pytest.mark.xdist_group("lab")
+MODULE, FUNCTION = "dummy", "dummy_*"
+
+
+def session_in_module(guest: Guest, where: str) -> int:
+    """Load it, put points in, use it, unload it with the points in: how many points there were."""
+    guest.run("modprobe", MODULE)
+    kernel = KernelTarget(guest.link)
+    with KernelSession(kernel, points=1 << 10) as session:
+        probes = session.insert(f"kernel:{FUNCTION}:{where}", "count")
+        guest.run("sh", "-ec", "ip link add gilk0 type dummy; ip link set gilk0 up; ip link del gilk0")
+        assert sum(session.counts().values()) > 0
+        guest.run("rmmod", MODULE)
+        session.poll()
+        session.insert("kernel:vfs_read:blocks", "count")
+    guest.link.close_driver()
+    assert session.restored is True
+    return sum(probe.tactic is not None for probe in probes)
+
+
+def test_a_module_goes_with_points_in_it(guest: Guest) -> None:
+    with stressed(guest, ["pipe", "fork"]):
+        assert session_in_module(guest, "blocks") > 20
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
+def test_modules_go_with_points_in_them_for_long(guest: Guest) -> None:
+    """Others come and go at the same time, so that addresses change hands."""
+    others = "for each in ifb veth bonding; do modprobe $each; done; rmmod ifb veth bonding"
+    with stressed(guest), repeated(guest, "modules", others):
+        for turn in range(15):
+            assert session_in_module(guest, "blocks" if turn % 2 else "entry") > 5
