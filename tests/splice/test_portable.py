@@ -153,7 +153,7 @@ def damaged() -> list[tuple[str, Callable[[dict[str, np.ndarray]], None]]]:
     return [
         *((f"{name} cut", cut(name)) for name in names),
         *((f"no {name}", leave_out(name)) for name in names),
-        *((f"length {i}", put("lengths", i, value)) for i in range(31) for value in (-1, 1 << 40)),
+        *((f"length {i}", put("lengths", i, value)) for i in range(32) for value in (-1, 1 << 40)),
         ("floats", lambda arrays: arrays.__setitem__("int64", arrays["int64"].astype(np.float64))),
         ("far", lambda arrays: arrays["int64"].fill(1 << 50)),
         ("units", lambda arrays: arrays["int32"].fill(1 << 30)),

@@ -86,14 +86,16 @@ class Prepared:
     def rows(self) -> tuple[ProbeRow, ...]:
         """What the iids mean, in their order."""
         portable, image, names = self.portable, self.loaded.name, self.names
-        where = {kind: "return" if kind == RETURN else "entry" for kind in _KINDS}
-        columns = (portable.row_unit, self.function_of_iid, portable.row_kind)
+        columns = (portable.row_unit, self.function_of_iid, portable.row_kind, portable.row_block)
         return tuple(
-            ProbeRow(iid, f"{image}:{names[unit]}:{where[kind]}", names[function], image, _KINDS[kind])
-            for iid, (unit, function, kind) in enumerate(
+            ProbeRow(
+                iid, f"{image}:{names[unit]}:{f'@{block}:post' if kind == RETURN else 'entry'}", names[function], image,
+                _KINDS[kind],
+            )
+            for iid, (unit, function, kind, block) in enumerate(
                 zip(*(column.tolist() for column in columns), strict=True), self.first
             )
-        )
+        )  # fmt: skip
 
     @property
     def outcomes(self) -> tuple[dict[str, int], dict[str, int]]:

@@ -67,13 +67,14 @@ class _Capture:
         spans = len(self._ground.analysis.image.spans)
         wanted: dict[int, tuple[Function, list[Want]]] = {}
         owners: dict[int, int] = {}
-        rows: list[tuple[int, int, int, bool]] = []
+        rows: list[tuple[int, ...]] = []
         for number, (function, probes) in enumerate(timings(self._ground.analysis)):
             for part, point, kind in probes:
                 want = Want(point.address, point.after, Stamp(len(rows)), len(rows))
                 wanted.setdefault(part.start, (part, []))[1].append(want)
                 owners[part.start] = function.start
-                rows.append((part.start, kind, point.address, point.after))
+                block = part.block_at(point.address)
+                rows.append((part.start, kind, block.index if block else 0, point.address, point.after))
             if number % _AT_ONCE == 0:
                 told(number // 2, spans)
         order = sorted(wanted.values(), key=lambda item: -item[0].start)
@@ -184,12 +185,12 @@ class _Capture:
     # All together.
 
     def _made(
-        self, functions: list[Function], owners: dict[int, int], rows: list[tuple[int, int, int, bool]]
+        self, functions: list[Function], owners: dict[int, int], rows: list[tuple[int, ...]]
     ) -> Portable:
         units = {function.start: unit for unit, function in enumerate(functions)}
         self._keep(("unit_start", "unit_owner"), ((f.start, units[owners[f.start]]) for f in functions))
-        kept = ((units[part], kind, at, after) for part, kind, at, after in rows)
-        self._keep(("row_unit", "row_kind", "row_address", "row_after"), kept)
+        kept = ((units[part], *rest) for part, *rest in rows)
+        self._keep(("row_unit", "row_kind", "row_block", "row_address", "row_after"), kept)
         self._keep(("row_outcome",), ((self._outcomes[row],) for row in range(len(rows))))
         names = "\0".join(function.name for function in functions).encode("utf-8", "surrogateescape")
         raw = {"names": names, "code": b"".join(self._code), "old": self._old, "new": self._new}

@@ -40,7 +40,7 @@ _KINDS: Final = (np.int64, np.int32, np.uint8, np.bool_)
 #: Fields with one entry for each of the same things.
 _GROUPS: Final = (
     ("unit_start", "unit_owner"),
-    ("row_unit", "row_kind", "row_address", "row_after", "row_outcome"),
+    ("row_unit", "row_kind", "row_block", "row_address", "row_after", "row_outcome"),
     ("patch_at", "patch_size", "patch_inside", "patch_leads", "patch_unit"),
     ("site_at", "site_size", "site_leads", "site_unit"),
     ("old", "new"),
@@ -77,6 +77,7 @@ class Portable:
     unit_owner: Array
     row_unit: Array
     row_kind: Array
+    row_block: Array
     row_address: Array
     row_after: Array
     row_outcome: Array

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs timed whole from the repository: the same calls as when every probe is planned there and then."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from gilk.session import portables
+from gilk.session.repository import Readied, ready
+from gilk.session.session import Session
+from gilk.target import process as processes
+from gilk.target.process import Process, start
+from tests.behaviour.harness import plain, redirected
+from tests.programs.build import build
+
+SINGLE = ["recursion", "tailcall", "exceptions", "jumptable", "shortblocks", "setjmp"]
+#: How many functions are written to have no room: what they share bytes with may be in force or not.
+HARD = {"shortblocks": 7, "tailcall": 1}
+ROUNDS = "30"
+Insert = Callable[[Session, Process], object]
+Calls = list[list[tuple[str, str]]]
+
+
+def timed(program: Path, insert: Insert, rounds: str = ROUNDS) -> tuple[Calls, tuple[int, bytes, bytes]]:
+    """What each thread called and returned from in the program itself, in order; and what a user sees."""
+    with redirected() as (out, err):
+        process = start([str(program), rounds])
+        tables: list[pa.Table] = []
+        session = Session(process, points=1 << 18, threads=64, ring=1 << 27)
+        insert(session, process)
+        process.release()
+        while (end := process.wait()) is None:
+            tables.append(session.poll())
+            time.sleep(0.01)
+        tables.append(session.close())
+        process.close()
+        out.seek(0)
+        err.seek(0)
+        seen = end.code, out.read(), err.read()
+    assert session.drain.drops() == session.drain.lost() == 0
+    assert session.restored
+    calls: dict[int, list[tuple[str, str]]] = {}
+    table = pa.concat_tables(tables, promote_options="default")
+    for tid, point, kind in zip(*(table[name].to_pylist() for name in ("tid", "point", "kind")), strict=True):
+        if point.startswith(f"{program.name}:"):
+            calls.setdefault(tid, []).append((point, kind))
+    return list(calls.values()), seen
+
+
+def of(functions: set[str], calls: Calls) -> Calls:
+    return [[call for call in thread if call[0].split(":")[1] in functions] for thread in calls]
+
+
+def names(readied: Readied) -> set[str]:
+    """The functions of the program itself that are ready, and their parts."""
+    made = readied.prepared[0]
+    return {made.names[each] for each in made.units(made.functions)}
+
+
+def live(session: Session, process: Process) -> None:
+    session.insert("*:entry", "time")
+
+
+def prepared(everything: bool) -> tuple[Insert, list[Readied]]:
+    """From the repository: the program's functions, or also those of all its libraries."""
+    kept: list[Readied] = []
+
+    def insert(session: Session, process: Process) -> None:
+        images = [loaded for loaded in process.loaded() if loaded.main or everything]
+        made = ready(process, session._workspace, images)
+        kept.append(made)
+        for each in made.prepared:
+            session._everything += each.rows
+        session._know(0.0)
+        process.keeper.change({}, {each.number: each.units(each.functions) for each in made.prepared})
+
+    return insert, kept
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_the_same_calls_as_planned_on_the_spot(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = build(name)
+    insert, kept = prepared(everything=False)
+    expected, plainly = timed(program, live)[0], plain([program, ROUNDS]).visible
+    got, seen = timed(program, insert)
+    assert (got, seen) == (of(names(kept[0]), expected), plainly)
+
+    def forbidden(*_: object) -> None:
+        raise AssertionError("an image was analysed, or planned for")
+
+    monkeypatch.setattr(processes, "analyse", forbidden)
+    monkeypatch.setattr(portables, "make", forbidden)
+    got, seen = timed(program, insert)
+    assert (got, seen) == (of(names(kept[1]), expected), plainly), "from what was kept"
+    assert kept[0].left == kept[1].left == ()
+    known = {point.split(":")[1] for thread in expected for point, _ in thread}
+    assert len(known - names(kept[1])) <= HARD.get(name, 0), "too many are not ready"
+
+
+def test_threads_and_a_selection() -> None:
+    """Both of a function of the program, and only what was chosen."""
+    program = build("threads")
+    plainly = plain([program, ROUNDS]).visible
+    chosen: set[str] = set()
+
+    def insert(session: Session, process: Process) -> None:
+        (main,) = (loaded for loaded in process.loaded() if loaded.main)
+        chosen.update(span.name for span in process.image(main.path).spans[::2])
+        (made,) = ready(process, session._workspace, [main], lambda _, span: span.name in chosen).prepared
+        session._everything += made.rows
+        session._know(0.0)
+        assert {made.names[each] for each in made.functions.tolist()} <= chosen
+        process.keeper.change({}, {made.number: made.units(made.functions)})
+
+    expected = Counter(call for thread in timed(program, live)[0] for call in thread)
+    some, seen = timed(program, insert)
+    got = Counter(call for thread in some for call in thread)
+    assert seen == plainly
+    assert len(got) > 4
+    assert got.keys() == {call for call in expected if call[0].split(":")[1] in chosen}
+    assert sum(n for call, n in got.items() if call[1] == "time-return") > 0
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("name", ["exceptions", "work", "setjmp"])
+def test_all_libraries_too(name: str) -> None:
+    program = build(name)
+    insert, kept = prepared(everything=True)
+    expected, plainly = timed(program, live)[0], plain([program, ROUNDS]).visible
+    got, seen = timed(program, insert)
+    assert seen == plainly
+    assert len(kept[0].prepared) >= 3 and kept[0].left == ()
+    assert got == of(names(kept[0]), expected)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the cache keeps of whole images: found again, made anew when anything about it is not right, never trusted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from gilk.image import cache
+from gilk.image.elf import load
+from gilk.image.model import Image
+from gilk.session import portables, repository
+from gilk.splice.portable import Portable
+from gilk.target import wire
+from gilk.target.base import Loaded
+from gilk.target.blank import Shape
+from gilk.target.image import analyse
+from gilk.target.process import Process
+from tests.programs.build import build
+
+SHAPE = Shape(4096, ((1 << 20, 1 << 20),) * 4)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def as_it_is() -> Iterator[None]:
+    yield
+    portables._made_by.cache_clear()
+
+
+def image(name: str) -> Image:
+    return load(build(name))
+
+
+def same(a: Portable | None, b: Portable) -> bool:
+    arrays = a.to_arrays() if a else {}
+    return arrays.keys() == b.to_arrays().keys() and all(
+        np.array_equal(array, b.to_arrays()[name]) for name, array in arrays.items()
+    )
+
+
+def file_of(key: str) -> Path:
+    return cache._file(key)
+
+
+def test_what_was_made_is_found_again() -> None:
+    made = portables.make(analyse(image("shortblocks")), SHAPE)
+    assert made.rows > 10
+    assert same(portables.load(image("shortblocks"), SHAPE), made)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:-1],
+        lambda data: b"",
+        lambda data: b"PK" + os.urandom(5000),
+        lambda data: data[:1000] + bytes(len(data) - 1000),
+        *(lambda data, at=at: flipped(data, len(data) * at // 40) for at in range(40)),
+    ],
+)
+def test_a_damaged_file_is_not_used(damage: Callable[[bytes], bytes]) -> None:
+    made = portables.make(analyse(image("shortblocks")), SHAPE)
+    file = file_of(portables.key(image("shortblocks"), SHAPE))
+    before = file.read_bytes()
+    file.write_bytes(damage(before))
+    found = portables.load(image("shortblocks"), SHAPE)
+    assert found is None or same(found, made), "something else was read"
+    assert same(portables.make(analyse(image("shortblocks")), SHAPE), made)
+    assert same(portables.load(image("shortblocks"), SHAPE), made), "it was not made anew"
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes((data[at] ^ 0x55,)) + data[at + 1 :]
+
+
+def test_plans_of_another_program_are_not_used() -> None:
+    """Whole and sound, but not for these bytes."""
+    other = portables.make(analyse(image("jumptable")), SHAPE)
+    cache.store_arrays(portables.key(image("shortblocks"), SHAPE), other.to_arrays())
+    assert portables.load(image("shortblocks"), SHAPE) is None
+
+
+def test_sites_outside_of_the_code_are_not_used() -> None:
+    made = portables.make(analyse(image("shortblocks")), SHAPE)
+    for far in (-(1 << 31), 1 << 20, (1 << 31) - 1 - int(made.site_at.max())):
+        arrays = {name: array.copy() for name, array in made.to_arrays().items()}
+        moved = Portable.from_arrays(arrays)
+        moved.site_at[...] = np.maximum(made.site_at.astype(np.int64) + far, -(1 << 31))
+        cache.store_arrays(portables.key(image("shortblocks"), SHAPE), moved.to_arrays())
+        assert portables.load(image("shortblocks"), SHAPE) is None
+
+
+def test_what_plans_follow_from_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version, another shape of instruments, other code or other names under the same build-id."""
+    known = image("shortblocks")
+    keys = {portables.key(known, SHAPE), portables.key(image("jumptable"), SHAPE)}
+    keys.add(portables.key(known, replace(SHAPE, assume_live=1)))
+    keys.add(portables.key(known, replace(SHAPE, rings=((1 << 20, 1 << 16),) * 4)))
+    segments = tuple(replace(s, data=flipped(s.data, 0)) if s.executable else s for s in known.segments)
+    keys.add(portables.key(replace(known, segments=segments), SHAPE))
+    keys.add(portables.key(replace(known, spans=known.spans[1:]), SHAPE))
+    portables._made_by.cache_clear()
+    monkeypatch.setattr(portables, "VERSION", "another")
+    keys.add(portables.key(known, SHAPE))
+    assert len(keys) == 7
+
+
+def test_a_worker_makes_the_same() -> None:
+    told: list[tuple[int, int]] = []
+    known = image("jumptable")
+    apart = repository._make_apart(
+        known.path, portables.key(known, SHAPE), SHAPE, lambda done, of: told.append((done, of))
+    )
+    assert same(apart, portables.make(analyse(known), SHAPE))
+    assert told and told == sorted(told) and told[-1] == (len(known.spans),) * 2
+
+
+def test_several_images_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In processes of their own; one that cannot be planned does not stand in the way of the others."""
+    monkeypatch.setattr(repository, "_processors", lambda: 2)
+    paths = [build("shortblocks"), build("jumptable"), build("recursion")]
+    images = {path: load(path) for path in paths}
+    process = cast(Process, SimpleNamespace(image=images.__getitem__))
+    told: list[tuple[int, int]] = []
+    missing = {portables.key(images[path], SHAPE): Loaded(path, 0, 0, 0, False) for path in paths}
+    missing["of a file that was replaced"] = Loaded(paths[0], 0, 0, 0, False)
+    made = repository._make(process, missing, SHAPE, lambda done, of: told.append((done, of)))
+    assert made.keys() == missing.keys() - {"of a file that was replaced"}
+    for path in paths:
+        assert same(portables.load(images[path], SHAPE), made[portables.key(images[path], SHAPE)])
+    spans = sum(len(images[path].spans) for path in [*paths, paths[0]])
+    assert all(of == spans and done <= of for done, of in told) and told
+
+
+def test_a_file_that_is_gone_has_no_plans() -> None:
+    assert repository._make_apart(Path("/no/such/file"), "key", SHAPE, lambda done, of: None) is None
+
+
+def test_a_worker_that_dies_leaves_no_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    def receive(channel: Any) -> Any:
+        raise wire.Closed
+
+    known = image("jumptable")
+    monkeypatch.setattr(wire, "receive", receive)
+    assert repository._make_apart(known.path, portables.key(known, SHAPE), SHAPE, lambda done, of: None) is None
