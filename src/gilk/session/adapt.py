@@ -53,7 +53,7 @@ class Calls:
     def none(cls, functions: int, now: float) -> Calls:
         return cls(np.zeros(functions, np.int64), np.zeros(functions, np.int64), now)
 
-    def count(self, of_iid: NDArray[np.int32], chunks: Iterable[Chunk]) -> None:
+    def count(self, of_iid: NDArray[np.int64], chunks: Iterable[Chunk]) -> None:
         """Add what has just been taken out of the buffers; ``of_iid`` says whose an iid is, -1 for nobody's."""
         for chunk in chunks:
             self.threads.add(chunk.identity)

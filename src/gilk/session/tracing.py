@@ -9,28 +9,32 @@ there (sptracer.txt 4.2: analysis in advance, activation on demand).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from gilk.errors import GilkError, UsageError
+from gilk.errors import UsageError
 from gilk.session import scope as scopes
 from gilk.session.adapt import Budget, Calls
 from gilk.session.event import Event, Exit, Now, Reach
 from gilk.session.experiment_samples import schema_of
 from gilk.session.follow import Follower
+from gilk.session.kernel_session import KernelSession
 from gilk.session.libraries import Libraries
+from gilk.session.request import expand
 from gilk.session.run import Progress, Result, Run
 from gilk.session.scope import Scope
 from gilk.session.watch import Watch
 from gilk.splice import points
+from gilk.splice.capture import Progress as Progressed
 from gilk.target.base import Loaded
 from gilk.trace import flow_build
 from gilk.trace.about import Tally
 from gilk.trace.flow import Flow
 from gilk.trace.gates import Reached
+from gilk.trace.probes import Kind
 from gilk.trace.traced import NEVER, Omitted, Traced
 
 _START, _STOP, _LIBRARIES = 0, 1, 2  # gates
@@ -38,6 +42,7 @@ _HOLD = 10.0  # seconds that the thread that starts the trace waits at most for 
 _TICK = 0.02
 _ADAPT_FIRST, _ADAPT_EVERY = 0.005, 0.1  # seconds between looks at how often functions are called
 _RING = 32 << 20
+_KERNEL_RING = 16 << 20
 
 
 @dataclass
@@ -48,7 +53,7 @@ class Tracing(Run):
     stop: Event = field(default_factory=lambda: Exit("exit"))
     scope: Scope = field(default_factory=Scope)
     budget: Budget | None = field(default_factory=Budget)
-    working: Callable[[str, int, int], None] = lambda what, done, of: None
+    told: Progressed = lambda done, of: None
     started: int = NEVER  # ns since time 0
     stopped: int = NEVER
     omitted: list[Omitted] = field(default_factory=list)
@@ -57,7 +62,7 @@ class Tracing(Run):
     _libraries: list[Libraries] = field(default_factory=list)
     _counted: dict[int, Calls] = field(default_factory=dict)
     _watches: list[Watch] = field(default_factory=list)
-    _chosen: dict[int, list[int]] = field(default_factory=dict)
+    _in_kernel: KernelSession | None = None
     _began_trace: float = 0.0
     _adapt_at: float = 0.0
     _pause: float = _ADAPT_FIRST
@@ -72,11 +77,10 @@ class Tracing(Run):
                 follower.align(self._zero, self.sessions[0].clock)
             self.sessions.append(follower)
             self._followers.append(follower)
-            self._chosen[id(follower)] = []
-            for loaded in process.loaded():
-                self._prepare(follower, loaded)
+            self._prepare(follower, process.loaded())
             self._zero = self._zero or follower.began
-        if not any(follower.ready.functions for follower in self._followers):
+        self._insert_kernel()
+        if self.processes and not any(follower.functions for follower in self._followers):
             raise UsageError("nothing-to-follow", f"the scope {self.scope} has no function", "see gilk scan")
         self._schema = schema_of(row.kind for session in self.sessions for row in session.rows)
         self._set_gates()
@@ -86,26 +90,32 @@ class Tracing(Run):
         if isinstance(self.start, Now):
             self._follow()
 
-    def _prepare(self, follower: Follower, loaded: Loaded) -> None:
-        """An image is made ready; and followed, if the trace has begun."""
-        if not self.scope.takes_image(loaded):
-            return
-        self.working(loaded.name, len(follower.ready.functions), 0)
-        try:
-            fresh = follower.prepare(scopes.calls(follower.process, loaded, self.scope))
-        except GilkError as error:
-            self.notes.append(f"{loaded.name} is not followed: {error}")
-            return
-        self._chosen[id(follower)] += fresh
+    def _prepare(self, follower: Follower, images: Sequence[Loaded]) -> None:
+        """Images are made ready; and followed, if the trace has begun."""
+        chosen = [loaded for loaded in images if self.scope.takes_image(loaded)]
+        fresh, trouble = follower.prepare(chosen, self.scope, self.told)
+        self.notes += trouble
         if self.started != NEVER and self.stopped == NEVER:
             follower.follow(fresh)
+
+    def _insert_kernel(self) -> None:
+        """In place from the beginning, but recording nothing; the starting event turns that on."""
+        if self.kernel is None:
+            return
+        wanted = [one for one in expand(self.kernel, self.requests) if one.kind != Kind.COUNT]
+        session = KernelSession(self.kernel, points=max(len(wanted), 1), ring=_KERNEL_RING)
+        session.record(False)
+        if self.processes:
+            session.filter([process.pid for process in self.processes])
+        self._put(session, wanted)
+        self._in_kernel = session
 
     def _set_gates(self) -> None:
         for follower in self._followers:
             for event, gate in ((self.start, _START), (self.stop, _STOP)):
                 if isinstance(event, Reach):
                     self._put_gate(follower, event, gate)
-            self._libraries.append(Libraries(follower, _LIBRARIES, self._prepare))
+            self._libraries.append(Libraries(follower, _LIBRARIES, lambda f, loaded: self._prepare(f, [loaded])))
         if isinstance(self.start, Reach):
             for follower in self._followers:
                 follower.gates.arm(_START, self.start.hits, _HOLD)
@@ -156,7 +166,7 @@ class Tracing(Run):
         if self.budget is None:
             return min(pause, _TICK)
         for follower in self._followers:
-            self._counted[id(follower)].count(follower.ready.of_iid, follower.latest)
+            self._counted[id(follower)].count(follower.of_iid, follower.latest)
         now = time.monotonic()
         if now >= self._adapt_at:
             for follower in self._followers:
@@ -169,7 +179,9 @@ class Tracing(Run):
         reached = self._watches[0].reached
         before, began = self._now(), time.perf_counter()
         for follower in self._followers:
-            follower.follow(self._chosen[id(follower)])
+            follower.follow(range(follower.functions))
+        if self._in_kernel is not None:
+            self._in_kernel.record(True)
         self.activation_ms = 1000 * (time.perf_counter() - began)
         self.started = before if reached is None else self._time_of(*reached)
         if isinstance(self.stop, Reach):
@@ -177,7 +189,7 @@ class Tracing(Run):
                 follower.gates.arm(_STOP, self.stop.hits)
         for follower in self._followers:
             follower.gates.open(_START)
-            self._counted[id(follower)] = Calls.none(len(follower.ready.functions), time.monotonic())
+            self._counted[id(follower)] = Calls.none(follower.functions, time.monotonic())
         self._began_trace = time.monotonic()
         self._adapt_at = self._began_trace + _ADAPT_FIRST
 
@@ -185,6 +197,8 @@ class Tracing(Run):
         """The stopping event has come."""
         reached = self._watches[1].reached
         self.stopped = self._now() if reached is None else self._time_of(*reached)
+        if self._in_kernel is not None:
+            self._in_kernel.record(False)
         for follower in self._followers:
             follower.leave()
 
@@ -199,19 +213,22 @@ class Tracing(Run):
         calls = self._counted[id(follower)]
         excess = budget.excess(calls.counts, now - calls.since, max(1, len(calls.threads)))
         excess = [number for number in excess if number in follower.followed]
-        self._counted[id(follower)] = calls.again(len(follower.ready.functions), now)
+        self._counted[id(follower)] = calls.again(follower.functions, now)
         if not excess:
             return
         follower.leave(excess)
         at = self._now()
         for number in excess:
-            function = follower.ready.functions[number]
+            function = follower.function(number)
             self.omitted.append(Omitted(function.name, function.image, at, int(calls.totals[number])))
 
     def _keep(self, table: pa.Table) -> None:
         """What was recorded before the trace or after it is no part of it."""
         if self.started == NEVER or not table.num_rows:
             return
+        passed = self._watches[1].passed(self._followers) if self.stopped == NEVER else None
+        if passed is not None:  # some of this may be of later, although nobody has looked at the event since
+            self.stopped = self._time_of(*passed)
         times = table["time"].to_numpy()
         inside = times >= self.started
         if self.stopped != NEVER:
@@ -254,7 +271,7 @@ class Tracing(Run):
     @property
     def functions(self) -> int:
         """How many were made ready."""
-        return sum(len(follower.ready.functions) for follower in self._followers)
+        return sum(follower.functions for follower in self._followers)
 
     @property
     def refused(self) -> int:
