@@ -1,22 +1,78 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk show FILE``: what is in a file of samples."""
+"""``gilk show FILE``: what is in a file of samples; and a trace as a page, a tree, a flame graph or a table."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import click
 
+from gilk.errors import UsageError
+from gilk.render import flame, flow_table, flow_tree, output, timeline
 from gilk.render.trace import load, to_json, to_text
+
+_SAMPLES, _LINES = 10, 200
+_UNITS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--limit", type=click.IntRange(0), default=10, show_default=True, help="How many samples to print.")
+@click.option("--limit", type=click.IntRange(0), help="How many samples to print (10), or lines or functions (200).")
 @click.option("--thread", "threads", multiple=True, help="Only samples of this thread, by name or number; repeatable.")
-def show(file: Path, as_json: bool, limit: int, threads: tuple[str, ...]) -> None:
-    """Print what is in FILE: counts, histograms of durations, what was lost, the first samples."""
+@click.option(
+    "--html",
+    "page",
+    is_flag=False,
+    flag_value="",
+    metavar="[OUT]",
+    help="Make a page that draws it over time; FILE.html.",
+)
+@click.option(
+    "--flame", "picture", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT.svg", help="Make a flame graph."
+)
+@click.option("--tree", is_flag=True, help="Print the tree of calls.")
+@click.option("--table", is_flag=True, help="Print a line per function.")
+@click.option(
+    "--depth", type=click.IntRange(1), default=0, help="How deep a tree goes; all the way.", show_default=False
+)
+@click.option("--min-time", default="0ns", metavar="TIME", help="Leave what took less out of a tree: 10us, 1ms.")
+def show(
+    file: Path, as_json: bool, limit: int | None, threads: tuple[str, ...], page: str | None, picture: Path | None,
+    tree: bool, table: bool, depth: int, min_time: str,
+) -> None:  # fmt: skip
+    """Print what is in FILE: counts, durations, what was lost. A trace: by function, as a tree, a page or a picture."""
+    least = _nanoseconds(min_time)
     trace = load(file, threads)
-    click.echo(json.dumps(to_json(trace, limit)) if as_json else to_text(trace, limit), nl=as_json)
+    found: dict[str, Any] = {}
+    text = ""
+    if page is not None:
+        made = Path(page) if page else file.with_name(file.stem + ".html")
+        found["html"] = {"file": str(made), "bytes": output.write(made, [timeline.page(trace)])}
+        text += f"{made}\n"
+    if picture is not None:
+        output.write(picture, [flame.flame(trace.flow, timeline.heading(trace))])
+        found["flame"] = {"file": str(picture), **flame.to_json(trace.flow)}
+        text += f"{picture}\n"
+    if tree:
+        limits = flow_tree.Limits(depth, least, _LINES if limit is None else limit)
+        found["tree"] = flow_tree.tree_json(trace.flow, limits) if as_json else []
+        text += "" if as_json else flow_tree.tree_text(trace.flow, limits)
+    if table:
+        found["functions"] = flow_table.functions(trace.flow)[: limit or None] if as_json else []
+        text += "" if as_json else flow_table.table_text(trace.flow, _LINES if limit is None else limit)
+    if not found:
+        number = _SAMPLES if limit is None else limit
+        text = "" if as_json else to_text(trace, number)
+        found = to_json(trace, number) if as_json else {}
+    click.echo(json.dumps(found) if as_json else text, nl=as_json)
+
+
+def _nanoseconds(text: str) -> int:
+    match = re.fullmatch(r"(\d{1,15})(ns|us|ms|s)", text)
+    if match is None:
+        raise UsageError("usage", f"--min-time: {text!r} is no time", "for example 10us or 1ms")
+    return int(match[1]) * _UNITS[match[2]]

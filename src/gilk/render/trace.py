@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from gilk.render import flow_table
 from gilk.render.histogram import by_function
 from gilk.render.report import histograms, losses, top_counts
 from gilk.render.text import cell, nanoseconds, plural, table
@@ -19,6 +20,7 @@ from gilk.trace.query import ask
 from gilk.trace.reading import Trace, read
 
 Json = dict[str, Any]
+_FUNCTIONS = 25
 
 
 def load(path: Path, threads: tuple[str, ...] = ()) -> Trace:
@@ -54,6 +56,7 @@ def to_json(trace: Trace, limit: int) -> Json:
         "latency": {name: histogram.to_json() for name, histogram in by_function(calls.table).items()},
         "probes": [{"point": p.point, "function": p.function, "image": p.image, "kind": p.kind} for p in about.probes],
         "report": tally.report,
+        **_flow(trace),
         "samples": [_filled(row) for row in trace.samples.slice(0, limit).to_pylist()],
     }
 
@@ -61,12 +64,24 @@ def to_json(trace: Trace, limit: int) -> Json:
 def to_text(trace: Trace, limit: int, terminal: bool | None = None) -> str:
     """The same for a person; ends with a newline."""
     tally = trace.tally
-    parts = [_heading(trace), top_counts(tally.counts, terminal), histograms(by_function(trace.calls.table))]
-    parts.append(_unpaired(trace))
+    parts = [_heading(trace), top_counts(tally.counts, terminal)]
+    if tally.trace is None:
+        parts += [histograms(by_function(trace.calls.table)), _unpaired(trace)]
+    else:
+        parts += [flow_table.summary_text(trace.flow, tally.trace)]
+        parts += [flow_table.table_text(trace.flow, _FUNCTIONS, terminal)]
     parts += [f"{line}\n" for line in losses(tally.drops, tally.lost, tally.nested, tally.corrupt)]
     parts += [f"note: {cell(note)}\n" for note in _notes(trace)]
-    parts.append(_rows(trace.samples, limit, terminal))
+    if tally.trace is None:
+        parts.append(_rows(trace.samples, limit, terminal))
     return "".join(parts)
+
+
+def _flow(trace: Trace) -> Json:
+    """What a trace has more than other files."""
+    if trace.tally.trace is None:
+        return {}
+    return {"trace": trace.tally.trace.to_json(), "functions": flow_table.functions(trace.flow)}
 
 
 def answer(trace: Trace, sql: str) -> Json:

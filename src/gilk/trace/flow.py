@@ -113,9 +113,15 @@ class Flow:
         """The calls of `threads`, each a name or a number."""
         numbers = [int(name) for name in threads if name.isascii() and name.isdigit() and len(name) < 11]
         kept = np.isin(self.column("tid"), numbers) | self.is_named("thread", *threads)
-        place = np.cumsum(kept) - 1
-        table = self.table.filter(pa.array(kept))
-        parent = np.asarray(table["parent"])
+        return self._with(self.table.filter(pa.array(kept)), np.cumsum(kept) - 1)
+
+    def only_rows(self, rows: range) -> Flow:
+        """Those of one track."""
+        return self._with(self.table.slice(rows.start, len(rows)), np.arange(self.table.num_rows) - rows.start)
+
+    def _with(self, table: pa.Table, place: Ints) -> Flow:
+        """With some of the rows, `place` having the new numbers of all."""
+        parent = np.asarray(table["parent"].combine_chunks())
         moved = np.where(parent >= 0, place[parent], -1)
         at = table.column_names.index("parent")
         return replace(self, table=table.set_column(at, "parent", pa.array(moved, pa.int64())))

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A trace as a flame graph: one SVG, calls of one path being one bar, as wide as the time they took together.
+
+Callers are below their callees. A click makes a bar as wide as the picture; a click on the lowest shows all again.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from gilk.render.text import cell, nanoseconds, plural
+from gilk.trace.flow import KERNEL, Flow
+from gilk.trace.paths import Paths, label, of_flow
+
+_WIDTH, _ROW, _MARGIN = 1200, 17, 10
+_LETTER = 6.7  # pixels
+_NARROWEST = 0.1  # pixels; narrower bars are left out
+_DEEPEST = 2000
+
+_STYLE = """text{font:11px ui-monospace,monospace;pointer-events:none}rect{stroke:#fff;stroke-width:.4}
+g:hover rect{stroke:#000;stroke-width:1}g.f{cursor:pointer}g.dim{opacity:.35}"""
+_SCRIPT = """const bars=[...document.querySelectorAll("g.f")].map(g=>({g,
+r:g.querySelector("rect"),t:g.querySelector("text"),x:+g.dataset.x,w:+g.dataset.w,d:+g.dataset.d,n:g.dataset.n}));
+function show(b){const k=W/b.w;for(const o of bars){const under=o.d<b.d&&o.x<=b.x+1e-6&&o.x+o.w>=b.x+b.w-1e-6;
+const inside=o.d>=b.d&&o.x>=b.x-1e-6&&o.x+o.w<=b.x+b.w+1e-6;o.g.style.display=under||inside?"":"none";
+o.g.classList.toggle("dim",under);const x=under?M:M+(o.x-b.x)*k,w=under?W:o.w*k;o.r.setAttribute("x",x);
+o.r.setAttribute("width",w);o.t.setAttribute("x",Math.max(x,M)+3);const c=Math.floor((w-6)/L);
+o.t.textContent=c<3?"":o.n.length<=c?o.n:o.n.slice(0,c-1)+"\\u2026"}}
+for(const b of bars)b.g.addEventListener("click",()=>show(b));"""
+
+
+def flame(flow: Flow, title: str) -> str:
+    """The SVG. Its lowest bar is everything."""
+    paths = of_flow(flow)
+    total = max(sum(int(paths.total[root]) for root in paths.roots), 1)
+    bars = _bars(paths, total)
+    rows = max((depth for _, depth, _, _ in bars), default=0) + 2
+    height = rows * _ROW + 50
+    drawn = [_bar(_MARGIN, 0, _WIDTH, f"all, {nanoseconds(total)}", "#d9d9d4", height, "")]
+    for path, depth, x, width in bars:
+        name, image, lane = paths.symbols[int(paths.symbol[path])]
+        share = f"{100 * int(paths.total[path]) / total:.3g} %"
+        told = f"{image}: {plural(int(paths.calls[path]), 'call')}, {nanoseconds(paths.total[path])} ({share})"
+        told += f", {nanoseconds(paths.own[path])} in itself"
+        text = label((name, image, lane))
+        drawn.append(_bar(_MARGIN + x, depth + 1, width, text, _colour(name, image, lane), height, told))
+    constants = f"const W={_WIDTH},M={_MARGIN},L={_LETTER};"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH + 2 * _MARGIN}" height="{height}" '
+    head += f'viewBox="0 0 {_WIDTH + 2 * _MARGIN} {height}"><style>{_STYLE}</style>'
+    head += f'<rect width="100%" height="100%" fill="#fcfcfa"/><text x="{_MARGIN}" y="20">{escape(cell(title))}</text>'
+    return head + "".join(drawn) + f"<script><![CDATA[{constants}{_SCRIPT}]]></script></svg>\n"
+
+
+def _bars(paths: Paths, total: int) -> list[tuple[int, int, float, float]]:
+    """(path, depth, x, width) of each that can be seen."""
+    scale = _WIDTH / total
+    found: list[tuple[int, int, float, float]] = []
+    waiting = [(paths.roots, 0, 0.0)]
+    while waiting:
+        siblings, depth, x = waiting.pop()
+        for path in siblings:
+            width = int(paths.total[path]) * scale
+            if width >= _NARROWEST and depth < _DEEPEST:
+                found.append((path, depth, x, width))
+                waiting.append((paths.children[path], depth + 1, x))
+            x += width
+    return found
+
+
+def _bar(x: float, depth: int, width: float, text: str, colour: str, height: int, told: str) -> str:
+    y = height - _MARGIN - (depth + 1) * _ROW
+    text = cell(text)
+    letters = int((width - 6) / _LETTER)
+    shown = "" if letters < 3 else text if len(text) <= letters else text[: letters - 1] + "…"
+    data = f'data-x="{x - _MARGIN:.4f}" data-w="{width:.4f}" data-d="{depth}" data-n={quoteattr(text)}'
+    return (
+        f'<g class="f" {data}><title>{escape(text)}\n{escape(cell(told))}</title>'
+        f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{_ROW - 1}" rx="2" fill="{colour}"/>'
+        f'<text x="{x + 3:.2f}" y="{y + 12}">{escape(shown)}</text></g>'
+    )
+
+
+def _colour(name: str, image: str, lane: str) -> str:
+    """By image, and within it by function; what is in the kernel is red."""
+    hue = 8 if lane == KERNEL else 40 + _hash(image) % 280
+    return f"hsl({hue + _hash(name) % 24} 62% {66 + _hash(name + '/') % 14}%)"
+
+
+def _hash(text: str) -> int:
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
+def to_json(flow: Flow) -> dict[str, Any]:
+    """How much is in the picture."""
+    paths = of_flow(flow)
+    total = sum(int(paths.total[root]) for root in paths.roots)
+    return {"paths": len(paths.parent), "total": total, "drawn": len(_bars(paths, max(total, 1)))}

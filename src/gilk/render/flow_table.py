@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A trace's functions: how often each was called, and what it took; and the head that says what the trace is of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gilk.render.text import cell, nanoseconds, plural, table
+from gilk.trace.flow import Flow, State
+from gilk.trace.paths import of_flow, whole
+from gilk.trace.traced import NEVER, Traced
+
+Json = dict[str, Any]
+
+_STATES = {
+    State.OPEN: "still under way at the stop",
+    State.LEFT: "left by a jump, an exception or the end of their thread",
+    State.BEFORE: "entered before the start",
+    State.CUT: "with dropped records in them",
+}
+
+
+def functions(flow: Flow) -> list[Json]:
+    """A row per function, that with the longest `self` first. Times are in ns; `total` counts what a function spent in
+    calls of itself once; `least`, `median` and `most` are of calls whose both ends were recorded, None without any."""
+    if not flow.table.num_rows:
+        return []
+    paths = of_flow(flow)
+    symbol = paths.symbol[paths.of]
+    count = len(paths.symbols)
+    calls = np.bincount(symbol, minlength=count)
+    outer = paths.outermost
+    total = np.bincount(paths.symbol[outer], weights=paths.total[outer], minlength=count)
+    own = np.bincount(paths.symbol, weights=paths.own, minlength=count)
+    spread = _spread(symbol, flow, count)
+    rows = [
+        {
+            **{"function": name, "image": image, "lane": lane, "calls": int(calls[n])},
+            **{"total": int(total[n]), "self": int(own[n]), **spread[n]},
+        }
+        for n, (name, image, lane) in enumerate(paths.symbols)
+    ]
+    return sorted(rows, key=lambda row: (-row["self"], row["function"]))
+
+
+def table_text(flow: Flow, limit: int, terminal: bool | None = None) -> str:
+    """The first `limit` functions (0: all); ends with a newline unless empty."""
+    rows = functions(flow)
+    if not rows:
+        return ""
+    shown = rows[: limit or None]
+    cells = [[_cell(name, row[name]) for name in rows[0] if name != "lane"] for row in shown]
+    headers = ["not whole" if name == "partial" else name for name in rows[0] if name != "lane"]
+    order = [*range(2, len(headers)), 0, 1]  # names last: they are of any length
+    text = table([headers[n] for n in order], [[row[n] for n in order] for row in cells], terminal)
+    return text + (f"and {plural(len(rows) - len(shown), 'function')} more\n" if len(rows) > len(shown) else "")
+
+
+def summary_text(flow: Flow, traced: Traced | None) -> str:
+    """What the trace goes from and to, and what is not in it."""
+    text = f"{plural(flow.table.num_rows, 'call')} in {plural(len(flow.tracks), 'thread')}, "
+    text += f"{nanoseconds(flow.stop_ns - flow.start_ns)}"
+    if traced is not None:
+        stop = cell(traced.stop_event) or "the end"
+        text += f": from {cell(traced.start_event)} to {stop}"
+        text += ", which has not come" if traced.stop_ns == NEVER else ""
+        text += f"; only {cell(traced.scope)}" if traced.scope else ""
+    counts = {state: int(np.count_nonzero(flow.is_state(state))) for state in _STATES}
+    parts = ", ".join(f"{number} {_STATES[state]}" for state, number in counts.items() if number)
+    return text + "\n" + (f"calls of which an end is missing: {parts}\n" if parts else "") + omitted_text(flow)
+
+
+def omitted_text(flow: Flow) -> str:
+    """A line per function that was followed only so far."""
+    return "".join(
+        f"left out from {nanoseconds(each.from_ns - flow.start_ns)} on: {cell(each.image)}:{cell(each.function)}, "
+        f"short and hot, after {plural(each.calls, 'call')}\n"
+        for each in flow.omitted
+    )
+
+
+def _spread(symbol: np.ndarray[Any, Any], flow: Flow, count: int) -> list[Json]:
+    known = whole(flow)
+    order = np.lexsort((flow.column("duration"), symbol))
+    order = order[known[order]]
+    durations, edges = flow.column("duration")[order], np.searchsorted(symbol[order], np.arange(count + 1))
+    partial = np.bincount(symbol[~known], minlength=count)
+    rows = []
+    for n, (a, b) in enumerate(zip(edges.tolist(), edges[1:].tolist(), strict=False)):
+        part = durations[a:b]
+        least, median, most = (int(part[at]) if b > a else None for at in (0, (b - a - 1) // 2, -1))
+        rows.append({"least": least, "median": median, "most": most, "partial": int(partial[n])})
+    return rows
+
+
+def _cell(name: str, value: Any) -> Any:
+    if name in ("total", "self", "least", "median", "most") and value is not None:
+        return nanoseconds(value)
+    return value or "" if name == "partial" else value

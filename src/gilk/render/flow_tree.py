@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A trace as a tree of text: calls of one path are one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gilk.render.text import cell, nanoseconds, plural
+from gilk.trace.flow import Flow, State
+from gilk.trace.paths import Paths, label, of_flow
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`depth`: how many calls deep, `least`: ns that a line's calls took together, `lines`: how many; 0 for all."""
+
+    depth: int = 0
+    least: int = 0
+    lines: int = 0
+
+
+@dataclass(frozen=True)
+class _Thread:
+    name: str
+    paths: Paths
+    open: Any  # per path, how many of its calls were under way at the stop
+
+
+def tree_text(flow: Flow, limits: Limits) -> str:
+    """Thread after thread; total time, time in the function itself, calls, function. Ends with a newline."""
+    lines: list[str] = []
+    for thread in _threads(flow):
+        lines += [cell(thread.name), f"{'total':>9} {'self':>9} {'calls':>8}"]
+        shown = list(_lines(thread, limits))
+        lines += shown[: limits.lines or None]
+        if limits.lines and len(shown) > limits.lines:
+            lines.append(f"and {plural(len(shown) - limits.lines, 'line')} more")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def tree_json(flow: Flow, limits: Limits) -> list[Json]:
+    """[{thread, calls: [{function, image, lane, calls, total, self, open, children}]}]; each node has its children."""
+    return [{"thread": thread.name, "calls": _nodes(thread, limits)} for thread in _threads(flow)]
+
+
+def _threads(flow: Flow) -> Iterator[_Thread]:
+    for rows in flow.tracks:
+        part = flow.only_rows(rows)
+        first = flow.table.slice(rows.start, 1).to_pylist()[0]
+        name = f"{first['thread']} ({first['tid']} of {first['pid']})" if first["tid"] != first["pid"] else ""
+        name = name or f"{first['thread']} ({first['pid']})"
+        name += f", stack {first['stack']}" if first["stack"] else ""
+        paths = of_flow(part)
+        yield _Thread(name, paths, np.bincount(paths.of[part.is_state(State.OPEN)], minlength=len(paths.parent)))
+
+
+def _kept(thread: _Thread, paths: list[int], depth: int, limits: Limits) -> list[int]:
+    if limits.depth and depth >= limits.depth:
+        return []
+    return [path for path in paths if thread.paths.total[path] >= limits.least]
+
+
+def _lines(thread: _Thread, limits: Limits) -> Iterator[str]:
+    paths = thread.paths
+    waiting = [(path, 0) for path in reversed(_kept(thread, paths.roots, 0, limits))]
+    while waiting:
+        path, depth = waiting.pop()
+        figures = f"{nanoseconds(paths.total[path]):>9} {nanoseconds(paths.own[path]):>9} {paths.calls[path]:>8}"
+        note = f" ({thread.open[path]} open)" if thread.open[path] else ""
+        yield f"{figures}  {'  ' * depth}{cell(label(paths.symbols[int(paths.symbol[path])]))}{note}"
+        inner = _kept(thread, paths.children[path], depth + 1, limits)
+        waiting += [(child, depth + 1) for child in reversed(inner)]
+
+
+def _nodes(thread: _Thread, limits: Limits) -> list[Json]:
+    """Not by recursion: a trace may be deeper than Python's stack. Beyond 400 calls deep there is none: readers of JSON
+    do not go much further."""
+    paths = thread.paths
+    top: list[Json] = []
+    waiting = [(path, 0, top) for path in reversed(_kept(thread, paths.roots, 0, limits))]
+    while waiting:
+        path, depth, into = waiting.pop()
+        name, image, lane = paths.symbols[int(paths.symbol[path])]
+        node: Json = {"function": name, "image": image, "lane": lane, "calls": int(paths.calls[path])}
+        node |= {"total": int(paths.total[path]), "self": int(paths.own[path]), "open": int(thread.open[path])}
+        node["children"] = []
+        into.append(node)
+        if depth < 400:
+            inner = _kept(thread, paths.children[path], depth + 1, limits)
+            waiting += [(child, depth + 1, node["children"]) for child in reversed(inner)]
+    return top
