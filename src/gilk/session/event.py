@@ -82,6 +82,8 @@ def _reach(text: str, word: str, rest: str) -> Reach:
     function, _, count = rest.rpartition(":")
     if not function or not count.isdigit():
         function, count = rest, "1"
+    if not all(function.split(":")):
+        raise UsageError("bad-event", f"{text!r}: {function!r} is no function", f"an event is one of {_WORDS}")
     if not int(count):
         raise UsageError("bad-event", f"{text!r}: counting begins with 1")
     return Reach(text, function, "entry" if word == "call" else "return", int(count))

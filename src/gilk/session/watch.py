@@ -52,6 +52,12 @@ class Watch:
                 time.sleep(patience)
                 return False
 
+    def passed(self, followers: Sequence[Follower]) -> tuple[Follower, Reached] | None:
+        """Who has got to where it waits for, if anybody has by now."""
+        if isinstance(self.event, Reach):
+            self._reach(followers, 0.0)
+        return self.reached
+
     def _reach(self, followers: Sequence[Follower], patience: float) -> bool:
         for follower in followers:
             found = follower.gates.wait(self.gate, patience / len(followers))
