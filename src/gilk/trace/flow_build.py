@@ -16,11 +16,11 @@ from gilk.trace import evidence
 from gilk.trace.about import About, Tally
 from gilk.trace.calls import Matches, cut_by_gaps, match
 from gilk.trace.evidence import Events
-from gilk.trace.flow import KERNEL, SCHEMA, USER, Flow, State
+from gilk.trace.flow import KERNEL, SCHEMA, STATES, USER, Flow
+from gilk.trace.halves import Ends
 from gilk.trace.nesting import Bools, Intervals, Ints, crossed_tracks, nest
 from gilk.trace.probes import Kind
 
-_STATES = tuple(State)
 _WHOLE, _LEFT, _OPEN, _BEFORE, _CUT = range(5)
 #: After these a thread is no more: what is under way then is not running at the stop.
 _LAST = ("_exit", "_Exit", "__GI__exit", "do_task_dead")
@@ -55,6 +55,7 @@ class _Builder:
         self._start, self._stop = start, stop
         self._time = np.asarray(samples["time"])[found.rows]
         self._pid, self._tid = (np.asarray(samples[name])[found.rows] for name in ("pid", "tid"))
+        self._function = np.asarray(samples["function"].combine_chunks().indices)[found.rows]
         self._image, self._images = _images(samples["point"].combine_chunks(), found.rows, about)
         self._threads = self._pid.astype(np.int64) << 32 | self._tid.view(np.uint32)
         self._events = Events(
@@ -76,31 +77,37 @@ class _Builder:
         order = nested.order
         columns = self._named_by(at[order])
         columns |= {"start": start[order], "duration": np.maximum(stop - start, 0)[order], "stack": stack[order]}
-        columns |= {"depth": nested.depth, "parent": nested.parent, "state": _coded(state[order], _STATES)}
+        columns |= {"depth": nested.depth, "parent": nested.parent, "state": _coded(state[order], STATES)}
         return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
     def _calls(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Per call its event, the places where it begins and ends, and its state."""
         found, events, count = self._found, self._events, len(self._time)
-        split, cut = self._across_gaps()
+        split, cut = self._apart()
         first, last = found.first[~split], found.last[~split]
         alone = np.concatenate([found.abandoned, found.open, found.first[split]])
         orphans = np.concatenate([found.orphans, found.last[split]])
         gone = evidence.gone_after(events, alone)
+        one, other = Ends(events, self._function, first, last, alone, orphans).halves(gone)
+        first, last = np.concatenate([first, alone[one]]), np.concatenate([last, orphans[other]])
+        alone, gone, orphans = np.delete(alone, one), np.delete(gone, one), np.delete(orphans, other)
+        cut = np.append(cut[~split], np.zeros(len(one), np.bool_))
         state = np.concatenate(
-            [np.where(cut[~split], _CUT, _WHOLE), np.where(gone < count, _LEFT, _OPEN), np.full(len(orphans), _BEFORE)]
+            [np.where(cut, _CUT, _WHOLE), np.where(gone < count, _LEFT, _OPEN), np.full(len(orphans), _BEFORE)]
         )
         at = np.concatenate([first, alone, orphans])
         begin = np.concatenate([2 * first, 2 * alone, self._earliest(orphans)])
         end = np.concatenate([2 * last, np.where(gone < count, 2 * gone - 1, 2 * count + 1), 2 * orphans])
         return at, begin, end, state
 
-    def _across_gaps(self) -> tuple[Bools, Bools]:
+    def _apart(self) -> tuple[Bools, Bools]:
         """Which pairs are two calls, and which may be, because records were dropped in between."""
         found = self._found
         split = cut_by_gaps(self._samples, found.rows[found.first], found.rows[found.last])
         cut = split.copy()
         split[cut] = evidence.gone_after(self._events, found.first[cut]) < found.last[cut]
+        alone = np.concatenate([found.abandoned, found.open])
+        split |= Ends(self._events, self._function, found.first, found.last, alone, found.orphans).mistaken()
         return split, cut & ~split
 
     def _earliest(self, orphans: Ints) -> Ints:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Calls whose two ends are of different functions, or at different heights of the stack."""
+
+from __future__ import annotations
+
+from gilk.trace.about import Tally
+from gilk.trace.flow_build import build
+from tests.trace.machine import about, samples
+
+Event = tuple[str, str, int]  # function, entry or return, stack pointer
+
+
+def seen(*events: Event) -> list[tuple[str, str, int]]:
+    """function, state and depth of each call; main has its entry at 1000 and its return at the end."""
+    whole: list[Event] = [("main", "entry", 1000), *events, ("main", "return", 1000)]
+    rows = [(10 * n, 1, 1, name, "user", f"time-{kind}", sp) for n, (name, kind, sp) in enumerate(whole)]
+    table = build(samples(rows), about(), Tally()).table.to_pylist()
+    return [(row["function"], row["state"], row["depth"]) for row in table][1:]
+
+
+def test_a_function_that_goes_on_within_another() -> None:
+    once: list[Event] = [("mempcpy", "entry", 900), ("memcpy", "return", 900)]
+    assert seen(*once, *once) == [("mempcpy", "whole", 1), ("mempcpy", "whole", 1)]
+
+
+def test_it_may_make_calls_there() -> None:
+    assert seen(("f", "entry", 900), ("g", "entry", 800), ("g", "return", 800), ("h", "return", 900)) == [
+        ("f", "whole", 1),
+        ("g", "whole", 2),
+    ]
+
+
+def test_what_was_left_before_is_not_joined() -> None:
+    """f was left, as g shows; the return at the same height is of something else."""
+    found = seen(("f", "entry", 900), ("g", "entry", 950), ("g", "return", 950), ("h", "return", 900))
+    assert ("f", "left", 1) in found
+    assert ("h", "before", 1) in found
+
+
+def test_a_function_that_takes_words_off_the_stack() -> None:
+    def resolve(sp: int) -> list[Event]:
+        return [("resolve", "entry", sp), ("fixup", "entry", sp - 300), ("fixup", "return", sp - 300),
+                ("resolve", "return", sp + 16), ("f", "entry", sp + 16), ("f", "return", sp + 16)]  # fmt: skip
+
+    each = [("resolve", "whole", 1), ("fixup", "whole", 2), ("f", "whole", 1)]
+    # The second return is at the height of the first entry.
+    assert seen(*resolve(884), *resolve(868), *resolve(884)) == each * 3
+
+
+def test_a_function_that_calls_itself_and_is_left_does_not() -> None:
+    """Its outer call was entered before the trace; the inner one was left by a jump into that."""
+    recursion: list[Event] = [("d", "entry", 800), ("d", "return", 800), ("d", "entry", 884), ("d", "return", 900)]
+    assert seen(*recursion) == [("d", "before", 1), ("d", "whole", 2), ("d", "left", 2)]
