@@ -47,14 +47,15 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Control came to a place, with the stack pointer at ``sp``. tests/oracle/stepper.c says what ``how`` may be;
-    ``source`` is where it came from, in ``source_image``."""
+    """Control came to a place, with the stack pointer at ``sp``, having had it no higher than ``highest`` since the
+    last arrival. tests/oracle/stepper.c says what ``how`` may be; ``source`` is where it came from."""
 
     thread: int
     image: str
     address: int
     how: str
     sp: int
+    highest: int
     source_image: str
     source: int
 
@@ -128,8 +129,8 @@ def step_arrivals(
         flags = ["-s", start, "-n", "-l", "-m", str(steps), "-a", str(path), *(["-f"] if children else [])]
         _, text = _run(flags, command, Path(directory, "out"), stdin, timeout)
     found = []
-    for thread, place, how, sp, image, source in map(str.split, text[:-1]):
-        found.append(Arrival(int(thread), *places[int(place)], how, int(sp, 16), image, int(source, 16)))
+    for thread, place, how, sp, high, image, source in map(str.split, text[:-1]):
+        found.append(Arrival(int(thread), *places[int(place)], how, int(sp, 16), int(high, 16), image, int(source, 16)))
     return found, not steps or int(text[-1].split()[-1]) < steps
 
 
@@ -145,8 +146,19 @@ def _run(
     flags: Sequence[str], command: Sequence[str | Path], out: Path, stdin: bytes, timeout: float
 ) -> tuple[subprocess.CompletedProcess[bytes], list[str]]:
     line = [str(stepper()), *flags, "-o", str(out), "--", *(str(part) for part in command)]
-    done = subprocess.run(line, input=stdin, capture_output=True, timeout=timeout)
+    done = _into_files(line, stdin, timeout)
     text = out.read_text().splitlines() if out.exists() else []
     if not text or not text[-1].startswith("# steps"):
         raise StepperError(done.stderr.decode(errors="replace") or f"the stepper ended with {done.returncode}")
     return done, text
+
+
+def _into_files(line: Sequence[str], stdin: bytes, timeout: float) -> subprocess.CompletedProcess[bytes]:
+    """As subprocess.run with pipes, but with files: what some programs do depends on which of the two it is."""
+    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        source.write(stdin)
+        source.seek(0)
+        done = subprocess.run(line, stdin=source, stdout=out, stderr=err, timeout=timeout)
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(line, done.returncode, out.read(), err.read())

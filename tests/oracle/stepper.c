@@ -7,9 +7,10 @@
  *                                                                     "IMAGE HEXADDRESS COUNT" out
  *   stepper [-s start|entry] [-f] [-1] -e -o OUT -- COMMAND...           "IMAGE HEXFROM IMAGE HEXTO" out
  *   stepper [-s start|entry] [-f] [-1] [-m STEPS] -l -a PLACES -o OUT -- COMMAND...
- *       each arrival at a place, in order: "THREAD PLACE HOW HEXSP IMAGE HEXFROM"; PLACE is a line number from 0, HOW is
- *       c for a call (the stack grew by a word), j for anything else that leads there, b where a thread or program
- *       begins, s for a signal's handler, r for what a handler returns to; HEXSP is the stack pointer on arrival
+ *       each arrival at a place, in order: "THREAD PLACE HOW HEXSP HEXHIGHEST IMAGE HEXFROM"; PLACE is a line number from 0,
+ *       HOW is c for a call (the stack grew by a word), j for anything else that leads there, b where a program begins,
+ *       s for a signal's handler, r for what a handler returns to; HEXSP is the stack pointer on arrival, HEXHIGHEST
+ *       the highest that it was since the thread's last arrival anywhere
  *
  * -s entry   counts from the main program's entry point on, after each exec (the loader runs at full speed);
  *            the default is start
@@ -50,6 +51,7 @@ struct thread {
 	pid_t id;
 	uint64_t pending; /* the instruction about to execute, or 0 */
 	uint64_t sp; /* before it */
+	uint64_t highest; /* of the stack pointer since the last arrival */
 	bool known; /* its first SIGSTOP has been seen */
 	bool signalled; /* was resumed with a signal: the next stop may be the handler's first instruction */
 };
@@ -153,7 +155,7 @@ static void transferred(pid_t id, uint64_t from, uint64_t to)
 }
 
 /* Control is at `to`; `how` as the comment at the top says. */
-static void arrived(const struct thread *thread, uint64_t from, uint64_t to, uint64_t sp, char how)
+static void arrived(struct thread *thread, uint64_t from, uint64_t to, uint64_t sp, char how)
 {
 	const struct span *span;
 	long index;
@@ -161,12 +163,15 @@ static void arrived(const struct thread *thread, uint64_t from, uint64_t to, uin
 	if (!options.arrivals)
 		return;
 	find_images();
+	if (sp > thread->highest)
+		thread->highest = sp;
 	index = places_find(&places, to);
 	if (index < 0)
 		return;
 	span = spans_find(&spans, from);
-	fprintf(edges.out, "%d %ld %c %lx %s %lx\n", thread->id, index, how, sp, span ? span->image : "-",
-		span ? from - span->bias : from);
+	fprintf(edges.out, "%d %ld %c %lx %lx %s %lx\n", thread->id, index, how, sp, thread->highest,
+		span ? span->image : "-", span ? from - span->bias : from);
+	thread->highest = sp;
 }
 
 /* Whether the system call just made may have changed what is mapped where for execution. */

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A trace's calls against those of a single-stepped run of the same program, in the same place in memory.
+
+What is compared is the order of entries of every thread: image, function and
+stack pointer of each. gilk takes part in the oracle with one thing: which bytes
+are a function, for there is no call without that (analysis' ``image.spans``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import IO, Any
+
+from gilk import api
+from gilk.image.model import Image
+from gilk.session.tracing import Tracing
+from gilk.trace.flow import Flow, State
+from tests.behaviour.harness import Command, Ran, redirected
+from tests.oracle import Arrival, step_arrivals
+
+_NO_RANDOMIZE = 0x0040000
+_libc = ctypes.CDLL(None)
+Name = tuple[str, str]  # image and function
+Address = tuple[str, int]  # image, and where in it by its own numbering
+
+
+@dataclass(frozen=True)
+class Call:
+    """One entry, and who made it: the call of the same thread that was under way and had been entered last."""
+
+    callee: Name
+    caller: Name | None
+
+
+@dataclass
+class Traced:
+    """What a trace of a whole run says. ``calls`` by pid and tid, in order; ``before`` those entered before it."""
+
+    report: dict[str, Any]
+    calls: dict[tuple[int, int], list[Call]]
+    before: list[Name]
+    images: dict[str, Image]
+    followed: dict[Address, Name]
+    dynamic: bool
+    ran: Ran
+
+
+@dataclass
+class Stepped:
+    """What the oracle says of it. ``whole``: the program got to its end."""
+
+    calls: dict[int, list[Call]]
+    under_way: list[Name]
+    whole: bool
+
+
+def trace(command: Command, stdin: bytes = b"", scope: Sequence[str] = ()) -> Traced:
+    """The command from its first instruction on, with all its calls; addresses are not randomized."""
+    before = _libc.personality(ctypes.c_ulong(0xFFFFFFFF))
+    _libc.personality(ctypes.c_ulong(before | _NO_RANDOMIZE))
+    try:
+        with redirected(stdin) as (out, err):
+            return _trace([str(word) for word in command], scope, out, err)
+    finally:
+        _libc.personality(ctypes.c_ulong(before))
+
+
+def _trace(command: list[str], scope: Sequence[str], out: IO[bytes], err: IO[bytes]) -> Traced:
+    running = api.prepare_trace((), command, None, scope=scope, everything=True)
+    process = running.processes[0]
+    try:
+        running.begin()
+        dynamic = bool(process.image(process.loaded()[0].path).interpreter)
+        running.wait(None, lambda: False, lambda progress: None)
+        result = running.finish()
+        end = process.wait()
+        report = api.trace_report(running, result).to_json()
+    finally:
+        process.keeper.leave()
+    flow = running.flow()
+    assert flow is not None
+    assert end is not None
+    for file in (out, err):
+        file.seek(0)
+    images = {path.name: image for path, image in process._images.items() if path.name != "exe"}
+    ran = Ran(end.code, out.read(), err.read())
+    return Traced(report, *_calls(flow), images, _followed(running), dynamic, ran)
+
+
+def _followed(running: Tracing) -> dict[Address, Name]:
+    found: dict[Address, Name] = {}
+    for follower in running._followers:
+        for number, function in enumerate(follower.ready.functions):
+            if follower._whole(number):
+                found[function.image, function.wanted[0][0].function.start] = function.image, function.name
+    return found
+
+
+def _calls(flow: Flow) -> tuple[dict[tuple[int, int], list[Call]], list[Name]]:
+    rows = flow.table.select(["pid", "tid", "image", "function", "parent", "state"]).to_pylist()
+    names = [(row["image"], row["function"]) for row in rows]
+    recorded = [row["state"] != State.BEFORE for row in rows]
+    calls: dict[tuple[int, int], list[Call]] = {}
+    for row, name, own in zip(rows, names, recorded, strict=True):
+        if own:
+            parent = row["parent"]
+            caller = names[parent] if parent >= 0 and recorded[parent] else None
+            calls.setdefault((row["pid"], row["tid"]), []).append(Call(name, caller))
+    return calls, [name for name, own in zip(names, recorded, strict=True) if not own]
+
+
+# The oracle.
+
+
+def stepped(command: Command, traced: Traced, stdin: bytes = b"", steps: int = 0, children: bool = False) -> Stepped:
+    """The same command, one instruction at a time, up to ``steps`` of them."""
+    starts: dict[str, list[int]] = {}
+    for image in traced.images.values():
+        starts[image.name] = [span.start for span in image.spans]
+    found, whole = step_arrivals(command, starts, stdin=stdin, steps=steps, children=children)
+    threads: dict[int, list[Arrival]] = {}
+    for one in found:
+        threads.setdefault(one.thread, []).append(one)
+    first = found[0].thread
+    under_way: list[Name] = []
+    calls = {}
+    for number, arrivals in threads.items():
+        since = _linked(arrivals, traced) if number == first else 0
+        calls[number], waiting = _nested(arrivals, since, traced)
+        under_way += waiting
+    return Stepped(calls, under_way, whole)
+
+
+def _linked(arrivals: list[Arrival], traced: Traced) -> int:
+    """Where a trace of a launched program begins: the linker says for the second time that it has mapped libraries."""
+    if not traced.dynamic:
+        return 0
+    said = [n for n, one in enumerate(arrivals) if _name(one.image, one.address, traced)[1] == "_dl_debug_state"]
+    return said[1]
+
+
+def _name(image: str, address: int, traced: Traced) -> Name:
+    span = traced.images[image].span_at(address)
+    return image, span.name if span else ""
+
+
+def _nested(arrivals: list[Arrival], since: int, traced: Traced) -> tuple[list[Call], list[Name]]:
+    """The calls from number ``since`` on, and who was under way then."""
+    stack: list[tuple[int, Name, bool]] = []
+    calls: list[Call] = []
+    waiting: list[Name] = []
+    for number, one in enumerate(arrivals):
+        while stack and stack[-1][0] < one.highest and not _is_first(stack[-1][1], traced):
+            stack.pop()  # it has returned
+        if number == since:
+            waiting = [name for _, name, _ in stack]
+        followed = traced.followed.get((one.image, one.address))
+        if followed is None or one.how == "r" or _own_loop(one, traced):
+            continue
+        while stack and stack[-1][0] <= one.sp:
+            stack.pop()
+        if number >= since:
+            calls.append(Call(followed, stack[-1][1] if stack and stack[-1][2] else None))
+        stack.append((one.sp, followed, number >= since))
+    return calls, waiting
+
+
+def _is_first(name: Name, traced: Traced) -> bool:
+    """Of a program or the linker: it is not called, does not return, and takes its arguments off the stack."""
+    image = traced.images[name[0]]
+    span = image.span_at(image.entry)
+    return span is not None and span.name == name[1]
+
+
+def _own_loop(one: Arrival, traced: Traced) -> bool:
+    """A function jumped to its own start."""
+    image = traced.images.get(one.source_image)
+    if one.how != "j" or one.source_image != one.image or image is None:
+        return False
+    source, target = image.span_at(one.source), image.span_at(one.address)
+    return source is not None and target is not None and source.name.removesuffix(".cold") == target.name
+
+
+def difference(expected: Sequence[Call], found: Sequence[Call], prefix: bool) -> str:
+    """Where the two part, with what is around; '' where they do not. A bounded run of the oracle ends in the middle."""
+    for n, (ours, theirs) in enumerate(zip_longest(found, expected)):
+        if theirs is None and prefix:
+            return ""
+        if ours != theirs:
+            around = "\n".join(
+                f"  {number} {expected[number]}" for number in range(max(0, n - 8), min(n + 5, len(expected)))
+            )
+            return f"call {n}: {ours}, where the oracle has {theirs}\n{around}"
+    return ""

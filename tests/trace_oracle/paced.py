@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The program that does what it is told, and a trace of it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gilk import api
+from gilk.session.run import Progress
+from gilk.trace.traced import Traced
+from tests.behaviour.harness import differences, leftovers
+from tests.programs.build import ROOT, compile_to, locked
+
+HERE = Path(__file__).resolve().parent
+
+
+@cache
+def program(*flags: str) -> Path:
+    output = ROOT / "build" / "tracing" / "".join(flags) / "paced"
+    with locked(output):
+        return compile_to(output, [HERE / "paced.c"], ("-O0", *flags))
+
+
+def alpha(times: int) -> list[str]:
+    """What repeat() calls, in order."""
+    return ["alpha", "leaf", "leaf", "beta", "leaf"] * times
+
+
+class Paced:
+    """It obeys one command after another. Use as a context manager: at the end it is let go, and must end well."""
+
+    def __init__(self, *flags: str, **options: Any) -> None:
+        self.process = subprocess.Popen(
+            [program(*flags)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, **options
+        )
+        assert self._line() == "ready\n"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def _line(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline()
+
+    def tell(self, command: str) -> None:
+        """Without waiting for it to be done."""
+        assert self.process.stdin
+        self.process.stdin.write(f"{command}\n")
+
+    def do(self, command: str) -> None:
+        self.tell(command)
+        assert self._line() == ("" if command[0] == "x" else "done\n")
+
+    def done(self) -> None:
+        """What it was told is done."""
+        assert self._line() == "done\n"
+
+    def __enter__(self) -> Paced:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.process.kill()
+        self.process.communicate(timeout=60)
+        assert kind is not None or self.process.returncode == 0
+
+
+@dataclass
+class Observed:
+    """``functions`` in the order of their entries, those entered before the trace left out."""
+
+    functions: list[str]
+    states: Counter[str]
+    traced: Traced
+    report: dict[str, Any]
+    threads: int
+
+
+def observe(
+    target: Paced,
+    start: str,
+    stop: str,
+    commands: Sequence[str],
+    *,
+    scope: Sequence[str] = ("paced:",),
+    when_waiting: Callable[[], None] | None = None,
+    stop_when_done: bool = False,
+    output: Path | None = None,
+) -> Observed:
+    """A trace of ``target`` while it is told ``commands``; what it says, of main() alone where that is open.
+
+    ``when_waiting`` is called once the starting event is waited for; commands are given then, or once the trace has
+    begun if the event is ``now``. Whatever the trace is, the code is what it was at the end.
+    """
+    running = api.prepare_trace([target.pid], (), output, start, stop, scope, (), True)
+    told: list[str] = []
+
+    def show(progress: Progress) -> None:
+        nonlocal when_waiting
+        if when_waiting is not None and progress.what != "following":
+            when_waiting()
+            when_waiting = None
+        elif when_waiting is None and len(told) < len(commands):
+            told.append(commands[len(told)])
+            target.tell(told[-1])
+
+    try:
+        running.begin()
+        running.wait(None, lambda: stop_when_done and _answered(target, told, commands), show)
+        result = running.finish()
+        report = api.trace_report(running, result).to_json()
+    finally:
+        for process in running.processes:
+            process.keeper.leave()
+    flow = running.flow()
+    assert report["restored"] is True, report["notes"]
+    assert (report["drops"], report["lost"], report["corrupt"]) == (0, 0, 0)
+    if target.process.poll() is None:
+        assert differences(target.pid) == []
+        assert leftovers(target.pid) == []
+    rows = flow.table.to_pylist() if flow is not None else []
+    entered = [row["function"] for row in rows if row["state"] != "before"]
+    threads = len({row["tid"] for row in rows})
+    states = Counter(row["state"] for row in rows)
+    return Observed(entered, states, running.traced(), report, threads)
+
+
+def _answered(target: Paced, told: list[str], commands: Sequence[str]) -> bool:
+    if len(told) < len(commands):
+        return False
+    for _ in range(len(told)):
+        target.done()
+    told.append("")
+    return True

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A trace begins and ends with its events, in a program of which it is known what it calls in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gilk.errors import GilkError, TargetError
+from gilk.session import event, keyboard
+from gilk.session.keyboard import Keyboard
+from gilk.trace.flow import State
+from gilk.trace.traced import NEVER
+from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, wait_for
+from tests.trace_oracle.paced import Observed, Paced, alpha, observe
+
+ROUND = alpha(1)
+
+
+@pytest.fixture
+def paced() -> Iterator[Paced]:
+    with Paced() as program:
+        yield program
+
+
+def test_from_now_for_a_while(paced: Paced) -> None:
+    found = observe(paced, "now", "for:300ms", ["a 2"])
+    assert found.functions == ["obey", "repeat", *alpha(2)]
+    assert found.traced.stop_ns - found.traced.start_ns >= 300e6
+    assert found.states == {State.WHOLE: 12}
+
+
+def test_from_the_third_call_to_the_fifth(paced: Paced) -> None:
+    found = observe(paced, "call:alpha:3", "call:alpha:2", ["a 2", "a 9"])
+    assert found.functions == alpha(1)  # the third call is in it, the fifth is met before it is recorded
+    assert not found.report["partial"]
+
+
+def test_from_a_call_to_its_return(paced: Paced) -> None:
+    found = observe(paced, "call:alpha", "return:alpha", ["a 3"])
+    assert found.functions == alpha(1)
+    assert found.states[State.WHOLE] == 5
+
+
+def test_from_a_return_on(paced: Paced) -> None:
+    """The thread is held behind the return's record: what it calls next is the first."""
+    found = observe(paced, "return:beta", "return:repeat", ["a 2"])
+    assert found.functions == alpha(1)
+
+
+def test_a_function_of_a_library(paced: Paced) -> None:
+    found = observe(paced, "call:libc:puts", "call:libc.so.6:fflush", ["a 1"], scope=("paced:", "libc.so.6:puts"))
+    assert found.functions == ["puts"]
+
+
+def test_after_a_time(paced: Paced) -> None:
+    begun = time.monotonic()
+    found = observe(paced, "after:700ms", "for:1ms", [])
+    assert time.monotonic() - begun >= 0.7
+    assert found.traced.start_ns >= 700e6
+
+
+@pytest.mark.parametrize("name", ["USR1", "12"])
+def test_a_signal_to_gilk(paced: Paced, name: str) -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    number = signal.SIGUSR1 if name == "USR1" else signal.SIGUSR2
+
+    def send() -> None:
+        os.kill(os.getpid(), number)
+
+    found = observe(paced, f"signal:{name}", "return:repeat", ["a 1"], when_waiting=send)
+    assert found.functions == ["obey", "repeat", *ROUND]
+    assert signal.getsignal(signal.SIGUSR1) is before
+
+
+def test_keys(paced: Paced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "event0")
+    device = os.open(tmp_path / "event0", os.O_RDWR)
+    monkeypatch.setattr(keyboard.Keyboard.__init__, "__defaults__", (tmp_path,))
+    found = observe(
+        paced, "key:alt-f", "return:repeat", ["a 1"], when_waiting=lambda: press(device, (42, 1), (100, 1), (33, 1))
+    )
+    assert found.functions == ["obey", "repeat", *ROUND]
+    os.close(device)
+
+
+def press(device: int, *keys: tuple[int, int]) -> None:
+    """struct input_event of each (code, value)."""
+    os.write(device, b"".join(struct.pack("@llHHi", 0, 0, 1, code, value) for code, value in keys))
+
+
+def test_keys_are_together_or_not_at_all(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "event3")
+    device = os.open(tmp_path / "event3", os.O_RDWR)
+    with Keyboard(("ctrl", "alt", "f"), tmp_path) as keys:
+        press(device, (29, 1), (33, 1), (33, 0))
+        assert not keys.pressed()
+        press(device, (56, 1), (33, 1))
+        assert keys.pressed()
+        press(device, (33, 2))  # held down: it repeats
+        assert not keys.pressed()
+        press(device, (29, 0), (33, 0), (33, 1))
+        assert not keys.pressed()
+        os.write(device, b"\0" * 7)  # a part of an event is kept until the rest has come
+        assert not keys.pressed()
+    os.close(device)
+
+
+def test_no_keyboard_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TargetError) as caught:
+        Keyboard(("f",), tmp_path)
+    assert caught.value.slug == "no-keyboard"
+
+
+def test_until_the_program_ends(paced: Paced) -> None:
+    found = observe(paced, "call:beta", "exit", ["a 1", "x 0"])
+    assert found.functions[0] == "beta"
+    assert found.traced.stop_ns == NEVER
+    assert not found.report["partial"]
+
+
+def test_a_start_in_a_thread(paced: Paced) -> None:
+    found = observe(paced, "call:alpha", "return:repeat", ["t 2"])
+    assert found.functions == alpha(2)
+    assert found.threads == 1
+
+
+def test_what_is_left_by_longjmp_says_so(paced: Paced) -> None:
+    found = observe(paced, "call:around", "return:around", ["j"])
+    assert found.functions == ["around", "left", "leaf", "leaf"]
+    assert found.states == {State.WHOLE: 3, State.LEFT: 1}
+
+
+def test_a_start_that_never_comes(paced: Paced, tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "gilk",
+        "trace",
+        "--start",
+        "call:left",
+        "-p",
+        str(paced.pid),
+        "-o",
+        str(tmp_path / "t"),
+    ]
+    client = subprocess.Popen(
+        [*words, "--scope", "paced:"], env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True
+    )
+    assert wait_for(lambda: differences(paced.pid), 60)
+    paced.do("a 3")
+    client.send_signal(signal.SIGINT)
+    out, _ = client.communicate(timeout=60)
+    assert client.returncode == 0
+    assert "the trace never began: call:left did not come" in out
+    assert differences(paced.pid) == []
+    assert leftovers(paced.pid) == []
+    paced.do("j")
+
+
+NO_EVENTS = """never now:1 call call: call::3 call:f: call::f:2 call:f:0 return: after: after:soon for:-1s signal:
+signal:KILL signal:NOPE signal:99 key: exit:0""".split()
+
+
+@pytest.mark.parametrize("text", ["", "after:2 s", *NO_EVENTS])
+def test_a_bad_event_is_named(text: str) -> None:
+    with pytest.raises(GilkError) as caught:
+        event.parse(text)
+    assert caught.value.slug == "bad-event"
+
+
+def test_a_key_that_there_is_not_is_a_bad_event(tmp_path: Path) -> None:
+    with pytest.raises(GilkError) as caught:
+        Keyboard(("alt", "any"), tmp_path)
+    assert caught.value.slug == "bad-event"
+
+
+@pytest.mark.parametrize(
+    ("start", "slug"),
+    [("call:no_such", "no-such-function"), ("call:nolib:f", "no-such-image"), ("key:q-", "bad-event")],
+)
+def test_an_event_that_cannot_be_leaves_nothing_behind(paced: Paced, start: str, slug: str) -> None:
+    with pytest.raises(GilkError) as caught:
+        observe(paced, start, "exit", [])
+    assert caught.value.slug == slug
+    assert wait_for(lambda: not leftovers(paced.pid))
+    assert differences(paced.pid) == []
+    paced.do("a 1")
+
+
+@pytest.mark.parametrize("scope", ["", ":f"])
+def test_a_bad_scope_is_named(paced: Paced, scope: str) -> None:
+    with pytest.raises(GilkError) as caught:
+        observe(paced, "now", "exit", [], scope=(scope,))
+    assert caught.value.slug == "bad-scope"
+
+
+def test_a_scope_without_functions_is_an_error(paced: Paced) -> None:
+    with pytest.raises(GilkError) as caught:
+        observe(paced, "now", "exit", [], scope=("paced:no_such_*",))
+    assert caught.value.slug == "nothing-to-follow"
+    assert wait_for(lambda: not leftovers(paced.pid))
+
+
+def test_a_wait_from_another_thread_is_not_a_signal(paced: Paced) -> None:
+    """Ctrl-C while the trace is on: it ends, and all is taken out."""
+    found: Observed = observe(paced, "now", "exit", ["a 1"], stop_when_done=True)
+    assert found.functions == ["obey", "repeat", *ROUND]
+    assert found.traced.stop_ns == NEVER
+    assert threading.active_count() < 10
