@@ -48,6 +48,7 @@ class Calls:
     totals: NDArray[np.int64]
     since: float
     threads: set[Identity] = field(default_factory=set)
+    drops: int = 0
 
     @classmethod
     def none(cls, functions: int, now: float) -> Calls:
@@ -63,8 +64,15 @@ class Calls:
             self.counts += found[: len(self.counts)]
             self.totals += found[: len(self.counts)]
 
+    def scale(self, drops: int) -> None:
+        """Count also what was dropped, ``drops`` records until now, as if it had been like what was not."""
+        lost, seen = drops - self.drops, int(self.counts.sum())
+        self.drops = drops
+        if lost and seen:
+            self.counts = (self.counts * (1 + lost / (2 * seen))).astype(np.int64)
+
     def again(self, functions: int, now: float) -> Calls:
         """From zero, for the next stretch of time; there may be more functions by now."""
         totals = np.zeros(functions, np.int64)
         totals[: len(self.totals)] = self.totals
-        return Calls(np.zeros(functions, np.int64), totals, now)
+        return Calls(np.zeros(functions, np.int64), totals, now, drops=self.drops)

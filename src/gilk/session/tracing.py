@@ -18,7 +18,7 @@ import pyarrow as pa
 from gilk.errors import UsageError
 from gilk.session import scope as scopes
 from gilk.session.adapt import Budget, Calls
-from gilk.session.event import Event, Exit, Now, Reach
+from gilk.session.event import Elapsed, Event, Exit, Now, Reach
 from gilk.session.experiment_samples import schema_of
 from gilk.session.follow import Follower
 from gilk.session.kernel_session import KernelSession
@@ -87,7 +87,7 @@ class Tracing(Run):
         for follower in self._followers:
             if not follower.process.unstarted:
                 follower.copy_code()
-        if isinstance(self.start, Now):
+        if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
             self._follow()
 
     def _prepare(self, follower: Follower, images: Sequence[Loaded]) -> None:
@@ -196,7 +196,12 @@ class Tracing(Run):
     def _halt(self) -> None:
         """The stopping event has come."""
         reached = self._watches[1].reached
-        self.stopped = self._now() if reached is None else self._time_of(*reached)
+        if reached is not None:
+            self.stopped = self._time_of(*reached)
+        elif isinstance(self.stop, Elapsed) and self.stop.since_start:
+            self.stopped = self.started + int(1e9 * self.stop.seconds)  # not when it was noticed
+        else:
+            self.stopped = self._now()
         if self._in_kernel is not None:
             self._in_kernel.record(False)
         for follower in self._followers:
@@ -211,6 +216,7 @@ class Tracing(Run):
     def _adapt(self, follower: Follower, budget: Budget, now: float) -> None:
         """Leave out what is called too often."""
         calls = self._counted[id(follower)]
+        calls.scale(follower.drain.drops())
         excess = budget.excess(calls.counts, now - calls.since, max(1, len(calls.threads)))
         excess = [number for number in excess if number in follower.followed]
         self._counted[id(follower)] = calls.again(follower.functions, now)
