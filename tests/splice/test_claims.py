@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What has been placed, and what is planned besides: neither touches a byte of the other."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from gilk.splice.capture import capture
+from gilk.splice.claims import claim, conflicts, unclaim
+from gilk.splice.instrument import Count
+from gilk.splice.plan import FunctionPlan, Want
+from gilk.splice.planner import Ground, forget, plan
+from gilk.splice.policy import PROCESS
+from gilk.splice.portable import Portable
+from gilk.target.blank import Shape, blank_ground
+from tests.programs.build import build
+from tests.splice.holds import analysed
+
+SHAPE = Shape(4096, ((1 << 20, 1 << 20),) * 4)
+PATH = "/bin/bash"
+
+
+@pytest.fixture(scope="module")
+def portable() -> Portable:
+    return capture(blank_ground(analysed(PATH), SHAPE))
+
+
+def fresh() -> Ground:
+    ground = blank_ground(analysed(PATH), SHAPE)
+    ground.policy = PROCESS
+    return ground
+
+
+def marks(ground: Ground) -> list[bytes]:
+    return [bytes(region.marks) + bytes(region.content) for region in ground.registry._regions]
+
+
+def live(ground: Ground, some: list[int]) -> tuple[FunctionPlan, ...]:
+    """Every block of functions counted, where the policy lets them."""
+    analysis, wanted = ground.analysis, []
+    for number, at in enumerate(some):
+        span = analysis.image.span_at(at)
+        assert span is not None
+        function = analysis.function(span)
+        blocks = function.blocks
+        wanted.append((function, [Want(b.start, False, Count(1), number << 20 | b.index) for b in blocks]))
+    return plan(ground, wanted).functions
+
+
+def written(plans: tuple[FunctionPlan, ...], bias: int) -> set[int]:
+    return {s.address + i - bias for p in plans for s in p.sites for i in range(len(s.new))}
+
+
+def pins(plans: tuple[FunctionPlan, ...], bias: int) -> set[int]:
+    return {at - bias for p in plans for low, high in p.pinned for at in range(low, high)}
+
+
+def sites(portable: Portable, units: np.ndarray) -> dict[int, int]:
+    """Byte -> unit, one by one."""
+    found: dict[int, int] = {}
+    for at, size, unit in zip(portable.site_at, portable.site_size, portable.site_unit, strict=True):
+        if units[unit]:
+            found.update(dict.fromkeys(range(int(at), int(at) + int(size)), int(unit)))
+    return found
+
+
+def test_what_is_planned_besides_keeps_away(portable: Portable) -> None:
+    """Next to functions that are placed, and within those that are not; later those that were given up."""
+    rng = random.Random(5)
+    units = np.array([rng.random() < 0.5 for _ in portable.unit_start])
+    ground = fresh()
+    before = marks(ground)
+    claim(ground, portable, units)
+    others = rng.sample(np.flatnonzero(~units).tolist(), 150)
+    plans = live(ground, portable.unit_start[others].tolist())
+    placed = sites(portable, units)
+    assert not (written(plans, ground.bias) | pins(plans, ground.bias)) & placed.keys()
+    assert sum(len(p.tactics) for p in plans) > 1000
+
+    given_up = np.zeros(len(units), np.bool_)
+    given_up[rng.sample(np.flatnonzero(units).tolist(), 50)] = True
+    unclaim(ground, portable, given_up)
+    again = live(ground, portable.unit_start[given_up].tolist())
+    assert not (written(again, ground.bias) | pins(again, ground.bias)) & sites(portable, units & ~given_up).keys()
+    for each in (*plans, *again):
+        forget(ground, each)
+    unclaim(ground, portable, units & ~given_up)
+    assert marks(ground) == before
+
+
+def test_what_was_planned_before_is_found(portable: Portable) -> None:
+    """The units that need a byte of a plan in force, by sets of single bytes."""
+    ground = fresh()
+    everything = np.ones(len(portable.unit_start), np.bool_)
+    assert not conflicts(ground, portable).any()
+    plans = live(ground, random.Random(7).sample(portable.unit_start.tolist(), 60))
+    taken = written(plans, ground.bias) | pins(plans, ground.bias)
+    expected = {unit for at, unit in sites(portable, everything).items() if at in taken}
+    found = set(np.flatnonzero(conflicts(ground, portable)).tolist())
+    assert len(expected) >= 50 and expected <= found
+    shared = found - expected  # a pun's own bytes are free, but what it shares with the code behind is not
+    assert all((portable.patch_unit[~portable.patch_inside] == unit).any() for unit in shared)
+
+
+def test_puns_pin_what_they_share() -> None:
+    analysis = analysed(str(build("shortblocks")))
+    ground = blank_ground(analysis, SHAPE)
+    portable = capture(ground)
+    expected = [bytes(region.marks) for region in ground.registry._regions]
+    other = blank_ground(analysis, SHAPE)
+    claim(other, portable, np.ones(len(portable.unit_start), np.bool_))
+    assert (~portable.patch_inside).any(), "there is no pun"
+    assert [bytes(region.marks) for region in other.registry._regions] == expected
