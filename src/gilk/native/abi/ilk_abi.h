@@ -375,7 +375,8 @@ struct ilk_unit {
 #define ILK_GONE 24	    /* UNDO: its module was unloaded */
 #define ILK_NO_MEMORY 25
 #define ILK_LIMIT 26	    /* units_max */
-#define ILK_LEADER 27	    /* a jump of the same function leads into the window; detail: where */
+#define ILK_LEADER 27	    /* something leads into the window: a jump from wherever, the fixup
+			     * of an exception, a static key; or to a pad. detail: where */
 #define ILK_STATUSES 28
 
 struct ilk_apply {

@@ -122,6 +122,7 @@ u32 ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count)
 		return 0;
 	}
 	ilk_leaders_forget();
+	ilk_inbound_forget();
 	n = create_all(client, units, count, made);
 	for (i = 0, n = 0; i < count; i++)
 		if (made[i])

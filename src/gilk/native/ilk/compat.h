@@ -72,6 +72,8 @@ struct ftrace_hash;
 	D(direct_functions, struct ftrace_hash *)                                                  \
 	D(__start___jump_table, struct jump_entry)                                                 \
 	D(__stop___jump_table, struct jump_entry)                                                  \
+	D(__start___ex_table, struct exception_table_entry)                                        \
+	D(__stop___ex_table, struct exception_table_entry)                                         \
 	D(__start_static_call_sites, struct static_call_site)                                      \
 	D(__stop_static_call_sites, struct static_call_site)                                       \
 	D(_stext, char)                                                                            \

@@ -120,6 +120,13 @@ int ilk_leaders_init(void);
 void ilk_leaders_exit(void);
 void ilk_leaders_forget(void);
 unsigned long ilk_leader(unsigned long first, unsigned long last);
+u32 ilk_leaders_code(unsigned long at, u8 *code, u32 most);
+
+/* inbound.c: where all others lead */
+int ilk_inbound_init(void);
+void ilk_inbound_exit(void);
+void ilk_inbound_forget(void);
+unsigned long ilk_inbound(unsigned long first, unsigned long last);
 
 /* sites.c: the set of all units */
 u32 ilk_site_create(struct ilk_client *client, const struct ilk_unit *unit,

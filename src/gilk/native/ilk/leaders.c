@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Whether a jump of the same function leads into a window. The client knows all
- * jumps of the kernel, this is only the function's own: a check that its idea of
- * the code and ours agree. Plans go through function after function, so what was
- * found in the one before is kept. ilk_mutex holds.
+ * Whether a jump of the same function leads into a window. The client has seen to
+ * that: this checks that its idea of the code and ours agree. Plans go through function after function, so what was
+ * found in the one before is kept. What comes from elsewhere inbound.c knows.
+ * ilk_mutex holds.
  */
 #include <linux/mm.h>
 #include <linux/preempt.h>
@@ -41,7 +41,7 @@ static bool jumps(const struct insn *insn)
 }
 
 /* The code at `at` as it was before any unit: how many bytes of it are in `code`. */
-static u32 original(unsigned long at, u8 *code, u32 most)
+u32 ilk_leaders_code(unsigned long at, u8 *code, u32 most)
 {
 	const struct ilk_site *site = ilk_site_next(at);
 
@@ -74,7 +74,7 @@ static void collect(unsigned long start, unsigned long end)
 
 	nr_targets = 0;
 	while (at < end) {
-		u32 there = original(at, code, min_t(u32, 15, end - at));
+		u32 there = ilk_leaders_code(at, code, min_t(u32, 15, end - at));
 		unsigned long to;
 
 		if (!there || kprobed(at) ||

@@ -151,9 +151,12 @@ static int __init start(void)
 	error = ilk_leaders_init();
 	if (error)
 		goto no_table;
-	error = ilk_filter_init();
+	error = ilk_inbound_init();
 	if (error)
 		goto no_leaders;
+	error = ilk_filter_init();
+	if (error)
+		goto no_inbound;
 	error = ilk_trap_init();
 	if (error)
 		goto no_filter;
@@ -173,6 +176,8 @@ no_traps:
 	ilk_trap_exit();
 no_filter:
 	ilk_filter_exit();
+no_inbound:
+	ilk_inbound_exit();
 no_leaders:
 	ilk_leaders_exit();
 no_table:
@@ -188,6 +193,7 @@ static void __exit stop(void)
 	ilk_trap_exit();
 	ilk_counters_exit();
 	ilk_filter_exit();
+	ilk_inbound_exit();
 	ilk_leaders_exit();
 	ilk_reserved_exit();
 }

@@ -151,6 +151,18 @@ static u32 instructions(const struct ilk_site *site, u64 *detail)
 	return ILK_OK;
 }
 
+/* Nothing can lead into the middle of one instruction, nor is padding to be led to at all. */
+static u32 led_into(const struct ilk_site *site, u64 *detail)
+{
+	unsigned long first = site->address, last = first + site->length - 1;
+
+	if (site->kind == ILK_PAD)
+		*detail = ilk_inbound(first, last);
+	else if (site->kind != ILK_TRAP && traps(site))
+		*detail = ilk_leader(first, last) ?: ilk_inbound(first + 1, last);
+	return *detail ? ILK_LEADER : ILK_OK;
+}
+
 /* `detail` is what is to blame, where that is not the whole window. */
 u32 ilk_verify(const struct ilk_site *site, u64 *detail)
 {
@@ -172,9 +184,7 @@ u32 ilk_verify(const struct ilk_site *site, u64 *detail)
 		status = kprobes(first, last, detail);
 	if (status == ILK_OK && site->kind != ILK_PAD)
 		status = instructions(site, detail);
-	if (status == ILK_OK && site->kind != ILK_TRAP && traps(site)) {
-		*detail = ilk_leader(first, last);
-		status = *detail ? ILK_LEADER : ILK_OK;
-	}
+	if (status == ILK_OK)
+		status = led_into(site, detail);
 	return status;
 }
