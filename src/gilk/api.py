@@ -284,22 +284,30 @@ def _held(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
 def prepare_trace(
     pids: Sequence[int] = (), command: Sequence[str] = (), output: Path | None = None, start: str = "now",
     stop: str = "exit", scope: Sequence[str] = (), skip: Sequence[str] = (), everything: bool = False,
+    kernel: Sequence[str] = (), machine: str = "",
 ) -> Tracing:
     """A trace of processes, with nothing put in yet. Raises GilkError; then everything is let go.
 
     ``start`` and ``stop`` are events (session/event.py), ``scope`` and ``skip`` globs (session/scope.py).
     ``everything``: follow also what is called so often that following it slows the program down.
+    ``kernel``: globs of functions of the kernel to be followed while one of the processes is in them; ``machine``:
+    whose, and where ``command`` runs, if not here: then the functions are followed whoever calls them.
     """
     from gilk.session import event
     from gilk.session.adapt import Budget
+    from gilk.session.request import parse as request_of
     from gilk.session.scope import Scope
     from gilk.session.tracing import Tracing
 
     first, last, chosen = event.parse(start), event.parse(stop), Scope.parse(scope, skip)
     budget = None if everything else Budget()
+    requests = [request_of(f"kernel:{glob}:entry=time") for glob in kernel]
+    target, elsewhere = _kernel_of(requests, bool(pids), machine)
+    held = _held(pids, command if elsewhere is None else ())
     return Tracing(
-        _held(pids, command), [], output, tuple(command), start=first, stop=last, scope=chosen, budget=budget
-    )
+        held, requests, output, tuple(command), target, elsewhere,
+        start=first, stop=last, scope=chosen, budget=budget,
+    )  # fmt: skip
 
 
 def _kernel_of(

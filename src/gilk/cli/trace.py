@@ -43,6 +43,14 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
     help="Follow only these functions: [IMAGE:]FUNCTION, or IMAGE: for all of an image; repeatable.",
 )  # fmt: skip
 @click.option("--skip", multiple=True, metavar="GLOB", help="Do not follow these; repeatable.")
+@click.option(
+    "--kernel", "in_kernel", multiple=True, metavar="GLOB",
+    help="Follow also these functions of the kernel, while the traced program is in them; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--on", "machine", default="", metavar="MACHINE",
+    help="Whose kernel, and where COMMAND runs: lab or ssh:HOST. Only the kernel is followed then.",
+)  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Leave nothing out for being called too often.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("trace.parquet"),
@@ -53,19 +61,20 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def trace(
     pids: tuple[int, ...], line: str | None, start: str, end: str, scope: tuple[str, ...], skip: tuple[str, ...],
-    everything: bool, output: Path, as_json: bool, quiet: bool, command: tuple[str, ...],
+    in_kernel: tuple[str, ...], machine: str, everything: bool, output: Path, as_json: bool, quiet: bool,
+    command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
-    if not words and not pids:
+    if not words and not pids and not in_kernel:
         raise UsageError("no-target", "there is nothing to trace", "give -p PID, -c 'COMMAND' or -- COMMAND")
     stop = Stop()
-    running = api.prepare_trace(pids, words, output, start, end, scope, skip, everything)
+    running = api.prepare_trace(pids, words, output, start, end, scope, skip, everything, in_kernel, machine)
     stop.install()
     try:
         with working("analysing and planning", not quiet and not as_json):
             running.begin()
         with progress(not quiet and not as_json and not words) as show:  # a launched program has the terminal
-            running.wait(None, until(stop, bool(words)), show)
+            running.wait(None, until(stop, bool(words) and not machine), show)
         return _end(running, stop, as_json, quiet, bool(words))
     finally:
         for process in running.processes:

@@ -42,6 +42,7 @@ _HOLD = 10.0  # seconds that the thread that starts the trace waits at most for 
 _TICK = 0.02
 _ADAPT_FIRST, _ADAPT_EVERY = 0.005, 0.1  # seconds between looks at how often functions are called
 _RING = 32 << 20
+_ENTRIES = (Kind.ENTRY, Kind.HEAD)
 _KERNEL_RING = 16 << 20
 
 
@@ -277,7 +278,8 @@ class Tracing(Run):
     @property
     def functions(self) -> int:
         """How many were made ready."""
-        return sum(follower.functions for follower in self._followers)
+        kernel = self._in_kernel.rows if self._in_kernel is not None else ()
+        return sum(follower.functions for follower in self._followers) + sum(row.kind in _ENTRIES for row in kernel)
 
     @property
     def refused(self) -> int:
