@@ -69,6 +69,7 @@ class Follower(Session):
         self._lively: set[int] = set()  # functions that the ledger carries, along with something else
         self._starts: dict[tuple[str, int], int] = {}
         self._gate_key = _FIRST_GATE
+        self._rank: dict[int, int] = {}  # of a gate's key: whether it is before what else is at its point, or behind
 
     # Making ready.
 
@@ -198,15 +199,24 @@ class Follower(Session):
         wants = []
         for part, point in self._places(loaded, function, where):
             self._gate_key += 1
+            self._rank[self._gate_key] = -1 if where == "entry" else 1
             want = Want(point.address, point.after, instrument, self._gate_key)
             wants.append((self._ledger.entry(ground, part), want))
         timing = [carried for entry, _ in wants for carried in self._release(entry)]
-        result = self._add([*wants, *timing] if where == "entry" else [*timing, *wants])
+        result = self._add(self._in_order([*wants, *timing]))
         self._note(result.outcome, 0)
         reasons = [str(why) for made in result.plans for key, why in made.refusals.items() if key >= _FIRST_GATE]
         if reasons or not wants:
             why = f"it is refused: {reasons[0]}" if reasons else "there is no such point"
             raise TargetError("cannot-watch", f"{where} of {function.name} cannot be watched; {why}")
+
+    def _in_order(self, fresh: list[tuple[Entry, Want]]) -> list[tuple[Entry, Want]]:
+        """With all that their functions carry already: what is at one point is met in the order of being added."""
+        carried = []
+        for entry in {id(entry): entry for entry, _ in fresh}.values():
+            carried += [(entry, want) for want in entry.wants.values()]
+            entry.wants.clear()
+        return sorted([*carried, *fresh], key=lambda item: self._rank.get(item[1].key, 0))
 
     def _places(self, loaded: Loaded, function: Function, where: str) -> Iterator[tuple[Function, Point]]:
         image, analysis = self.process.image(loaded.path), self.process.analysis(loaded)
