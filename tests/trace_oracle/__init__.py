@@ -160,12 +160,17 @@ def _nested(arrivals: list[Arrival], since: int, traced: Traced) -> tuple[list[C
         followed = traced.followed.get((one.image, one.address))
         if followed is None or one.how == "r" or _own_loop(one, traced):
             continue
-        while stack and stack[-1][0] <= one.sp:
+        while stack and stack[-1][0] <= one.sp + _words(followed):
             stack.pop()
         if number >= since:
             calls.append(Call(followed, stack[-1][1] if stack and stack[-1][2] else None))
         stack.append((one.sp, followed, number >= since))
     return calls, waiting
+
+
+def _words(name: Name) -> int:
+    """How many bytes a stub has put on the stack before it jumped there, as lazy binding does: not a call, twice."""
+    return 16 if name[1].startswith("_dl_runtime_resolve") else 0
 
 
 def _is_first(name: Name, traced: Traced) -> bool:
