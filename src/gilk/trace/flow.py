@@ -39,6 +39,7 @@ class State(StrEnum):
     CUT = "cut"
 
 
+STATES = tuple(State)
 SCHEMA = pa.schema(
     [
         *(("start", pa.int64()), ("duration", pa.int64()), ("pid", pa.int32()), ("tid", pa.int32())),

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Protocol Buffers as bytes: as much of the encoding as a trace needs (protobuf.dev/programming-guides/encoding)."""
+
+from __future__ import annotations
+
+
+def varint(value: int) -> bytes:
+    """Of a number that is not negative: seven bits a byte, the lowest first."""
+    made = bytearray()
+    while value > 0x7F:
+        made.append(value & 0x7F | 0x80)
+        value >>= 7
+    made.append(value)
+    return bytes(made)
+
+
+def number(field: int, value: int) -> bytes:
+    """A uint64, an enum, or an int32, where negative numbers are as 64 bits."""
+    return varint(field << 3) + varint(value & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def message(field: int, *parts: bytes) -> bytes:
+    """One message in another; also bytes."""
+    body = b"".join(parts)
+    return varint(field << 3 | 2) + varint(len(body)) + body
+
+
+def text(field: int, value: str) -> bytes:
+    """UTF-8, as the format demands: what is not is replaced."""
+    return message(field, value.encode("utf-8", "replace"))
