@@ -26,7 +26,7 @@ def directory(words: list[str]) -> Path:
 def compiled(name: str, place: Path) -> Path:
     """The program of NAME.c, which needs nothing of the machine it runs on."""
     made = place / name
-    subprocess.run(["cc", "-O2", "-static", "-o", made, HERE / f"{name}.c"], check=True)
+    subprocess.run(["cc", "-O2", "-static", "-o", made, HERE / f"{name}.c", "-lm"], check=True)
     return made
 
 
