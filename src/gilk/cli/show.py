@@ -45,7 +45,7 @@ def show(
     tree: bool, table: bool, depth: int, min_time: str,
 ) -> None:  # fmt: skip
     """Print what is in FILE: counts, durations, what was lost. A trace: by function, as a tree, a page or a picture."""
-    least = _nanoseconds(min_time)
+    least = nanoseconds(min_time)
     trace = load(file, threads)
     found: dict[str, Any] = {}
     text = ""
@@ -71,7 +71,7 @@ def show(
     click.echo(json.dumps(found) if as_json else text, nl=as_json)
 
 
-def _nanoseconds(text: str) -> int:
+def nanoseconds(text: str) -> int:
     match = re.fullmatch(r"(\d{1,15})(ns|us|ms|s)", text)
     if match is None:
         raise UsageError("usage", f"--min-time: {text!r} is no time", "for example 10us or 1ms")

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk anomalies FILE``: calls that are unlike others of their path."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from gilk.cli.show import nanoseconds
+from gilk.render.findings import findings, to_json, to_text
+from gilk.render.trace import load
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="How many to print; 0: all.")
+@click.option("--min-time", default="1us", show_default=True, metavar="TIME", help="How much longer a slow call takes.")
+@click.option("--thread", "threads", multiple=True, help="Only this thread, by name or number; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def anomalies(file: Path, limit: int, min_time: str, threads: tuple[str, ...], as_json: bool) -> None:
+    """Find the calls in FILE that take much longer than others of their path, call other functions, or do not return."""
+    least = nanoseconds(min_time)
+    trace = load(file, threads)
+    found = findings(trace, least)
+    if as_json:
+        click.echo(json.dumps(to_json(trace, found, limit)))
+    else:
+        click.echo(to_text(trace, found, limit), nl=False)

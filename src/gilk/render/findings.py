@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Calls that are unlike others, as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gilk.render.comparison import short_path
+from gilk.render.text import cell, nanoseconds, plural
+from gilk.trace.anomalies import Finding, find
+from gilk.trace.flow import Flow
+from gilk.trace.paths import Symbol, label
+from gilk.trace.reading import Trace
+
+Json = dict[str, Any]
+_NAMES = {
+    "unfinished": "did not return",
+    "slow": "slow",
+    "left": "left without a return",
+    "calls": "called otherwise",
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The finding that may matter most of those of one sort and path, and how many others there are."""
+
+    worst: Finding
+    more: int
+
+
+def findings(trace: Trace, least: int) -> list[Group]:
+    """`least`: how many ns longer than the median a slow call takes, at least."""
+    found: dict[tuple[str, tuple[Symbol, ...]], list[Finding]] = {}
+    for each in find(trace.flow, least):
+        found.setdefault((each.sort, each.path), []).append(each)
+    return [Group(group[0], len(group) - 1) for group in found.values()]
+
+
+def to_json(trace: Trace, found: list[Group], limit: int) -> Json:
+    """`limit` of the findings; 0 for all."""
+    rows = [{**_row(trace.flow, group.worst), "more": group.more} for group in found[: limit or None]]
+    return {"calls": trace.flow.table.num_rows, "found": len(found), "anomalies": rows}
+
+
+def to_text(trace: Trace, found: list[Group], limit: int) -> str:
+    """Two lines for each; ends with a newline."""
+    flow = trace.flow
+    if not found:
+        return f"{plural(flow.table.num_rows, 'call')}, none of which stands out\n"
+    lines = []
+    for number, group in enumerate(found[: limit or None], 1):
+        finding = group.worst
+        row = _row(flow, finding)
+        where = f"{row['thread'] or 'thread'} {row['tid']}, {nanoseconds(row['at_ns'])} into the trace"
+        took = f"took {nanoseconds(row['duration_ns'])}" + (
+            f" (+{nanoseconds(finding.weight)})" if finding.weight else ""
+        )
+        name = label(finding.path[-1])
+        lines.append(f"{number}. {cell(name)} {_NAMES[finding.sort]}: {took}; {cell(finding.why)}")
+        lines.append(f"   {short_path([label(each) for each in finding.path])}")
+        more = f", {group.more} of them found as well" if group.more else ""
+        lines.append(f"   {cell(where)}; {plural(finding.siblings, 'other call')} of this path{more}")
+    if limit and len(found) > limit:
+        lines.append(f"and {len(found) - limit} more")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _row(flow: Flow, finding: Finding) -> Json:
+    call = flow.table.slice(finding.row, 1).to_pylist()[0]
+    return {
+        "kind": finding.sort,
+        "function": call["function"],
+        "image": call["image"],
+        "lane": call["lane"],
+        "path": [label(each) for each in finding.path],
+        "why": finding.why,
+        "at_ns": call["start"] - flow.start_ns,
+        "duration_ns": call["duration"],
+        "excess_ns": finding.weight,
+        "own_excess_ns": finding.own,
+        "siblings": finding.siblings,
+        **{name: call[name] for name in ("pid", "tid", "thread", "state")},
+        "row": finding.row,
+    }
