@@ -8,14 +8,15 @@ there (sptracer.txt 4.2: analysis in advance, activation on demand).
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from gilk.errors import UsageError
+from gilk.errors import GilkError, TargetError, UsageError
 from gilk.session import scope as scopes
 from gilk.session.adapt import Budget, Calls
 from gilk.session.event import Elapsed, Event, Exit, Now, Reach
@@ -99,6 +100,13 @@ class Tracing(Run):
         if self.started != NEVER and self.stopped == NEVER:
             follower.follow(fresh)
 
+    def _library(self, follower: Follower, loaded: Loaded) -> None:
+        """One that was opened on the way."""
+        try:
+            self._prepare(follower, [loaded])
+        except GilkError as error:
+            self.notes.append(f"{loaded.name} is not followed: {error}")
+
     def _insert_kernel(self) -> None:
         """In place from the beginning, but recording nothing; the starting event turns that on."""
         if self.kernel is None:
@@ -116,7 +124,7 @@ class Tracing(Run):
             for event, gate in ((self.start, _START), (self.stop, _STOP)):
                 if isinstance(event, Reach):
                     self._put_gate(follower, event, gate)
-            self._libraries.append(Libraries(follower, _LIBRARIES, lambda f, loaded: self._prepare(f, [loaded])))
+            self._libraries.append(Libraries(follower, _LIBRARIES, self._library))
         if isinstance(self.start, Reach):
             for follower in self._followers:
                 follower.gates.arm(_START, self.start.hits, _HOLD)
@@ -151,7 +159,8 @@ class Tracing(Run):
                 self._halt()
                 return
             for libraries in self._libraries:
-                libraries.look()
+                with _unless_ended():
+                    libraries.look()
             if time.monotonic() - looked >= _TICK:
                 looked = time.monotonic()
                 self._look()
@@ -180,7 +189,8 @@ class Tracing(Run):
         reached = self._watches[0].reached
         before, began = self._now(), time.perf_counter()
         for follower in self._followers:
-            follower.follow(range(follower.functions))
+            with _unless_ended():
+                follower.follow(range(follower.functions))
         if self._in_kernel is not None:
             self._in_kernel.record(True)
         self.activation_ms = 1000 * (time.perf_counter() - began)
@@ -206,7 +216,8 @@ class Tracing(Run):
         if self._in_kernel is not None:
             self._in_kernel.record(False)
         for follower in self._followers:
-            follower.leave()
+            with _unless_ended():
+                follower.leave()
 
     def _now(self) -> int:
         return time.monotonic_ns() - self._zero
@@ -223,7 +234,8 @@ class Tracing(Run):
         self._counted[id(follower)] = calls.again(follower.functions, now)
         if not excess:
             return
-        follower.leave(excess)
+        with _unless_ended():
+            follower.leave(excess)
         at = self._now()
         for number in excess:
             function = follower.function(number)
@@ -285,3 +297,13 @@ class Tracing(Run):
     def refused(self) -> int:
         """How many of those cannot be followed."""
         return sum(follower.unfit for follower in self._followers)
+
+
+@contextlib.contextmanager
+def _unless_ended() -> Iterator[None]:
+    """A process that ends just now needs no change of its code any more: that it has ended is noticed by whoever looks."""
+    try:
+        yield
+    except TargetError as error:
+        if error.slug != "no-such-process":
+            raise
