@@ -111,6 +111,9 @@ def test_more_registers_alone(reg: int) -> None:
     ("code", "expected"),
     [
         (asm.LAHF, "lahf"),
+        (asm.PUSHF, "pushfq"),
+        (asm.POPF, "popfq"),
+        (asm.CLD, "cld"),
         (asm.SAHF, "sahf"),
         (asm.SETO_AL, "seto al"),
         (asm.ADD_AL_127, "add al, 0x7f"),

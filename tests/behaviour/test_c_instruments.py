@@ -305,3 +305,52 @@ def test_a_function_that_is_not_in_the_file(tmp_path: Path) -> None:
 def test_vector_code_in_an_instrument(tmp_path: Path) -> None:
     error = refused(tmp_path, "double d;\nvoid instrument(unsigned int iid) { d = d * 1.5; }\n")
     assert error.slug == "does-not-compile"
+
+
+BACKWARDS = """\
+#include <stdio.h>
+#include <string.h>
+long move_up(char *to, const char *from, long size);
+__asm__(
+	".text\\n.globl move_up\\n.type move_up, @function\\nmove_up:\\n"
+	"lea -1(%rdi,%rdx), %rdi\\nlea -1(%rsi,%rdx), %rsi\\nmov %rdx, %rcx\\nstd\\nxor %eax, %eax\\nmov $77, %r8d\\n"
+	"rep movsb\\nmov %r8, %rax\\nsub %rcx, %rax\\ncld\\nret\\n.size move_up, . - move_up\\n");
+int main(void)
+{
+	char text[32] = "0123456789";
+	long sum = 0;
+
+	for (int i = 0; i < 5; i++)
+		sum += move_up(text + 3, text, 10);
+	printf("%ld %s\\n", sum, text);
+	return 0;
+}
+"""
+SEES_DIRECTION = """\
+#include <gilk.h>
+
+static char from[64] = "abcdefghijklmnopqrstuvwxyz", to[64];
+
+/* Does what a compiler makes of a copy of structures. */
+void copies(unsigned int iid)
+{
+	char *d = to;
+	const char *s = from;
+	unsigned long n = 26;
+
+	__asm__ volatile("rep movsb" : "+D"(d), "+S"(s), "+c"(n) : : "memory");
+	ilk_log_pair_sample(d - to, to[0], iid);
+}
+"""
+
+
+@pytest.mark.parametrize("where", ["+0xe", "+0x10", "+0x16", "+0x18"])
+def test_c_runs_with_the_direction_flag_clear(tmp_path: Path, where: str) -> None:
+    """In a copy that goes backwards, behind its std; the copy itself is what it was."""
+    (tmp_path / "p.c").write_text(BACKWARDS)
+    (tmp_path / "i.c").write_text(SEES_DIRECTION)
+    program = compile_to(tmp_path / "p", [tmp_path / "p.c"], ("-O2", "-fPIE", "-pie"))
+    assert plain([program]).stdout.startswith(b"385 ")
+    table = samples(program, f"move_up:{where}", api.c(tmp_path / "i.c", "copies"))
+    assert table["value"].to_pylist() == [26] * 5
+    assert table["extra"].to_pylist() == [ord("a")] * 5

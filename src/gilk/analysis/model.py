@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
-from iced_x86 import Instruction
+from iced_x86 import Decoder, Instruction, Mnemonic
+
+_STD = 0xFD  # its opcode
 
 
 class End(IntEnum):
@@ -70,6 +72,15 @@ class Function:
     def owns(self, address: int) -> bool:
         """Whether code at ``address`` is this function's, in whichever part of it."""
         return self.start <= address < self.end or any(low <= address < high for low, high in self.parts)
+
+    @cached_property
+    def turns(self) -> bool:
+        """Whether it sets the direction flag. Then that may be set anywhere in it, which C does not expect."""
+        pieces = ((b.start, self.code[b.start - self.start : b.end - self.start]) for b in self.blocks)
+        return any(
+            instruction.mnemonic == Mnemonic.STD
+            for start, piece in pieces if _STD in piece for instruction in Decoder(64, piece, ip=start)
+        )  # fmt: skip
 
     @cached_property
     def loops(self) -> bool:

@@ -14,6 +14,9 @@ RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI = range(8)
 R8, R9, R10, R11, R12, R13, R14, R15 = range(8, 16)
 
 LAHF = b"\x9f"
+PUSHF = b"\x9c"
+POPF = b"\x9d"
+CLD = b"\xfc"
 SAHF = b"\x9e"
 SETO_AL = b"\x0f\x90\xc0"
 #: Turns the 0 or 1 that ``seto al`` left back into the overflow flag: 1 + 127 overflows a signed byte.

@@ -16,6 +16,8 @@ from gilk.splice.code import CodeBuilder
 
 RED_ZONE = 128
 FLAGS = 1 << 16
+#: Beside what is live: the direction flag may be set, and is to be clear in C (System V ABI x86-64, 3.2.1).
+DIRECTION = 1 << 17
 
 #: Scratch registers in order of preference: short encodings no one hands arguments in first.
 _PREFERENCE = (11, 10, 0, 9, 8, 1, 2, 6, 7, 3, 12, 13, 14, 15, 5)
@@ -56,6 +58,17 @@ def frame_for(live: int, clobbered: int, always: int = 0) -> Frame:
     saved = tuple(reg for reg in range(16) if ((live & clobbered) | always) >> reg & 1)
     words = len(saved) + flags
     return Frame(saved, flags, RED_ZONE + 8 * words if words else 0)
+
+
+def enter_c(builder: CodeBuilder, live: int) -> None:
+    """Right before C is called, and ``leave_c`` right behind; the stack pointer is above nothing of value."""
+    if live & DIRECTION:
+        builder.emit(asm.PUSHF + asm.CLD)
+
+
+def leave_c(builder: CodeBuilder, live: int) -> None:
+    if live & DIRECTION:
+        builder.emit(asm.POPF)
 
 
 def enter(builder: CodeBuilder, frame: Frame) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder, Template
-from gilk.splice.frame import FLAGS, RED_ZONE, Frame, enter, frame_for, leave, scratch
+from gilk.splice.frame import FLAGS, RED_ZONE, Frame, enter, enter_c, frame_for, leave, leave_c, scratch
 
 _OWNER = 0
 _RINGS, _RING_STRIDE = 64, 32
@@ -172,8 +172,10 @@ class Call:
         frame = Frame(frame.saved, frame.flags, size)
         enter(builder, frame)
         skip = _own_block(builder, host, asm.RDI)
+        enter_c(builder, context.live)
         builder.emit(asm.move_immediate(asm.RDI, self.iid))
         builder.external(asm.CALL32, self.function)
+        leave_c(builder, context.live)
         builder.place(skip)
         leave(builder, frame)
 

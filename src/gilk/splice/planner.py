@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from gilk.analysis.model import Function
 from gilk.arch.asm import CALL32, INT3, JMP8, JMP32
@@ -22,6 +23,7 @@ from gilk.splice.choice import BOUNCE_SIZE, JUMP_SIZE, Choice, Chooser
 from gilk.splice.code import Code
 from gilk.splice.copies import Copier
 from gilk.splice.emit import emit_patch
+from gilk.splice.frame import DIRECTION
 from gilk.splice.ground import Body, Ground
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Site, Tactic, Want
 from gilk.splice.segments import Segment
@@ -93,6 +95,8 @@ class _Trial:
         self._patched: dict[int, int] = {}
         self._refusals: dict[int, Refusal] = {}
         self._codes: list[Code] = []
+        host = ground.host
+        self._host = replace(host, assume_live=host.assume_live | DIRECTION) if function.turns else host
         self._arena_mark = ground.arena.mark()
 
     def run(self, wants: list[Want]) -> bool:
@@ -148,7 +152,7 @@ class _Trial:
         arena = self._ground.arena
         placed: list[tuple[Choice, Code, int]] = []
         for choice in choices:
-            code = emit_patch(choice, self._image, self._bias, self._ground.host)
+            code = emit_patch(choice, self._image, self._bias, self._host)
             placed.append((choice, code, arena.allocate(len(code.data))))
         for choice, _, address in placed:
             if choice.tactic is not Tactic.PUN:

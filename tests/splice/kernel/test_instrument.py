@@ -14,6 +14,7 @@ import pytest
 
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
+from gilk.splice.frame import DIRECTION
 from gilk.splice.instrument import Context, Host, Instrument
 from gilk.splice.kernel.host import Rings
 from gilk.splice.kernel.instrument import Arguments, Call, CallWithRegisters, Count, Stamp
@@ -21,7 +22,7 @@ from tests.oracle.relocate import GPRS
 from tests.splice.kernel.cpu import CODE, CPUS, END, FAR, RING, RING_SIZE, STACK, TASK, Cpu
 
 FLAGS = 1 << 16
-STATUS = 0x8D5
+STATUS, DF = 0x8D5, 0x400
 RESERVE, BODY, THUNK = CODE + 0x8000, CODE + 0x8100, CODE + 0x8200
 CHUNK, SET = 0x1000, 2
 WPOS = (0x100, 0x108, 0x110, 0x118)
@@ -71,6 +72,7 @@ class Kernel(Cpu):
         """``room``: records that fit the chunk; then ilk_reserve is asked, and hands out another chunk."""
         super().__init__(patch, {RESERVE: type(self).reserve, BODY: type(self).body, THUNK: type(self).thunk})
         self.calls: list[int] = []
+        self.backwards: list[bool] = []
         self.reserved: list[int] = []
         self.words: list[int] = []
         self.refuses = False
@@ -98,6 +100,7 @@ class Kernel(Cpu):
 
     def body(self) -> None:
         self.calls.append(self["rdi"] & 0xFFFFFFFF)
+        self.backwards.append(self["eflags"] & DF != 0)
         for name in CALLER_SAVED:
             self[name] = 0xBAD0BAD0BAD0BAD0
         self["eflags"] = 0x2 | STATUS & ~self["eflags"]
@@ -333,6 +336,16 @@ def _check_moves(instrument: Instrument, live: int, before: Callable[[Cpu], None
 def test_a_function_gets_its_number(live: int) -> None:
     kernel, _ = finished(Call(BODY, IID), live, 8, 0x2)
     assert kernel.calls == [IID]
+
+
+@pytest.mark.parametrize("live", live_sets()[:6], ids=hex)
+@pytest.mark.parametrize("flags", [0x2, 0x2 | DF, 0x2 | DF | STATUS], ids=hex)
+def test_a_function_runs_with_the_direction_flag_clear(live: int, flags: int) -> None:
+    """Wherever that may be set; and it is afterwards what it was."""
+    kernel, start = finished(Call(BODY, IID), live | DIRECTION, 8, flags)
+    assert kernel.backwards == [False]
+    assert kernel["eflags"] & DF == flags & DF
+    assert not list(lost(kernel, start, flags, live))
 
 
 @pytest.mark.parametrize("pushed", [0, PUSHED])

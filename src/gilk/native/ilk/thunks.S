@@ -5,8 +5,10 @@
 
 	.text
 
-/* eax: the ring; gives rax: the record or 0. Keeps everything but rax and the flags. */
+/* eax: the ring; gives rax: the record or 0. Keeps everything but rax. */
 SYM_FUNC_START(ilk_reserve)
+	pushf
+	cld				/* as above C it must be; a copy may be going backwards */
 	push	%rcx
 	push	%rdx
 	push	%rsi
@@ -25,6 +27,7 @@ SYM_FUNC_START(ilk_reserve)
 	pop	%rsi
 	pop	%rdx
 	pop	%rcx
+	popf
 	RET
 SYM_FUNC_END(ilk_reserve)
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder, Template
-from gilk.splice.frame import FLAGS
+from gilk.splice.frame import FLAGS, enter_c, leave_c
 from gilk.splice.instrument import ARGUMENTS_CLASS, RECORD_SIZE, STAMP_CLASS, Context, Host
 from gilk.splice.kernel.frame import RAX_BIT, RDX_BIT, WORD, borrow, dead, enter, kept, leave, scratch
 from gilk.splice.kernel.host import Rings
@@ -141,7 +141,9 @@ class Call:
         enter(builder, frame)
         if self.numbered:
             builder.emit(asm.move_immediate(asm.RDI, self.iid))
+        enter_c(builder, context.live)
         builder.external(asm.CALL32, self.function)
+        leave_c(builder, context.live)
         leave(builder, frame)
 
 
