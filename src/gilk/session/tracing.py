@@ -301,7 +301,7 @@ class Tracing(Run):
 
 @contextlib.contextmanager
 def _unless_ended() -> Iterator[None]:
-    """A process that ends just now needs no change of its code any more: that it has ended is noticed by whoever looks."""
+    """A process that ends just now needs no change of its code any more; that it has ended is noticed elsewhere."""
     try:
         yield
     except TargetError as error:

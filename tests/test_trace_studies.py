@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The studies of the paper on traces, as the examples make them: what was planted is found, wherever it was planted."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "trace"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(EXAMPLES.parents[1] / "src")}
+
+
+def study(name: str, *words: str | Path, limit: float = 280) -> str:
+    """What one command prints; it ends with status 0 only if it has found what was planted."""
+    command = [sys.executable, str(EXAMPLES / name), *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+needs_cc = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    "slow", ["history", *(pytest.param(name, marks=pytest.mark.stress) for name in ("fonts", "icons", "sound"))]
+)
+def test_a_program_that_freezes_while_it_loads_libraries(tmp_path: Path, slow: str) -> None:
+    said = study("freeze/freeze_study.py", tmp_path, slow)
+    assert "1. open_menu slow: " in said
+    assert len(re.findall(r"^ +[\d.]+ ms  lib\w+\.so ", said, re.MULTILINE)) == 5
+    assert f"The menu waits for lib{slow}.so: clock_nanosleep in wait_for_device takes the time." in said
