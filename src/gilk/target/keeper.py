@@ -8,11 +8,12 @@ no thread stopped and no code changed: the keeper undoes everything and goes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from gilk.target.maps import DATA_NAME, Mapping, holders, occupied, read_maps
 from gilk.target.memory import Memory
 from gilk.target.movement import Busy, Movement, Place, Write
 from gilk.target.places import Places
-from gilk.target.remote import CLOSE, MADV_DONTDUMP, MADV_WIPEONFORK, MADVISE, remote
+from gilk.target.remote import CLOSE, MADV_DONTDUMP, MADV_WIPEONFORK, MADVISE, Remote, remote
 from gilk.target.world import Thread, World
 from gilk.target.writer import Change, Mismatch, combine, differing, write
 
@@ -72,22 +73,28 @@ class Keeper:
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
         """Create and map the shared memory; (code fd, data fd) for the client."""
+        held = self.held
         with self.world.stopped() as threads:
             self._check_gs(threads)
-            with remote(self._worker(threads), self.pid, self.memory) as call:
-                held = self.held
+            with _refusable(self.pid), remote(self._worker(threads), self.pid, self.memory) as call:
                 held.code_name = f"gilk-code-{name}"
-                fd = call.memory_file(self.memory, held.code_name)
-                held.code_fd = self._open(fd, code_size)
-                held.code, held.code_size = call.code(code_size, fd), code_size
-                call.call(MADVISE, held.code, code_size, MADV_DONTDUMP)
-                call.call(CLOSE, fd)
-                fd = call.memory_file(self.memory, f"gilk-data-{name}")
-                held.data_fd = self._open(fd, data_size)
-                held.data, held.data_size = call.data(data_size, fd), data_size
-                call.call(MADVISE, held.data, data_size, MADV_DONTDUMP)
-                call.call(CLOSE, fd)
-        return self.held.code_fd, self.held.data_fd
+                held.code_fd, held.code = self._share(call, held.code_name, code_size, call.code)
+                held.code_size = code_size
+                held.data_fd, held.data = self._share(call, f"gilk-data-{name}", data_size, call.data)
+                held.data_size = data_size
+        return held.code_fd, held.data_fd
+
+    def _share(self, call: Remote, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
+        """Memory that the target has mapped, as a file descriptor of ours, and its address there."""
+        fd = call.memory_file(self.memory, name)
+        try:
+            mine = self._open(fd, size)
+            address = place(size, fd)
+            with contextlib.suppress(OSError):
+                call.call(MADVISE, address, size, MADV_DONTDUMP)
+        finally:
+            call.call(CLOSE, fd)
+        return mine, address
 
     def _open(self, fd: int, size: int) -> int:
         mine = os.open(f"/proc/{self.pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
@@ -118,7 +125,11 @@ class Keeper:
 
     def map_arenas(self, arenas: list[ArenaMap], pages: dict[int, int]) -> None:
         """Map arenas, each with its key page, and single pages for puns (address -> offset)."""
-        with self.world.stopped() as threads, remote(self._worker(threads), self.pid, self.memory) as call:
+        with (
+            _refusable(self.pid),
+            self.world.stopped() as threads,
+            remote(self._worker(threads), self.pid, self.memory) as call,
+        ):
             self._check_free([(a.start, a.base + a.size) for a in arenas] + [(p, p + _PAGE) for p in pages])
             for arena in arenas:
                 call.anonymous(arena.start, arena.held + _PAGE)
@@ -133,7 +144,11 @@ class Keeper:
         """(handler, restorer) of those of ``signals`` whose handlers are given the interrupted state (SA_SIGINFO)."""
         if not self.present():
             return []
-        with self.world.stopped() as threads, remote(self._worker(threads), self.pid, self.memory) as call:
+        with (
+            _refusable(self.pid),
+            self.world.stopped() as threads,
+            remote(self._worker(threads), self.pid, self.memory) as call,
+        ):
             found = call.handlers(self.memory, signals)
         return sorted(
             {(handler, restorer) for handler, flags, restorer in found if handler > 1 and flags & _SA_SIGINFO}
@@ -214,7 +229,11 @@ class Keeper:
         return tuple(copies)
 
     def _unmap(self, copies: list[Copy]) -> None:
-        with self.world.stopped() as threads, remote(self._worker(threads), self.pid, self.memory) as call:
+        with (
+            contextlib.suppress(OSError),
+            self.world.stopped() as threads,
+            remote(self._worker(threads), self.pid, self.memory) as call,
+        ):
             for copy in copies:
                 with contextlib.suppress(OSError):
                     copy.unmap(call)
@@ -393,7 +412,10 @@ class Keeper:
         at, original = _first_values([(b.at, b.old) for b in batches])
         try:
             if any(copy.in_force for copy in self.held.copies):
-                with self.world.stopped() as threads:
+                with (
+                    contextlib.suppress(OSError),
+                    self.world.stopped() as threads,
+                ):  # else it is the copies that are written
                     self._exchange(threads)
             # Any may be in force; of those that touch the same bytes the last one.
             changes = [combine([batch], []) for batch in reversed(batches)]
@@ -410,16 +432,17 @@ class Keeper:
         held = self.held
         if not held.code_name or self.stuck:
             return
-        with contextlib.suppress(TargetError, ProcessLookupError), self.world.stopped() as threads:
-            with remote(self._worker(threads), self.pid, self.memory) as call:
+        with contextlib.suppress(TargetError, OSError), self.world.stopped() as threads:
+            with contextlib.suppress(PermissionError), remote(self._worker(threads), self.pid, self.memory) as call:
                 for copy in held.copies:
                     copy.unmap(call)
                 for address in held.pages:
                     call.unmap(address, _PAGE)
                 for arena in held.arenas:
                     call.unmap(arena.start, arena.size + arena.base - arena.start)
-                call.unmap(held.data, held.data_size)
-                call.unmap(held.code, held.code_size)
+                for address, size in ((held.data, held.data_size), (held.code, held.code_size)):
+                    if size:  # it was refused
+                        call.unmap(address, size)
             for thread in threads.values():
                 thread.attach_block(0)
 
@@ -446,6 +469,20 @@ def _expecting(pid: int) -> Iterator[None]:
             "code-changed",
             f"the code at {mismatch.args[0]:#x} of process {pid} is not what its file says",
             "another tool has patched it, or it was loaded from a different file",
+        ) from None
+
+
+@contextlib.contextmanager
+def _refusable(pid: int) -> Iterator[None]:
+    try:
+        yield
+    except ProcessLookupError:
+        raise TargetError("no-such-process", f"process {pid} has ended") from None
+    except OSError as error:
+        raise TargetError(
+            "refused-by-kernel",
+            f"process {pid} may not map what gilk needs: {error.strerror}",
+            "with CAP_SYS_ADMIN, gilk suspends seccomp filters meanwhile" if error.errno == errno.EPERM else "",
         ) from None
 
 

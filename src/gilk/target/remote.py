@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterator
 
 from gilk.errors import TargetError
-from gilk.target import ptrace, rseq
+from gilk.target import ptrace, rseq, seccomp
 from gilk.target.maps import Mapping, read_maps
 from gilk.target.memory import Memory
 from gilk.target.world import Thread
@@ -134,7 +134,16 @@ class Remote:
 
 @contextlib.contextmanager
 def remote(thread: Thread, pid: int, memory: Memory) -> Iterator[Remote]:
-    """Borrow a stopped thread; it is back in a stop of the same kind, unchanged, at the end."""
+    """Borrow a stopped thread; it is back in a stop of the same kind, unchanged, at the end.
+
+    Raises PermissionError when a system call might be the end of it.
+    """
+    with seccomp.suspended(thread.tid), _borrowed(thread, pid, memory) as borrowed:
+        yield borrowed
+
+
+@contextlib.contextmanager
+def _borrowed(thread: Thread, pid: int, memory: Memory) -> Iterator[Remote]:
     gate = _gate(pid, memory)
     rseq.abort(thread, memory)
     mask = ptrace.get_mask(thread.tid)

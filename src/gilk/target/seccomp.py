@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Filters of system calls that a process has given itself (seccomp(2)), and ours, which it knows nothing of.
+
+What a filter does about a call cannot be asked without making it, and a sandbox is likely to kill. With CAP_SYS_ADMIN
+filters can be suspended for a while. Without it, a process that has more of them than we ourselves have is let alone:
+those that a container put on everybody let pass, or refuse, what they would for us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gilk.target import ptrace
+
+STRICT = 1  # read, write, exit and sigreturn, and no filter that could be counted
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """``Seccomp`` and ``Seccomp_filters`` of proc(5)."""
+
+    mode: int
+    count: int
+
+    def may_kill(self, ours: Filters) -> bool:
+        return self.mode == STRICT or self.count > ours.count
+
+
+def filters(tid: int | str) -> Filters:
+    """Of a thread; raises OSError when there is none."""
+    lines = Path(f"/proc/{tid}/status").read_text(errors="replace").splitlines()
+    found = {name: value for name, _, value in (line.partition(":") for line in lines) if name.startswith("Seccomp")}
+    return Filters(int(found.get("Seccomp", 0)), int(found.get("Seccomp_filters", 0)))
+
+
+@contextlib.contextmanager
+def suspended(tid: int) -> Iterator[None]:
+    """A stopped thread's filters, if it has any, do not apply to it meanwhile.
+
+    Raises PermissionError when they cannot be suspended, and might kill the process.
+    """
+    own = filters(tid)
+    free = own.mode == 0 or not _suspend(tid)
+    if free and own.may_kill(filters("self")):
+        raise PermissionError(errno.EPERM, "it has a seccomp filter of its own, which may kill it for a system call")
+    try:
+        yield
+    finally:
+        if not free:
+            with contextlib.suppress(OSError):
+                ptrace.call(ptrace.SETOPTIONS, tid, 0, ptrace.O_TRACESYSGOOD)
+
+
+def _suspend(tid: int) -> bool:
+    """It takes CAP_SYS_ADMIN, no filter on ourselves, and a kernel made with CONFIG_CHECKPOINT_RESTORE."""
+    try:
+        ptrace.call(ptrace.SETOPTIONS, tid, 0, ptrace.O_TRACESYSGOOD | ptrace.O_SUSPEND_SECCOMP)
+    except ProcessLookupError:
+        raise
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Processes that may not do as they like: filters of system calls, and limits on memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, wait_for
+from tests.programs.build import compile_to
+
+#: Counts to what it is told with a filter on: of its own (strict), or that allows little. `l` waits for a line first.
+PROGRAM = r"""
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__attribute__((noinline, noclone)) long hot(long x) { __asm__ volatile("" ::: "memory"); return x + 1; }
+
+static void filter(unsigned int otherwise)
+{
+	struct sock_filter steps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_read, 3, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0), BPF_STMT(BPF_RET | BPF_K, otherwise),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {6, steps};
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) abort();
+}
+
+int main(int argc, char **argv)
+{
+	long count = 0;
+	char letter, text[32];
+	const char *kind = argc > 1 ? argv[1] : "";
+	if (*kind == 'l') {
+		if (write(1, "ready\n", 6) != 6) return 1;
+		while (read(0, &letter, 1) == 1 && letter != '\n') count = hot(count);
+		kind++;
+	}
+	if (!strcmp(kind, "strict") && prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) abort();
+	if (!strcmp(kind, "kill")) filter(SECCOMP_RET_KILL_PROCESS);
+	if (!strcmp(kind, "trap")) filter(SECCOMP_RET_TRAP);
+	if (!strcmp(kind, "errno")) filter(SECCOMP_RET_ERRNO | 1);
+	if (*kind >= '0' && *kind <= '9') {
+		struct rlimit limit = {strtoul(kind, NULL, 0) << 20, strtoul(kind, NULL, 0) << 20};
+		if (setrlimit(RLIMIT_AS, &limit)) abort();
+	}
+	if (write(1, "ready\n", 6) != 6) return 1;
+	while (read(0, &letter, 1) == 1) count = hot(count);
+	text[0] = '0' + count % 10;
+	if (write(1, text, 1) != 1) return 1;
+	syscall(strcmp(kind, "strict") ? SYS_exit_group : SYS_exit, 0);
+}
+"""
+POKES = 37
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("sandboxed")
+    source = directory / "sandboxed.c"
+    source.write_text(PROGRAM)
+    return compile_to(directory / "sandboxed", [source], ("-O2",))
+
+
+@contextlib.contextmanager
+def sandboxed(program: Path, kind: str) -> Iterator[subprocess.Popen[bytes]]:
+    """It has to go on, and to end as it would have."""
+    child = subprocess.Popen([program, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout and child.stdout.readline() == b"ready\n"
+    yield child
+    out, _ = child.communicate(b"." * POKES, timeout=10)
+    assert (out, child.returncode) == (b"7", 0)
+
+
+def may_suspend() -> bool:
+    """CAP_SYS_ADMIN, and no filter on ourselves."""
+    status = dict(line.partition(":")[::2] for line in Path("/proc/self/status").read_text().splitlines())
+    return bool(int(status["CapEff"], 16) >> 21 & 1) and status["Seccomp"].strip() == "0"
+
+
+def count(child: subprocess.Popen[bytes], *before: str) -> dict[str, object]:
+    words = [
+        *before,
+        sys.executable,
+        "-m",
+        "gilk",
+        "run",
+        "--json",
+        "-i",
+        "hot:entry=count",
+        "-p",
+        str(child.pid),
+        "--for",
+        "0.2",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}, timeout=60)
+    report: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return report
+
+
+def slug(report: dict[str, object]) -> object:
+    error = report.get("error")
+    return error["slug"] if isinstance(error, dict) else None
+
+
+KINDS = ["strict", "kill", "trap", "errno"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_filters_are_suspended_by_who_may(program: Path, kind: str) -> None:
+    if not may_suspend():
+        pytest.skip("takes CAP_SYS_ADMIN, and no filter on the tests themselves")
+    with sandboxed(program, kind) as child:
+        assert count(child).get("restored") is True
+        assert (differences(child.pid), leftovers(child.pid)) == ([], [])
+        mode = Path(f"/proc/{child.pid}/status").read_text().split("Seccomp:")[1].split()[0]
+        assert mode == ("1" if kind == "strict" else "2")
+
+
+UNPRIVILEGED = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_filters_that_cannot_be_suspended_are_not_tried(program: Path, kind: str) -> None:
+    before = UNPRIVILEGED if os.geteuid() == 0 else []
+    if before and shutil.which(before[0]) is None:
+        pytest.skip("no setpriv")
+    with sandboxed(program, kind) as child:
+        assert slug(count(child, *before)) == "refused-by-kernel"
+        assert (differences(child.pid), leftovers(child.pid)) == ([], [])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str) -> None:
+    """Its code is restored, and it lives. What is mapped is not taken out by one who may not suspend the filter."""
+    before = UNPRIVILEGED if os.geteuid() == 0 and shutil.which("setpriv") else []
+    with sandboxed(program, f"l{kind}") as child:
+        assert child.stdin and child.stdout
+        words = [*before, sys.executable, "-m", "gilk", "run", "--json", "-i", "hot:blocks=count", "-p", str(child.pid)]
+        run = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT})
+        assert wait_for(lambda: differences(child.pid), 60)
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"ready\n"
+        run.terminate()
+        out, _ = run.communicate(timeout=60)
+        assert json.loads(out.splitlines()[-1])["restored"] is True
+        assert differences(child.pid) == []
+
+
+@pytest.mark.parametrize("limit", ["20", "300", "2000"])
+def test_a_process_without_the_room_keeps_nothing_of_ours(program: Path, limit: str) -> None:
+    """Megabytes of address space: for nothing, for the code only, and for a part of the data."""
+    with sandboxed(program, limit) as child:
+        assert slug(count(child)) == "refused-by-kernel"
+        assert (differences(child.pid), leftovers(child.pid)) == ([], [])
