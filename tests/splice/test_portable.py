@@ -130,7 +130,7 @@ def test_any_selection_stands_alone(path: str) -> None:
 
 
 def test_what_does_not_reach_is_lost() -> None:
-    """Every function's splices lead to the block, some by way of a pun's jump; from 2 GiB away they do not get there."""
+    """Splices lead to the block, some by way of a pun's jump; from 2 GiB away they do not get there."""
     portable = Portable.from_arrays(small())
     spliced = np.unique(portable.site_unit)
     for block in (1 << 33, (1 << 32) - (1 << 20)):

@@ -31,8 +31,9 @@ def key(image: Image, shape: Shape) -> str:
             code = zlib.crc32(segment.data, code)
     # A build-id is no promise, and a debug file brings names along.
     names = zlib.crc32("\0".join([span.name for span in image.spans]).encode("utf-8", "surrogateescape"))
-    starts = zlib.crc32(np.array([(span.start, span.end) for span in image.spans], np.uint64).tobytes())
-    return f"timing-{image.build_id}-{code:x}-{names:x}-{starts:x}-{shape}-{_runtime()}-{_made_by()}"
+    for ends in ([span.start for span in image.spans], [span.end for span in image.spans]):
+        names = zlib.crc32(np.array(ends, np.uint64).data, names)
+    return f"timing-{image.build_id}-{code:x}-{names:x}-{shape}-{_runtime()}-{_made_by()}"
 
 
 def load(image: Image, shape: Shape) -> Portable | None:
