@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 
@@ -94,6 +96,19 @@ def test_how_other_ends_are_reported(
     add_command(monkeypatch, command_that_raises(error))
     assert main(["broken"]) == status
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_full_disk_says_which_directories_are_meant(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TMPDIR", "/no/room")
+    monkeypatch.setenv("GILK_CACHE", "/nor/here")
+    add_command(monkeypatch, command_that_raises(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    assert main(["broken"]) == 1
+    message = capsys.readouterr().err
+    assert "(system)" in message
+    assert "/no/room" in message
+    assert "/nor/here" in message
 
 
 def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ output any more (128 + the signal, as a shell would say).
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -48,8 +49,17 @@ def _as_gilk_error(error: BaseException) -> GilkError | None:
         return UsageError("usage", error.format_message(), "gilk COMMAND --help lists the options")
     if isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename else ""
-        return GilkError("system", f"{error.strerror}{where}", "GILK_DEBUG=1 shows where it happened")
+        return GilkError("system", f"{error.strerror}{where}", _hint(error))
     return None
+
+
+def _hint(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        from gilk.cli.checks import cache_place
+
+        built = os.environ.get("TMPDIR", "/tmp")
+        return f"gilk builds in {built} and keeps in {cache_place()}: free some space, or set TMPDIR and GILK_CACHE"
+    return "GILK_DEBUG=1 shows where it happened"
 
 
 def _print(error: GilkError, as_json: bool) -> None:

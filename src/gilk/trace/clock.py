@@ -144,7 +144,8 @@ def _build(path: Path) -> None:
             subprocess.run([*_compiler(), *options], check=True, capture_output=True, text=True)
         except (OSError, subprocess.CalledProcessError) as error:
             reason = getattr(error, "stderr", "") or str(error)
-            hint = "install a C compiler (Debian: apt install gcc), or pip install ziglang"
+            missing = isinstance(error, FileNotFoundError)
+            hint = "install a C compiler (Debian: apt install gcc), or pip install ziglang" if missing else ""
             raise StoreError("clock-unknown", f"cannot read the time stamp counter: {reason.strip()}", hint) from error
         os.replace(made, path)
 
