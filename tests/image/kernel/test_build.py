@@ -162,6 +162,12 @@ class TestReserved:
     def test_nothing_else(self, small: Small, label: str) -> None:
         assert small.reserved(label) == set()
 
+    def test_a_part_split_off_goes_with_its_function(self, small: Small) -> None:
+        start = small.at["parent"]
+        found = kernel(replace(small.snapshot, blacklist=((start, start + 1),)))
+        assert small.at["parent.cold"] in {low for low, _, why in found.image.reserved if why == "blacklisted"}
+        assert "blacklisted" not in small.reserved("parent.cold")
+
 
 ARENA = TEXT + (1 << 29)
 

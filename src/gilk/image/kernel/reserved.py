@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -33,7 +34,8 @@ _SECTIONS: Final = (
 
 def ranges(snapshot: Snapshot, sweep: Sweep, spans: tuple[Span, ...], fentries: Addresses) -> tuple[Range, ...]:
     """Sorted by address; they may overlap, the reason that counts first. ``spans`` and ``fentries`` are sorted."""
-    found: list[Range] = [*_sections(snapshot.symbols), *_blacklisted(snapshot), *_functions(snapshot, sweep, spans)]
+    found: list[Range] = [*_sections(snapshot.symbols), *_blacklisted(snapshot), *_blacklisted_parts(snapshot, spans)]
+    found += _functions(snapshot, sweep, spans)
     for part in snapshot.parts:
         found += _sites(part, sweep)
     found += [(site, site + FENTRY_SIZE, "ftrace") for site in fentries.tolist()]
@@ -53,6 +55,17 @@ def _sections(symbols: Symbols) -> Iterator[Range]:
 
 def _blacklisted(snapshot: Snapshot) -> Iterator[Range]:
     return ((start, end, "blacklisted") for start, end in snapshot.blacklist if start < end)
+
+
+def _blacklisted_parts(snapshot: Snapshot, spans: tuple[Span, ...]) -> Iterator[Range]:
+    """What the compiler has split off: `foo.cold` goes with `foo` for the kernel, though its list has it not."""
+    starts = [start for start, _ in snapshot.blacklist]
+    for span in spans:
+        for base in {name.partition(".")[0] for name in (span.name, *span.aliases) if "." in name}:
+            address = snapshot.symbols.find(base)
+            row = bisect.bisect_right(starts, address) - 1 if address is not None else -1
+            if address is not None and row >= 0 and address < snapshot.blacklist[row][1]:
+                yield span.start, span.end, "blacklisted"
 
 
 def _functions(snapshot: Snapshot, sweep: Sweep, spans: tuple[Span, ...]) -> Iterator[Range]:
