@@ -31,6 +31,12 @@ INSTRUMENT is one of
   time             at entry: record every call's start and duration
   FILE.c:FUNCTION  call a C function (#include <gilk.h>)
 
+\b
+Or FUNCTIONS=@STRATEGY, optionally followed by :INSTRUMENT, chooses points in each function:
+  @path      before every block            @time      entry and returns
+  @calls     before every call             @edges     edges, counted
+  @coverage  blocks, until they were hit   @FILE.py:FUNCTION  a strategy of yours
+
 A launched program keeps its input, output and exit status; the report goes to standard error. Ctrl-C ends the session
 and takes all instruments out.
 """
