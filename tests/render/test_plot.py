@@ -172,12 +172,15 @@ def test_spectrum(tmp_path: Path) -> None:
     many = [sample(n * 20 * MS, 20, 3, "stamp") for n in range(2000)]
     made = picture(stored(tmp_path / "a.parquet", many, Tally(partial=False)), Options(Kind.SPECTRUM, bin=MS))
     (line,) = made.lines
-    assert line.name.startswith("sort, like f^")
+    assert line.name.startswith("sort: f^")
     peaks = line.x[line.y > 0.1 * line.y.max()]
     assert np.allclose(peaks, 50 * np.round(peaks / 50), atol=0.5)
     assert line.x[0] < 1 and line.x[-1] == pytest.approx(500, rel=0.01)
     assert made.x_label == "frequency in Hz"
-    assert made.notes == ("arrivals in bins of 1 ms; averaged over overlapping segments under a Hann window",)
+    assert made.notes == (
+        "arrivals in bins of 1 ms; averaged over overlapping segments under a Hann window",
+        "f^x: the power law that is closest to the lower half",
+    )
 
 
 @pytest.mark.parametrize(

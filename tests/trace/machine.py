@@ -4,16 +4,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from gilk.trace.about import About
+from gilk.trace.about import About, Tally
 from gilk.trace.clock import Clock
 from gilk.trace.probes import ProbeRow
-from gilk.trace.samples import NAME
+from gilk.trace.samples import NAME, schema
+from gilk.trace.store import Writer
+from gilk.trace.traced import Traced
 
 IMAGES = {"user": "prog", "kernel": "kernel"}
+
+
+class _Stopped(Exception):
+    pass
 
 
 @dataclass
@@ -146,7 +155,50 @@ def samples(records: list[tuple[int, int, int, str, str, str, int]]) -> pa.Table
     )
 
 
-def about(functions: str = "abcd", kernel: tuple[str, ...] = ("x", "y", "z", "sys")) -> About:
+def write(path: Path, records: list[tuple[int, int, int, str, str, str, int]], tally: Tally | None = None) -> Path:
+    """A file as a session leaves it."""
+    functions = "".join(dict.fromkeys(f for _, _, _, f, lane, _, _ in records if lane == "user" and len(f) == 1))
+    longer = [f for _, _, _, f, lane, kind, _ in records if lane == "user" and len(f) > 1 and kind != "gap"]
+    kernel = tuple(dict.fromkeys(f for _, _, _, f, lane, kind, _ in records if lane == "kernel" and kind != "gap"))
+    writer = Writer(path, schema({0}), about([*functions, *dict.fromkeys(longer)], kernel))
+    missing = pa.nulls(len(records), pa.int64())
+    writer.write(samples(records).append_column("value", missing).select(schema({0}).names).cast(schema({0})))
+    return writer.close(tally or Tally(partial=False, trace=Traced(records[0][0], records[-1][0], "now", "exit")))
+
+
+def nested(
+    *calls: Any, tid: int = 1, sp: int = 0x7000_0000, start: int = 0
+) -> list[tuple[int, int, int, str, str, str, int]]:
+    """Records of calls written down as (function, ns in itself, *calls), a name beginning with `k:` being the
+    kernel's, with `~` one that is left, with `!` one in which everything stops. Time begins at `start`."""
+    found: list[tuple[int, int, int, str, str, str, int]] = []
+
+    def one(call: Any, now: int, depth: int) -> int:
+        name, own, *inner = call
+        lane = "kernel" if name.startswith("k:") else "user"
+        plain = name.removeprefix("k:").lstrip("!~")
+        pointer = 0x1000_4000 + (tid << 14) - 64 * depth if lane == "kernel" else sp - 64 * depth
+        found.append((now, 1, tid, plain, lane, "time-entry", pointer))
+        if plain != name.removeprefix("k:") and "!" in name[:3]:
+            raise _Stopped
+        now += own // 2
+        for each in inner:
+            now = one(each, now, depth + 1)
+        now += own - own // 2
+        if not name.removeprefix("k:").startswith("~"):
+            found.append((now, 1, tid, plain, lane, "time-return", pointer))
+        return now
+
+    now = start
+    try:
+        for call in calls:
+            now = one(call, now, 0)
+    except _Stopped:
+        pass
+    return found
+
+
+def about(functions: Iterable[str] = "abcd", kernel: tuple[str, ...] = ("x", "y", "z", "sys")) -> About:
     """Of a session with probes at all of the machine's functions."""
     names = [*((f, "prog") for f in functions), *((f, "kernel") for f in kernel)]
     sides = [(name, image, side) for name, image in names for side in ("entry", "return")]

@@ -37,7 +37,7 @@ _UNITS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
 @click.option("--tree", is_flag=True, help="Print the tree of calls.")
 @click.option("--table", is_flag=True, help="Print a line per function.")
 @click.option(
-    "--depth", type=click.IntRange(1), default=0, help="How deep a tree goes; all the way.", show_default=False
+    "--depth", type=click.IntRange(0), default=0, help="How deep a tree goes; all the way.", show_default=False
 )
 @click.option("--min-time", default="0ns", metavar="TIME", help="Leave what took less out of a tree: 10us, 1ms.")
 def show(

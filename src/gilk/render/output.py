@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,6 +27,7 @@ def write(path: Path, parts: Iterable[bytes | str]) -> int:
             os.replace(target, path)
     except OSError as error:
         if plain:
-            target.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                target.unlink()
         raise StoreError("cannot-write", f"{path}: {error.strerror}") from None
     return size

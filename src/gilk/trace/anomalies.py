@@ -35,7 +35,7 @@ _TOO_MANY = 200_000  # calls made by one
 
 @dataclass(frozen=True)
 class Finding:
-    """A call, a row of the flow, and what is unlike its siblings in it. `sort`: `unfinished`, `slow`, `left` or `calls`;
+    """A call, a row of the flow, and what is odd about it. `sort`: `unfinished`, `slow`, `left` or `calls`;
     `weight`, in ns, is what it may have cost; `own` is the part of that which no call that it made explains."""
 
     sort: str
@@ -135,7 +135,8 @@ class _Search:
             stop += len(part)
             step *= 2
         inside = np.arange(row + 1, min(stop, len(depth)))
-        return inside[depth[inside] == depth[row] + 1]
+        found: Ints = inside[depth[inside] == depth[row] + 1]
+        return found
 
     def _inner(self, row: int, blamed: NDArray[np.float64]) -> float:
         return float(blamed[self._children(row)].sum())

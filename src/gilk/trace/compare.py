@@ -258,7 +258,7 @@ class _Threads:
 def _timings(a: Paths, b: Paths) -> list[Timing]:
     """Of paths that both have; what has changed most comes first."""
     found = []
-    waiting = [((), a.roots, b.roots)]
+    waiting: list[tuple[Path, list[int], list[int]]] = [((), a.roots, b.roots)]
     while waiting:
         above, left, right = waiting.pop()
         others = {b.symbols[int(b.symbol[n])]: n for n in right}

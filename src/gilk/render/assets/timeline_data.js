@@ -88,3 +88,9 @@ function duration(ns) {
     }
   }
 }
+
+/** A time, rather than how long something took: to the nanosecond. */
+function moment(ns) {
+  const [unit, size] = UNITS.find(([, each]) => ns >= each) ?? UNITS[3];
+  return `${(ns / size).toFixed(Math.round(Math.log10(size)))} ${unit}`;
+}

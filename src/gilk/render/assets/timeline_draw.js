@@ -188,7 +188,7 @@ class View {
     const ideal = (span / this.width) * 120, power = 10 ** Math.floor(Math.log10(ideal));
     const step = Math.max(1, [1, 2, 5, 10].map((n) => n * power).find((each) => each >= ideal));
     paint.font = "11px system-ui, sans-serif";
-    const unit = UNITS.find(([, size]) => step >= size) ?? UNITS[3];
+    const unit = UNITS.find(([, size]) => Math.max(step, Math.abs(this.to) / 20) >= size) ?? UNITS[3];
     const digits = Math.max(0, Math.ceil(-Math.log10(step / unit[1]) - 1e-9));
     for (let time = Math.ceil(this.from / step) * step; time < this.to; time += step) {
       const x = Math.round(this.x(time));

@@ -23,7 +23,7 @@ class Page {
     this.fromAddress();
     this.listen();
     this.themed();
-    if (this.view.chosen >= 0) this.choose(this.view.chosen, false);
+    if (this.view.chosen >= 0) this.choose(this.view.chosen, !location.hash.includes("t="));
     else showTrace(byId("panel"), trace, this);
     new ResizeObserver(() => this.later()).observe(byId("view"));
   }

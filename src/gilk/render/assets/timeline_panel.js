@@ -63,7 +63,7 @@ function showCall(panel, trace, call, act) {
   parts.push(navigation(trace, call, act));
   const share = (part, of) => (of > 0 ? `${((100 * part) / of).toPrecision(3)} %` : "");
   const rows = [["took", duration(took), ""], ["in itself", duration(own[call]), share(own[call], took)]];
-  rows.push(["began at", duration(start[call]), ""], ["ended at", duration(end[call]), ""]);
+  rows.push(["began at", moment(start[call]), ""], ["ended at", moment(end[call]), ""]);
   if (parent[call] >= 0) rows.push(["of its caller", "", share(took, end[parent[call]] - start[parent[call]])]);
   parts.push(table(rows.map((row) => [row, null])));
   parts.push(...callees(trace, call, act), ...callers(trace, call, act));
