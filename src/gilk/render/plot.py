@@ -25,6 +25,7 @@ _MOST_LINES = 12
 _MOST_MARKS = 20_000  # of one line: more are slow to draw, and lie on one another
 _MOST_BINS = 1 << 17  # of a spectrum
 _PER_DECADE = 10
+_LONGEST_TITLE = 80
 _LINEAR_BINS = 60
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
@@ -182,9 +183,10 @@ def _spectrum(found: Events, options: Options, title: str, notes: list[str]) -> 
             raise UsageError(
                 "nothing-to-plot", f"{(end - start) / 1e9:g} s are too few bins of {width} ns for a spectrum"
             )
-        label = f"{name}, like f^{slope:.2f} in the lower half" if slope is not None else name
-        lines.append(Line(label, frequencies, power, int(mask.sum())))
+        lines.append(Line(f"{name}: f^{slope:.2f}" if slope is not None else name, frequencies, power, int(mask.sum())))
     notes.append(f"arrivals in bins of {_time(width)}; averaged over overlapping segments under a Hann window")
+    if any(": f^" in line.name for line in lines):
+        notes.append("f^x: the power law that is closest to the lower half")
     linear = options.scale == "linear"
     return Picture(
         Kind.SPECTRUM, title, "frequency in Hz", "power density in (1/s)²/Hz", tuple(lines),
@@ -254,7 +256,8 @@ def _time(width: int) -> str:
 
 def _title(trace: Trace, options: Options) -> str:
     what = ", ".join(options.of) or options.sql or "all points"
-    return f"{what}: {' '.join(trace.about.command)}"[:110] if trace.about.command else what
+    whole = f"{what}: {' '.join(trace.about.command)}" if trace.about.command else what
+    return whole if len(whole) <= _LONGEST_TITLE else whole[: _LONGEST_TITLE - 1] + "…"
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

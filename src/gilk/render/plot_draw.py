@@ -73,7 +73,7 @@ def _line(axes: Any, picture: Picture, line: Line, colour: str, number: int) -> 
     elif picture.kind is Kind.HISTOGRAM:
         axes.stairs(line.y, line.x, fill=len(picture.lines) == 1, linewidth=1.2, **options)
     else:
-        axes.plot(line.x, line.y, linewidth=0.8, **options)
+        axes.plot(line.x, line.y, linewidth=0.6, alpha=0.8, **options)  # many of these are bands, and cross
 
 
 def _axes(axes: Any, picture: Picture) -> None:
@@ -87,6 +87,7 @@ def _axes(axes: Any, picture: Picture) -> None:
     if picture.ticks:
         every = -(-len(picture.ticks) // _MOST_TICKS)
         axes.set_yticks(range(0, len(picture.ticks), every), [_plain(t) for t in picture.ticks[::every]], fontsize=7)
+    axes.set_axisbelow(True)
     axes.grid(True, linewidth=0.3)
 
 
