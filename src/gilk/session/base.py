@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import pyarrow as pa
@@ -141,6 +142,7 @@ class BaseSession(ABC):
         """CLOCK_MONOTONIC, in ns, of the machine that the session is on."""
         return time.monotonic_ns()
 
+    @cached_property
     def _ahead(self) -> int:
         """By how many ns CLOCK_MONOTONIC there is ahead of ours."""
         return 0
@@ -148,7 +150,7 @@ class BaseSession(ABC):
     @property
     def began(self) -> int:
         """Time 0 of the samples, in ns of our own CLOCK_MONOTONIC."""
-        return self.start - self._ahead()
+        return self.start - self._ahead
 
     def align(self, zero: int, clock: Clock) -> None:
         """Put the samples on a time line that those of other sessions are on; before the first probe goes in.
@@ -156,10 +158,9 @@ class BaseSession(ABC):
         ``zero`` is its time 0, in ns of our CLOCK_MONOTONIC. ``clock`` is what they turn this machine's ticks into time
         by: two of them, measured apart, drift away from each other by some microseconds in a second.
         """
-        ahead = self._ahead()
-        if not ahead:
+        if not self._ahead:
             self.clock = clock
-        self._stream.align(zero + ahead, self.clock)
+        self._stream.align(zero + self._ahead, self.clock)
 
     def _know(self, seconds: float) -> None:
         """There are more probes, put in by a change that began ``seconds`` ago."""

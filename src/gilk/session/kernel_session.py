@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -128,6 +129,7 @@ class KernelSession(BaseSession):
     def _now(self) -> int:
         return self._driver.status().monotonic
 
+    @cached_property
     def _ahead(self) -> int:
         """As the closest of several looks at both says. A clock that reads what ours does between two looks is ours."""
         looks = [(time.monotonic_ns(), self._now(), time.monotonic_ns()) for _ in range(_LOOKS)]

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Samples of a kernel beside others: on one time line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gilk.image.cache import cache_dir, kernels_dir
+from gilk.session.kernel_session import KernelSession
+from gilk.target.kernel.target import KernelTarget
+from gilk.trace.reading import read
+from tests.kernel.driver.driving import Guest
+
+CALLS = 10
+#: A function of its own, then a system call, and so on in turns.
+TURNS = r"""
+#include <unistd.h>
+__attribute__((noinline)) void marked(void) { __asm__ volatile(""); }
+int main(void)
+{
+	for (int i = 0; i < 200; i++) {
+		marked();
+		getsid(0);
+	}
+	return 0;
+}
+"""
+ROOT = Path(__file__).parents[3]
+
+
+def test_another_machines_kernel_is_put_on_ours(session: KernelSession, guest: Guest, calls: Path) -> None:
+    """What happens there between two looks at our clock has a time between them."""
+    zero = time.monotonic_ns()
+    session.align(zero, session.clock)
+    session.insert("kernel:__x64_sys_getpgid:entry", "stamp")
+    before = time.monotonic_ns()
+    guest.run(str(calls), str(CALLS))
+    after = time.monotonic_ns()
+    times = session.close()["time"].to_pylist()
+    assert len(times) == CALLS
+    assert before - zero - 5_000_000 < min(times) <= max(times) < after - zero + 5_000_000
+    assert session.began == pytest.approx(zero, abs=10_000_000)
+
+
+@pytest.mark.stress
+def test_a_process_and_the_kernel_it_runs_on(kernel: KernelTarget, guest: Guest, exchange: Path) -> None:
+    """gilk runs there too, with both as its targets: by one counter, so their samples take turns without exception."""
+    program, samples = exchange / "turns", exchange / "turns.parquet"
+    subprocess.run(["cc", "-O1", "-static", "-x", "c", "-", "-o", program], input=TURNS, text=True, check=True)
+    guest.link.close_driver()
+    points = ["-i", "marked:entry=stamp", "-i", "kernel:__x64_sys_getsid:entry=args"]
+    settings = {
+        "PYTHONPATH": ROOT / "src",
+        "GILK_CACHE": cache_dir(),
+        "GILK_KERNELS": kernels_dir(),
+        "PATH": os.environ["PATH"],
+    }
+    words = ["env", *(f"{name}={value}" for name, value in settings.items()), sys.executable, "-m", "gilk", "run"]
+    status, _, said = guest.vm.run([*words, *points, "-o", str(samples), "--", str(program)], timeout=3000)
+    assert status == 0, said.decode()
+    names = [row["function"] for row in read(samples).samples.to_pylist() if row["thread"] == "turns"]
+    assert names == ["marked", "__x64_sys_getsid"] * 200
