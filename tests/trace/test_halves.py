@@ -11,11 +11,13 @@ Event = tuple[str, str, int]  # function, entry or return, stack pointer
 
 
 def seen(*events: Event) -> list[tuple[str, str, int]]:
-    """function, state and depth of each call; main has its entry at 1000 and its return at the end."""
-    whole: list[Event] = [("main", "entry", 1000), *events, ("main", "return", 1000)]
+    """function, state and depth of each call; main was entered at 1000 before."""
+    whole: list[Event] = [*events, ("main", "return", 1000)]
     rows = [(10 * n, 1, 1, name, "user", f"time-{kind}", sp) for n, (name, kind, sp) in enumerate(whole)]
     table = build(samples(rows), about(), Tally()).table.to_pylist()
-    return [(row["function"], row["state"], row["depth"]) for row in table][1:]
+    found = [(row["function"], row["state"], row["depth"]) for row in table]
+    assert found[0] == ("main", "before", 0)
+    return found[1:]
 
 
 def test_a_function_that_goes_on_within_another() -> None:
@@ -31,10 +33,15 @@ def test_it_may_make_calls_there() -> None:
 
 
 def test_what_was_left_before_is_not_joined() -> None:
-    """f was left, as g shows; the return at the same height is of something else."""
+    """f was left, as g shows; the return at the same height is of something else, not entered before either."""
     found = seen(("f", "entry", 900), ("g", "entry", 950), ("g", "return", 950), ("h", "return", 900))
-    assert ("f", "left", 1) in found
-    assert ("h", "before", 1) in found
+    assert found == [("f", "left", 1), ("g", "whole", 1)]
+
+
+def test_a_part_that_is_jumped_into_and_out_of_again_is_no_call() -> None:
+    """It is a part of f, which has called g from there, and goes on after that."""
+    part: list[Event] = [("g", "entry", 860), ("g", "return", 860), ("part", "return", 868)]
+    assert seen(("f", "entry", 900), *part, ("f", "return", 900)) == [("f", "whole", 1), ("g", "whole", 2)]
 
 
 def test_a_function_that_takes_words_off_the_stack() -> None:

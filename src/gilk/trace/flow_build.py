@@ -91,12 +91,14 @@ class _Builder:
         one, other = Ends(events, self._function, first, last, alone, orphans).halves(gone)
         first, last = np.concatenate([first, alone[one]]), np.concatenate([last, orphans[other]])
         alone, gone, orphans = np.delete(alone, one), np.delete(gone, one), np.delete(orphans, other)
+        earliest, since = self._earliest(orphans)
+        earliest, orphans = earliest[~since], orphans[~since]
         cut = np.append(cut[~split], np.zeros(len(one), np.bool_))
         state = np.concatenate(
             [np.where(cut, _CUT, _WHOLE), np.where(gone < count, _LEFT, _OPEN), np.full(len(orphans), _BEFORE)]
         )
         at = np.concatenate([first, alone, orphans])
-        begin = np.concatenate([2 * first, 2 * alone, self._earliest(orphans)])
+        begin = np.concatenate([2 * first, 2 * alone, earliest])
         end = np.concatenate([2 * last, np.where(gone < count, 2 * gone - 1, 2 * count + 1), 2 * orphans])
         return at, begin, end, state
 
@@ -110,15 +112,21 @@ class _Builder:
         split |= Ends(self._events, self._function, found.first, found.last, alone, found.orphans).mistaken()
         return split, cut & ~split
 
-    def _earliest(self, orphans: Ints) -> Ints:
-        """Where calls may have begun of which there is only the return."""
+    def _earliest(self, orphans: Ints) -> tuple[Ints, Bools]:
+        """Where calls may have begun of which there is only the return; and of which this was since the start.
+
+        Those are none. The entry would have been recorded: something jumped into the middle of the function, as into a
+        part of another that has no name of its own, and back again.
+        """
         last = evidence.not_yet_before(self._events, orphans)
         begin = np.where(last >= 0, 2 * last + 1, -1)
+        since = last >= 0
         for row in _gap_rows(self._samples).tolist():
             same = self._threads[orphans] == _thread(self._samples, row)
             later = same & (self._found.rows[orphans] > row)
             begin[later] = np.maximum(begin[later], 2 * int(np.searchsorted(self._found.rows, row)) - 1)
-        return begin
+            since[later] = False
+        return begin, since
 
     def _stacks(self, at: Ints, begin: Ints, end: Ints, guessed: Bools) -> Ints:
         """The number of each call's stack within its thread; 0 in threads that need not be divided."""
