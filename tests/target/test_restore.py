@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,10 +27,25 @@ time.sleep(600)
 """
 
 
-def abandon(pid: int) -> None:
+FOLLOWER = """
+import sys, time
+from gilk import api
+from gilk.session.follow import Follower
+from gilk.session.scope import Scope
+target = api.attach(int(sys.argv[1]))
+session = Follower(target.process)
+functions, trouble = session.prepare(target.images, Scope())
+assert not trouble and session.copy_code()
+session.follow(functions)
+print(target.process.keeper._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def abandon(pid: int, script: str = CLIENT) -> None:
     """Have a session in ``pid`` whose keeper and client are killed, in this order."""
     client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, str(pid)], stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT}
+        [sys.executable, "-c", script, str(pid)], stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT}
     )
     assert client.stdout
     keeper = int(client.stdout.readline())
@@ -56,6 +72,24 @@ def test_an_abandoned_process_runs_on_refuses_others_and_can_be_restored() -> No
             assert wait_for(lambda: session.counts()["hot8:hot:entry"] > 0)
         assert session.restored
         assert "ok hot8" in loop.finish()
+
+
+def test_code_that_was_exchanged_for_a_copy_is_put_back() -> None:
+    with Loop([build("hot8")]) as loop:
+        before = executable_files(loop.pid)
+        abandon(loop.pid, FOLLOWER)
+        assert executable_files(loop.pid) != before
+        assert loop.alive()
+        api.restore(loop.pid)
+        assert executable_files(loop.pid) == before
+        assert wait_for(lambda: not differences(loop.pid))
+        assert "ok hot8" in loop.finish()
+
+
+def executable_files(pid: int) -> list[str]:
+    """The lines of /proc/PID/maps that say which files' code lies where."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return [line for line in lines if " r-xp " in line and "/memfd:" not in line and "/" in line]
 
 
 def test_a_process_that_gilk_never_touched_has_nothing_to_restore() -> None:

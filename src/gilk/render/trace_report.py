@@ -70,7 +70,7 @@ class TraceReport:
 def _omitted(omitted: Sequence[Omitted]) -> str:
     if not omitted:
         return ""
-    text = f"{plural(len(omitted), 'function')} left out on the way, called too often to be followed (--all follows them):\n"
+    text = f"{plural(len(omitted), 'function')} left out on the way, called too often (--all follows them):\n"
     for each in omitted[:_SHOWN]:
         text += f"  {cell(each.function)} of {cell(each.image)} after {plural(each.calls, 'call')}\n"
     return text + (f"  and {len(omitted) - _SHOWN} more\n" if len(omitted) > _SHOWN else "")

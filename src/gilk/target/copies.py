@@ -71,6 +71,10 @@ class Copy:
         _reserve(call, back, self.size)
         return replace(self, in_force=not self.in_force)
 
+    def put_back(self, call: Remote) -> None:
+        """Have the program execute the original; the copy is gone. Raises OSError, with all as it was."""
+        call.call(MREMAP, self.shelf, self.size, self.size, _MOVE, self.start)
+
     def unmap(self, call: Remote) -> None:
         """Give up the copy, which must not be in force."""
         call.call(MUNMAP, self.spare, self.size)

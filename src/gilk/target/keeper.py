@@ -13,7 +13,7 @@ import fcntl
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,7 @@ from gilk.target.memory import Memory
 from gilk.target.movement import Busy, Movement, Place, Write
 from gilk.target.places import Places
 from gilk.target.remote import CLOSE, MADV_DONTDUMP, MADV_WIPEONFORK, MADVISE, Remote, remote
+from gilk.target.steps import Exchanged, Steps
 from gilk.target.world import Thread, World
 from gilk.target.writer import Change, Mismatch, combine, differing, write
 
@@ -66,7 +67,7 @@ class Keeper:
         self._homes: frozenset[Home] = frozenset()  # of all code that was ever changed (homes.py)
         self._movement = Movement(self.world, self.memory, lambda: self.held, self._all_patches)
         self._known_places: dict[object, Places] = {}
-        self._copied: Units = {}  # what the copies hold that the originals do not
+        self._exchanged = Exchanged()
         self.stuck = False  # a thread may still be in a patch: nothing may be unmapped
 
     # What is put into the target, once.
@@ -174,7 +175,7 @@ class Keeper:
     def change(self, remove: Units, add: Units) -> Outcome:
         """Undo some units and do others, in one stop. Raises TargetError `code-changed`, `busy`."""
         old, new = self._places(remove), self._places(add)
-        steps = self._steps(remove, add)
+        steps = self._exchanged.steps(self.held.copies, self._active, remove, add)
         try:
             outcome = self._apply(self._changes(steps), old, new, not add, steps.exchange)
         except OSError:
@@ -182,7 +183,7 @@ class Keeper:
                 raise
             steps = Steps(False, remove, add)  # the kernel will not have it: byte by byte, then
             outcome = self._apply(self._changes(steps), old, new, not add, False)
-        self._copied = self._still_copied(steps, remove, add)
+        self._exchanged.made(self.held.copies, steps)
         for n, units in remove.items():
             self._active[n] -= units
         for n, units in add.items():
@@ -225,8 +226,15 @@ class Keeper:
             return ()
         self._homes |= homes(maps, change.at)
         self.held.copies = list(copies)
-        self._copied = code_copies.units_inside(copies, {n: self._batches[n].only(some) for n, some in units.items()})
+        chosen = {n: self._batches[n].only(some) for n, some in units.items()}
+        self._exchanged = Exchanged(code_copies.units_inside(copies, chosen))
         return tuple(copies)
+
+    def put_back(self, copies: Sequence[Copy]) -> None:
+        """Undo an exchange that somebody else has made."""
+        with self.world.stopped() as threads, remote(self._worker(threads), self.pid, self.memory) as call:
+            for copy in copies:
+                copy.put_back(call)
 
     def _unmap(self, copies: list[Copy]) -> None:
         with (
@@ -238,30 +246,11 @@ class Keeper:
                 with contextlib.suppress(OSError):
                     copy.unmap(call)
 
-    def _steps(self, remove: Units, add: Units) -> Steps:
-        """How to go about a change: exchange copies and originals, if that does most of it, and write the rest."""
-        in_force = any(copy.in_force for copy in self.held.copies)
-        left = {n: self._active[n] & units - remove.get(n, set()) for n, units in self._copied.items()}
-        wanted = sum(len(units & self._copied.get(n, set())) for n, units in add.items())
-        if in_force and not any(left.values()):
-            return Steps(True, _minus(remove, self._copied), add)
-        if not in_force and wanted and 2 * wanted >= sum(len(units) for units in self._copied.values()):
-            return Steps(True, {**remove, **self._unwanted(add)}, _minus(add, self._copied))
-        return Steps(False, remove, add)
-
     def forget(self, number: int) -> None:
         """Drop a batch of which nothing is active. A forked child may still have it, so it is known until the end."""
         assert not self._active.pop(number)
         self._past.append(self._batches.pop(number))
         self._everywhere = None
-
-    def _unwanted(self, add: Units) -> Units:
-        return _minus(self._copied, add)
-
-    def _still_copied(self, steps: Steps, remove: Units, add: Units) -> Units:
-        """What is in the copies and not in the originals: not what was written, since that is done to both alike."""
-        in_force = any(copy.in_force for copy in self.held.copies)
-        return _minus(self._copied, (steps.remove if steps.exchange else remove) if in_force else steps.add)
 
     def _apply(self, changes: list[Change], old: Places, new: Places, lenient: bool, exchange: bool) -> Outcome:
         deadline = time.monotonic() + _PATIENCE
@@ -369,7 +358,8 @@ class Keeper:
 
     def _let_go(self) -> None:
         self._known_places = {}
-        self._batches, self._active, self._past, self._copied, self.held = {}, {}, [], {}, Held()
+        self._batches, self._active, self._past, self.held = {}, {}, [], Held()
+        self._exchanged = Exchanged()
 
     def _open_gates(self) -> None:
         """No thread waits for a client any more (native/runtime/gate.c)."""
@@ -445,19 +435,6 @@ class Keeper:
                         call.unmap(address, size)
             for thread in threads.values():
                 thread.attach_block(0)
-
-
-@dataclass(frozen=True)
-class Steps:
-    """How a change is made: whether copies and originals are exchanged, and what is written after that."""
-
-    exchange: bool
-    remove: Units
-    add: Units
-
-
-def _minus(units: Units, others: Units) -> Units:
-    return {n: some - others.get(n, set()) for n, some in units.items()}
 
 
 @contextlib.contextmanager

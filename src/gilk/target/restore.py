@@ -8,16 +8,20 @@ back, and what was mapped is left to the threads that may still be in it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from gilk.errors import TargetError
+from gilk.errors import GilkError, TargetError
 from gilk.target.base import Loaded
-from gilk.target.maps import DATA_NAME, Mapping
+from gilk.target.copies import Copy
+from gilk.target.maps import DATA_NAME, Mapping, read_maps
 from gilk.target.process import Process, attach
 
 _NAME = "/memfd:gilk-code-"
+_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,9 @@ def restore(pid: int) -> Restored:
     with attach(pid) as process:
         if not any(_NAME in mapping.path for mapping in process.maps()):
             raise TargetError("nothing-to-restore", f"there is no trace of gilk in process {pid}")
+        exchanged = tuple(_exchanged(process))
+        if exchanged:
+            process.keeper.ask("put_back", exchanged)
         images = [(loaded, part) for loaded in process.loaded() for part in _differences(process, loaded)]
         pieces = [(address, original) for _, (address, original) in images]
         process.keeper.ask("repair", pieces)
@@ -42,6 +49,34 @@ def restore(pid: int) -> Restored:
         for loaded, (_, original) in images:
             counts[loaded.name] = counts.get(loaded.name, 0) + len(original)
         return Restored(counts)
+
+
+def _exchanged(process: Process) -> Iterator[Copy]:
+    """Code for which a copy is executed (copies.py). The original is a file's mapping that does not lie where the
+    file's others say; where it should, memory of no file is executed.
+    """
+    maps = read_maps(process.pid)
+    anonymous = {m.start: m for m in maps if m.executable and not m.inode and not m.path}
+    for shelved in maps:
+        if not shelved.executable or not shelved.inode or shelved.path.startswith("/memfd:"):
+            continue
+        for start in _places(process, maps, shelved):
+            if start != shelved.start and start in anonymous:
+                yield Copy(start, shelved.end - shelved.start, 0, shelved.start, in_force=True)
+
+
+def _places(process: Process, maps: tuple[Mapping, ...], shelved: Mapping) -> Iterator[int]:
+    """Where a mapping of a file's code should lie, by those of the file's beginning."""
+    try:
+        segments = process.image(Path(shelved.path)).segments
+    except GilkError:
+        return
+    low = min(segment.address & -_PAGE for segment in segments)
+    for segment in segments:
+        if segment.executable and segment.offset & -_PAGE == shelved.offset:
+            for first in maps:
+                if first.inode == shelved.inode and first.offset == 0 and not first.executable:
+                    yield first.start + (segment.address & -_PAGE) - low
 
 
 def _differences(process: Process, loaded: Loaded) -> list[tuple[int, bytes]]:

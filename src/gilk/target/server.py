@@ -86,6 +86,10 @@ class Server:
     def peek(self, address: int, size: int) -> bytes:
         return self.keeper.memory.read(address, size)
 
+    def put_back(self, copies: tuple[Copy, ...]) -> None:
+        """Have the original code executed in place of copies."""
+        self.keeper.put_back(copies)
+
     def repair(self, pieces: list[tuple[int, bytes]]) -> None:
         """Put bytes of code back while nothing runs."""
         with self.keeper.world.stopped():
