@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gilk.api import parse_request, prepare_run
+from gilk.session.kernel_session import KernelSession
 from gilk.trace.reading import read
 
 #: Says what CLOCK_MONOTONIC is before and after each of 20 calls of its function, a millisecond apart.
@@ -89,3 +92,11 @@ def test_times_of_all_processes_are_on_one_line(
         assert len(times) == len(said[pid]) == 20
         for at, (before, after) in zip(times, said[pid], strict=True):
             assert before - _APART < at < after + _APART
+
+
+@pytest.mark.parametrize("ahead", [0, 3_600 * 10**9, -3_600 * 10**9])
+def test_a_kernels_clock_is_ours_or_so_far_ahead(ahead: int) -> None:
+    """One that reads what ours does is ours, exactly; another machine's is not, by as much as it takes to ask it."""
+    session = KernelSession.__new__(KernelSession)
+    session._driver = SimpleNamespace(status=lambda: SimpleNamespace(monotonic=time.monotonic_ns() + ahead))  # type: ignore[assignment]
+    assert session._ahead == 0 if ahead == 0 else session._ahead == pytest.approx(ahead, abs=1_000_000)
