@@ -171,6 +171,13 @@ class Follower(Session):
         self.followed -= chosen
         return outcome
 
+    def lose(self, loaded: Loaded) -> None:
+        """An image has been unmapped: what comes to lie there is another, or the same once more, to be made ready."""
+        for made, base in zip(self._made, self._base, strict=False):
+            if made.loaded == loaded:
+                self.leave(range(base, base + len(made.names)))
+                self._starts = {key: n for key, n in self._starts.items() if not base <= n < base + len(made.names)}
+
     def _units(self, numbers: Iterable[int]) -> Units:
         """What has to be in force for them, where the ledger does not see to that."""
         order = np.array(sorted(set(numbers) - self._lively), np.int64)

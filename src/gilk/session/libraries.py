@@ -28,7 +28,7 @@ class Libraries:
         self._follower = follower
         self._gate = gate
         self._prepare = prepare
-        self._known = {loaded.path for loaded in follower.process.loaded()}
+        self._known = set(follower.process.loaded())
         self.watched = self._watch()
 
     def _watch(self) -> bool:
@@ -49,12 +49,23 @@ class Libraries:
         """Deal with libraries that have come; whether a thread had been waiting for that."""
         if not self.watched or self._follower.gates.reached(self._gate) is None:
             return False
+        present = set(self._follower.process.loaded())
+        if self._known - present:
+            present = self._without(self._known - present)
         try:
-            for loaded in self._follower.process.loaded():
-                if loaded.path not in self._known:
-                    self._known.add(loaded.path)
-                    self._prepare(self._follower, loaded)
+            for loaded in present - self._known:
+                self._prepare(self._follower, loaded)
+            self._known = present
         finally:
             self._follower.gates.arm(self._gate, hold=_HOLD)
             self._follower.gates.wake(self._gate)
         return True
+
+    def _without(self, gone: set[Loaded]) -> set[Loaded]:
+        """Give up what was closed; what is there then. The thread goes on meanwhile: while it is in the gate, it could
+        not be told that it is in none of the patches that go."""
+        self._follower.gates.open(self._gate)
+        for loaded in gone:
+            self._follower.lose(loaded)
+            self._known.discard(loaded)
+        return set(self._follower.process.loaded())

@@ -42,6 +42,7 @@ _START, _STOP, _LIBRARIES = 0, 1, 2  # gates
 _HOLD = 10.0  # seconds that the thread that starts the trace waits at most for it to have started
 _TICK = 0.02
 _ADAPT_FIRST, _ADAPT_EVERY = 0.005, 0.1  # seconds between looks at how often functions are called
+_REHEARSAL = 0.005  # seconds
 _RING = 32 << 20
 _ENTRIES = (Kind.ENTRY, Kind.HEAD)
 _KERNEL_RING = 16 << 20
@@ -65,6 +66,7 @@ class Tracing(Run):
     _counted: dict[int, Calls] = field(default_factory=dict)
     _watches: list[Watch] = field(default_factory=list)
     _in_kernel: KernelSession | None = None
+    _hot: dict[int, set[int]] = field(default_factory=dict)  # what need not be begun with
     _began_trace: float = 0.0
     _adapt_at: float = 0.0
     _pause: float = _ADAPT_FIRST
@@ -89,8 +91,28 @@ class Tracing(Run):
         for follower in self._followers:
             if not follower.process.unstarted:
                 follower.copy_code()
+                if self.budget is not None:
+                    self._rehearse(follower, self.budget)
         if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
             self._follow()
+
+    def _rehearse(self, follower: Follower, budget: Budget) -> None:
+        """Follow everything for some milliseconds, to know what is called too often before the trace begins: its first
+        moments would be the slow ones otherwise. Nothing of that is kept.
+        """
+        began = time.monotonic()
+        calls = Calls.none(follower.functions, began)
+        follower.follow(range(follower.functions))
+        while time.monotonic() - began < _REHEARSAL:
+            time.sleep(_REHEARSAL / 5)
+            follower.take()
+            calls.count(follower.of_iid, follower.latest)
+        calls.scale(follower.drain.drops())
+        excess = budget.excess(calls.counts, time.monotonic() - began, max(1, len(calls.threads)))
+        follower.leave(excess)
+        follower.leave()
+        follower.poll()
+        self._hot[id(follower)] = set(excess)
 
     def _prepare(self, follower: Follower, images: Sequence[Loaded]) -> None:
         """Images are made ready; and followed, if the trace has begun."""
@@ -147,7 +169,7 @@ class Tracing(Run):
 
     # Under way.
 
-    def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
+    def _wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
         """Until the stopping event, the end of every process, or until ``stop`` says so."""
         looked = 0.0
         while not stop() and not self._over():
@@ -190,7 +212,8 @@ class Tracing(Run):
         before, began = self._now(), time.perf_counter()
         for follower in self._followers:
             with _unless_ended():
-                follower.follow(range(follower.functions))
+                hot = self._hot.get(id(follower), set())
+            follower.follow(number for number in range(follower.functions) if number not in hot)
         if self._in_kernel is not None:
             self._in_kernel.record(True)
         self.activation_ms = 1000 * (time.perf_counter() - began)
@@ -200,6 +223,7 @@ class Tracing(Run):
                 follower.gates.arm(_STOP, self.stop.hits)
         for follower in self._followers:
             follower.gates.open(_START)
+            self._omit(follower, self._hot.get(id(follower), set()), self.started, None)
             self._counted[id(follower)] = Calls.none(follower.functions, time.monotonic())
         self._began_trace = time.monotonic()
         self._adapt_at = self._began_trace + _ADAPT_FIRST
@@ -213,6 +237,7 @@ class Tracing(Run):
             self.stopped = self.started + int(1e9 * self.stop.seconds)  # not when it was noticed
         else:
             self.stopped = self._now()
+        self._hurry()
         if self._in_kernel is not None:
             self._in_kernel.record(False)
         for follower in self._followers:
@@ -236,10 +261,12 @@ class Tracing(Run):
             return
         with _unless_ended():
             follower.leave(excess)
-        at = self._now()
-        for number in excess:
-            function = follower.function(number)
-            self.omitted.append(Omitted(function.name, function.image, at, int(calls.totals[number])))
+        self._omit(follower, excess, self._now(), calls)
+
+    def _omit(self, follower: Follower, numbers: Iterable[int], at: int, calls: Calls | None) -> None:
+        for number in numbers:
+            function, known = follower.function(number), int(calls.totals[number]) if calls is not None else 0
+            self.omitted.append(Omitted(function.name, function.image, at, known))
 
     def _keep(self, table: pa.Table) -> None:
         """What was recorded before the trace or after it is no part of it."""
