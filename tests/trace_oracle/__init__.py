@@ -93,9 +93,11 @@ def _trace(command: list[str], scope: Sequence[str], out: IO[bytes], err: IO[byt
 def _followed(running: Tracing) -> dict[Address, Name]:
     found: dict[Address, Name] = {}
     for follower in running._followers:
-        for number, function in enumerate(follower.ready.functions):
-            if follower._whole(number):
-                found[function.image, function.wanted[0][0].function.start] = function.image, function.name
+        for made in follower._made:
+            for start, number in made.starts.items():
+                span = follower.process.image(made.loaded.path).span_at(start)
+                if span is not None and span.name == made.names[number]:  # not a part of it
+                    found[made.loaded.name, start] = made.loaded.name, span.name
     return found
 
 

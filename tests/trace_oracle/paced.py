@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 def program(*flags: str) -> Path:
     output = ROOT / "build" / "tracing" / "".join(flags) / "paced"
     with locked(output):
-        return compile_to(output, [HERE / "paced.c"], ("-O0", *flags))
+        return compile_to(output, [HERE / "paced.c"], ("-O0", "-falign-functions=16", *flags))
 
 
 def alpha(times: int) -> list[str]:
@@ -58,9 +59,13 @@ class Paced:
         self.tell(command)
         assert self._line() == ("" if command[0] == "x" else "done\n")
 
-    def done(self) -> None:
-        """What it was told is done."""
+    def done(self, wait: bool = True) -> bool:
+        """Whether what it was told last is done."""
+        assert self.process.stdout
+        if not wait and not select.select([self.process.stdout], [], [], 0)[0]:
+            return False
         assert self._line() == "done\n"
+        return True
 
     def __enter__(self) -> Paced:
         return self
@@ -107,7 +112,7 @@ def observe(
         if when_waiting is not None and progress.what != "following":
             when_waiting()
             when_waiting = None
-        elif when_waiting is None and len(told) < len(commands):
+        elif when_waiting is None and len(told) < len(commands) and (not told or target.done(wait=False)):
             told.append(commands[len(told)])
             target.tell(told[-1])
 
@@ -135,7 +140,4 @@ def observe(
 def _answered(target: Paced, told: list[str], commands: Sequence[str]) -> bool:
     if len(told) < len(commands):
         return False
-    for _ in range(len(told)):
-        target.done()
-    told.append("")
-    return True
+    return target.done(wait=False)
