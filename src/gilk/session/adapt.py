@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gilk.trace.drain import Chunk, Identity
 
 CALL = 20e-9  # seconds that following a call costs
-_LEAST = 2000  # calls of a function, of which fewer say nothing about its rate
+_SMALL = 100  # a function with a hundredth of what is allowed is not what takes the time
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Budget:
         order = np.argsort(calls)[::-1]
         remaining = total - np.cumsum(calls[order])
         enough = int(np.argmax(remaining <= allowed / 2)) + 1  # half: what is left may be called more often then
-        return [int(n) for n in order[:enough] if calls[n] >= _LEAST]
+        return [int(n) for n in order[:enough] if calls[n] * _SMALL >= allowed]
 
 
 @dataclass

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,7 +42,8 @@ _START, _STOP, _LIBRARIES = 0, 1, 2  # gates
 _HOLD = 10.0  # seconds that the thread that starts the trace waits at most for it to have started
 _TICK = 0.02
 _ADAPT_FIRST, _ADAPT_EVERY = 0.005, 0.1  # seconds between looks at how often functions are called
-_REHEARSAL = 0.005  # seconds
+_REHEARSAL, _LONGEST = 0.005, 0.05  # seconds
+_TELLING = 10_000  # calls; a program that makes fewer is in no hurry
 _RING = 32 << 20
 _ENTRIES = (Kind.ENTRY, Kind.HEAD)
 _KERNEL_RING = 16 << 20
@@ -103,7 +104,7 @@ class Tracing(Run):
         began = time.monotonic()
         calls = Calls.none(follower.functions, began)
         follower.follow(range(follower.functions))
-        while time.monotonic() - began < _REHEARSAL:
+        while (past := time.monotonic() - began) < _LONGEST and (past < _REHEARSAL or calls.counts.sum() < _TELLING):
             time.sleep(_REHEARSAL / 5)
             follower.take()
             calls.count(follower.of_iid, follower.latest)
