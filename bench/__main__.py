@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import gilk_side, lab_costs, lab_uprobe, peer_frida, peer_uftrace, peer_uprobe, report, scan
+from bench import gilk_side, lab_costs, lab_uprobe, peer_frida, peer_uftrace, peer_uprobe, report, scan, video
 from bench.limits import limits
 from bench.measure import Programs, Row, build
 
@@ -23,14 +23,14 @@ SIDES = {
 
 def chosen(only: list[str] | None, kernel_peers: bool) -> list[str]:
     """The sides to measure. uprobes change the running kernel: never unasked."""
-    names = only or [*SIDES, "scan"]
+    names = only or [*SIDES, "video", "scan"]
     return [name for name in names if name != "uprobe" or kernel_peers]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description="gilk beside its peers and the machine's own limits.")
     parser.add_argument("--kernel-peers", action="store_true", help="also uprobes, which need root and the live kernel")
-    parser.add_argument("--only", action="append", choices=[*SIDES, "scan"], help="this side; may be repeated")
+    parser.add_argument("--only", action="append", choices=[*SIDES, "video", "scan"], help="this side; may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     return parser.parse_args()
 
@@ -39,6 +39,8 @@ def measure(names: list[str], programs: Programs) -> Iterator[Row]:
     for name, side in SIDES.items():
         if name in names:
             yield from side.rows(programs, COUNTS)
+    if "video" in names:
+        yield from video.rows()
     if "scan" in names:
         yield from scan.rows()
 

@@ -57,15 +57,15 @@ def build(functions: int = 11_000) -> Programs:
     generated = BUILD / f"many{functions}.c"
     if not generated.exists() or generated.read_text() != source(functions):
         generated.write_text(source(functions))
-    return Programs(
-        _compile(HERE / "targets" / "hot.c", "-O2"), _compile(generated, "-O1"), _compile(HERE / "limits.c", "-O2")
-    )
+    hot, limits = (compile_program(HERE / name, "-O2") for name in ("targets/hot.c", "limits.c"))
+    return Programs(hot, compile_program(generated, "-O1"), limits)
 
 
-def _compile(path: Path, *flags: str) -> Path:
+def compile_program(path: Path, *flags: str, after: Sequence[str] = ()) -> Path:
+    """The program made of a source file, where that is newer; ``after`` it come libraries. CalledProcessError."""
     program = BUILD / path.stem
     if not program.exists() or program.stat().st_mtime < path.stat().st_mtime:
-        subprocess.run(["cc", *flags, "-o", program, path], check=True)
+        subprocess.run(["cc", *flags, "-o", program, path, *after], check=True)
     return program
 
 

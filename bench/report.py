@@ -15,6 +15,7 @@ from bench.measure import Row
 GOALS = {
     "count at entry": 3.0, "entry and return, recorded": 25.0, "activate 11000 functions": 20.0,
     "kernel: count at entry": 3.0, "kernel: C instrument at entry": 10.0, "kernel: entry, recorded": 35.0,
+    "video, warm-up": 11.0, "video, steady": 15.0, "video, activation": 1.0,
 }  # fmt: skip
 
 
@@ -37,9 +38,10 @@ def markdown(rows: Sequence[Row], limits: dict[str, float]) -> Iterator[str]:
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """A kernel has peers of its own."""
-    for kernel in (False, True):
-        part = [row for row in rows if row.what.startswith("kernel: ") is kernel]
+    """A kernel has peers of its own, and so has a video."""
+    for kind in ("", "kernel: ", "video, "):
+        others = tuple({"kernel: ", "video, "} - {kind})
+        part = [row for row in rows if row.what.startswith(kind) and not row.what.startswith(others)]
         if part:
             yield part
 
@@ -75,7 +77,7 @@ def _cell(row: Row | None, against: float | None) -> str:
         return ""
     if row.value is None:
         return "failed"
-    ratio = f" ({row.value / against:.1f}x)" if against and against > 0 else ""
+    ratio = f" ({row.value / against:.1f}x)" if against and against > 0 and row.unit != "%" else ""
     return f"{_number(row.value)} {row.unit}{ratio}"
 
 

@@ -316,6 +316,11 @@ class Tracing(Run):
         return flow_build.build(ordered, self._about(), Tally(trace=self.traced()))
 
     @property
+    def window(self) -> tuple[int, int]:
+        """From when to when the trace goes, in ns of CLOCK_MONOTONIC; an event that has not come is before all."""
+        return self._zero + self.started, self._zero + self.stopped
+
+    @property
     def functions(self) -> int:
         """How many were made ready."""
         kernel = self._in_kernel.rows if self._in_kernel is not None else ()
