@@ -8,6 +8,7 @@ when there is something the user can do about it.
     ├── UsageError        the request itself is wrong            exit 2
     ├── ImageError        a file or region cannot be read        exit 3
     ├── TargetError       a live process refuses or has gone     exit 4
+    │   └── MachineGone   another machine has, or is silent
     ├── CompileError      an instrument does not compile         exit 5
     └── StoreError        samples cannot be written or read      exit 6
 """
@@ -41,6 +42,10 @@ class ImageError(GilkError):
 
 class TargetError(GilkError):
     exit_status = 4
+
+
+class MachineGone(TargetError):
+    """The machine that a link led to cannot be asked any more, whatever for."""
 
 
 class CompileError(GilkError):

@@ -11,6 +11,8 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,9 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gilk.errors import TargetError
+from gilk.errors import MachineGone, TargetError
 from gilk.lab import VM
+from gilk.target.kernel.channel import Channel
 from gilk.target.kernel.link import LocalLink, RelayLink, start_relay
+from gilk.target.kernel.messages import Kind
 from gilk.target.kernel.relay import bundle
 
 HEADER = struct.Struct("<IIB")  # as messages.py describes it, written down again
@@ -149,6 +153,42 @@ class TestBadEnds:
             with pytest.raises(TargetError) as caught:
                 link.read_file("/proc/version")
         assert caught.value.slug == "relay-gone"
+
+    def test_a_relay_that_falls_silent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As one in a machine that hangs; once is enough, whatever is asked after that."""
+        monkeypatch.setattr("gilk.target.kernel.link._FAREWELL", 0.2)
+        with start_relay() as link:
+            pid = int(link.run(["sh", "-c", "echo $PPID"])[1])
+            link.patience = 0.5
+            os.kill(pid, signal.SIGSTOP)
+            began = time.monotonic()
+            with pytest.raises(MachineGone) as caught:
+                link.read_file("/proc/version")
+            assert caught.value.slug == "relay-silent"
+            assert 0.5 <= time.monotonic() - began < LIMIT
+            os.kill(pid, signal.SIGCONT)
+            for ask in (lambda: link.control(0, b""), lambda: link.drain(1), lambda: link.run(["true"])):
+                with pytest.raises(MachineGone) as again:
+                    ask()
+                assert again.value is caught.value
+
+    def test_a_long_answer_is_no_silence(self) -> None:
+        """It is on its way for longer than an answer may keep one waiting."""
+        source, theirs = os.pipe()
+        asked, sink = os.pipe()
+
+        def drip() -> None:
+            for _ in range(10):
+                os.write(theirs, HEADER.pack(1, 1, PART) + b"x")
+                time.sleep(0.5)
+            os.write(theirs, HEADER.pack(0, 1, DONE))
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        assert Channel(source, sink).ask(Kind.FILE, b"", 4.0) == b"x" * 10
+        thread.join()
+        for each in (source, theirs, asked, sink):
+            os.close(each)
 
     def test_processes_end_with_the_stream(self) -> None:
         with start_relay() as link:

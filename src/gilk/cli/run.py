@@ -135,7 +135,9 @@ def _end(running: api.Run, stop: Stop, as_json: bool, quiet: bool, launched: boo
 
 
 def exit_status(running: api.Run, stop: Stop) -> int:
-    """Of the launched program; it is waited for, unless the user has had enough."""
+    """Of the launched program; it is waited for, unless the user has had enough. Or of the loss of its machine."""
+    if running.lost is not None:
+        return running.lost.exit_status
     if running.elsewhere is not None:
         status = running.elsewhere.status
         return 130 if status is None else status

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO, Final
 
-from gilk.errors import GilkError, TargetError
+from gilk.errors import MachineGone, TargetError
 from gilk.lab import initramfs, qemu
 from gilk.lab.kernels import Kernel, Notify, find
 from gilk.lab.qemu import Machine
@@ -100,22 +100,22 @@ class VM:
                 return told["return"]
         raise self.ended()
 
-    def ended(self) -> GilkError:
+    def ended(self) -> MachineGone:
         """Why the machine is no longer there."""
         try:
             status = self.process.wait(5)
         except subprocess.TimeoutExpired:
             status = 0
         if panic := _PANIC.search(self.console()):
-            return TargetError(
+            return MachineGone(
                 "lab-panic", f"the virtual machine's kernel has panicked: {panic[1].strip()}", self.tail()
             )
         if status:
             complaints = _content(self._complaints).strip() or self.tail()
-            return TargetError("lab-qemu", f"QEMU has ended with status {status}", complaints)
+            return MachineGone("lab-qemu", f"QEMU has ended with status {status}", complaints)
         if not self.link.release:
-            return TargetError("lab-no-boot", "the virtual machine went down while it started", self.tail())
-        return TargetError("lab-ended", "the virtual machine has gone down", self.tail())
+            return MachineGone("lab-no-boot", "the virtual machine went down while it started", self.tail())
+        return MachineGone("lab-ended", "the virtual machine has gone down", self.tail())
 
     def tail(self) -> str:
         """The console's last lines."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -10,6 +11,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from gilk.errors import MachineGone
 from gilk.session.base import BaseSession, Probe
 from gilk.session.ledger import Entry, Ledger, Result
 from gilk.session.request import Builtin, CFunction, Wanted
@@ -143,15 +145,24 @@ class KernelSession(BaseSession):
         return self._workspace.undo()
 
     def close(self) -> pa.Table:
-        """The same; from then on nothing is asked of the driver, and another session may begin."""
+        """The same; from then on nothing is asked of the driver, and another session may begin.
+
+        Raises MachineGone, for which ``salvage`` is.
+        """
         if self.closed:
             return super().close()
         try:
             last = super().close()
             self._source.keep()
         finally:
-            self.target.link.close_driver()
+            with contextlib.suppress(MachineGone):
+                self.target.link.close_driver()
         return last
+
+    def salvage(self) -> pa.Table:
+        """The samples that had come from a machine that cannot be asked any more."""
+        self._source.closed = True
+        return self._gathered(self._stream.finish())
 
 
 def _clock(driver: Driver) -> Clock:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gilk.errors import GilkError, StoreError
+from gilk.errors import GilkError, MachineGone, StoreError
 from gilk.session.base import BaseSession
 from gilk.session.elsewhere import Elsewhere
 from gilk.session.experiment_samples import padded, schema_of
@@ -37,6 +37,7 @@ _RING = (
     16 << 20
 )  # bytes of each buffer: what a busy thread records in the time that gilk may have to wait for a processor
 _KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
+_LATE, _LATE_PER_POINT = 60.0, 0.01  # seconds for a machine that may hang to take everything out
 _KEPT = 20_000_000  # records kept in memory for the report when no file is written
 
 
@@ -53,14 +54,15 @@ class Progress:
 
 @dataclass
 class Result:
-    """What came of a run. ``calls`` is None when nothing was timed; ``restored`` is over all processes."""
+    """What came of a run. ``calls`` is None when nothing was timed; ``restored`` is over all processes, None when
+    that cannot be known."""
 
     counts: dict[str, int]
     calls: Calls | None
     numbers: dict[str, Any]
     tactics: dict[str, int]
     refusals: dict[str, int]
-    restored: bool
+    restored: bool | None
     partial: bool
     notes: list[str]
     file: str
@@ -80,6 +82,7 @@ class Run:
     sessions: list[BaseSession] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     partial: bool = False
+    lost: MachineGone | None = None  # why the other machine cannot be asked any more
     _ended: set[int] = field(default_factory=set)
     _tables: list[pa.Table] = field(default_factory=list)
     _kept: int = 0
@@ -139,7 +142,15 @@ class Run:
         return About(socket.gethostname(), self.command, pids, self._zero, realtime_offset(), clock, rows)
 
     def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
-        """Drain until every process has gone, the time is over, or ``stop`` says so."""
+        """Drain until every process has gone, the time is over, or ``stop`` says so; or until the machine elsewhere is
+        silent: ``lost`` then says why.
+        """
+        try:
+            self._wait(seconds, stop, show)
+        except MachineGone as error:
+            self._lose(error)
+
+    def _wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
         looked = 0.0
         while not stop() and not self._over():
             now = time.monotonic()
@@ -150,6 +161,18 @@ class Run:
                 looked = now
                 self._look()
                 show(self.progress())
+
+    def _lose(self, error: MachineGone) -> None:
+        """What has come until now is all there will be."""
+        if self.lost is None:
+            self.lost, self.partial = error, True
+            self.notes.append(f"{error.message} ({error.slug}); what had come from there until then is here")
+
+    def _hurry(self) -> None:
+        """Where the command has not ended, its machine may hang: it is not to be waited for as if all were well."""
+        if self.elsewhere is not None and self.command and self.elsewhere.status is None:
+            points = sum(len(session.rows) for session in self.sessions)
+            self.elsewhere.link.patience = _LATE + _LATE_PER_POINT * points
 
     def _over(self) -> bool:
         """Every process that was to be watched has ended, and the command elsewhere too."""
@@ -216,9 +239,14 @@ class Run:
     def finish(self) -> Result:
         """Take everything out, and say what there was. Notes what went wrong instead of raising."""
         duration = int((time.monotonic() - self._began) * 1e9)
+        self._hurry()
         for session in self.sessions:
             try:
                 self._keep(session.close())
+            except MachineGone as error:
+                self._lose(error)
+                if isinstance(session, KernelSession):
+                    self._keep(session.salvage())
             except GilkError as error:
                 self.partial = True
                 self.notes.append(f"{session.code.who}: {error}")
@@ -241,8 +269,8 @@ class Run:
             ):
                 for name, number in part.items():
                     total[name] = total.get(name, 0) + number
-        restored = all(session.restored is True for session in self.sessions)
-        if not restored:
+        restored = None if self.lost else all(session.restored is True for session in self.sessions)
+        if restored is False:
             self.notes.append("the code of a process could not be compared with, or is not, what it was")
         return Result(
             counts,

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from gilk.errors import MachineGone
+
 Thread = tuple[int, int]  # pid, tid
 
 
@@ -54,6 +56,6 @@ class FarThreads:
     def name(self, pid: int, tid: int) -> str:
         try:
             text = self._read(f"/proc/{tid}/comm") if tid else b"idle"
-        except OSError:
+        except (OSError, MachineGone):
             return ""
         return text.decode(errors="replace").rstrip("\n")

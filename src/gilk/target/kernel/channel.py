@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from gilk.errors import GilkError, TargetError
+from gilk.errors import MachineGone, TargetError
 from gilk.target.kernel.messages import HEADER, LARGEST, MAGIC, UNDER_WAY, VERSION, Kind, pack_strings
 
 _READ: Final = 1 << 20  # bytes at once
@@ -113,10 +113,12 @@ class Spawned(Request):
 class Channel:
     """The stream to a relay. `gone` says, when it has ended, as which error that is to be seen."""
 
-    def __init__(self, source: int, sink: int, gone: Callable[[], GilkError] | None = None) -> None:
+    def __init__(self, source: int, sink: int, gone: Callable[[], MachineGone] | None = None) -> None:
         self.source, self.sink = source, sink
         self.release = ""  # the kernel's, once the relay has said so
         self._gone = gone
+        self._lost: MachineGone | None = None
+        self._heard = 0.0  # when something last came, of time.monotonic
         self._received = bytearray()
         self._unsent = bytearray()
         self._open: dict[int, Request] = {}
@@ -129,11 +131,10 @@ class Channel:
         return self.until(lambda: bool(self.release), timeout)
 
     def ask(self, kind: Kind, payload: bytes, timeout: float) -> bytes:
-        """Raises the relay's OSError; TargetError when there is no answer."""
+        """Raises the relay's OSError; MachineGone when there is no answer, and from then on at once."""
         request = Request()
         tag = self._begin(kind, payload, request)
-        if not self.until(lambda: request.done, timeout):
-            raise TargetError("relay-silent", f"no answer from the relay within {timeout:g} s")
+        self._await(request, timeout)
         self.forget(tag)
         if request.error:
             raise request.error
@@ -149,12 +150,25 @@ class Channel:
         lists = ([directory], list(command), variables)
         payload = struct.pack("<HH", *size) + b"".join(pack_strings(each) for each in lists)
         process.tag = self._begin(Kind.SPAWN, payload, process)
-        if not self.until(lambda: process.done, timeout):
-            raise TargetError("relay-silent", f"no answer from the relay within {timeout:g} s")
+        self._await(process, timeout)
         if process.error:
             self.forget(process.tag)
             raise process.error
         return process
+
+    def _await(self, request: Request, timeout: float) -> None:
+        """``timeout`` seconds of silence are too many: a long answer that is on its way may take longer."""
+        asked = time.monotonic()
+        while not request.done:
+            left = max(asked, self._heard) + timeout - time.monotonic()
+            if left <= 0:
+                raise self._lose(MachineGone("relay-silent", f"no answer from the relay within {timeout:g} s"))
+            self.pump(left)
+
+    def _lose(self, error: MachineGone) -> MachineGone:
+        """Whoever did not answer once is not waited for again."""
+        self._lost = error
+        return error
 
     def _begin(self, kind: Kind, payload: bytes, request: Request) -> int:
         self._last_tag = self._last_tag % 0xFFFF_FFFF + 1
@@ -164,6 +178,8 @@ class Channel:
 
     def post(self, kind: Kind, tag: int, payload: bytes) -> None:
         """Send now what the stream has room for, and the rest while somebody waits."""
+        if self._lost is not None:
+            raise self._lost
         if len(payload) > LARGEST:
             raise TargetError("relay-broken", f"a message of {len(payload)} bytes is too long for the relay")
         self._unsent += HEADER.pack(len(payload), tag, kind) + payload
@@ -211,8 +227,9 @@ class Channel:
         except OSError:
             data = b""
         if not data:
-            raise self._gone() if self._gone else TargetError("relay-gone", "the relay has ended")
+            raise self._lose(self._gone() if self._gone else MachineGone("relay-gone", "the relay has ended"))
         self._received += data
+        self._heard = time.monotonic()
         while (message := self._next()) is not None:
             self._dispatch(*message)
 
@@ -244,5 +261,5 @@ def _release(kind: int, payload: bytes) -> str:
     return payload[len(expected) :].decode(errors="replace")
 
 
-def _nonsense(what: str) -> TargetError:
-    return TargetError("relay-broken", f"the relay's stream makes no sense: {what}")
+def _nonsense(what: str) -> MachineGone:
+    return MachineGone("relay-broken", f"the relay's stream makes no sense: {what}")

@@ -17,19 +17,20 @@ from mmap import mmap
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from gilk.errors import GilkError, TargetError
+from gilk.errors import MachineGone, TargetError
 from gilk.target.kernel.channel import Channel, Sink, Spawned
 from gilk.target.kernel.messages import Kind
 from gilk.target.kernel.own import Kernel
 from gilk.target.kernel.relay import bundle
 
 _PATIENCE: Final = 600.0  # seconds for an answer: a whole-kernel plan under emulation takes long
+_AT_HAND: Final = 60.0  # for what is only to be handed over, however slow the machine
 _FAREWELL: Final = 5.0  # seconds for a relay to undo everything and end
 PLAIN: Final = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 
 
 class Link(Protocol):
-    """OSError is what the kernel there said; TargetError, that it cannot be asked."""
+    """OSError is what the kernel there said; MachineGone, that it cannot be asked."""
 
     def read_file(self, path: str) -> bytes:
         """The whole of a file, of /proc and /sys too."""
@@ -110,6 +111,7 @@ class RelayLink:
 
     def __init__(self, channel: Channel, finish: Callable[[], object] = lambda: None) -> None:
         self.channel = channel
+        self.patience = _PATIENCE  # seconds that it may take the kernel there to do something
         self._finish = finish
         self._closed = False
 
@@ -125,10 +127,10 @@ class RelayLink:
         return self.channel.release
 
     def read_file(self, path: str) -> bytes:
-        return self._ask(Kind.FILE, os.fsencode(path))
+        return self._fetch(Kind.FILE, os.fsencode(path))
 
     def read_core(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        joined = self._ask(Kind.CORE, b"".join(struct.pack("<QQ", *each) for each in ranges))
+        joined = self._fetch(Kind.CORE, b"".join(struct.pack("<QQ", *each) for each in ranges))
         parts, start = [], 0
         for _, size in ranges:
             parts.append(joined[start : start + size])
@@ -145,7 +147,7 @@ class RelayLink:
         return self._ask(Kind.CONTROL, struct.pack("<Q", request) + payload)
 
     def drain(self, most: int) -> bytes:
-        return self._ask(Kind.DRAIN, struct.pack("<I", most))
+        return self._fetch(Kind.DRAIN, struct.pack("<I", most))
 
     def map(self, offset: int, size: int, write: bool) -> mmap | None:
         return None
@@ -180,8 +182,11 @@ class RelayLink:
             self._closed = True
             self._finish()
 
+    def _fetch(self, kind: Kind, payload: bytes) -> bytes:
+        return self.channel.ask(kind, payload, min(_AT_HAND, self.patience))
+
     def _ask(self, kind: Kind, payload: bytes) -> bytes:
-        return self.channel.ask(kind, payload, _PATIENCE)
+        return self.channel.ask(kind, payload, self.patience)
 
 
 def start_relay(through: Sequence[str] = (), timeout: float = 60.0) -> RelayLink:
@@ -207,8 +212,8 @@ def start_relay(through: Sequence[str] = (), timeout: float = 60.0) -> RelayLink
             process.kill()
             process.wait()
 
-    def gone() -> GilkError:
-        return TargetError("relay-gone", f"the relay has ended: {shlex.join(through) or 'python3'}")
+    def gone() -> MachineGone:
+        return MachineGone("relay-gone", f"the relay has ended: {shlex.join(through) or 'python3'}")
 
     link = RelayLink(Channel(process.stdout.fileno(), process.stdin.fileno(), gone), finish)
     try:
