@@ -284,14 +284,15 @@ def _held(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
 def prepare_trace(
     pids: Sequence[int] = (), command: Sequence[str] = (), output: Path | None = None, start: str = "now",
     stop: str = "exit", scope: Sequence[str] = (), skip: Sequence[str] = (), everything: bool = False,
-    kernel: Sequence[str] = (), machine: str = "",
+    kernel: Sequence[str] = (), machine: str = "", modules: Sequence[Path] = (),
 ) -> Tracing:
     """A trace of processes, with nothing put in yet. Raises GilkError; then everything is let go.
 
     ``start`` and ``stop`` are events (session/event.py), ``scope`` and ``skip`` globs (session/scope.py).
     ``everything``: follow also what is called so often that following it slows the program down.
     ``kernel``: globs of functions of the kernel to be followed while one of the processes is in them; ``machine``:
-    whose, and where ``command`` runs, if not here: then the functions are followed whoever calls them.
+    whose, and where ``command`` runs, if not here: then the functions are followed whoever calls them. ``modules`` are
+    loaded there first.
     """
     from gilk.session import event
     from gilk.session.adapt import Budget
@@ -302,7 +303,11 @@ def prepare_trace(
     first, last, chosen = event.parse(start), event.parse(stop), Scope.parse(scope, skip)
     budget = None if everything else Budget()
     requests = [request_of(f"kernel:{glob}:entry=time") for glob in kernel]
+    if modules and not machine:
+        raise UsageError("no-machine", "modules are loaded on another machine only", "--on lab is one that may be lost")
     target, elsewhere = _kernel_of(requests, bool(pids), machine)
+    if elsewhere is not None:
+        elsewhere.load(modules)
     held = _held(pids, command if elsewhere is None else ())
     return Tracing(
         held, requests, output, tuple(command), target, elsewhere,

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 
 from gilk.errors import TargetError, UsageError
 from gilk.lab import Machine, boot
@@ -25,6 +26,15 @@ class Elsewhere:
         self.link = link
         self.close = close
         self._command: Spawned | None = None
+
+    def load(self, modules: Iterable[Path]) -> None:
+        """Put modules, files of that machine too, into the kernel there, or let it go: TargetError `module-refused`."""
+        for module in modules:
+            status, _, said = self.link.run(["insmod", str(module.resolve())])
+            if status:
+                self.close()
+                why = said.decode(errors="replace").strip()
+                raise TargetError("module-refused", f"the kernel there refuses {module}: {why}", "its dmesg says more")
 
     def start(self, command: Sequence[str]) -> None:
         """Run a command there; its output is ours, it has no input. Raises TargetError `cannot-launch`."""
