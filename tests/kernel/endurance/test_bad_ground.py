@@ -24,6 +24,7 @@ from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.conftest import STRICT
 
 pytestmark = pytest.mark.xdist_group("lab")
+DUMMY = ("dummy_setup", "dummy_xmit")  # functions of the module `dummy`
 LOCKDOWN = "/sys/kernel/security/lockdown"
 
 
@@ -49,7 +50,7 @@ def test_a_kernel_that_was_locked_down_when_it_started(tmp_path: Path) -> None:
         guest.mount("securityfs", "/sys/kernel/security")
         with raises("driver-locked-down"):
             guest.load()
-        assert "Loading of unsigned module is restricted" in guest.run("dmesg")
+        assert "unsigned module loading is restricted" in guest.run("dmesg")
 
 
 def test_a_kernel_that_is_locked_down_later(tmp_path: Path) -> None:
@@ -70,16 +71,18 @@ def test_a_kernel_that_is_locked_down_later(tmp_path: Path) -> None:
 
 
 def test_a_driver_for_another_kernel(unloaded: Guest, tmp_path: Path) -> None:
-    content = unloaded.module.read_bytes()
-    release = f"vermagic={unloaded.release}".encode()
-    assert content.count(release) == 1
+    """One in which what modules rely on has another layout: the kernel knows by a checksum before each name."""
+    content = bytearray(unloaded.module.read_bytes())
+    name = content.index(b"module_layout\0".ljust(56, b"\0"))
+    content[name - 8] ^= 1
     other = tmp_path / "ilk.ko"
-    other.write_bytes(content.replace(release, release.replace(b"-", b"+", 1)))
+    other.write_bytes(content)
     with raises("driver-wrong-kernel"):
         driver_load.load(unloaded.link, other)
     assert not driver_load.loaded(unloaded.link)
 
 
+@pytest.mark.stress  # compiles the driver
 def test_a_driver_of_another_version(unloaded: Guest, tmp_path: Path) -> None:
     for part in ("abi", "ilk"):
         shutil.copytree(NATIVE / part, tmp_path / part)
@@ -121,8 +124,8 @@ def test_points_in_a_module_that_has_gone(guest: Guest) -> None:
     guest.run("rmmod", "dummy")
     guest.run("modprobe", "ifb")
     with KernelSession(kernel, points=1 << 10) as session:
-        probes = session.insert("kernel:dummy_*:blocks", "count")
-        assert len(probes) > 20
+        probes = [probe for name in DUMMY for probe in session.insert(f"kernel:{name}:blocks", "count")]
+        assert len(probes) > 5
         assert {probe.tactic for probe in probes} == {None}
     guest.link.close_driver()
     guest.run("rmmod", "ifb")

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from gilk.build.toolchain import NATIVE
-from gilk.target.kernel.driver_abi import Kind
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.driver_abi import Verdict
 from tests.kernel.driver.driving import Guest
-from tests.kernel.driver.handmade import Function
+from tests.kernel.driver.handmade import Bench
 from tests.kernel.endurance.load import STRESSORS, stressed
 
 pytestmark = pytest.mark.xdist_group("lab")
@@ -32,13 +32,13 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def splices(guest: Guest) -> list[str]:
-    """For the program: each place, its kind, and what is there."""
+    """For the program: each place that the driver takes, its kind, and what is there."""
     functions = [guest.function(name) for name in FUNCTIONS if name in guest.symbols]
-    return [_described(function, run) for function in functions for run in function.windows()]
-
-
-def _described(function: Function, run: Sequence[object]) -> str:
-    return f"{run[0].ip:x}:{Kind.MULTI.value}:{function.bytes_of(*run).hex()}"  # type: ignore[attr-defined, arg-type]
+    bench = Bench(Driver(guest.link))
+    units = [bench.before(function, run, b"") for function in functions for run in function.windows()]
+    taken = {each.number for each in bench.driver.apply(units) if each.verdict == Verdict.OK}
+    guest.link.close_driver()
+    return [f"{unit.address:x}:{unit.kind}:{unit.old.hex()}" for unit in units if unit.number in taken]
 
 
 def killed(guest: Guest, program: Path, seed: int, rounds: int) -> list[int]:
