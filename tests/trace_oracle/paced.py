@@ -86,6 +86,7 @@ class Observed:
     traced: Traced
     report: dict[str, Any]
     threads: int
+    processes: int
 
 
 def observe(
@@ -132,9 +133,9 @@ def observe(
         assert leftovers(target.pid) == []
     rows = flow.table.to_pylist() if flow is not None else []
     entered = [row["function"] for row in rows if row["state"] != "before"]
-    threads = len({row["tid"] for row in rows})
+    threads, processes = len({row["tid"] for row in rows}), len({row["pid"] for row in rows})
     states = Counter(row["state"] for row in rows)
-    return Observed(entered, states, running.traced(), report, threads)
+    return Observed(entered, states, running.traced(), report, threads, processes)
 
 
 def _answered(target: Paced, told: list[str], commands: Sequence[str]) -> bool:

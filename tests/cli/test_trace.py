@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk trace``: what it prints and how it ends. tests/trace_oracle says whether a trace is right."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gilk.trace.reading import read
+from tests.trace_oracle.paced import alpha, program
+
+Environment = dict[str, str]
+
+
+def run(environment: Environment, where: Path, *words: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = ["gilk", "trace", *map(str, words)]
+    return subprocess.run(
+        command, cwd=where, env=environment, input=stdin, capture_output=True, text=True, timeout=120
+    )  # fmt: skip
+
+
+def test_a_launched_program_keeps_its_output_and_status(gilk_on_path: Environment, tmp_path: Path) -> None:
+    words = ("--start", "call:alpha:2", "--stop", "return:repeat", "--scope", "paced:", "--", program())
+    done = run(gilk_on_path, tmp_path, *words, stdin="a 3\nx 7\n")
+    assert (done.returncode, done.stdout) == (7, "ready\ndone\n")
+    assert "from call:alpha:2 to return:repeat: " in done.stderr
+    assert "10 calls in 1 thread" in done.stderr or "11 calls in 1 thread" in done.stderr
+    assert "records in trace.parquet" in done.stderr
+    trace = read(tmp_path / "trace.parquet")
+    rows = trace.flow.table.to_pylist()
+    assert [row["function"] for row in rows if row["state"] == "whole"] == alpha(2)
+    assert trace.tally.trace is not None
+    assert (trace.tally.trace.start_event, trace.tally.trace.stop_event) == ("call:alpha:2", "return:repeat")
+
+
+def test_json_has_what_is_promised(gilk_on_path: Environment, tmp_path: Path) -> None:
+    done = run(gilk_on_path, tmp_path, "--json", "--scope", "paced:", "--", program(), stdin="a 2\n")
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == 0
+    assert report["restored"] is True
+    assert report["file"] == "trace.parquet"
+    assert report["trace"]["calls"] == sum(report["trace"]["states"].values())
+    assert report["trace"]["functions"] > 5
+    assert report["trace"]["start_event"] == "now"
+
+
+def test_what_is_skipped_is_not_there(gilk_on_path: Environment, tmp_path: Path) -> None:
+    words = ("-q", "--scope", "paced:", "--skip", "*:leaf", "-o", "t.parquet", "--", program())
+    done = run(gilk_on_path, tmp_path, *words, stdin="a 2\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    names = {row["function"] for row in read(tmp_path / "t.parquet").flow.table.to_pylist()}
+    assert "beta" in names
+    assert "leaf" not in names
+
+
+def test_what_is_called_too_often_is_left_out(gilk_on_path: Environment, tmp_path: Path) -> None:
+    done = run(gilk_on_path, tmp_path, "--json", "--scope", "paced:", "--", program(), stdin="a 600000\n")
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert "leaf" in {each["function"] for each in report["trace"]["omitted"]}
+    assert report["trace"]["calls"] < 3_000_000 / 2
+    assert report["restored"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        ((), "no-target"),
+        (("--start", "soon", "--", "true"), "bad-event"),
+        (("--scope", ":x", "--", "true"), "bad-scope"),
+        (("-c", "true", "--", "true"), "two-commands"),
+        (("--scope", "no_such:", "--", "true"), "nothing-to-follow"),
+        (("--start", "call:no_such_function", "--scope", "true:", "--", "true"), "no-such-function"),
+    ],
+)
+def test_a_request_that_cannot_be_is_named(
+    words: tuple[str, ...], slug: str, gilk_on_path: Environment, tmp_path: Path
+) -> None:
+    done = run(gilk_on_path, tmp_path, "--json", *words)
+    assert json.loads(done.stdout.splitlines()[-1])["error"]["slug"] == slug
+    assert done.returncode in (2, 3, 4)
+    assert not (tmp_path / "trace.parquet").exists()
