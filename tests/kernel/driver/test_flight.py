@@ -13,14 +13,14 @@ import pytest
 from gilk.target.kernel.driver import Driver
 from gilk.target.kernel.driver_abi import Chunk, Rings, Unit, Verdict
 from tests.kernel.driver.driving import NUMBERS, Guest
-from tests.kernel.driver.handmade import Bench, stamp
+from tests.kernel.driver.handmade import Bench, count, stamp
 from tests.kernel.driver.test_records import everything, rows
 
 pytestmark = pytest.mark.xdist_group("lab")
 PUSHED = bytes.fromhex("50 51 52 56 57 4150 4151 4152 4153")
 POPPED = bytes.fromhex("415b 415a 4159 4158 5f 5e 5a 59 58")
 MARK, PART, IID, SLOW = 0x12345678, 0x2ABCDE, 0x1234, 0x5678
-NAP = 1500  # ms
+NAP = 20  # ms
 PREEMPTION = "/sys/kernel/debug/sched/preempt"
 
 
@@ -30,16 +30,36 @@ def stamped(guest: Guest, driver: Driver, bench: Bench, rings: Rings, name: str 
     return bench.before(function, function.window(5, several=False), code)
 
 
-def sleeping(guest: Guest, driver: Driver, bench: Bench, rings: Rings) -> Unit:
-    """A record whose time is filled in before a nap, and the rest after it."""
-    call = lambda address: b"\x49\xbb" + struct.pack("<Q", address) + b"\x41\xff\xd3"  # noqa: E731
-    filling = b"\x48\xc7\x00" + struct.pack("<I", MARK) + b"\x50"  # movq $MARK, (%rax); push %rax
-    filling += b"\xbf" + struct.pack("<I", NAP) + call(guest.symbols["msleep"]) + b"\x58"  # pop %rax
+def far_call(address: int) -> bytes:
+    """movabs $address, %r11; call *%r11"""
+    return b"\x49\xbb" + struct.pack("<Q", address) + b"\x41\xff\xd3"
+
+
+def sleeping(guest: Guest, driver: Driver, bench: Bench, rings: Rings) -> tuple[Unit, Unit]:
+    """getuid makes a record whose time is filled in before a sleep, and the rest after it; getgid ends that."""
+    woken = driver.counters(1)[0].offset(0)
+    nap = b"\x50\xbf" + struct.pack("<I", NAP) + far_call(guest.symbols["msleep"]) + b"\x58"  # push %rax ... pop %rax
+    nap += bytes.fromhex("6548833c25") + struct.pack("<i", woken) + b"\0"  # cmpq $0, %gs:woken
+    nap += b"\x74" + struct.pack("<b", -(len(nap) + 2))
+    filling = b"\x48\xc7\x00" + struct.pack("<I", MARK) + nap  # movq $MARK, (%rax)
     filling += b"\xc7\x40\x0c" + struct.pack("<I", PART) + b"\xc7\x40\x08" + struct.pack("<I", SLOW)
-    code = PUSHED + b"\xb8" + struct.pack("<I", 4 * rings.number) + call(driver.symbols["ilk_reserve"])
+    code = PUSHED + b"\xb8" + struct.pack("<I", 4 * rings.number) + far_call(driver.symbols["ilk_reserve"])
     code += b"\x48\x85\xc0\x74" + struct.pack("<b", len(filling)) + filling + POPPED
-    function = guest.function("__x64_sys_getuid")
-    return bench.before(function, function.window(5, several=False), code)
+    slow, wakes = guest.function("__x64_sys_getuid"), guest.function("__x64_sys_getgid")
+    return (
+        bench.before(slow, slow.window(5, several=False), code),
+        bench.before(wakes, wakes.window(5, several=False), count(woken)),
+    )
+
+
+def calls(guest: Guest, name: str, *numbers: int, cpus: str = "3") -> list[str]:
+    """The command; `cpus` is the mask of those that it may run on."""
+    return ["taskset", cpus, str(guest.program), str(NUMBERS[name]), *map(str, numbers)]
+
+
+def wake(guest: Guest) -> None:
+    for cpu in ("1", "2"):
+        guest.run(*calls(guest, "getgid", 1, cpus=cpu))
 
 
 @contextmanager
@@ -101,11 +121,12 @@ def test_reading_while_they_are_overwritten(guest: Guest, driver: Driver, bench:
 def test_a_record_under_way_is_not_overwritten(guest: Guest, driver: Driver, bench: Bench) -> None:
     """Tasks sleep in the middle of a record, and meanwhile others fill the ring several times over."""
     rings = driver.records((15, 0, 0, 0), flight=True)
-    applied(driver, stamped(guest, driver, bench, rings), sleeping(guest, driver, bench, rings))
-    slow = guest.link.spawn([str(guest.program), str(NUMBERS["getuid"]), "1", "4"], lambda _: None, print)
+    applied(driver, stamped(guest, driver, bench, rings), *sleeping(guest, driver, bench, rings))
+    slow = [guest.link.spawn(calls(guest, "getuid", 1), lambda _: None, print) for _ in range(4)]
     guest.call("getppid", 20000, threads=2)
-    assert slow.wait(0) is None, "they sleep"
-    assert slow.wait(60) == 0
+    assert [process.wait(0) for process in slow] == [None] * 4
+    wake(guest)
+    assert [process.wait(60) for process in slow] == [0] * 4
     found = [row for chunk in everything(driver) for row in rows(chunk)]
     assert [row for row in found if row[1] == SLOW] == [(MARK, SLOW, PART)] * 4
     others = [row for row in found if row[1] == IID]
@@ -126,17 +147,18 @@ def test_tasks_that_are_preempted_while_they_record(guest: Guest, driver: Driver
 def test_all_chunks_have_a_record_under_way(guest: Guest, driver: Driver, bench: Bench) -> None:
     """Then there is no room, which is counted; and there is again when they are done."""
     rings = driver.records((15, 0, 0, 0), flight=True)
-    applied(driver, stamped(guest, driver, bench, rings), sleeping(guest, driver, bench, rings))
+    applied(driver, stamped(guest, driver, bench, rings), *sleeping(guest, driver, bench, rings))
     slow = []
-    for _ in range(3):  # one in each chunk of the CPU that they are on
-        call = ["taskset", "1", str(guest.program)]
-        slow.append(guest.link.spawn([*call, str(NUMBERS["getuid"]), "1"], lambda _: None, print))
-        guest.run(*call, str(NUMBERS["getppid"]), "1024")
-    assert [process.wait(60) for process in slow] == [0, 0, 0]
-    status = driver.status().lost[0]
-    assert status > 0
+    for _ in range(2):  # one in each chunk of that CPU
+        slow.append(guest.link.spawn(calls(guest, "getuid", 1, cpus="1"), lambda _: None, print))
+        guest.run("sleep", "0.5")
+        guest.run(*calls(guest, "getppid", 1023, cpus="1"))
+    guest.run(*calls(guest, "getppid", 500, cpus="1"))
+    assert driver.status().lost[0] == 500
+    assert [process.wait(0) for process in slow] == [None] * 2
+    wake(guest)
+    assert [process.wait(60) for process in slow] == [0] * 2
     found = [row for chunk in everything(driver) for row in rows(chunk)]
-    assert len(found) + driver.status().lost[0] == 3 * 1024 + 3
-    assert (MARK, SLOW, PART) in found
-    guest.run(*call, str(NUMBERS["getppid"]), "100")
+    assert len(found) == 2 * 1024 and found.count((MARK, SLOW, PART)) == 2
+    guest.run(*calls(guest, "getppid", 100, cpus="1"))
     assert sum(len(list(rows(chunk))) for chunk in everything(driver)) == 100

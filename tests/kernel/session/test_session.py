@@ -156,6 +156,26 @@ def test_arguments_and_registers(session: KernelSession, guest: Guest, calls: Pa
     assert session.drain.drops() == 0
 
 
+def test_what_another_client_has_is_refused_by_name(session: KernelSession, guest: Guest) -> None:
+    """And the rest of the function is instrumented without it."""
+    function, out = guest.function("__x64_sys_getppid"), bytearray()
+    window = function.window(10, several=True)
+    words = [str(guest.compiled("second")), hex(window[0].ip), function.bytes_of(*window).hex()]
+    other = guest.link.spawn(words, out.extend, out.extend)
+    guest.link.channel.until(lambda: b"\n" in out, 60)
+    assert out == b"0 0\n"
+    inside = window[1].ip - function.address
+    points = [f"kernel:__x64_sys_getppid:{where}" for where in (f"+{inside:#x}", "return")]
+    (refused,), (taken, *_) = (session.insert(point, "count") for point in points)
+    assert (refused.tactic, refused.refusal) == (None, Refusal.TAKEN) and taken.tactic is not None
+    guest.call("getppid", TIMES)
+    assert session.counts()[taken.row.point] == TIMES
+    session.close()
+    other.end_input()
+    assert other.wait(60) == 0
+    assert session.restored is True
+
+
 def test_records_of_some_processes_only(session: KernelSession, guest: Guest) -> None:
     """Two that do the same, one of them twice as often, of which the other is wanted. Counts are of both."""
     for instrument in ("stamp", "args", "regs", "count"):

@@ -191,13 +191,13 @@ class KernelWorkspace:
                 numbers[unit.address] = self._number
                 messages.append(_message(unit, self._number, numbers.get(unit.pad, 0)))
                 origins.append((staged, index, unit))
-                self._touched.setdefault(unit.address, self._image.read(unit.address, len(unit.old)))
         self._send(messages, origins)
 
     def _send(self, messages: list[abi.Unit], origins: list[tuple[_Staged, int, splices.Unit]]) -> None:
         for outcome, (staged, index, unit) in zip(self.driver.apply(messages), origins, strict=True):
             if outcome.verdict is Verdict.OK:
                 staged.numbers.setdefault(index, []).append(outcome.number)
+                self._touched.setdefault(unit.address, self._image.read(unit.address, len(unit.old)))
             else:
                 self._denied.append(Denied(staged.plans[index], unit, outcome.verdict))
 
