@@ -284,7 +284,7 @@ def _held(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
 def prepare_trace(
     pids: Sequence[int] = (), command: Sequence[str] = (), output: Path | None = None, start: str = "now",
     stop: str = "exit", scope: Sequence[str] = (), skip: Sequence[str] = (), everything: bool = False,
-    kernel: Sequence[str] = (), machine: str = "", modules: Sequence[Path] = (),
+    kernel: Sequence[str] = (), machine: str = "", modules: Sequence[Path] = (), depth: int = 0,
 ) -> Tracing:
     """A trace of processes, with nothing put in yet. Raises GilkError; then everything is let go.
 
@@ -292,7 +292,7 @@ def prepare_trace(
     ``everything``: follow also what is called so often that following it slows the program down.
     ``kernel``: globs of functions of the kernel to be followed while one of the processes is in them; ``machine``:
     whose, and where ``command`` runs, if not here: then the functions are followed whoever calls them. ``modules`` are
-    loaded there first.
+    loaded there first. ``depth``: how many levels of calls within calls belong to the trace; 0 for all.
     """
     from gilk.session import event
     from gilk.session.adapt import Budget
@@ -311,7 +311,7 @@ def prepare_trace(
     held = _held(pids, command if elsewhere is None else ())
     return Tracing(
         held, requests, output, tuple(command), target, elsewhere,
-        start=first, stop=last, scope=chosen, budget=budget,
+        start=first, stop=last, scope=chosen, budget=budget, depth=depth,
     )  # fmt: skip
 
 

@@ -183,6 +183,17 @@ def test_some_threads_of_a_flow() -> None:
     assert set(flow.table["tid"].to_pylist()) == {2, 3}
 
 
+def test_only_some_levels_of_calls() -> None:
+    table = records(
+        ("time-entry", "f", 96, 1), ("time-entry", "g", 64, 1), ("time-entry", "h", 32, 1),
+        ("time-return", "h", 32, 1), ("time-return", "g", 64, 1), ("time-return", "f", 96, 1),
+    )  # fmt: skip
+    flow = flow_of(table, Tally(trace=Traced(0, 100, depth=2)))
+    assert flow.table["function"].to_pylist() == ["f", "g"]
+    assert flow.table["parent"].to_pylist() == [-1, 0]
+    assert flow_of(table, Tally(trace=Traced(0, 100))).table.num_rows == 3
+
+
 def test_times_without_callees() -> None:
     flow = flow_of(
         records(

@@ -12,7 +12,7 @@ from gilk.errors import StoreError
 from gilk.trace.about import Tally
 from gilk.trace.traced import Omitted, Traced
 
-TRACED = Traced(10, 200, "call:main:3", "for:200ms", "libc*", (Omitted("f", "prog", 50, 1000),))
+TRACED = Traced(10, 200, "call:main:3", "for:200ms", "libc*", (Omitted("f", "prog", 50, 1000),), 3)
 
 
 def test_it_comes_back_as_it_was() -> None:
@@ -37,6 +37,7 @@ def test_a_file_from_before_there_were_traces_has_none() -> None:
         {"omitted": [{"function": "f", "image": "", "from_ns": 0}]},
         {"start_event": None, "omitted": []},
         {"stop_ns": True, "omitted": []},
+        {"stop_ns": 10**30, "omitted": []},
     ],
     ids=str,
 )

@@ -56,6 +56,9 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A kernel module to be loaded there first; repeatable.",
 )  # fmt: skip
+@click.option(
+    "--depth", type=click.IntRange(min=0), default=0, metavar="N", help="Only so many levels of calls within calls."
+)
 @click.option("--all", "everything", is_flag=True, help="Leave nothing out for being called too often.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("trace.parquet"),
@@ -66,14 +69,16 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def trace(
     pids: tuple[int, ...], line: str | None, start: str, end: str, scope: tuple[str, ...], skip: tuple[str, ...],
-    in_kernel: tuple[str, ...], machine: str, modules: tuple[Path, ...], everything: bool, output: Path, as_json: bool,
-    quiet: bool, command: tuple[str, ...],
+    in_kernel: tuple[str, ...], machine: str, modules: tuple[Path, ...], depth: int, everything: bool, output: Path,
+    as_json: bool, quiet: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     if not words and not pids and not in_kernel:
         raise UsageError("no-target", "there is nothing to trace", "give -p PID, -c 'COMMAND' or -- COMMAND")
     stop = Stop()
-    running = api.prepare_trace(pids, words, output, start, end, scope, skip, everything, in_kernel, machine, modules)
+    running = api.prepare_trace(
+        pids, words, output, start, end, scope, skip, everything, in_kernel, machine, modules, depth
+    )
     stop.install()
     try:
         with working("analysing and planning", not quiet and not as_json):

@@ -60,6 +60,7 @@ class Tracing(Run):
     told: Progressed = lambda done, of: None
     started: int = NEVER  # ns since time 0
     stopped: int = NEVER
+    depth: int = 0
     omitted: list[Omitted] = field(default_factory=list)
     activation_ms: float = 0.0
     _followers: list[Follower] = field(default_factory=list)
@@ -298,7 +299,8 @@ class Tracing(Run):
 
     def traced(self) -> Traced:
         """What the trace says of itself."""
-        return Traced(self.started, self.stopped, self.start.text, self.stop.text, str(self.scope), tuple(self.omitted))
+        events, omitted = (self.start.text, self.stop.text), tuple(self.omitted)
+        return Traced(self.started, self.stopped, *events, str(self.scope), omitted, self.depth)
 
     def _traced(self) -> Traced:
         return self.traced()

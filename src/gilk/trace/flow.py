@@ -116,6 +116,11 @@ class Flow:
         kept = np.isin(self.column("tid"), numbers) | self.is_named("thread", *threads)
         return self._with(self.table.filter(pa.array(kept)), np.cumsum(kept) - 1)
 
+    def shallower(self, depth: int) -> Flow:
+        """The calls of the uppermost `depth` levels."""
+        kept = self.column("depth") < depth
+        return self._with(self.table.filter(pa.array(kept)), np.cumsum(kept) - 1)
+
     def only_rows(self, rows: range) -> Flow:
         """Those of one track."""
         return self._with(self.table.slice(rows.start, len(rows)), np.arange(self.table.num_rows) - rows.start)

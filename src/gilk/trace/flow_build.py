@@ -34,7 +34,10 @@ def build(samples: pa.Table, about: About, tally: Tally) -> Flow:
     table = _Builder(samples, about, found, start, stop).table() if len(found.rows) else SCHEMA.empty_table()
     dropped = samples.take(pa.array(_gap_rows(samples))).select(["pid", "tid", "time"]).to_pylist()
     gaps = tuple((row["pid"], row["tid"], row["time"]) for row in dropped)
-    return Flow(table, start, stop, gaps, tally.trace.omitted if tally.trace else (), tally.drops)
+    if tally.trace is None:
+        return Flow(table, start, stop, gaps, (), tally.drops)
+    flow = Flow(table, start, stop, gaps, tally.trace.omitted, tally.drops)
+    return flow.shallower(tally.trace.depth) if tally.trace.depth > 0 else flow
 
 
 def _bounds(samples: pa.Table, tally: Tally) -> tuple[int, int]:

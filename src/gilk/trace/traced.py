@@ -27,7 +27,8 @@ class Omitted:
 @dataclass(frozen=True, slots=True)
 class Traced:
     """Times are in ns since the session's start, `NEVER` for an event that has not come. Events are as the user wrote
-    them (`call:main`, `for:200ms`); `scope` says in words which code was followed, '' for all of it."""
+    them (`call:main`, `for:200ms`); `scope` says in words which code was followed, '' for all of it. Of calls
+    within calls only `depth` levels belong to the trace; 0 for all."""
 
     start_ns: int = 0
     stop_ns: int = NEVER
@@ -35,6 +36,7 @@ class Traced:
     stop_event: str = ""
     scope: str = ""
     omitted: tuple[Omitted, ...] = ()
+    depth: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "omitted": [asdict(each) for each in self.omitted]}
@@ -52,9 +54,12 @@ class Traced:
 
 
 def _checked(value: T) -> T:
-    """`value`, each field of which has the type of its annotation. Raises TypeError."""
+    """`value`, each field of which has the type of its annotation, and numbers 63 bits. Raises TypeError."""
     for name, kind in type(value).__annotations__.items():
         expected = {"int": int, "str": str}.get(kind, tuple)
-        if type(getattr(value, name)) is not expected:
+        found = getattr(value, name)
+        if type(found) is not expected:
             raise TypeError(f"{name} is no {expected.__name__}")
+        if isinstance(found, int) and not -(1 << 62) < found < 1 << 62:
+            raise TypeError(f"{name} is too large")
     return value
