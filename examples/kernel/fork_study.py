@@ -166,11 +166,11 @@ def draw(phases: list[Phase], path: Path) -> None:
         if phase.costs:
             blocks.plot(sorted(phase.costs.values()), mark, markersize=4, label=name)
     forks.set(xlabel="number of the fork", ylabel="instructions", title="What a fork costs")
-    forks.set_ylim(0.98 * min(phase.baseline for phase in phases), 1.04 * max(median(p.ticks) for p in phases))
+    forks.set_ylim(0.96 * min(phase.baseline for phase in phases), 1.04 * max(median(p.ticks) for p in phases))
     blocks.set(xlabel="blocks without calls, cheapest first", ylabel="instructions", title="What an instrument costs")
     blocks.set_ylim(bottom=0)
     for axes in (forks, blocks):
-        axes.legend()
+        axes.legend(loc="lower right", fontsize="small")
         axes.grid(True, linewidth=0.3)
     save(made, path)
 
