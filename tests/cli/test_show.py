@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +187,20 @@ def test_functions_of_a_real_program_are_called_as_often_as_gcov_counts(
     found = json.loads(run(show, tmp_path / "a.parquet", "--table", "--json"))["functions"]
     assert {row["function"]: row["calls"] for row in found} == counted
     assert {row["function"]: row["partial"] for row in found if row["partial"]} == {"out": 10}
+
+
+def test_names_that_are_no_unicode_are_shown_somehow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A command line is bytes, and a file may say of its probes what it likes."""
+    told = about(["main"], ())
+    lies = tuple(replace(probe, image="\ud800x") for probe in told.probes)
+    writer = Writer(tmp_path / "a.parquet", schema({0}), replace(told, command=("\udcff",), probes=lies))
+    rows = samples(nested(("main", 10)))
+    writer.write(rows.append_column("value", pa.nulls(2, pa.int64())).select(schema({0}).names).cast(schema({0})))
+    file = str(writer.close(Tally(partial=False, trace=Traced(0, 10))))
+    svg = str(tmp_path / "a.svg")
+    for line in (["show"], ["show", "--html", "--flame", svg], ["show", "--json"], ["anomalies"], ["diff", file]):
+        assert main([line[0], file, *line[1:]]) == 0, line
+    for form in ("perfetto", "chrome", "folded", "csv"):
+        assert main(["export", file, "--to", form]) == 0
+    assert capfd.readouterr().err == ""
+    ET.parse(svg)

@@ -22,7 +22,7 @@ def write(path: Path, parts: Iterable[bytes | str]) -> int:
     try:
         with target.open("wb") as file:
             for part in parts:
-                size += file.write(part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part)
+                size += file.write(part.encode("utf-8", "replace") if isinstance(part, str) else part)
         if plain:
             os.replace(target, path)
     except OSError as error:

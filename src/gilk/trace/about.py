@@ -107,11 +107,22 @@ def unpack(packed: bytes) -> bytes:
 def _object(text: str | bytes) -> dict[str, Any]:
     try:
         value = json.loads(text)
+        if (b"\\ud" if isinstance(text, bytes) else "\\ud") in text.lower():  # type: ignore[operator]
+            value = _unicode(value)
     except (ValueError, RecursionError) as error:
         raise StoreError("bad-trace", f"its description is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise StoreError("bad-trace", "its description is not a JSON object")
     return value
+
+
+def _unicode(value: Any) -> Any:
+    """JSON without halves of surrogate pairs, which no table holds and no terminal shows: they are written out."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, list):
+        return [_unicode(each) for each in value]
+    return {_unicode(k): _unicode(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _clock(raw: Any) -> Clock:

@@ -142,7 +142,8 @@ class _Search:
         return float(blamed[self._children(row)].sum())
 
     def _why_slow(self, row: int, middle: int, blamed: NDArray[np.float64]) -> str:
-        times = f"{self._duration[row] / max(middle, 1):.3g} times the median"
+        factor = self._duration[row] / max(middle, 1)
+        times = f"{factor:.3g} times the median" if factor < 999.5 else f"{factor:,.0f} times the median"
         children = self._children(row)
         if len(children) and blamed[children].max() > 0:
             worst = int(children[blamed[children].argmax()])
