@@ -29,7 +29,7 @@ from statistics import median
 from iced_x86 import Decoder, FlowControl, Instruction
 
 sys.path.insert(0, str(Path(__file__).parent))
-from study import compiled, directory, figure, save, text_of
+from studying import compiled, directory, figure, save, text_of
 
 import gilk
 from gilk.api import Kernel, Place

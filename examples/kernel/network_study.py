@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent))
-from study import compiled, directory, figure, samples_of, save, shell, text_of
+from studying import compiled, directory, figure, samples_of, save, shell, text_of
 
 import gilk
 from gilk.api import Kernel, c

@@ -34,7 +34,7 @@ def example(name: str) -> ModuleType:
 
 def test_two_tracers_see_the_same_forks(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
     """Of one task, gilk's time of an event lies between ftrace's of it and of the next: at entries ftrace is first."""
-    study, helpers = example("pulsar_study"), example("study")
+    study, helpers = example("pulsar_study"), example("studying")
     program = helpers.compiled("pulsar", exchange)
     result = study.study(Kernel(kernel, Elsewhere(guest.link, lambda: None)), program, 2, 10, 50)
     guest.link.close_driver()
@@ -57,7 +57,7 @@ def test_two_tracers_see_the_same_forks(kernel: KernelTarget, guest: Guest, exch
 
 def test_every_block_behind_fork(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
     """Control goes from each block to one that follows it in the code, or by way of one that could not be spliced."""
-    study, helpers = example("fork_study"), example("study")
+    study, helpers = example("fork_study"), example("studying")
     fork = Kernel(kernel, Elsewhere(guest.link, lambda: None))
     phases, restored = study.study(fork, helpers.compiled("pulsar", exchange), 2, 5)
     assert restored
@@ -83,7 +83,7 @@ def test_every_block_behind_fork(kernel: KernelTarget, guest: Guest, exchange: P
 
 def test_packets_are_those_of_tcpdump(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
     """On one processor the order is the same too; gilk's place is a few instructions behind tcpdump's."""
-    study, helpers = example("network_study"), example("study")
+    study, helpers = example("network_study"), example("studying")
     program = f"taskset -c 1 {helpers.compiled('traffic', exchange)}"
     traffic = study.study(Kernel(kernel, Elsewhere(guest.link, lambda: None)), program, 5, 8)
     assert traffic.restored
