@@ -182,7 +182,7 @@ class Page {
   }
 
   key(event) {
-    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.ctrlKey || event.altKey || event.metaKey || byId("help").open) return; // Esc closes that by itself
     const act = {
       w: () => this.zoom(1 / 1.4), s: () => this.zoom(1.4), a: () => this.pan(-0.15), d: () => this.pan(0.15),
       ArrowLeft: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15), ArrowUp: () => this.scroll(-60),
