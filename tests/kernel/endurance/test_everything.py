@@ -33,7 +33,8 @@ class Report:
     """Seconds by what took them, and what it cost."""
 
     def __init__(self, guest: Guest, name: str) -> None:
-        self._guest, self._free, self.lines = guest, self._available(), [name]
+        self._guest, self.lines = guest, [name]
+        self._free = self._available()
 
     @contextmanager
     def timed(self, what: str, points: int = 0) -> Iterator[None]:
