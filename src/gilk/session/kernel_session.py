@@ -75,7 +75,7 @@ class KernelSession(BaseSession):
             self._outcomes(self._settled(self._ledger.remove(numbers)), range(0))
 
     def newest(self) -> pa.Table:
-        """What the buffers hold now, taken out of them. But in a flight recorder's session poll() does the same."""
+        """What the buffers hold now, taken out of them. Except in a flight recorder's session, poll() does the same."""
         held, self._source.held = self._source.held, False
         try:
             return self.poll()
