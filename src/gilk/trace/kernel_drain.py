@@ -93,7 +93,8 @@ class KernelDrain:
         if not self.closed and self.counters:
             wanted = np.array(self.counters, np.int64)
             values = np.zeros(int(wanted.max()) + 2, np.uint64)  # the last is for -1
-            values[:-1] = self._driver.read(0, len(values) - 1)
+            if len(values) > 1:
+                values[:-1] = self._driver.read(0, len(values) - 1)
             self._counts = values[wanted]
         return self._counts
 

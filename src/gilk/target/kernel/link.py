@@ -19,12 +19,13 @@ from typing import Final, Protocol, Self
 
 from gilk.errors import MachineGone, TargetError
 from gilk.target.kernel.channel import Channel, Sink, Spawned
+from gilk.target.kernel.driver_abi import APPLY, UNDO
 from gilk.target.kernel.messages import Kind
 from gilk.target.kernel.own import Kernel
 from gilk.target.kernel.relay import bundle
 
 _PATIENCE: Final = 600.0  # seconds for an answer: a whole-kernel plan under emulation takes long
-_AT_HAND: Final = 60.0  # for what is only to be handed over, however slow the machine
+_AT_HAND: Final = 60.0  # for what changes no code, however slow the machine
 _FAREWELL: Final = 5.0  # seconds for a relay to undo everything and end
 PLAIN: Final = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 
@@ -144,7 +145,8 @@ class RelayLink:
         self._ask(Kind.SHUT, b"")
 
     def control(self, request: int, payload: bytes) -> bytes:
-        return self._ask(Kind.CONTROL, struct.pack("<Q", request) + payload)
+        patience = self.patience if request in (APPLY, UNDO) else min(_AT_HAND, self.patience)
+        return self.channel.ask(Kind.CONTROL, struct.pack("<Q", request) + payload, patience)
 
     def drain(self, most: int) -> bytes:
         return self._fetch(Kind.DRAIN, struct.pack("<I", most))
