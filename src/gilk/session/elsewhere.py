@@ -17,6 +17,7 @@ from gilk.target.kernel.channel import Spawned
 from gilk.target.kernel.link import RelayLink, start_relay
 
 _DEBUGFS = "/sys/kernel/debug"
+_INTERRUPTS = "irqaffinity=0"  # of devices: the relay goes on when another processor hangs
 
 
 class Elsewhere:
@@ -68,7 +69,7 @@ def reach(where: str | Machine, cpus: int = 2) -> Elsewhere:
         return _lab(where)
     kind, _, host = where.partition(":")
     if where == "lab":
-        return _lab(Machine(cpus=cpus))
+        return _lab(Machine(cpus=cpus, arguments=_INTERRUPTS))
     if kind == "ssh" and host:
         link = start_relay(["ssh", *shlex.split(host)])
         return Elsewhere(link, link.close)
