@@ -12,6 +12,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -69,6 +70,7 @@ class Tracing(Run):
     _watches: list[Watch] = field(default_factory=list)
     _in_kernel: KernelSession | None = None
     _hot: dict[int, set[int]] = field(default_factory=dict)  # what need not be begun with
+    _recorded: int = 0
     _began_trace: float = 0.0
     _adapt_at: float = 0.0
     _pause: float = _ADAPT_FIRST
@@ -230,6 +232,12 @@ class Tracing(Run):
         self._began_trace = time.monotonic()
         self._adapt_at = self._began_trace + _ADAPT_FIRST
 
+    def _look_for_stop(self) -> None:
+        """Note when control got to where the trace is to stop, if it has."""
+        passed = self._watches[1].passed(self._followers) if self.started != NEVER and self.stopped == NEVER else None
+        if passed is not None:
+            self.stopped = self._time_of(*passed)
+
     def _halt(self) -> None:
         """The stopping event has come."""
         reached = self._watches[1].reached
@@ -274,14 +282,18 @@ class Tracing(Run):
         """What was recorded before the trace or after it is no part of it."""
         if self.started == NEVER or not table.num_rows:
             return
-        passed = self._watches[1].passed(self._followers) if self.stopped == NEVER else None
-        if passed is not None:  # some of this may be of later, although nobody has looked at the event since
-            self.stopped = self._time_of(*passed)
+        self._look_for_stop()  # some of this may be of later, although nobody has looked since
         times = table["time"].to_numpy()
         inside = times >= self.started
         if self.stopped != NEVER:
             inside &= times <= self.stopped
-        super()._keep(table if inside.all() else table.filter(pa.array(inside)))
+        table = table if inside.all() else table.filter(pa.array(inside))
+        self._recorded += table.num_rows
+        super()._keep(table)
+
+    def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
+        """Records are those of the trace, not what was recorded before it and behind."""
+        return super()._numbers(tactics, refusals) | {"records": self._recorded}
 
     def progress(self) -> Progress:
         state = super().progress()
@@ -291,6 +303,7 @@ class Tracing(Run):
     # The end.
 
     def finish(self) -> Result:
+        self._look_for_stop()  # before the gates are opened; the program may have ended since
         for watch in self._watches:
             watch.close()
         for follower in self._followers:
