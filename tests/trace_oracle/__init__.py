@@ -73,7 +73,7 @@ def _trace(command: list[str], scope: Sequence[str], out: IO[bytes], err: IO[byt
     process = running.processes[0]
     try:
         running.begin()
-        dynamic = bool(process.image(process.loaded()[0].path).interpreter)
+        dynamic = any(image.interpreter for image in process._images.values())
         running.wait(None, lambda: False, lambda progress: None)
         result = running.finish()
         end = process.wait()

@@ -57,6 +57,14 @@ def test_from_a_return_on(paced: Paced) -> None:
     assert found.functions == alpha(1)
 
 
+def test_the_program_ends_right_after_the_stop(tmp_path: Path) -> None:
+    """Before gilk has looked."""
+    with Paced() as paced:
+        found = observe(paced, "call:alpha", "return:repeat", ["a 1\nx 0"])
+    assert found.functions == ROUND
+    assert found.traced.stop_ns > found.traced.start_ns
+
+
 def test_a_function_of_a_library(paced: Paced) -> None:
     found = observe(paced, "call:libc:puts", "call:libc.so.6:fflush", ["a 1"], scope=("paced:", "libc.so.6:puts"))
     assert found.functions == ["puts"]
