@@ -16,11 +16,11 @@ from gilk.render.trace import load
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="How many to print; 0: all.")
-@click.option("--min-time", default="1us", show_default=True, metavar="TIME", help="By how much a slow call is slow.")
+@click.option("--min-time", default="1us", show_default=True, metavar="TIME", help="How slow a slow call is.")
 @click.option("--thread", "threads", multiple=True, help="Only this thread, by name or number; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def anomalies(file: Path, limit: int, min_time: str, threads: tuple[str, ...], as_json: bool) -> None:
-    """Find the calls in FILE that take much longer than others of their path, call other functions, or do not return."""
+    """Find calls in FILE that take much longer than others of their path, call others, or do not return."""
     least = nanoseconds(min_time)
     trace = load(file, threads)
     found = findings(trace, least)

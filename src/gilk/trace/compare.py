@@ -8,6 +8,7 @@ function, has changed its place.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -190,7 +191,7 @@ class _Threads:
         alike = align([self._a.mark[n] for n in left], [self._b.mark[n] for n in right])
         pairs, alone_a, alone_b = [(left[i], right[j]) for i, j in alike], [], []
         edges = [(-1, -1), *alike, (len(left), len(right))]
-        for (i, j), (k, m) in zip(edges, edges[1:], strict=False):
+        for (i, j), (k, m) in itertools.pairwise(edges):
             one, other = left[i + 1 : k], right[j + 1 : m]
             found = align([self._a.symbol[n] for n in one], [self._b.symbol[n] for n in other])
             pairs += [(one[x], other[y]) for x, y in found]

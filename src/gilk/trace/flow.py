@@ -8,6 +8,7 @@ idle task, which is one on every processor), it is divided by stack, and the col
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -108,7 +109,7 @@ class Flow:
         count = len(keys[0])
         changes = np.any([key[1:] != key[:-1] for key in keys], axis=0) if count else np.zeros(0, np.bool_)
         edges = [0, *(np.flatnonzero(changes) + 1).tolist(), count]
-        return [range(a, b) for a, b in zip(edges, edges[1:], strict=False) if a < b]
+        return [range(a, b) for a, b in itertools.pairwise(edges) if a < b]
 
     def only(self, threads: tuple[str, ...]) -> Flow:
         """The calls of `threads`, each a name or a number."""
