@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""All functions of a running program and its libraries are followed and left again, by exchanging its code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from gilk.session.follow import Follower
+from gilk.session.scope import Scope
+from gilk.splice.points import spans
+from tests.behaviour.harness import Loop, differences, wait_for
+from tests.programs.build import build
+
+PROGRAMS = ("threads", "fork", "signals", "exceptions", "syscalls", "hot8", "dlopen", "ucontext", "sigpc", "vfork")
+QUICK = ("threads", "fork", "signals")
+
+
+def files(pid: int) -> list[str]:
+    """The mappings of files, as the kernel lists them: what an exchange has to bring back as it was."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return [line for line in lines if "/" in line and "/memfd:" not in line and "/plugin" not in line]
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.stress) for name in PROGRAMS]
+)
+def test_code_is_exchanged_and_put_back_again_and_again(name: str) -> None:
+    with Loop([build(name)]) as loop:
+        time.sleep(0.1)
+        before = files(loop.pid)
+        with api.attach(loop.pid) as target, Follower(target.process) as follower:
+            functions, trouble = follower.prepare(target.images, Scope())
+            assert not trouble
+            assert follower.copy_code() >= 1, "no code was worth a copy"
+            for cycle in range(6):
+                follower.follow(functions)
+                assert files(loop.pid) != before, "nothing was exchanged"
+                assert wait_for(lambda: follower.poll().num_rows > 10, 20)
+                if cycle % 2:  # also one by one, while copies are executed
+                    follower.leave(list(functions)[:: 7 + cycle])
+                follower.leave()
+                assert files(loop.pid) == before
+        assert follower.restored is True
+        assert not differences(loop.pid)
+        assert loop.alive()
+
+
+FORKS = """
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+static volatile sig_atomic_t wanted;
+static void want(int number) { wanted = number; }
+int main(void)
+{
+	signal(SIGUSR1, want);
+	puts("ready");
+	fflush(stdout);
+	for (;;) {
+		usleep(1000);
+		if (wanted) {
+			wanted = 0;
+			fork();
+		}
+	}
+}
+"""
+
+
+def test_a_child_that_forked_while_a_copy_was_executed_gets_its_code_back(tmp_path: Path) -> None:
+    source = tmp_path / "forks.c"
+    source.write_text(FORKS)
+    subprocess.run(["cc", "-O1", "-o", tmp_path / "forks", source], check=True)
+    program = subprocess.Popen([tmp_path / "forks"], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert program.stdout and program.stdout.readline()
+        before = files(program.pid)
+        with api.attach(program.pid) as target, Follower(target.process) as follower:
+            functions, _ = follower.prepare(target.images, Scope())
+            assert follower.copy_code()
+            follower.follow(functions)
+            program.send_signal(signal.SIGUSR1)
+            assert wait_for(lambda: children(program.pid), 10)
+            (child,) = children(program.pid)
+            assert wait_for(lambda: child in follower.poll()["pid"].to_pylist(), 10)
+            assert files(child) != before
+        assert follower.restored is True
+        for pid in (program.pid, child):
+            assert files(pid) == before
+            assert not differences(pid)
+    finally:
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+
+
+def test_what_is_put_in_meanwhile_stays_when_the_code_is_put_back() -> None:
+    with Loop([build("hot8")]) as loop:
+        with api.attach(loop.pid) as target, Follower(target.process) as follower:
+            functions, _ = follower.prepare(target.images, Scope())
+            assert follower.copy_code()
+            libc = next(image for image in target.images if image.name == "libc.so.6")
+            (span,) = spans(target.process.image(libc.path), "usleep")
+            follower.follow(functions)
+            follower.put_gate(libc, span, "entry", 3)
+            follower.leave()
+            follower.gates.arm(3)
+            assert follower.gates.wait(3, 10) is not None
+        assert follower.restored is True
+        assert not differences(loop.pid)
