@@ -43,8 +43,9 @@ _START, _STOP, _LIBRARIES = 0, 1, 2  # gates
 _HOLD = 10.0  # seconds that the thread that starts the trace waits at most for it to have started
 _TICK = 0.02
 _ADAPT_FIRST, _ADAPT_EVERY = 0.005, 0.1  # seconds between looks at how often functions are called
-_REHEARSAL, _LONGEST = 0.005, 0.05  # seconds
-_TELLING = 10_000  # calls; a program that makes fewer is in no hurry
+_APART = 1_000_000  # ns; times of records and ours agree to a fraction of it
+_ROUNDS = (0.003, 0.006, 0.012, 0.024)  # seconds of rehearsal
+_TELLING = 1000  # calls; a program that makes fewer is in no hurry
 _RING = 32 << 20
 _ENTRIES = (Kind.ENTRY, Kind.HEAD)
 _KERNEL_RING = 16 << 20
@@ -101,22 +102,31 @@ class Tracing(Run):
             self._follow()
 
     def _rehearse(self, follower: Follower, budget: Budget) -> None:
-        """Follow everything for some milliseconds, to know what is called too often before the trace begins: its first
-        moments would be the slow ones otherwise. Nothing of that is kept.
+        """Follow everything for a while, to know what is called too often before the trace begins: its first moments
+        would be the slow ones otherwise. Each round is longer than the one before and has less to follow. Nothing of
+        it is kept.
         """
-        began = time.monotonic()
-        calls = Calls.none(follower.functions, began)
         follower.follow(range(follower.functions))
-        while (past := time.monotonic() - began) < _LONGEST and (past < _REHEARSAL or calls.counts.sum() < _TELLING):
-            time.sleep(_REHEARSAL / 5)
+        hot: set[int] = set()
+        for seconds in _ROUNDS:
+            excess = self._rehearse_once(follower, budget, seconds)
+            follower.leave(excess)
+            hot.update(excess)
+        follower.leave()
+        follower.poll()
+        self._hot[id(follower)] = hot
+
+    @staticmethod
+    def _rehearse_once(follower: Follower, budget: Budget, seconds: float) -> list[int]:
+        """What was called too often within so many seconds, or ten times that where nothing seems to happen."""
+        began, drops = time.monotonic(), follower.drain.drops()
+        calls = Calls.none(follower.functions, began, drops)
+        while (past := time.monotonic() - began) < seconds or (past < 10 * seconds and calls.counts.sum() < _TELLING):
+            time.sleep(seconds / 4)
             follower.take()
             calls.count(follower.of_iid, follower.latest)
         calls.scale(follower.drain.drops())
-        excess = budget.excess(calls.counts, time.monotonic() - began, max(1, len(calls.threads)))
-        follower.leave(excess)
-        follower.leave()
-        follower.poll()
-        self._hot[id(follower)] = set(excess)
+        return budget.excess(calls.counts, time.monotonic() - began, max(1, len(calls.threads)))
 
     def _prepare(self, follower: Follower, images: Sequence[Loaded]) -> None:
         """Images are made ready; and followed, if the trace has begun."""
@@ -215,13 +225,14 @@ class Tracing(Run):
         reached = self._watches[0].reached
         before, began = self._now(), time.perf_counter()
         for follower in self._followers:
+            hot = self._hot.get(id(follower), set())
             with _unless_ended():
-                hot = self._hot.get(id(follower), set())
-            follower.follow(number for number in range(follower.functions) if number not in hot)
+                follower.follow(number for number in range(follower.functions) if number not in hot)
         if self._in_kernel is not None:
             self._in_kernel.record(True)
         self.activation_ms = 1000 * (time.perf_counter() - began)
-        self.started = before if reached is None else self._time_of(*reached)
+        # A thread that is held does nothing until now, however long all that took.
+        self.started = before if reached is None else max(self._time_of(*reached), self._now() - _APART)
         if isinstance(self.stop, Reach):
             for follower in self._followers:
                 follower.gates.arm(_STOP, self.stop.hits)
