@@ -64,8 +64,8 @@ def test_a_real_program(name: str) -> None:
     check(command, stdin, steps)
 
 
-#: Those of one thread, on one stack. The static ones have far less code, and no linker.
-PROGRAMS = ["exceptions", "setjmp", "tailcall", "ifunc", "signals", "recursion", "jumptable"]
+#: Those of one thread, on one stack, without timers. The static ones have far less code, and no linker.
+PROGRAMS = ["exceptions", "setjmp", "tailcall", "ifunc", "recursion", "jumptable"]
 
 
 @pytest.mark.stress
