@@ -122,7 +122,7 @@ def stepped(command: Command, traced: Traced, stdin: bytes = b"", steps: int = 0
     starts: dict[str, list[int]] = {}
     for image in traced.images.values():
         starts[image.name] = [span.start for span in image.spans]
-    found, whole = step_arrivals(command, starts, stdin=stdin, steps=steps, children=children)
+    found, whole = step_arrivals([str(word) for word in command], starts, stdin=stdin, steps=steps, children=children)
     threads: dict[int, list[Arrival]] = {}
     for one in found:
         threads.setdefault(one.thread, []).append(one)

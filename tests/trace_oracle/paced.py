@@ -48,7 +48,7 @@ class Paced:
 
     def _line(self) -> str:
         assert self.process.stdout
-        return self.process.stdout.readline()
+        return str(self.process.stdout.readline())
 
     def tell(self, command: str) -> None:
         """Without waiting for it to be done."""
