@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Which functions are called so often that following them would slow the program down (sptracer.txt 5.4).
 
-A followed call costs some 20 ns, whatever it does. While all of them together
-cost less than a share of the time, everything is followed. Beyond that, the
-functions that are called most often are left out, as few as will do: a call
-that takes long cannot be made often, so what goes is short.
+A followed call costs 20 ns in a loop, and more in a program that needs its
+caches for itself. While all of them together cost less than a share of the
+time, everything is followed. Beyond that, the functions that are called most
+often are left out, as few as will do: a call that takes long cannot be made
+often, so what goes is short.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from gilk.trace.drain import Chunk, Identity
 
-CALL = 20e-9  # seconds that following a call costs
+CALL = 50e-9  # seconds that following a call costs
 _SMALL = 100  # a function with a hundredth of what is allowed is not what takes the time
 
 
@@ -51,8 +52,8 @@ class Calls:
     drops: int = 0
 
     @classmethod
-    def none(cls, functions: int, now: float) -> Calls:
-        return cls(np.zeros(functions, np.int64), np.zeros(functions, np.int64), now)
+    def none(cls, functions: int, now: float, drops: int = 0) -> Calls:
+        return cls(np.zeros(functions, np.int64), np.zeros(functions, np.int64), now, drops=drops)
 
     def count(self, of_iid: NDArray[np.int64], chunks: Iterable[Chunk]) -> None:
         """Add what has just been taken out of the buffers; ``of_iid`` says whose an iid is, -1 for nobody's."""

@@ -69,6 +69,7 @@ class Follower(Session):
         self._lively: set[int] = set()  # functions that the ledger carries, along with something else
         self._starts: dict[tuple[str, int], int] = {}
         self._gate_key = _FIRST_GATE
+        self._expected: tuple[frozenset[int], Units] = (frozenset(), {})
         self._rank: dict[int, int] = {}  # of a gate's key: whether it is before what else is at its point, or behind
 
     # Making ready.
@@ -156,9 +157,15 @@ class Follower(Session):
         """Prepare for ``follow`` to lead control to all that is ready in one exchange of code; see target/copies.py."""
         return self.process.copy_code(self._units(range(self.functions)))
 
+    def expect(self, numbers: Iterable[int]) -> None:
+        """``follow`` will be asked for these: do beforehand what can be."""
+        chosen = frozenset(numbers)
+        self._expected = chosen, self._units(chosen)
+        self.process.keeper.ask("expect", self._expected[1])
+
     def follow(self, numbers: Iterable[int]) -> Timed:
         """Follow these functions from now on."""
-        chosen = set(numbers) - self.followed
+        chosen = frozenset(numbers) - self.followed
         outcome = self._change({}, self._units(chosen))
         self.followed |= chosen
         self._note(outcome, 0)
@@ -180,6 +187,8 @@ class Follower(Session):
 
     def _units(self, numbers: Iterable[int]) -> Units:
         """What has to be in force for them, where the ledger does not see to that."""
+        if self._expected[0] == numbers:
+            return self._expected[1]
         order = np.array(sorted(set(numbers) - self._lively), np.int64)
         edges = np.searchsorted(order, self._base)
         units = {
@@ -240,6 +249,7 @@ class Follower(Session):
         if number in self.followed:
             self._change(self._units([number]), {})
         self._lively.add(number)
+        self._expected = (frozenset(), {})
         made, function = self._at(number)
         analysis = self.process.analysis(made.loaded)
         carried = []

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from gilk.errors import GilkError, TargetError, UsageError
 from gilk.session import scope as scopes
-from gilk.session.adapt import Budget, Calls
+from gilk.session.adapt import Budget
 from gilk.session.event import Elapsed, Event, Exit, Now, Reach
 from gilk.session.experiment_samples import schema_of
 from gilk.session.follow import Follower
@@ -28,6 +28,7 @@ from gilk.session.libraries import Libraries
 from gilk.session.request import expand
 from gilk.session.run import Progress, Result, Run
 from gilk.session.scope import Scope
+from gilk.session.throttle import Throttle
 from gilk.session.watch import Watch
 from gilk.splice import points
 from gilk.splice.capture import Progress as Progressed
@@ -42,10 +43,7 @@ from gilk.trace.traced import NEVER, Omitted, Traced
 _START, _STOP, _LIBRARIES = 0, 1, 2  # gates
 _HOLD = 10.0  # seconds that the thread that starts the trace waits at most for it to have started
 _TICK = 0.02
-_ADAPT_FIRST, _ADAPT_EVERY = 0.005, 0.1  # seconds between looks at how often functions are called
 _APART = 1_000_000  # ns; times of records and ours agree to a fraction of it
-_ROUNDS = (0.003, 0.006, 0.012, 0.024)  # seconds of rehearsal
-_TELLING = 1000  # calls; a program that makes fewer is in no hurry
 _RING = 32 << 20
 _ENTRIES = (Kind.ENTRY, Kind.HEAD)
 _KERNEL_RING = 16 << 20
@@ -67,14 +65,11 @@ class Tracing(Run):
     activation_ms: float = 0.0
     _followers: list[Follower] = field(default_factory=list)
     _libraries: list[Libraries] = field(default_factory=list)
-    _counted: dict[int, Calls] = field(default_factory=dict)
+    _throttles: dict[int, list[Throttle]] = field(default_factory=dict)  # one for each follower, or none
     _watches: list[Watch] = field(default_factory=list)
     _in_kernel: KernelSession | None = None
-    _hot: dict[int, set[int]] = field(default_factory=dict)  # what need not be begun with
     _recorded: int = 0
     _began_trace: float = 0.0
-    _adapt_at: float = 0.0
-    _pause: float = _ADAPT_FIRST
 
     # Making ready.
 
@@ -86,6 +81,7 @@ class Tracing(Run):
                 follower.align(self._zero, self.sessions[0].clock)
             self.sessions.append(follower)
             self._followers.append(follower)
+            self._throttles[id(follower)] = [Throttle(follower, self.budget)] if self.budget is not None else []
             self._prepare(follower, process.loaded())
             self._zero = self._zero or follower.began
         self._insert_kernel()
@@ -96,37 +92,11 @@ class Tracing(Run):
         for follower in self._followers:
             if not follower.process.unstarted:
                 follower.copy_code()
-                if self.budget is not None:
-                    self._rehearse(follower, self.budget)
+                for throttle in self._throttles[id(follower)]:
+                    throttle.rehearse()
+                follower.expect(self._chosen(follower))
         if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
             self._follow()
-
-    def _rehearse(self, follower: Follower, budget: Budget) -> None:
-        """Follow everything for a while, to know what is called too often before the trace begins: its first moments
-        would be the slow ones otherwise. Each round is longer than the one before and has less to follow. Nothing of
-        it is kept.
-        """
-        follower.follow(range(follower.functions))
-        hot: set[int] = set()
-        for seconds in _ROUNDS:
-            excess = self._rehearse_once(follower, budget, seconds)
-            follower.leave(excess)
-            hot.update(excess)
-        follower.leave()
-        follower.poll()
-        self._hot[id(follower)] = hot
-
-    @staticmethod
-    def _rehearse_once(follower: Follower, budget: Budget, seconds: float) -> list[int]:
-        """What was called too often within so many seconds, or ten times that where nothing seems to happen."""
-        began, drops = time.monotonic(), follower.drain.drops()
-        calls = Calls.none(follower.functions, began, drops)
-        while (past := time.monotonic() - began) < seconds or (past < 10 * seconds and calls.counts.sum() < _TELLING):
-            time.sleep(seconds / 4)
-            follower.take()
-            calls.count(follower.of_iid, follower.latest)
-        calls.scale(follower.drain.drops())
-        return budget.excess(calls.counts, time.monotonic() - began, max(1, len(calls.threads)))
 
     def _prepare(self, follower: Follower, images: Sequence[Loaded]) -> None:
         """Images are made ready; and followed, if the trace has begun."""
@@ -208,26 +178,29 @@ class Tracing(Run):
 
     def _drain_and_adapt(self) -> float:
         """How long to wait until the next time, in seconds."""
-        pause = self._drain()
-        if self.budget is None:
-            return min(pause, _TICK)
-        for follower in self._followers:
-            self._counted[id(follower)].count(follower.of_iid, follower.latest)
-        now = time.monotonic()
-        if now >= self._adapt_at:
-            for follower in self._followers:
-                self._adapt(follower, self.budget, now)
-            self._adapt_at, self._pause = now + self._pause, min(2 * self._pause, _ADAPT_EVERY)
-        return min(pause, self._pause, _TICK)
+        pause = min(self._drain(), _TICK)
+        for throttle in self._all_throttles():
+            throttle.count()
+            with _unless_ended():
+                self.omitted += throttle.adapt(self._now())
+            pause = min(pause, throttle.patience)
+        return pause
+
+    def _chosen(self, follower: Follower) -> Iterable[int]:
+        """What to begin with."""
+        throttles = self._throttles[id(follower)]
+        return throttles[0].chosen() if throttles else range(follower.functions)
+
+    def _all_throttles(self) -> list[Throttle]:
+        return [throttle for some in self._throttles.values() for throttle in some]
 
     def _follow(self) -> None:
         """The starting event has come."""
         reached = self._watches[0].reached
         before, began = self._now(), time.perf_counter()
         for follower in self._followers:
-            hot = self._hot.get(id(follower), set())
             with _unless_ended():
-                follower.follow(number for number in range(follower.functions) if number not in hot)
+                follower.follow(self._chosen(follower))
         if self._in_kernel is not None:
             self._in_kernel.record(True)
         self.activation_ms = 1000 * (time.perf_counter() - began)
@@ -238,10 +211,9 @@ class Tracing(Run):
                 follower.gates.arm(_STOP, self.stop.hits)
         for follower in self._followers:
             follower.gates.open(_START)
-            self._omit(follower, self._hot.get(id(follower), set()), self.started, None)
-            self._counted[id(follower)] = Calls.none(follower.functions, time.monotonic())
+        for throttle in self._all_throttles():
+            self.omitted += throttle.begin(self.started)
         self._began_trace = time.monotonic()
-        self._adapt_at = self._began_trace + _ADAPT_FIRST
 
     def _look_for_stop(self) -> None:
         """Note when control got to where the trace is to stop, if it has."""
@@ -271,24 +243,6 @@ class Tracing(Run):
     def _time_of(self, follower: Follower, reached: Reached) -> int:
         return int(follower.clock.to_ns(np.array([reached.tsc], np.uint64))[0]) - self._zero
 
-    def _adapt(self, follower: Follower, budget: Budget, now: float) -> None:
-        """Leave out what is called too often."""
-        calls = self._counted[id(follower)]
-        calls.scale(follower.drain.drops())
-        excess = budget.excess(calls.counts, now - calls.since, max(1, len(calls.threads)))
-        excess = [number for number in excess if number in follower.followed]
-        self._counted[id(follower)] = calls.again(follower.functions, now)
-        if not excess:
-            return
-        with _unless_ended():
-            follower.leave(excess)
-        self._omit(follower, excess, self._now(), calls)
-
-    def _omit(self, follower: Follower, numbers: Iterable[int], at: int, calls: Calls | None) -> None:
-        for number in numbers:
-            function, known = follower.function(number), int(calls.totals[number]) if calls is not None else 0
-            self.omitted.append(Omitted(function.name, function.image, at, known))
-
     def _keep(self, table: pa.Table) -> None:
         """What was recorded before the trace or after it is no part of it."""
         if self.started == NEVER or not table.num_rows:
@@ -315,6 +269,8 @@ class Tracing(Run):
 
     def finish(self) -> Result:
         self._look_for_stop()  # before the gates are opened; the program may have ended since
+        if isinstance(self.stop, Exit) and self.started != NEVER and self.stopped == NEVER and self._over():
+            self.stopped = self._now()
         for watch in self._watches:
             watch.close()
         for follower in self._followers:

@@ -190,6 +190,10 @@ class Keeper:
             self._active[n] |= units
         return outcome
 
+    def expect(self, units: Units) -> None:
+        """A change is coming that adds these."""
+        self._places(units)
+
     def _places(self, units: Units) -> Places:
         """Of a change that is made again and again, they are kept."""
         key = tuple((n, frozenset(some)) for n, some in units.items())

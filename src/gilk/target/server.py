@@ -102,6 +102,9 @@ class Server:
     def stage(self, number: int, batch: Batch) -> None:
         self.keeper.stage(number, batch)
 
+    def expect(self, units: Units) -> None:
+        self.keeper.expect(units)
+
     def copy_code(self, units: Units) -> tuple[Copy, ...]:
         return self.keeper.copy_code(units)
 
