@@ -31,9 +31,9 @@ def gilk(*words: str | Path, where: Path, status: int = 0) -> str:
     return done
 
 
-def asked(*words: str | Path, where: Path) -> Any:
+def asked(*words: str | Path, where: Path, status: int = 0) -> Any:
     """What gilk answers with --json."""
-    return json.loads(run([*map(str, words), "--json"], where))
+    return json.loads(run([*map(str, words), "--json"], where, status))
 
 
 def run(words: list[str], where: Path, status: int = 0) -> str:

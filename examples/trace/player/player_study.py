@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Why does the picture stand still now and then? (spTracer, section 5.1)
+
+    python3 examples/trace/player/player_study.py [DIRECTORY [disk|screen [kernel|lab]]]
+
+ffmpeg decodes a clip that is made on the spot, fed through a pipe by a `disk`
+and shown through another on a `screen`. One of the two is late every tenth of
+a second. A trace of 200 ms from the middle shows which call takes longer than
+others of its path. With `kernel` the kernel's part is followed too, which
+needs the driver (gilk driver load); `lab` does that in a virtual machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from study import asked, directory, gilk
+
+LATE, PERIOD = 0.08, 12  # seconds that every so manieth portion is late
+CLIP = ["-f", "lavfi", "-i", "testsrc2=size=160x120:rate=25:duration=24", "-c:v", "mpeg2video", "-b:v", "400k"]
+PLAY = ["ffmpeg", "-v", "error", "-nostdin", "-f", "mpegts", "-i", "pipe:0", "-f", "rawvideo", "pipe:1"]
+USER = ["--scope", "ffmpeg:", "--scope", "libavformat*:", "--scope", "libc.so.6:read", "--scope", "libc.so.6:write"]
+IN_KERNEL = ["--kernel", "vfs_read", "--kernel", "vfs_write", "--kernel", "pipe_read", "--kernel", "pipe_write"]
+EXPECTED = {("disk", False): "read", ("screen", False): "write",
+            ("disk", True): "pipe_read", ("screen", True): "pipe_write"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Device:
+    """One end of the player: a portion each ``pause`` seconds, and every PERIODth is late, if it ``stalls``."""
+
+    portion: int
+    pause: float
+    stalls: bool
+
+    def carry(self, source: IO[bytes], sink: IO[bytes]) -> None:
+        """All that there is, or until nobody takes it any more."""
+        for number in range(1 << 30):
+            piece = os.read(source.fileno(), self.portion)
+            time.sleep(LATE if self.stalls and number % PERIOD == PERIOD - 1 else self.pause)
+            try:
+                sink.write(piece)
+                sink.flush()
+            except BrokenPipeError:
+                break
+            if not piece:
+                break
+        sink.close()
+
+
+def play(place: Path, late: str, in_kernel: bool) -> None:
+    """A trace of 200 ms, play.parquet, while disk and screen do what they do."""
+    events = ["--start", "call:av_read_frame:50", "--stop", "for:200ms"]
+    words = ["trace", *events, *USER, *(IN_KERNEL if in_kernel else []), "-o", "play.parquet", "--", *PLAY]
+    print(f"\n$ gilk {shlex.join(words)}", flush=True)
+    player = subprocess.Popen([sys.executable, "-m", "gilk", *words], cwd=place,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    assert player.stdin is not None and player.stdout is not None
+    fcntl.fcntl(player.stdin, fcntl.F_SETPIPE_SZ, 4096)  # else it holds a second's worth, and hides that one is late
+    disk, screen = Device(2048, 0.002, late == "disk"), Device(1 << 20, 0.0, late == "screen")
+    with (place / "clip.ts").open("rb") as clip, open(os.devnull, "wb") as nowhere:
+        ends = [threading.Thread(target=disk.carry, args=(clip, player.stdin)),
+                threading.Thread(target=screen.carry, args=(player.stdout, nowhere))]  # fmt: skip
+        for end in ends:
+            end.start()
+        for end in ends:
+            end.join()
+    if player.wait():
+        raise RuntimeError(f"gilk trace ended with status {player.returncode}")
+
+
+def make_clip(place: Path) -> None:
+    if not (place / "clip.ts").exists():
+        subprocess.run(["ffmpeg", "-v", "error", *CLIP, "-f", "mpegts", place / "clip.ts"], check=True)
+
+
+def study(place: Path, late: str, in_kernel: bool) -> str:
+    """The function that holds the picture up."""
+    make_clip(place)
+    play(place, late, in_kernel)
+    gilk("anomalies", "play.parquet", "--limit", "3", "--min-time", "20ms", where=place)
+    found = asked("anomalies", "play.parquet", "--min-time", "20ms", where=place)["anomalies"]
+    slow = [each for each in found if each["kind"] == "slow"]
+    return str(max(slow, key=lambda each: each["own_excess_ns"])["function"]) if slow else "nothing"
+
+
+def in_lab(place: Path, late: str) -> int:
+    """The same in a virtual machine, where the driver may be loaded."""
+    make_clip(place)
+    here = shlex.join([sys.executable, str(Path(__file__).resolve()), str(place), late, "kernel"])
+    mount = "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug"
+    script = f"{mount}; {shlex.join([sys.executable, '-m', 'gilk', 'driver', 'load'])} && exec {here}"
+    machine = ["--cpus", "2", "--memory", "2048", "--rw", str(place)]
+    return subprocess.run([sys.executable, "-m", "gilk", "lab", "run", *machine, "--", "sh", "-c", script]).returncode
+
+
+def main() -> int:
+    if shutil.which("ffmpeg") is None:
+        print("this study plays with ffmpeg: apt-get install --no-install-recommends ffmpeg")
+        return 2
+    place = directory(sys.argv)
+    late, where = sys.argv[2] if len(sys.argv) > 2 else "disk", sys.argv[3] if len(sys.argv) > 3 else ""
+    if where == "lab":
+        return in_lab(place, late)
+    name = study(place, late, where == "kernel")
+    print(f"\nThe picture stands still in {name}.")
+    return 0 if name == EXPECTED[late, where == "kernel"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
