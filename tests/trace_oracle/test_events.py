@@ -132,7 +132,7 @@ def test_no_keyboard_is_an_error(tmp_path: Path) -> None:
 def test_until_the_program_ends(paced: Paced) -> None:
     found = observe(paced, "call:beta", "exit", ["a 1", "x 0"])
     assert found.functions[0] == "beta"
-        assert found.traced.stop_ns > found.traced.start_ns
+    assert found.traced.stop_ns > found.traced.start_ns
     assert not found.report["partial"]
 
 
