@@ -108,8 +108,8 @@ class Target:
     def __enter__(self) -> Target:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self.process.__exit__(kind, *rest)
 
     @property
     def pid(self) -> int:

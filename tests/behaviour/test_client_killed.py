@@ -55,6 +55,36 @@ def test_killed_at_random_moments(times: int, program: str) -> None:
     kill_at_random(times, program, seed=times)
 
 
+#: Is interrupted anywhere, six times, in what it does with a target; it has nothing but that to say about it.
+INTERRUPTED = """
+import random, signal, sys
+from gilk import api
+def interrupt(number, frame): raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+chance = random.Random(1)
+for _ in range(6):
+    try:
+        with api.attach(int(sys.argv[1])) as target, target.session() as session:
+            session.insert("hot*:blocks", api.count)
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.001, 0.1))
+            while True:
+                session.remove(session.insert("hot*:entry", api.count))
+    except KeyboardInterrupt:
+        print(session.restored)
+"""
+
+
+def test_interrupted_while_an_answer_is_awaited() -> None:
+    """The next question is not given the answer to the last one."""
+    with Loop([build("hot8")]) as loop:
+        words = [sys.executable, "-c", INTERRUPTED, str(loop.pid)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**os.environ, **ENVIRONMENT})
+        assert (done.returncode, done.stderr) == (0, "")
+        assert set(done.stdout.split()) <= {"True", "None"}
+        assert len(done.stdout.split()) == 6
+        assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
+
+
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, *(pytest.param(n, marks=pytest.mark.stress) for n in (signal.SIGTERM, signal.SIGHUP))]
 )

@@ -48,11 +48,17 @@ class Keeper:
         self._fds: tuple[int, ...] = ()
 
     def ask(self, name: str, *arguments: Any) -> Any:
+        """Where an answer is not waited for (Ctrl-C), that is the end: the keeper undoes everything, and goes."""
+        if self._channel.fileno() < 0:
+            raise TargetError("keeper-gone", "the process that holds the target was let go")
         try:
             wire.send(self._channel, (name, arguments))
             (good, value), self._fds = wire.receive(self._channel)
         except wire.Closed:
             raise TargetError("keeper-gone", "the process that holds the target has gone") from None
+        except BaseException:
+            self._channel.close()  # what is asked next would be given this answer
+            raise
         if not good:
             raise value
         return value
@@ -101,8 +107,12 @@ class Process:
     def __enter__(self) -> Process:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except TargetError as error:
+            if kind is None or error.slug != "keeper-gone":
+                raise
 
     @property
     def who(self) -> str:
