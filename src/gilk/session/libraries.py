@@ -9,7 +9,10 @@ is made ready.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+
+import numpy as np
 
 from gilk.errors import GilkError
 from gilk.session.follow import Follower
@@ -22,13 +25,14 @@ Prepare = Callable[[Follower, Loaded], None]
 
 
 class Libraries:
-    """Of one process. ``prepare`` is called with each library that comes."""
+    """Of one process. ``prepare`` is called with each library that comes. ``held``: ns for which threads were held."""
 
     def __init__(self, follower: Follower, gate: int, prepare: Prepare) -> None:
         self._follower = follower
         self._gate = gate
         self._prepare = prepare
         self._known = set(follower.process.loaded())
+        self.held = 0
         self.watched = self._watch()
 
     def _watch(self) -> bool:
@@ -47,7 +51,8 @@ class Libraries:
 
     def look(self) -> bool:
         """Deal with libraries that have come; whether a thread had been waiting for that."""
-        if not self.watched or self._follower.gates.reached(self._gate) is None:
+        reached = self._follower.gates.reached(self._gate) if self.watched else None
+        if reached is None:
             return False
         present = set(self._follower.process.loaded())
         if self._known - present:
@@ -59,6 +64,8 @@ class Libraries:
         finally:
             self._follower.gates.arm(self._gate, hold=_HOLD)
             self._follower.gates.wake(self._gate)
+        since = int(self._follower.clock.to_ns(np.array([reached.tsc], np.uint64))[0])
+        self.held += max(0, time.monotonic_ns() - since)
         return True
 
     def _without(self, gone: set[Loaded]) -> set[Loaded]:

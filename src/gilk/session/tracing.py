@@ -213,6 +213,8 @@ class Tracing(Run):
             follower.gates.open(_START)
         for throttle in self._all_throttles():
             self.omitted += throttle.begin(self.started)
+        for libraries in self._libraries:
+            libraries.held = 0
         self._began_trace = time.monotonic()
 
     def _look_for_stop(self) -> None:
@@ -275,6 +277,9 @@ class Tracing(Run):
             watch.close()
         for follower in self._followers:
             follower.gates.open_all()
+        held = sum(libraries.held for libraries in self._libraries)
+        if self.started != NEVER and held:
+            self.notes.append(f"opening libraries takes {held / 1e6:.0f} ms longer: they were made ready meanwhile")
         return super().finish()
 
     def traced(self) -> Traced:
