@@ -36,3 +36,34 @@ def test_a_program_that_freezes_while_it_loads_libraries(tmp_path: Path, slow: s
     assert "1. open_menu slow: " in said
     assert len(re.findall(r"^ +[\d.]+ ms  lib\w+\.so ", said, re.MULTILINE)) == 5
     assert f"The menu waits for lib{slow}.so: clock_nanosleep in wait_for_device takes the time." in said
+
+
+needs_ffmpeg = pytest.mark.skipif(not shutil.which("ffmpeg"), reason="needs ffmpeg")
+
+
+@needs_ffmpeg
+@pytest.mark.stress
+@pytest.mark.parametrize(("late", "function"), [("disk", "read"), ("screen", "write")])
+def test_a_player_one_end_of_which_is_late(tmp_path: Path, late: str, function: str) -> None:
+    said = study("player/player_study.py", tmp_path, late)
+    assert re.search(rf"^\d\. {function} slow: took \d", said, re.MULTILINE)
+    assert f"The picture stands still in {function}." in said
+
+
+@needs_ffmpeg
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
+def test_the_kernel_says_what_a_player_waits_for(tmp_path: Path) -> None:
+    said = study("player/player_study.py", tmp_path, "disk", "lab", limit=3500)
+    assert "The picture stands still in pipe_read." in said
+
+
+@needs_cc
+@pytest.mark.stress
+@pytest.mark.timeout(3600)
+def test_a_driver_that_hangs(tmp_path: Path) -> None:
+    """With one processor, and with all; the machine is lost either way, and gilk says so and goes on."""
+    said = study("hang/hang_study.py", tmp_path, limit=3500)
+    assert "The call that never returned is standby_call_firmware." in said
+    assert said.count("(relay-silent)") == 2
+    assert "standby_enter ..." in said
