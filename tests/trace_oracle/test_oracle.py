@@ -20,7 +20,7 @@ REAL: dict[str, tuple[Command, bytes, int]] = {
     "cat": (["cat", TEXT], b"", 0),
     "sort": (["sort", TEXT], b"", 3_000_000),
     # Not grep: it looks for its stack in /proc/self/maps, which is longer while gilk has memory there.
-    "sed": (["sed", "-n", "s/root/toor/p", TEXT], b"", 3_000_000),
+    "sed": (["sed", "-n", "s/bash/hsab/p", TEXT], b"", 3_000_000),
     "gzip": (["gzip", "-nc", TEXT], b"", 3_000_000),
     "date": (["date", "-u", "-d", "2020-01-01"], b"", 0),
     "find": (["find", "/usr/share/common-licenses"], b"", 0),

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The kernel's own ways to be called at a place, each with the least that a handler can do: it adds to a counter of the
  * processor. way=ftrace|ftrace-regs|kprobe|kretprobe symbol=NAME offset=BYTES; `hits` is readable while it is loaded.

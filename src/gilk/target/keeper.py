@@ -64,6 +64,7 @@ class Keeper:
         self._active: dict[int, set[int]] = {}
         self._past: list[Batch] = []
         self._everywhere: Places | None = None  # the patches of all batches, made when asked for
+        self._lay: dict[int, frozenset[Home]] = {}  # by id of a batch: of the code that it changed
         self._homes: frozenset[Home] = frozenset()  # of all code that was ever changed (homes.py)
         self._movement = Movement(self.world, self.memory, lambda: self.held, self._all_patches)
         self._known_places: dict[object, Places] = {}
@@ -184,11 +185,17 @@ class Keeper:
             steps = Steps(False, remove, add)  # the kernel will not have it: byte by byte, then
             outcome = self._apply(self._changes(steps), old, new, not add, False)
         self._exchanged.made(self.held.copies, steps)
+        self._note_homes(add)
         for n, units in remove.items():
             self._active[n] -= units
         for n, units in add.items():
             self._active[n] |= units
         return outcome
+
+    def _note_homes(self, added: Units) -> None:
+        maps = self._maps() if any(id(self._batches[n]) not in self._lay for n in added) else ()
+        for batch in (self._batches[n] for n in added) if maps else ():
+            self._lay[id(batch)] = homes(maps, np.sort(batch.at))
 
     def expect(self, units: Units) -> None:
         """A change is coming that adds these."""
@@ -317,9 +324,18 @@ class Keeper:
             code_copies.mirror(self.memory, self.held.copies, change)
         return strangers
 
-    def _differing(self, at: Int, expected: Byte) -> int:
-        ours = in_homes(self._maps(), at, self._homes)
-        return differing(self.memory, at[ours], expected[ours])
+    def _is_original(self, batches: list[Batch]) -> bool:
+        """Whether all code that batches have changed is what it was; where other code lies by now, it is not ours."""
+        maps = self._maps()
+        by_home: dict[frozenset[Home], list[Batch]] = {}
+        for batch in batches:
+            by_home.setdefault(self._lay.get(id(batch), frozenset()), []).append(batch)
+        for known, some in by_home.items():
+            at, original = _first_values([(batch.at, batch.old) for batch in some])
+            ours = in_homes(maps, at, known)
+            if differing(self.memory, at[ours], original[ours]):
+                return False
+        return True
 
     def _stand(
         self, threads: dict[int, Thread], old: Places, new: Places, tolerant: bool
@@ -346,12 +362,13 @@ class Keeper:
             restored = self._undo_children(batches)
             self._let_go()
             return restored
-        at, original = _first_values([(b.at, b.old) for b in batches])
         restored = True
         try:
             self._open_gates()
             self.change({n: set(units) for n, units in self._active.items()}, {})
-            restored = self._differing(at, original) == 0
+            if not self._is_original(batches):  # libraries have come to lie where others were
+                self._undo_last_first(batches)
+            restored = self._is_original(batches)
             restored &= self._undo_children(batches)
             self._take_out()
         except TargetError as error:
@@ -395,7 +412,8 @@ class Keeper:
             if pid != self.pid:
                 with contextlib.suppress(TargetError):
                     child = Keeper(pid)
-                    child.held, child._homes = replace(self.held, copies=self._copies_in(pid)), self._homes
+                    child.held = replace(self.held, copies=self._copies_in(pid))
+                    child._homes, child._lay = self._homes, self._lay
                     yield child
 
     def _copies_in(self, pid: int) -> list[Copy]:
@@ -403,7 +421,6 @@ class Keeper:
 
     def undo(self, batches: list[Batch]) -> bool:
         """In a child, which may have any of the batches in force; whether its code is then what it was."""
-        at, original = _first_values([(b.at, b.old) for b in batches])
         try:
             if any(copy.in_force for copy in self.held.copies):
                 with (
@@ -411,16 +428,19 @@ class Keeper:
                     self.world.stopped() as threads,
                 ):  # else it is the copies that are written
                     self._exchange(threads)
-            # Any may be in force; of those that touch the same bytes the last one.
-            changes = [combine([batch], []) for batch in reversed(batches)]
-            self._apply(changes, Places(batches), Places([]), lenient=True, exchange=False)
-            restored = self._differing(at, original) == 0
+            self._undo_last_first(batches)
+            restored = self._is_original(batches)
             self._take_out()
         except TargetError as error:
             if error.slug != "no-such-process":
                 raise
             return True
         return restored
+
+    def _undo_last_first(self, batches: list[Batch]) -> None:
+        """Any may be in force; of those that touch the same bytes the last one."""
+        changes = [combine([batch], []) for batch in reversed(batches)]
+        self._apply(changes, Places(batches), Places([]), lenient=True, exchange=False)
 
     def _take_out(self) -> None:
         held = self.held

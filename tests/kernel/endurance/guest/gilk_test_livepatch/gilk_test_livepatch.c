@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* As samples/livepatch/livepatch-sample.c of the kernel does it: another /proc/cmdline. */
 #include <linux/livepatch.h>
 #include <linux/module.h>
