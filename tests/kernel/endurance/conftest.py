@@ -18,11 +18,13 @@ from tests.kernel.driver.handmade import Bench
 from tests.kernel.endurance.watch import Watch
 
 STRICT = "oops=panic panic_on_warn=1 softlockup_panic=1 softlockup_all_cpu_backtrace=1 preempt=full"
+#: What is freed of this size, of which ftrace's tables are made, is overwritten at once.
+POISON = "slub_debug=FP,kmalloc-32"
 
 
 @pytest.fixture(scope="package")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    with boot(Machine(cpus=2, memory=2048, arguments=STRICT)) as vm:
+    with boot(Machine(cpus=2, memory=2048, arguments=f"{STRICT} {POISON}")) as vm:
         guest = Guest(vm, tmp_path_factory.mktemp("endurance"))
         guest.load()
         try:

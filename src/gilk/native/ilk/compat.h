@@ -21,7 +21,17 @@ struct exception_table_entry;
 struct jump_entry;
 struct static_call_site;
 struct ftrace_func_entry;
-struct ftrace_hash;
+struct ftrace_ops;
+struct ftrace_regs;
+
+/* As kernel/trace/trace.h has it, which modules cannot include. */
+struct ftrace_hash {
+	unsigned long size_bits;
+	struct hlist_head *buckets;
+	unsigned long count;
+	unsigned long flags;
+	struct rcu_head rcu;
+};
 
 /* Name, result, parameters. All must be there, or the driver does not load. */
 #define ILK_KERNEL_FUNCTIONS(F)                                                                    \
@@ -43,7 +53,9 @@ struct ftrace_hash;
 	F(static_call_text_reserved, int, (void *start, void *last))                               \
 	F(ftrace_text_reserved, int, (const void *start, const void *last))                        \
 	F(ftrace_location, unsigned long, (unsigned long ip))                                      \
-	F(ftrace_find_rec_direct, unsigned long, (unsigned long ip))                               \
+	F(call_direct_funcs, void,                                                                 \
+	  (unsigned long ip, unsigned long parent, struct ftrace_ops *ops,                         \
+	   struct ftrace_regs *regs))                                                              \
 	F(ftrace_lookup_ip, struct ftrace_func_entry *,                                            \
 	  (struct ftrace_hash *hash, unsigned long ip))                                            \
 	F(alternatives_text_reserved, int, (void *start, void *end))                               \
@@ -67,9 +79,11 @@ struct ftrace_hash;
 
 #define ILK_KERNEL_DATA(D)                                                                         \
 	D(text_mutex, struct mutex)                                                                \
+	D(kprobe_mutex, struct mutex)                                                              \
 	D(direct_mutex, struct mutex)                                                              \
 	D(ftrace_lock, struct mutex)                                                               \
 	D(direct_functions, struct ftrace_hash *)                                                  \
+	D(ftrace_regs_caller, char)                                                                \
 	D(__start___jump_table, struct jump_entry)                                                 \
 	D(__stop___jump_table, struct jump_entry)                                                  \
 	D(__start___ex_table, struct exception_table_entry)                                        \

@@ -4,13 +4,10 @@
  * knows who else is there.
  *
  * Its interface takes one address for many functions, or one function at a
- * time, which costs a tenth of a second each. So all functions of a change are
- * registered together, to call `ilk_fentry_idle`, and then each is led to its
- * own patch, in the way in which modify_ftrace_direct_multi() does that: while
- * a second, empty ops is on the same functions, their text calls ftrace's own
- * entry, which looks the address up, and the addresses may be changed. Taking
- * some out of a group is the same in reverse: they change over to ops of their
- * own, which then goes.
+ * time, which costs a tenth of a second each; and it is not safe where others
+ * trace the same functions (see direct.c). So all functions of a change are one
+ * group, which is registered as that interface would, and where each of them
+ * leads is in the table already. Some are taken out of a group by its filter.
  */
 #include <linux/ftrace.h>
 #include <linux/mm.h>
@@ -22,11 +19,6 @@ struct ilk_fentries {
 	struct ftrace_ops ops;
 	u32 count;
 };
-
-static void nothing(unsigned long ip, unsigned long parent, struct ftrace_ops *ops,
-		    struct ftrace_regs *regs)
-{
-}
 
 static unsigned long *addresses_of(struct ilk_site **sites, u32 count)
 {
@@ -47,74 +39,39 @@ static int filter(struct ftrace_ops *ops, struct ilk_site **sites, u32 count, in
 	return error;
 }
 
-/* Makes ftrace look up what these functions call. */
-static int hold(struct ftrace_ops *held, struct ilk_site **sites, u32 count)
-{
-	int error;
-
-	*held = (struct ftrace_ops){ .func = nothing, .flags = FTRACE_OPS_FL_STUB };
-	error = filter(held, sites, count, 0);
-	if (!error)
-		error = register_ftrace_function(held);
-	if (error)
-		ftrace_free_filter(held);
-	return error;
-}
-
-static void let_go(struct ftrace_ops *held)
-{
-	unregister_ftrace_function(held);
-	ftrace_free_filter(held);
-}
-
-/* To their patches, or all to the idle function. They must be held. */
-static void lead(struct ilk_site **sites, u32 count, bool home)
-{
-	u32 i;
-
-	mutex_lock(ilk_kernel.direct_mutex);
-	mutex_lock(ilk_kernel.ftrace_lock);
-	for (i = 0; i < count; i++) {
-		struct ftrace_func_entry *entry = ilk_kernel.ftrace_lookup_ip(
-			*ilk_kernel.direct_functions, sites[i]->address);
-
-		if (entry)
-			entry->direct = home ? (unsigned long)ilk_fentry_idle : sites[i]->patch;
-	}
-	mutex_unlock(ilk_kernel.ftrace_lock);
-	mutex_unlock(ilk_kernel.direct_mutex);
-}
-
-static int attach_held(struct ilk_fentries *group, struct ilk_site **sites, u32 count)
+static int enlist(struct ilk_fentries *group, struct ilk_site **sites, u32 count)
 {
 	int error = filter(&group->ops, sites, count, 0);
 
-	if (!error)
-		error = register_ftrace_direct_multi(&group->ops, (unsigned long)ilk_fentry_idle);
 	if (error)
-		ftrace_free_filter(&group->ops);
-	else
-		lead(sites, count, false);
+		return error;
+	error = ilk_direct_add(sites, count);
+	if (error)
+		return error;
+	error = register_ftrace_function(&group->ops);
+	if (error)
+		ilk_direct_remove(sites, count);
 	return error;
 }
 
 static int attach(struct ilk_site **sites, u32 count)
 {
 	struct ilk_fentries *group = kzalloc(sizeof(*group), GFP_KERNEL);
-	struct ftrace_ops *held = kzalloc(sizeof(*held), GFP_KERNEL);
-	int error = group && held ? hold(held, sites, count) : -ENOMEM;
+	int error;
 	u32 i;
 
-	if (!error) {
-		error = attach_held(group, sites, count);
-		let_go(held);
-	}
-	kfree(held);
+	if (!group)
+		return -ENOMEM;
+	group->ops.func = ilk_kernel.call_direct_funcs;
+	group->ops.trampoline = (unsigned long)ilk_kernel.ftrace_regs_caller;
+	group->ops.flags = FTRACE_OPS_FL_DIRECT | FTRACE_OPS_FL_SAVE_REGS;
+	group->count = count;
+	error = enlist(group, sites, count);
 	if (error) {
+		ftrace_free_filter(&group->ops);
 		kfree(group);
 		return error;
 	}
-	group->count = count;
 	for (i = 0; i < count; i++) {
 		sites[i]->group = group;
 		sites[i]->state = ILK_ACTIVE;
@@ -122,40 +79,28 @@ static int attach(struct ilk_site **sites, u32 count)
 	return 0;
 }
 
-/* A part of a group gets ops of its own, alike but for its functions; the group goes on without. */
-static struct ilk_fentries *split(struct ilk_fentries *group, struct ilk_site **sites, u32 count)
+/* It waits for all who are in ftrace's part of a call. */
+static int dissolve(struct ilk_fentries *group)
 {
-	struct ilk_fentries *part = kzalloc(sizeof(*part), GFP_KERNEL | __GFP_NOFAIL);
+	int error = unregister_ftrace_function(&group->ops);
 
-	WARN_ON_ONCE(filter(&group->ops, sites, count, 1));
-	group->count -= count;
-	part->count = count;
-	part->ops.func = group->ops.func;
-	part->ops.trampoline = group->ops.trampoline;
-	part->ops.flags = FTRACE_OPS_FL_DIRECT | FTRACE_OPS_FL_SAVE_REGS;
-	WARN_ON_ONCE(filter(&part->ops, sites, count, 0));
-	WARN_ON_ONCE(register_ftrace_function(&part->ops));
-	return part;
+	if (error)
+		return error;
+	ftrace_free_filter(&group->ops);
+	kfree(group);
+	return 0;
 }
 
 static int detach(struct ilk_fentries *group, struct ilk_site **sites, u32 count)
 {
-	struct ftrace_ops *held = kzalloc(sizeof(*held), GFP_KERNEL | __GFP_NOFAIL);
-	int error = hold(held, sites, count);
-	u32 i;
+	u32 i, left = group->count - count;
+	int error = left ? filter(&group->ops, sites, count, 1) : dissolve(group);
 
-	if (error) {
-		kfree(held);
+	if (error)
 		return error;
-	}
-	if (count < group->count)
-		group = split(group, sites, count);
-	lead(sites, count, true);
-	unregister_ftrace_direct_multi(&group->ops, (unsigned long)ilk_fentry_idle);
-	let_go(held);
-	kfree(held);
-	ftrace_free_filter(&group->ops);
-	kfree(group);
+	if (left)
+		group->count = left;
+	ilk_direct_remove(sites, count);
 	for (i = 0; i < count; i++)
 		sites[i]->state = ILK_NEW;
 	return 0;
@@ -168,7 +113,7 @@ static u32 pick_new(struct ilk_site **from, u32 count, struct ilk_site **to)
 	for (i = 0; i < count; i++) {
 		if (from[i]->kind != ILK_FENTRY || from[i]->status != ILK_OK)
 			continue;
-		if (ilk_kernel.ftrace_find_rec_direct(from[i]->address)) {
+		if (ilk_direct_taken(from[i])) {
 			from[i]->status = ILK_NO_FENTRY;
 			from[i]->detail = EBUSY;
 			continue;

@@ -2,9 +2,9 @@
 /*
  * What the parts of the driver share.
  *
- * Locks, outermost first: ilk_mutex (clients, units, arenas), jump_label_mutex,
- * text_mutex. No grace period is waited for with text_mutex held: everyone else
- * who changes code would wait too.
+ * Locks, outermost first: ilk_mutex (clients, units, arenas), jump_label_mutex or
+ * kprobe_mutex, text_mutex. No grace period is waited for with text_mutex held:
+ * everyone else who changes code would wait too.
  */
 #ifndef ILK_H
 #define ILK_H
@@ -63,6 +63,7 @@ struct ilk_site {
 	struct ilk_client *client;
 	struct ilk_site *pad; /* SHORT: what it bounces off */
 	struct ilk_fentries *group; /* FENTRY */
+	struct ftrace_func_entry *entry; /* FENTRY: out of ftrace's table, ours to free */
 	struct ilk_site *host; /* PAD: whose bytes it lies in, or NULL */
 	unsigned long address;
 	unsigned long patch;
@@ -142,6 +143,9 @@ typedef bool (*ilk_wanted_fn)(const struct ilk_site *site);
 typedef u32 (*ilk_poke_fn)(struct ilk_site *site);
 void ilk_poke_all(struct ilk_site **sites, u32 count, ilk_wanted_fn wanted, ilk_poke_fn poke);
 bool ilk_text_is(unsigned long address, const void *bytes, size_t length);
+void ilk_text_lock(void);
+void ilk_text_unlock(void);
+unsigned long ilk_kprobed(unsigned long first, unsigned long last);
 u32 ilk_poke_trap(struct ilk_site *site);
 u32 ilk_poke_front(struct ilk_site *site);
 u32 ilk_poke_rest(struct ilk_site *site);
@@ -160,6 +164,11 @@ void ilk_undo_module(unsigned long start, unsigned long end);
 /* ftrace.c */
 void ilk_fentry_attach(struct ilk_site **sites, u32 count);
 void ilk_fentry_detach(struct ilk_site **sites, u32 count);
+
+/* direct.c: where those lead */
+bool ilk_direct_taken(const struct ilk_site *site);
+int ilk_direct_add(struct ilk_site **sites, u32 count);
+void ilk_direct_remove(struct ilk_site **sites, u32 count);
 
 /* trap.c */
 int ilk_trap_init(void);
@@ -262,7 +271,6 @@ bool ilk_filter_wants(u32 set);
 /* call.c, thunks.S: entry points for generated code */
 void ilk_reserve(void);
 void ilk_registers(void);
-void ilk_fentry_idle(void);
 struct gilk_regs;
 struct ilk_call;
 void ilk_dispatch(struct gilk_regs *regs, const struct ilk_call *call);

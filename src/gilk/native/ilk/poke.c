@@ -4,6 +4,13 @@
  * expected and queued in the same section of text_mutex in which it is written:
  * a queue that is left over would be flushed by someone else, who then loses
  * his own int3 (the kernel's text poking has one array for all).
+ *
+ * A kprobe takes a copy of its instruction when it is registered, which may be
+ * long before its int3 is written, and uses it, and writes its first byte back,
+ * until it is unregistered. So bytes that have a kprobe stay as they are, even
+ * if nothing is to be seen of it: over a splice, the copy is our jump, and it
+ * leads to the patch for as long as the kprobe lives. Between its copy and its
+ * entry in the kernel's table a kprobe is known to nobody, hence kprobe_mutex.
  */
 #include <linux/module.h>
 #include <linux/rcupdate.h>
@@ -20,6 +27,34 @@ bool ilk_text_is(unsigned long address, const void *bytes, size_t length)
 
 	return !copy_from_kernel_nofault(there, (void *)address, length) &&
 	       !memcmp(there, bytes, length);
+}
+
+void ilk_text_lock(void)
+{
+	mutex_lock(ilk_kernel.kprobe_mutex);
+	mutex_lock(ilk_kernel.text_mutex);
+}
+
+/* What is queued is written. */
+void ilk_text_unlock(void)
+{
+	ilk_kernel.text_poke_finish();
+	ilk_kernel.text_poke_sync(); /* for what was poked without the queue */
+	mutex_unlock(ilk_kernel.text_mutex);
+	mutex_unlock(ilk_kernel.kprobe_mutex);
+}
+
+/* Where the first of the kprobes at these bytes is, or 0; in force or not. */
+unsigned long ilk_kprobed(unsigned long first, unsigned long last)
+{
+	unsigned long address, found = 0;
+
+	preempt_disable();
+	for (address = first; address <= last && !found; address++)
+		if (ilk_kernel.get_kprobe((void *)address))
+			found = address;
+	preempt_enable();
+	return found;
 }
 
 static void text_poke(unsigned long address, const void *bytes, size_t length)
@@ -39,32 +74,46 @@ static void queue(unsigned long address, const void *bytes, size_t length, unsig
 	ilk_kernel.text_poke_queue((void *)address, bytes, length, jump);
 }
 
-/* `poke` is called under text_mutex for each site that is wanted and well; it gives its status. */
+static u32 next(struct ilk_site **sites, u32 i, u32 count, ilk_wanted_fn wanted)
+{
+	while (i < count && (sites[i]->status != ILK_OK || !wanted(sites[i])))
+		i++;
+	return i;
+}
+
+/* `poke` is called under the locks for each site that is wanted and well; it gives its status. */
 void ilk_poke_all(struct ilk_site **sites, u32 count, ilk_wanted_fn wanted, ilk_poke_fn poke)
 {
-	u32 i = 0;
+	u32 i = next(sites, 0, count, wanted);
 
 	while (i < count) {
 		u32 queued = 0;
 
-		mutex_lock(ilk_kernel.text_mutex);
-		for (; i < count && queued < ILK_BATCH; i++) {
-			if (sites[i]->status != ILK_OK || !wanted(sites[i]))
-				continue;
+		ilk_text_lock();
+		for (; i < count && queued < ILK_BATCH; i = next(sites, i + 1, count, wanted)) {
 			sites[i]->status = poke(sites[i]);
 			queued++;
 		}
-		ilk_kernel.text_poke_finish();
-		if (queued)
-			ilk_kernel.text_poke_sync(); /* for what was poked without the queue */
-		mutex_unlock(ilk_kernel.text_mutex);
+		ilk_text_unlock();
 		cond_resched();
 	}
+}
+
+/* Of the bytes from `from` on; an optimised kprobe before them may reach into them by four. */
+static bool kprobed(struct ilk_site *site, s32 from)
+{
+	unsigned long at = ilk_kprobed(site->address + from, site->address + site->length - 1);
+
+	if (at)
+		site->detail = at;
+	return at;
 }
 
 /* Our own int3: the trap handler leads to the patch from now on. */
 u32 ilk_poke_trap(struct ilk_site *site)
 {
+	if (kprobed(site, -4))
+		return ILK_KPROBE;
 	if (!ilk_text_is(site->address, site->old, site->length))
 		return ILK_STALE;
 	ilk_kernel.text_poke_queue((void *)site->address, &int3, 1, NULL);
@@ -98,6 +147,8 @@ static u32 give_up(struct ilk_site *site, u32 status)
  */
 u32 ilk_poke_front(struct ilk_site *site)
 {
+	if (kprobed(site, -4))
+		return give_up(site, ILK_KPROBE);
 	if (!as_expected(site))
 		return give_up(site, ILK_STALE);
 	if (site->pad && site->pad->state != ILK_ACTIVE)
@@ -107,13 +158,33 @@ u32 ilk_poke_front(struct ilk_site *site)
 	return ILK_OK;
 }
 
-/* Bytes behind the splice; only once it is there, and nobody can be among them. */
+/* The splice goes. A CPU that comes by meanwhile goes to the copy, or does what the old call does. */
+static void unsplice(struct ilk_site *site)
+{
+	u32 front = ilk_front(site->kind);
+
+	if (site->copy)
+		queue(site->address, site->old, front, site->copy);
+	else
+		ilk_kernel.text_poke_queue((void *)site->address, site->old, front, NULL);
+}
+
+/*
+ * Bytes behind the splice; only once it is there, and nobody can be among them.
+ * A kprobe that has come in between has their old ones.
+ */
 u32 ilk_poke_rest(struct ilk_site *site)
 {
 	u32 front = ilk_front(site->kind);
 
-	if (site->state == ILK_ACTIVE)
-		text_poke(site->address + front, site->new + front, site->length - front);
+	if (site->state != ILK_ACTIVE)
+		return ILK_OK;
+	if (kprobed(site, 0)) {
+		unsplice(site);
+		site->state = ILK_NEW;
+		return ILK_KPROBE;
+	}
+	text_poke(site->address + front, site->new + front, site->length - front);
 	return ILK_OK;
 }
 
@@ -122,6 +193,8 @@ u32 ilk_poke_pad(struct ilk_site *site)
 {
 	if (site->host && site->host->state != ILK_ACTIVE)
 		return ILK_BAD_PAD;
+	if (kprobed(site, -4))
+		return ILK_KPROBE;
 	if (!ilk_text_is(site->address, site->old, site->length))
 		return ILK_STALE;
 	text_poke(site->address, site->new, site->length);
@@ -129,7 +202,7 @@ u32 ilk_poke_pad(struct ilk_site *site)
 	return ILK_OK;
 }
 
-/* As it was. A CPU that comes by meanwhile goes to the copy, or does what the old call does. */
+/* As it was. */
 u32 ilk_poke_back(struct ilk_site *site)
 {
 	u32 front = ilk_front(site->kind);
@@ -138,17 +211,14 @@ u32 ilk_poke_back(struct ilk_site *site)
 		return give_up(site, ILK_OK);
 	if (site->state != ILK_ACTIVE)
 		return ILK_OK;
-	if (!ilk_text_is(site->address, site->new, site->length))
+	if (kprobed(site, 0) || !ilk_text_is(site->address, site->new, site->length))
 		return ILK_BUSY;
 	if (site->kind == ILK_PAD) {
 		text_poke(site->address, site->old, site->length);
 		return ILK_OK;
 	}
 	text_poke(site->address + front, site->old + front, site->length - front);
-	if (site->copy)
-		queue(site->address, site->old, front, site->copy);
-	else
-		ilk_kernel.text_poke_queue((void *)site->address, site->old, front, NULL);
+	unsplice(site);
 	return ILK_OK;
 }
 

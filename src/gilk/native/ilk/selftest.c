@@ -34,11 +34,9 @@ static void emit(unsigned long code, u8 value)
 
 static void run(struct ilk_site *site, ilk_poke_fn poke)
 {
-	mutex_lock(ilk_kernel.text_mutex);
+	ilk_text_lock();
 	site->status = poke(site);
-	ilk_kernel.text_poke_finish();
-	ilk_kernel.text_poke_sync();
-	mutex_unlock(ilk_kernel.text_mutex);
+	ilk_text_unlock();
 }
 
 static bool gives(struct ilk_site *site, ilk_poke_fn poke, int value, const char *what)

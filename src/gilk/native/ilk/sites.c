@@ -239,7 +239,7 @@ static void unlink_site(struct ilk_site *site)
 	hash_del_rcu(&site->hash);
 }
 
-/* Their text is as it was; NULLs are skipped. A trap handler may still see one: hence the wait. */
+/* Their text is as it was, and nobody is in their patches; NULLs are skipped. A trap handler may still see one: hence the wait. */
 void ilk_sites_forget(struct ilk_site **sites, u32 count)
 {
 	u32 i;
@@ -248,6 +248,9 @@ void ilk_sites_forget(struct ilk_site **sites, u32 count)
 		if (sites[i])
 			unlink_site(sites[i]);
 	synchronize_rcu_expedited();
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
+		if (sites[i])
+			kfree(sites[i]->entry);
 		kfree(sites[i]);
+	}
 }

@@ -31,11 +31,6 @@ SYM_FUNC_START(ilk_reserve)
 	RET
 SYM_FUNC_END(ilk_reserve)
 
-/* What a traced function calls before it is led to its patch. */
-SYM_FUNC_START(ilk_fentry_idle)
-	RET
-SYM_FUNC_END(ilk_fentry_idle)
-
 /* Above the return address: pc, shift, function, iid; below, struct gilk_regs. Keeps everything. */
 SYM_FUNC_START(ilk_registers)
 	pushf

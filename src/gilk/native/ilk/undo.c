@@ -200,11 +200,9 @@ static void detach_between(unsigned long start, unsigned long end)
 
 static void back_now(struct ilk_site *site)
 {
-	mutex_lock(ilk_kernel.text_mutex);
+	ilk_text_lock();
 	ilk_poke_back(site);
-	ilk_kernel.text_poke_finish();
-	ilk_kernel.text_poke_sync();
-	mutex_unlock(ilk_kernel.text_mutex);
+	ilk_text_unlock();
 	ilk_site_leave(site);
 }
 

@@ -44,19 +44,11 @@ static u32 in_text(unsigned long first, unsigned long last)
 /* An optimised kprobe before us may reach into our bytes by four. */
 static u32 kprobes(unsigned long first, unsigned long last, u64 *detail)
 {
-	unsigned long address;
-	u32 status = ILK_OK;
+	unsigned long address = ilk_kprobed(first - 4, last);
 
-	preempt_disable();
-	for (address = first - 4; address <= last; address++) {
-		if (ilk_kernel.get_kprobe((void *)address)) {
-			*detail = address;
-			status = ILK_KPROBE;
-			break;
-		}
-	}
-	preempt_enable();
-	return status;
+	if (address)
+		*detail = address;
+	return address ? ILK_KPROBE : ILK_OK;
 }
 
 /* Of the function that was asked for last: plans go through one after another. ilk_mutex holds. */
