@@ -26,6 +26,7 @@ def session_in_module(guest: Guest, where: str) -> int:
         session.poll()
         session.insert("kernel:vfs_read:blocks", "count")
     guest.link.close_driver()
+    assert session.restored is True
     return sum(probe.tactic is not None for probe in probes)
 
 

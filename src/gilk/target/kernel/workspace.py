@@ -14,6 +14,9 @@ from pathlib import Path
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
+from gilk.image.kernel import listings
+from gilk.image.kernel.build import NAME as CORE
+from gilk.image.kernel.build import owner_at
 from gilk.image.model import Image
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel import units as splices
@@ -91,6 +94,8 @@ class KernelWorkspace:
         self._read_live = link.read_core
         self.instruments = KernelInstruments(link, driver.hello.release, driver)
         self._image: Image = analysis.image
+        self._read_file = link.read_file
+        self._modules = self._loaded()
         wanted = max(_LEAST_ARENA, points * _ARENA_PER_POINT)
         size = min(wanted, driver.hello.arena_max)
         base = driver.arena(size)
@@ -211,12 +216,20 @@ class KernelWorkspace:
         del self._batches[number]
 
     def undo(self) -> bool:
-        """Everything; whether each place that was ever written holds again what it did, as read from live memory."""
+        """Everything; whether each place that was ever written holds again what it did, as read from live memory.
+
+        Places in modules that have been unloaded are no more: their memory may be someone else's.
+        """
         left = self.driver.undo_all()
-        places = sorted(self._touched.items())
+        lasting = {CORE, *(module.name for module in self._modules & self._loaded())}
+        places = [each for each in sorted(self._touched.items()) if owner_at(self._image, each[0]) in lasting]
         live = self._read_live([(address, len(old)) for address, old in places])
         self.instruments.unload()
         return not left and all(now == old for now, (_, old) in zip(live, places, strict=True))
+
+    def _loaded(self) -> frozenset[listings.Loaded]:
+        """The modules; one that was unloaded and came back lies elsewhere, or is the same again."""
+        return frozenset(listings.modules(self._read_file("/proc/modules")))
 
 
 def _message(unit: splices.Unit, number: int, pad: int) -> abi.Unit:
