@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A machine that falls silent in the middle of a run, or never hears the end of it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gilk.errors import MachineGone
+from gilk.session.elsewhere import Elsewhere
+from gilk.session.request import parse
+from gilk.session.run import Run
+from gilk.target.kernel.target import KernelTarget
+from gilk.trace.reading import read
+from tests.kernel.driver.driving import LIMIT, NUMBERS, Guest
+
+CALLS = 500
+
+
+@pytest.fixture
+def run(kernel: KernelTarget, guest: Guest, tmp_path: Path) -> Iterator[Run]:
+    """Of a command that makes some calls and does not end, up to when they were seen."""
+    script = f"{guest.program} {NUMBERS['getpgrp']} {CALLS} 1; exec sleep 1000"
+    elsewhere = Elsewhere(guest.link, lambda: None)
+    requests = [parse("kernel:__x64_sys_getpgrp:entry=stamp")]
+    run = Run([], requests, tmp_path / "run.parquet", ("sh", "-c", script), kernel, elsewhere)
+    patience = guest.link.patience
+    run.begin()
+    run.wait(LIMIT, lambda: run.sessions[0].records >= CALLS, lambda _: None)
+    yield run
+    guest.link.patience = patience
+    guest.link.close_driver()
+    assert elsewhere._command is not None
+    elsewhere._command.signal(signal.SIGKILL)
+    assert elsewhere._command.wait(LIMIT) == 128 + signal.SIGKILL
+
+
+def silent(*_: Any) -> bytes:
+    raise MachineGone("relay-silent", "no answer")
+
+
+def finished(run: Run, guest: Guest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever fails while it ends, the file has what had come."""
+    monkeypatch.setattr(guest.link, "close", lambda: None)  # which would end the machine
+    result = run.finish()
+    monkeypatch.undo()
+    assert run.lost is not None
+    assert result.partial
+    assert result.restored is None
+    assert [note for note in result.notes if "relay-silent" in note] == result.notes
+    assert len(result.notes) == 1
+    assert result.file == str(tmp_path / "run.parquet")
+    assert read(tmp_path / "run.parquet").samples.num_rows == CALLS
+
+
+def test_in_the_middle(run: Run, guest: Guest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(guest.link.channel, "ask", silent)
+    run.wait(None, lambda: False, lambda _: None)
+    assert run.lost is not None
+    finished(run, guest, monkeypatch, tmp_path)
+
+
+def test_when_everything_is_to_be_taken_out(
+    run: Run, guest: Guest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As it is where a processor hangs: changing code takes all of them. It is not waited for as if all were well."""
+    before = guest.link.patience
+    monkeypatch.setattr(run.sessions[0], "_restore", silent)
+    run._hurry()
+    assert guest.link.patience < before / 5
+    finished(run, guest, monkeypatch, tmp_path)
