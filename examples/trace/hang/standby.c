@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A driver that puts a machine to sleep, whose firmware does not always come
  * back. What is written to /dev/standby says which firmware it has:
