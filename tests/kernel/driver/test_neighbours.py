@@ -28,15 +28,29 @@ def unit(guest: Guest, driver: Driver, bench: Bench) -> Unit:
 
 
 @contextmanager
-def kprobe(guest: Guest, address: int) -> Iterator[None]:
+def registered(guest: Guest, address: int) -> Iterator[None]:
+    """A kprobe that has its copy of the instruction, but is not in force: nothing is to be seen of it in the text."""
     offset = address - guest.symbols["__x64_sys_getppid"]
     guest.write(f"{TRACING}/kprobe_events", f"p:gilktest __x64_sys_getppid+{offset}")
+    try:
+        yield
+    finally:
+        guest.write(f"{TRACING}/kprobe_events", "-:gilktest")
+
+
+@contextmanager
+def in_force(guest: Guest) -> Iterator[None]:
     guest.write(f"{TRACING}/events/kprobes/gilktest/enable", "1")
     try:
         yield
     finally:
         guest.write(f"{TRACING}/events/kprobes/gilktest/enable", "0")
-        guest.write(f"{TRACING}/kprobe_events", "-:gilktest")
+
+
+@contextmanager
+def kprobe(guest: Guest, address: int) -> Iterator[None]:
+    with registered(guest, address), in_force(guest):
+        yield
 
 
 def kprobe_hits(guest: Guest) -> int:
@@ -83,6 +97,59 @@ def test_a_kprobe_over_a_splice(guest: Guest, driver: Driver, unit: Unit) -> Non
         assert driver.undo([unit.number])[0].verdict == Verdict.OK
 
 
+def test_a_kprobe_that_is_registered_but_not_in_force(guest: Guest, driver: Driver, unit: Unit) -> None:
+    with registered(guest, unit.address):
+        outcome = driver.apply([unit])[0]
+        assert (outcome.verdict, outcome.detail) == (Verdict.KPROBE, unit.address)
+        with in_force(guest):
+            guest.call("getppid", 100)
+            assert kprobe_hits(guest) == 100
+    assert guest.counted(driver, [unit], "getppid", 100) == [100]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_kprobe_that_is_registered_over_a_splice(guest: Guest, driver: Driver, bench: Bench, several: bool) -> None:
+    """It has our jump for its instruction, and follows it as soon as it is in force, whatever is there by then."""
+    function = guest.function("__x64_sys_getppid")
+    unit = bench.before(function, function.window(5, several), count(driver.counters(1)[0].gs))
+    with guest.text_untouched():
+        driver.apply([unit])
+        spliced = guest.text(unit.address, len(unit.old))
+        with registered(guest, unit.address):
+            for turn in (1, 2):
+                assert driver.undo([unit.number])[0].verdict == Verdict.BUSY
+                assert guest.text(unit.address, len(unit.old)) == spliced
+                with in_force(guest):
+                    guest.call("getppid", 100)
+                    assert driver.read(0, 1) == [100 * turn] and kprobe_hits(guest) == 100 * turn
+        assert driver.undo([unit.number])[0].verdict == Verdict.OK
+        guest.call("getppid", 1000, threads=4)
+    assert driver.read(0, 1) == [200]
+
+
+def test_a_client_that_goes_while_a_kprobe_is_registered_over_its_splice(
+    guest: Guest, driver: Driver, unit: Unit
+) -> None:
+    with guest.text_untouched():
+        driver.apply([unit])
+        with registered(guest, unit.address):
+            guest.link.close_driver()
+            guest.link.open_driver()
+            assert driver.status().orphans == 1
+            with in_force(guest):
+                guest.call("getppid", 100)
+                assert kprobe_hits(guest) == 100
+        until_nothing_is_left(guest, driver)
+        guest.call("getppid", 1000, threads=4)
+
+
+def until_nothing_is_left(guest: Guest, driver: Driver) -> None:
+    limit = time.monotonic() + 60
+    while driver.status().orphans and time.monotonic() < limit:
+        guest.call("getppid", 10)
+    assert driver.status().orphans == 0 and driver.status().units == 0
+
+
 def test_a_client_that_goes_while_a_kprobe_sits_on_its_splice(guest: Guest, driver: Driver, unit: Unit) -> None:
     with guest.text_untouched():
         driver.apply([unit])
@@ -91,10 +158,7 @@ def test_a_client_that_goes_while_a_kprobe_sits_on_its_splice(guest: Guest, driv
             guest.link.open_driver()
             assert driver.status().orphans == 1
             guest.call("getppid", 100)
-        limit = time.monotonic() + 60
-        while driver.status().orphans and time.monotonic() < limit:
-            guest.call("getppid", 10)
-        assert driver.status().orphans == 0 and driver.status().units == 0
+        until_nothing_is_left(guest, driver)
 
 
 def test_the_function_tracer_on_the_same_function(guest: Guest, driver: Driver, bench: Bench) -> None:

@@ -135,7 +135,8 @@
  *
  * UNDO names units by id, or all of the client by count 0. When it returns, the
  * bytes are back and no CPU or task is in the patches of units with ILK_OK.
- * ILK_BUSY: something else (a kprobe) sits on our bytes; the unit stays.
+ * ILK_BUSY: something else sits on our bytes; the unit stays. A kprobe that is
+ * registered there does, in force or not: it has our jump for its instruction.
  * ILK_IN_USE: a pad or host whose user is not undone with it.
  *
  * A module that is unloaded takes the units in it along: UNDO of such a unit
