@@ -32,6 +32,7 @@ class Machine:
     network: bool = False
     kaslr: bool = False  # boots the installed image, which moves itself; takes longer
     emulate: bool = False  # do not use KVM
+    turns: bool = False  # emulated processors run one at a time: see docs/limits.md, of code that changes
     cpu: str = ""  # a CPU model of QEMU's
 
     def check(self) -> None:
@@ -69,7 +70,7 @@ def command(machine: Machine, kernel: Kernel, initramfs: int, relay: int, monito
     shares |= {tag: (path, False) for tag, path in shared(machine).items()}
     options = {
         "machine": "pc", "m": str(machine.memory), "smp": str(machine.cpus), "display": "none", "serial": "stdio",
-        "accel": "kvm" if accelerated else f"tcg,thread={'single' if machine.icount else 'multi'}",
+        "accel": "kvm" if accelerated else f"tcg,thread={'single' if machine.icount or machine.turns else 'multi'}",
         "cpu": machine.cpu or ("host" if accelerated else "max"),
         "kernel": str(image), "initrd": f"/proc/self/fd/{initramfs}",
         # A panic ends the machine: panic=-1 reboots at once, and -no-reboot makes that an end.
