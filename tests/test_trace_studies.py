@@ -29,7 +29,7 @@ needs_cc = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler
 
 @needs_cc
 @pytest.mark.parametrize(
-    "slow", ["history", *(pytest.param(name, marks=pytest.mark.stress) for name in ("fonts", "icons", "sound"))]
+    "slow", [pytest.param(name, marks=pytest.mark.stress) for name in ("history", "fonts", "icons", "sound")]
 )
 def test_a_program_that_freezes_while_it_loads_libraries(tmp_path: Path, slow: str) -> None:
     said = study("freeze/freeze_study.py", tmp_path, slow)

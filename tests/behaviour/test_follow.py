@@ -107,6 +107,7 @@ def test_a_child_that_forked_while_a_copy_was_executed_gets_its_code_back(tmp_pa
         program.wait()
 
 
+@pytest.mark.stress  # analyses the C library
 def test_what_is_put_in_meanwhile_stays_when_the_code_is_put_back() -> None:
     with Loop([build("hot8")]) as loop:
         with api.attach(loop.pid) as target, Follower(target.process) as follower:

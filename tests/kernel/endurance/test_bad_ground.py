@@ -23,7 +23,7 @@ from gilk.target.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.conftest import STRICT
 
-pytestmark = pytest.mark.xdist_group("lab")
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 DUMMY = ("dummy_setup", "dummy_xmit")  # functions of the module `dummy`
 LOCKDOWN = "/sys/kernel/security/lockdown"
 

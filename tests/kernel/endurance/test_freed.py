@@ -21,7 +21,7 @@ from tests.kernel.driver.driving import NUMBERS, Guest
 from tests.kernel.driver.handmade import Bench, count
 from tests.kernel.endurance.conftest import STRICT
 
-pytestmark = pytest.mark.xdist_group("lab")
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 TURNS = 1 << 26  # of the loop: tenths of a second, which is many ticks
 TASKS = "3"  # more than processors: some are always preempted
 LIMIT = 60.0  # seconds

@@ -15,7 +15,7 @@ from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench
 from tests.kernel.endurance.load import STRESSORS, stressed
 
-pytestmark = pytest.mark.xdist_group("lab")
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 SOURCE = Path(__file__).parent / "guest" / "killed.c"
 #: Without jumps from other functions into them, and called by everything.
 FUNCTIONS = (

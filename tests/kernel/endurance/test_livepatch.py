@@ -22,7 +22,7 @@ from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.load import repeated, stressed
 from tests.kernel.endurance.watch import LIVEPATCH, TAINT, Watch
 
-pytestmark = pytest.mark.xdist_group("lab")
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 NAME, FUNCTION = "gilk_test_livepatch", "cmdline_proc_show"
 PATCHED = "gilk: patched"
 LIMIT = 60.0  # seconds for all tasks to have changed over

@@ -12,7 +12,7 @@ from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.churn import Churn
 from tests.kernel.endurance.load import STRESSORS, stressed
 
-pytestmark = pytest.mark.xdist_group("lab")
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 HOURS = int(os.environ.get("GILK_ENDURANCE", "30"))  # sessions of the long run
 
 

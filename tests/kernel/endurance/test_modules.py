@@ -10,7 +10,7 @@ from gilk.target.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.load import repeated, stressed
 
-pytestmark = pytest.mark.xdist_group("lab")
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 MODULE, FUNCTIONS = "dummy", ("dummy_setup", "dummy_xmit", "dummy_dev_init")
 
 

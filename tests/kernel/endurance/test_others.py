@@ -17,7 +17,7 @@ from tests.kernel.driver.driving import NUMBERS, Guest
 from tests.kernel.driver.handmade import Bench, Function, count
 from tests.kernel.endurance.load import repeated, stressed
 
-pytestmark = pytest.mark.xdist_group("lab")
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 TRACING = "/sys/kernel/tracing"
 #: What every system call of a load goes through, or many.
 FUNCTIONS = (

@@ -16,7 +16,7 @@ from gilk.target.kernel.driver_abi import Kind, Unit, Verdict
 from tests.kernel.driver.driving import NUMBERS, Guest
 from tests.kernel.driver.handmade import Bench, count
 
-pytestmark = pytest.mark.xdist_group("lab")
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 TRACING = "/sys/kernel/tracing"
 HOT, CALL = "__do_sys_getppid", "getppid"
 GOLDEN_RATIO_64 = 0x61C8864680B583EB  # include/linux/hash.h

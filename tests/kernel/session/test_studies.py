@@ -55,6 +55,7 @@ def test_two_tracers_see_the_same_forks(kernel: KernelTarget, guest: Guest, exch
         study.matched(result.gilk, result.ftrace[:-1])
 
 
+@pytest.mark.stress
 def test_every_block_behind_fork(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
     """Control goes from each block to one that follows it in the code, or by way of one that could not be spliced."""
     study, helpers = example("fork_study"), example("studying")
@@ -81,6 +82,7 @@ def test_every_block_behind_fork(kernel: KernelTarget, guest: Guest, exchange: P
     assert (tmp_path / "fork.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.stress
 def test_packets_are_those_of_tcpdump(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
     """On one processor the order is the same too; gilk's place is a few instructions behind tcpdump's."""
     study, helpers = example("network_study"), example("studying")
