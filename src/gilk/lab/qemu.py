@@ -32,7 +32,7 @@ class Machine:
     network: bool = False
     kaslr: bool = False  # boots the installed image, which moves itself; takes longer
     emulate: bool = False  # do not use KVM
-    turns: bool = False  # emulated processors run one at a time: see docs/limits.md, of code that changes
+    turns: bool = True  # emulated processors run one at a time: see docs/limits.md, of code that changes
     cpu: str = ""  # a CPU model of QEMU's
 
     def check(self) -> None:

@@ -24,7 +24,7 @@ POISON = "slub_debug=FP,kmalloc-32"
 
 @pytest.fixture(scope="package")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    with boot(Machine(cpus=2, memory=2048, arguments=f"{STRICT} {POISON}")) as vm:
+    with boot(Machine(cpus=2, memory=2048, arguments=f"{STRICT} {POISON}", turns=False)) as vm:
         guest = Guest(vm, tmp_path_factory.mktemp("endurance"))
         guest.load()
         try:
