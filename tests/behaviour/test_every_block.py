@@ -44,9 +44,11 @@ def check(ran: Ran, expected: Ran) -> None:
 
 #: Both at once, below, is in every run.
 ONE_SIDE = [name if name in WITH_LIBC else pytest.param(name, marks=pytest.mark.stress) for name in PROGRAMS]
+#: Of one side, and of the program alone.
+OF_ONE_IMAGE = [pytest.param(name, marks=pytest.mark.stress) for name in PROGRAMS]
 
 
-@pytest.mark.parametrize("name", ONE_SIDE)
+@pytest.mark.parametrize("name", OF_ONE_IMAGE)
 def test_blocks(name: str) -> None:
     program = build(name)
     ran = run(["*:blocks=count"], [program])
@@ -54,7 +56,7 @@ def test_blocks(name: str) -> None:
     assert sum(ran.report["counts"].values()) > 0
 
 
-@pytest.mark.parametrize("name", ONE_SIDE)
+@pytest.mark.parametrize("name", OF_ONE_IMAGE)
 def test_blocks_after(name: str) -> None:
     program = build(name)
     check(run(["*:blocks-post=count"], [program]), plain([program]))

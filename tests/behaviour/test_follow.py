@@ -19,7 +19,7 @@ from tests.behaviour.harness import Loop, differences, wait_for
 from tests.programs.build import build
 
 PROGRAMS = ("threads", "fork", "signals", "exceptions", "syscalls", "hot8", "dlopen", "ucontext", "sigpc", "vfork")
-QUICK = ("threads", "fork", "signals")
+QUICK = ("fork", "signals")
 
 
 def files(pid: int) -> list[str]:
