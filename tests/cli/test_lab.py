@@ -94,7 +94,9 @@ def test_a_shell_has_a_terminal(gilk_on_path: Environment) -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("<HHHH", 33, 101, 0, 0))
     before = termios.tcgetattr(theirs)
-    words = ["gilk", "lab", "shell", "--", "sh", "-c", "trap 'echo caught; exit 5' INT; stty size; sleep 1000"]
+    # Short sleeps: a shell that is interrupted just before it starts a command runs its trap when the command ends.
+    loop = "trap 'echo caught; exit 5' INT; stty size; while :; do sleep 0.2; done"
+    words = ["gilk", "lab", "shell", "--", "sh", "-c", loop]
     with subprocess.Popen(words, env=gilk_on_path, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         assert _until(ours, b"33 101\r\n")
         os.write(ours, b"\x03")

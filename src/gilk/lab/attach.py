@@ -31,24 +31,26 @@ def attach(
 
     `deadline` is of time.monotonic(). Raises TargetError cannot-launch, lab-timeout, and what ends the machine.
     """
-    size = _size() if terminal else (0, 0)
+    if not terminal:
+        return _carry(vm, _spawn(vm, command, directory, environment, (0, 0)), deadline, -1)
+    # Before the process is there: what a key means must be its terminal's to say from its first output on.
+    with _raw(), _resized() as told:
+        return _carry(vm, _spawn(vm, command, directory, environment, _size()), deadline, told)
+
+
+def _spawn(
+    vm: VM, command: Sequence[str], directory: str, environment: Mapping[str, str], size: tuple[int, int]
+) -> Spawned:
     try:
-        process = vm.link.spawn(
+        return vm.link.spawn(
             command, partial(_write, 1), partial(_write, 2), directory=directory, environment=environment, size=size
         )
     except OSError as error:
         raise TargetError("cannot-launch", f"cannot run {command[0]} there: {error.strerror}")
-    if not terminal:
-        _carry(vm, process, deadline, -1)
-    else:
-        with _raw(), _resized() as told:
-            _carry(vm, process, deadline, told)
-    assert process.status is not None
-    return process.status
 
 
-def _carry(vm: VM, process: Spawned, deadline: float | None, resized: int) -> None:
-    """Pass input on as it is taken, until the process has ended."""
+def _carry(vm: VM, process: Spawned, deadline: float | None, resized: int) -> int:
+    """Pass input on as it is taken, until the process has ended: its status."""
     reading = True
     while process.status is None:
         left = None if deadline is None else deadline - time.monotonic()
@@ -61,6 +63,7 @@ def _carry(vm: VM, process: Spawned, deadline: float | None, resized: int) -> No
             process.resize(*_size())
         if 0 in ready:
             reading = _pass_input(process)
+    return process.status
 
 
 def _pass_input(process: Spawned) -> bool:
@@ -104,7 +107,7 @@ def _raw() -> Iterator[None]:
         yield
         return
     before = termios.tcgetattr(0)
-    tty.setraw(0)
+    tty.setraw(0, termios.TCSADRAIN)  # what was typed already is for the machine
     try:
         yield
     finally:
