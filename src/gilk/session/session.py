@@ -43,6 +43,7 @@ class Session(BaseSession):
         geometry.initialise(memoryview(self._workspace.data))
         super().__init__(Drain(geometry, self._workspace.data), calibrate(), OwnThreads(), geometry.counters)
         self._ledger = Ledger(self._workspace, process.keeper)
+        self._stream.meet(process.pid, process.pid)
         self._keeps_everything = False
         self._shown: list[Batch] = []
         self._signals = Signals(process, self._workspace)

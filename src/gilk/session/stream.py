@@ -47,6 +47,10 @@ class Stream:
     def schema(self) -> pa.Schema:
         return self._samples.schema
 
+    def meet(self, pid: int, tid: int) -> None:
+        """Note a thread's name: one that ends at once has none to be read any more when its records are."""
+        self._name(pid, tid)
+
     def align(self, start: int, clock: Clock) -> None:
         """Set time 0, as `start`, and what ticks are turned into ns by; before the first probe is known."""
         self.start = start
