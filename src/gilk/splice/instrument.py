@@ -9,6 +9,7 @@ and claims one.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -66,7 +67,7 @@ class Instrument(Protocol):
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None: ...
 
 
-class _Inlined:
+class _Inlined(ABC):
     """An instrument that is the same wherever the same is live, but for one number."""
 
     __slots__ = ()
@@ -84,12 +85,12 @@ class _Inlined:
             template = host.templates[key] = fresh.template()
         builder.insert(template, self._number(host))
 
-    def _number(self, host: Host) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def _number(self, host: Host) -> int: ...
 
+    @abstractmethod
     def _write(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         """The code with any number, and where that is."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ used. What is filled last commits (native/abi/ilk_abi.h).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -65,7 +66,7 @@ class Count:
         return back
 
 
-class _Record:
+class _Record(ABC):
     """An instrument that is the same wherever the same is live, but for its number."""
 
     __slots__ = ()
@@ -80,9 +81,9 @@ class _Record:
         builder.insert(_template(type(self)._write, self.rings, context.live, context.pushed), self.iid)
 
     @staticmethod
+    @abstractmethod
     def _write(builder: CodeBuilder, rings: Rings, live: int, pushed: int) -> None:
         """The code with any number, and where that is."""
-        raise NotImplementedError
 
 
 @lru_cache(maxsize=4096)
@@ -167,9 +168,7 @@ class CallWithRegisters:
         builder.emit(asm.lea_stack(asm.RSP, WORD * len(words)))
 
 
-def _record(
-    builder: CodeBuilder, rings: Rings, kind: int, live: int, pushed: int, values: tuple[int, ...]
-) -> None:
+def _record(builder: CodeBuilder, rings: Rings, kind: int, live: int, pushed: int, values: tuple[int, ...]) -> None:
     """Reserve, fill, commit; the iid is the hole. ``values`` are registers to store behind the head."""
     at = scratch(live, RAX_BIT | RDX_BIT | 1 << asm.RSP | 1 << asm.R12 | sum(1 << reg for reg in values))
     frame = kept(live, RAX_BIT | RDX_BIT | 1 << at | FLAGS)
