@@ -161,7 +161,8 @@ def exchange_all(call: Remote, copies: Sequence[Copy]) -> list[Copy]:
     """All, or none: raises OSError, with all as it was."""
     done: list[Copy] = []
     try:
-        done += (copy.exchange(call) for copy in copies)
+        for copy in copies:
+            done.append(copy.exchange(call))  # noqa: PERF401  what is done when one fails must be known
     except OSError:
         for copy in done:
             copy.exchange(call)
