@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BlockView", "CFunction", "CompileError", "Experiment", "FunctionView", "GilkError", "Graph", "ImageError",
-    "Kernel", "Loaded", "Place", "Probe", "Progress", "Request", "Run", "RunReport", "Session", "Staged",
+    "Kernel", "Loaded", "Place", "Probe", "Progress", "Request", "Result", "Run", "RunReport", "Session", "Staged",
     "StoreError", "Survey", "Target", "Tracing", "TargetError", "UsageError", "args", "attach", "c", "calls", "cfg",
     "count", "driver", "kernel", "lab", "launch", "load_experiment", "parse_request", "prepare_experiment",
     "prepare_run", "prepare_trace", "read", "regs", "report", "restore", "scan", "stamp", "time", "trace_report",
@@ -63,7 +63,7 @@ _LAZY = {
     **dict.fromkeys(("BlockView", "FunctionView", "Place"), "gilk.session.places"),
     **dict.fromkeys(("CFunction", "Request"), "gilk.session.request"),
     **{name: f"gilk.session.request:Builtin.{name.upper()}" for name in ("count", "stamp", "args", "regs", "time")},
-    **dict.fromkeys(("Progress", "Run"), "gilk.session.run"),
+    **dict.fromkeys(("Progress", "Result", "Run"), "gilk.session.run"),
     "Tracing": "gilk.session.tracing",
     "Experiment": "gilk.session.experiment",
     "Staged": "gilk.session.experiment_run",

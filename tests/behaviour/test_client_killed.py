@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -88,17 +89,38 @@ def test_interrupted_while_an_answer_is_awaited() -> None:
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, *(pytest.param(n, marks=pytest.mark.stress) for n in (signal.SIGTERM, signal.SIGHUP))]
 )
-def test_asked_to_end(number: signal.Signals) -> None:
+def test_asked_to_end(number: signal.Signals, tmp_path: Path) -> None:
     """The command line takes everything out, reports, and says so by its exit status."""
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "*:blocks=count", "-p", str(loop.pid)]
+        words += ["-o", str(tmp_path / "out")]
         client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE)
-        assert wait_for(lambda: differences(loop.pid), 60)
+        assert wait_for((tmp_path / "out.partial").exists, 60)
+        assert differences(loop.pid)
         client.send_signal(number)
         out, _ = client.communicate(timeout=20)
         assert b'"restored": true' in out
         assert differences(loop.pid) == []
         assert leftovers(loop.pid) == []
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_asked_to_end_while_it_plans(number: signal.Signals, status: int) -> None:
+    """Nothing goes in any more, and there is nothing to report."""
+    with Loop([build("hot8")]) as loop:
+        words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "libc:*:blocks=count", "-p", str(loop.pid)]
+        client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE)
+        assert wait_for(lambda: _caught(client.pid, signal.SIGTERM), 60)  # it plans from now on
+        client.send_signal(number)
+        out, _ = client.communicate(timeout=60)
+        assert (client.returncode, out) == (status, b"")
+        assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
+
+
+def _caught(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def test_the_terminal_goes_away() -> None:

@@ -164,7 +164,8 @@ def test_a_start_that_never_comes(paced: Paced, tmp_path: Path) -> None:
     client = subprocess.Popen(
         [*words, "--scope", "paced:"], env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True
     )
-    assert wait_for(lambda: differences(paced.pid), 60)
+    assert wait_for((tmp_path / "t.partial").exists, 60)
+    assert differences(paced.pid)
     paced.do("a 3")
     client.send_signal(signal.SIGINT)
     out, _ = client.communicate(timeout=60)

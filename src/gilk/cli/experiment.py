@@ -12,8 +12,7 @@ from typing import Any
 import click
 
 from gilk import api
-from gilk.cli.progress import progress, working
-from gilk.cli.run import Stop
+from gilk.cli.running import Stop, carry_out, let_go_at_last
 from gilk.render.text import table
 
 _INTERRUPTED = 130
@@ -54,16 +53,9 @@ def run(file: Path, output: Path | None, machine: str | None, as_json: bool, qui
 
 def _one(plan: api.Experiment, number: int, stop: Stop, silent: bool) -> tuple[api.Staged, api.RunReport]:
     running = api.prepare_experiment(plan, number)
-    stop.install()
-    try:
-        with working("analysing and planning", not silent):
-            running.begin()
-        with progress(not silent and not _shares_output(plan)) as show:
-            running.wait(plan.duration, stop, show)
-        return running, api.report(running.finish())
-    finally:
-        for process in running.processes:
-            process.keeper.leave()
+    with let_go_at_last(running):
+        result = carry_out(running, plan.duration, stop, silent, _shares_output(plan), stop)
+        return running, api.report(result)
 
 
 def _shares_output(plan: api.Experiment) -> bool:

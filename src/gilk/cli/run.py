@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-import signal
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from gilk import api
-from gilk.cli.progress import progress, working
+from gilk.cli.running import carry_out_for_user, split_command
 from gilk.errors import UsageError
 
 _HELP = """Put instruments at points of a program while it runs.
@@ -40,23 +34,6 @@ Or FUNCTIONS=@STRATEGY, optionally followed by :INSTRUMENT, chooses points in ea
 A launched program keeps its input, output and exit status; the report goes to standard error. Ctrl-C ends the session
 and takes all instruments out.
 """
-
-
-class Stop:
-    """Becomes true with the first SIGINT, SIGTERM or SIGHUP; ``hard`` with the second SIGINT."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self) -> bool:
-        return self.count > 0
-
-    def arrived(self, number: int, _frame: FrameType | None) -> None:
-        self.count += 1
-
-    def install(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self.arrived)
 
 
 @click.command(help=_HELP)
@@ -94,57 +71,5 @@ def run(
     requests = [api.parse_request(text) for text in inserts]
     if not words and not pids and not all(request.of_kernel for request in requests):
         raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
-    stop = Stop()
     running = api.prepare_run(requests, pids, words, output, machine, flight)
-    stop.install()
-    try:
-        with working("analysing and planning", not quiet and not as_json):
-            running.begin()
-        with progress(not quiet and not as_json and not words) as show:  # a launched program has the terminal
-            running.wait(seconds, until(stop, bool(words) and not machine), show)
-        return _end(running, stop, as_json, quiet, bool(words))
-    finally:
-        for process in running.processes:
-            process.keeper.leave()
-
-
-def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]:
-    if line is not None and command:
-        raise UsageError("two-commands", "give a command with -c or after --, not both")
-    try:
-        return tuple(shlex.split(line)) if line is not None else command
-    except ValueError as error:
-        raise UsageError("bad-command", f"{line!r}: {error}") from None
-
-
-def until(stop: Stop, launched: bool) -> Callable[[], bool]:
-    """A launched program gets the terminal's Ctrl-C itself: the first one is its own affair."""
-    return (lambda: stop.count > 1) if launched else stop
-
-
-def _end(running: api.Run, stop: Stop, as_json: bool, quiet: bool, launched: bool) -> int:
-    result = running.finish()
-    report = api.report(result)
-    if not quiet and not as_json:
-        click.echo(report.render(), nl=False, err=launched)
-    status = exit_status(running, stop) if launched else 0
-    if as_json:
-        sys.stdout.flush()
-        click.echo(json.dumps(report.to_json()))
-    return status
-
-
-def exit_status(running: api.Run, stop: Stop) -> int:
-    """Of the launched program; it is waited for, unless the user has had enough. Or of the loss of its machine."""
-    if running.lost is not None:
-        return running.lost.exit_status
-    if running.elsewhere is not None:
-        status = running.elsewhere.status
-        return 130 if status is None else status
-    target = running.processes[-1]
-    while stop.count < 2:
-        end = target.wait()
-        if end is not None:
-            return end.code
-        signal.sigtimedwait((signal.SIGCHLD,), 0.02)
-    return 130
+    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, api.report)

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import click
 
 from gilk import api
-from gilk.cli.progress import progress, working
-from gilk.cli.run import Stop, exit_status, split_command, until
+from gilk.cli.running import carry_out_for_user, split_command
 from gilk.errors import UsageError
 
 _HELP = """Follow the flow of control through a program and its libraries, from one event to another.
@@ -75,29 +73,7 @@ def trace(
     words = split_command(line, command)
     if not words and not pids and not in_kernel:
         raise UsageError("no-target", "there is nothing to trace", "give -p PID, -c 'COMMAND' or -- COMMAND")
-    stop = Stop()
     running = api.prepare_trace(
         pids, words, output, start, end, scope, skip, everything, in_kernel, machine, modules, depth
     )
-    stop.install()
-    try:
-        with working("analysing and planning", not quiet and not as_json):
-            running.begin()
-        with progress(not quiet and not as_json and not words) as show:  # a launched program has the terminal
-            running.wait(None, until(stop, bool(words) and not machine), show)
-        return _end(running, stop, as_json, quiet, bool(words))
-    finally:
-        for process in running.processes:
-            process.keeper.leave()
-
-
-def _end(running: api.Tracing, stop: Stop, as_json: bool, quiet: bool, launched: bool) -> int:
-    result = running.finish()
-    report = api.trace_report(running, result)
-    if not quiet and not as_json:
-        click.echo(report.render(), nl=False, err=launched)
-    status = exit_status(running, stop) if launched else 0
-    if as_json:
-        sys.stdout.flush()
-        click.echo(json.dumps(report.to_json()))
-    return status
+    return carry_out_for_user(running, None, bool(words), as_json, quiet, partial(api.trace_report, running))

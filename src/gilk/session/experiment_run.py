@@ -14,6 +14,7 @@ import select
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,9 +64,9 @@ class Staged(run.Run):
     _of: dict[int, BaseSession] = field(default_factory=dict)  # by pid, 0 for the kernel
     _left: set[int] = field(default_factory=set)
 
-    def begin(self) -> None:
+    def begin(self, planning: AbstractContextManager[None] | None = None) -> None:
         self._zero = time.monotonic_ns()
-        super().begin()
+        super().begin(planning)
         self._began = time.monotonic()
         self._released = time.monotonic_ns() - self._zero
         if self.workload is not None:

@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,10 +94,14 @@ class Run:
     _began: float = 0.0
     _looked: float = 0.0
 
-    def begin(self) -> None:
-        """Put everything in, and let launched programs run. Raises GilkError; then nothing is left behind."""
+    def begin(self, planning: AbstractContextManager[None] | None = None) -> None:
+        """Put everything in, and let launched programs run. Raises GilkError; then nothing is left behind.
+
+        ``planning`` is entered for as long as there is nothing to be reported.
+        """
         try:
-            self._insert()
+            with planning or nullcontext():
+                self._insert()
             self._began = time.monotonic()
             self._open()
         except BaseException:
@@ -301,11 +306,16 @@ class Run:
     def _calls(self) -> Calls | None:
         if not any(row.kind in ("time-entry", "time-head") for session in self.sessions for row in session.rows):
             return None
+        table = self._samples()
+        return None if table is None else pair(table)
+
+    def _samples(self) -> pa.Table | None:
+        """Those that were kept, in order of time; None if there are none."""
         if not self._tables:
             return None
         table = pa.concat_tables(self._tables, promote_options="default")
         times = table["time"].to_numpy()
-        return pair(table if (times[1:] >= times[:-1]).all() else table.sort_by("time"))
+        return table if (times[1:] >= times[:-1]).all() else table.sort_by("time")
 
     def _close_file(self, result: Result, duration: int) -> None:
         if self._writer is None:

@@ -65,7 +65,7 @@ class Tracing(Run):
     activation_ms: float = 0.0
     _followers: list[Follower] = field(default_factory=list)
     _libraries: list[Libraries] = field(default_factory=list)
-    _throttles: dict[int, list[Throttle]] = field(default_factory=dict)  # one for each follower, or none
+    _throttles: dict[int, Throttle] = field(default_factory=dict)  # by id of a follower; none without a budget
     _watches: list[Watch] = field(default_factory=list)
     _in_kernel: KernelSession | None = None
     _recorded: int = 0
@@ -81,7 +81,8 @@ class Tracing(Run):
                 follower.align(self._zero, self.sessions[0].clock)
             self.sessions.append(follower)
             self._followers.append(follower)
-            self._throttles[id(follower)] = [Throttle(follower, self.budget)] if self.budget is not None else []
+            if self.budget is not None:
+                self._throttles[id(follower)] = Throttle(follower, self.budget)
             self._prepare(follower, process.loaded())
             self._zero = self._zero or follower.began
         self._insert_kernel()
@@ -92,8 +93,8 @@ class Tracing(Run):
         for follower in self._followers:
             if not follower.process.unstarted:
                 follower.copy_code()
-                for throttle in self._throttles[id(follower)]:
-                    throttle.rehearse()
+                if id(follower) in self._throttles:
+                    self._throttles[id(follower)].rehearse()
                 follower.expect(self._chosen(follower))
         if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
             self._follow()
@@ -174,12 +175,13 @@ class Tracing(Run):
 
     def _since(self) -> float:
         """From when on a stretch of time counts for the stopping event."""
-        return self._began_trace if getattr(self.stop, "since_start", True) else self._began
+        before = isinstance(self.stop, Elapsed) and not self.stop.since_start
+        return self._began if before else self._began_trace
 
     def _drain_and_adapt(self) -> float:
         """How long to wait until the next time, in seconds."""
         pause = min(self._drain(), _TICK)
-        for throttle in self._all_throttles():
+        for throttle in self._throttles.values():
             throttle.count()
             with _unless_ended():
                 self.omitted += throttle.adapt(self._now())
@@ -188,11 +190,8 @@ class Tracing(Run):
 
     def _chosen(self, follower: Follower) -> Iterable[int]:
         """What to begin with."""
-        throttles = self._throttles[id(follower)]
-        return throttles[0].chosen() if throttles else range(follower.functions)
-
-    def _all_throttles(self) -> list[Throttle]:
-        return [throttle for some in self._throttles.values() for throttle in some]
+        throttle = self._throttles.get(id(follower))
+        return range(follower.functions) if throttle is None else throttle.chosen()
 
     def _follow(self) -> None:
         """The starting event has come."""
@@ -211,7 +210,7 @@ class Tracing(Run):
                 follower.gates.arm(_STOP, self.stop.hits)
         for follower in self._followers:
             follower.gates.open(_START)
-        for throttle in self._all_throttles():
+        for throttle in self._throttles.values():
             self.omitted += throttle.begin(self.started)
         for libraries in self._libraries:
             libraries.held = 0
@@ -295,12 +294,8 @@ class Tracing(Run):
 
     def flow(self) -> Flow | None:
         """All calls, as a tree; None when nothing was recorded."""
-        if not self._tables:
-            return None
-        table = pa.concat_tables(self._tables, promote_options="default")
-        times = table["time"].to_numpy()
-        ordered = table if (times[1:] >= times[:-1]).all() else table.sort_by("time")
-        return flow_build.build(ordered, self._about(), Tally(trace=self.traced()))
+        table = self._samples()
+        return None if table is None else flow_build.build(table, self._about(), Tally(trace=self.traced()))
 
     @property
     def window(self) -> tuple[int, int]:

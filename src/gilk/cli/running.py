@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What ``gilk run``, ``gilk trace`` and ``gilk experiment`` have in common: signals, the terminal, and the end."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn, Protocol
+
+import click
+
+from gilk import api
+from gilk.cli.progress import progress, working
+from gilk.errors import UsageError
+
+_INTERRUPTED = 130
+_POLL = 0.02  # seconds
+
+
+class Report(Protocol):
+    """What is told of a session that has ended."""
+
+    def render(self) -> str: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class Stop:
+    """Becomes true with the first SIGINT, SIGTERM or SIGHUP. ``count`` is how many have come."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last = 0
+        self._at_once = False
+
+    def __call__(self) -> bool:
+        return self.count > 0
+
+    def arrived(self, number: int, _frame: FrameType | None) -> None:
+        self.count, self._last = self.count + 1, number
+        if self._at_once:
+            self._end()
+
+    def _end(self) -> NoReturn:
+        self._at_once = False  # the next must not disturb what undoes it all
+        raise KeyboardInterrupt if self._last == signal.SIGINT else SystemExit(128 + self._last)
+
+    def install(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self.arrived)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Meanwhile a signal is an exception, for there is nothing yet to be reported."""
+        self._at_once = True
+        try:
+            if self.count:
+                self._end()
+            yield
+        finally:
+            self._at_once = False
+
+
+def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command to launch, from -c or from behind --. Raises UsageError `two-commands`, `bad-command`."""
+    if line is not None and command:
+        raise UsageError("two-commands", "give a command with -c or after --, not both")
+    try:
+        return tuple(shlex.split(line)) if line is not None else command
+    except ValueError as error:
+        raise UsageError("bad-command", f"{line!r}: {error}") from None
+
+
+def carry_out(
+    running: api.Run, seconds: float | None, stop: Stop, silent: bool, shares_terminal: bool, until: Callable[[], bool]
+) -> api.Result:
+    """From the first probe that goes in to the last that is out."""
+    stop.install()
+    with working("analysing and planning", not silent):
+        running.begin(stop.at_once())
+    with progress(not silent and not shares_terminal) as show:
+        running.wait(seconds, until, show)
+    return running.finish()
+
+
+@contextmanager
+def let_go_at_last(running: api.Run) -> Iterator[None]:
+    """Whatever happens, its processes are then what they were."""
+    try:
+        yield
+    finally:
+        for process in running.processes:
+            process.keeper.leave()
+
+
+def carry_out_for_user(
+    running: api.Run, seconds: float | None, launched: bool, as_json: bool, quiet: bool,
+    report: Callable[[api.Result], Report],
+) -> int:  # fmt: skip
+    """The same, and the report; the exit status, which is that of what was launched.
+
+    A launched program has the terminal, and gets its Ctrl-C itself: the first one is the program's own affair.
+    """
+    stop = Stop()
+    patient = launched and running.elsewhere is None
+    until = (lambda: stop.count > 1) if patient else stop
+    with let_go_at_last(running):
+        told = report(carry_out(running, seconds, stop, quiet or as_json, launched, until))
+        if not quiet and not as_json:
+            click.echo(told.render(), nl=False, err=launched)
+        status = _exit_status(running, stop) if launched else 0
+    if as_json:
+        sys.stdout.flush()
+        click.echo(json.dumps(told.to_json()))
+    return status
+
+
+def _exit_status(running: api.Run, stop: Stop) -> int:
+    """Of the launched program; it is waited for, unless the user has had enough. Or of the loss of its machine."""
+    if running.lost is not None:
+        return running.lost.exit_status
+    if running.elsewhere is not None:
+        status = running.elsewhere.status
+        return _INTERRUPTED if status is None else status
+    target = running.processes[-1]
+    while stop.count < 2:
+        end = target.wait()
+        if end is not None:
+            return end.code
+        signal.sigtimedwait((signal.SIGCHLD,), _POLL)
+    return _INTERRUPTED
