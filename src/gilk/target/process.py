@@ -20,10 +20,10 @@ from gilk.splice.space import Occupied
 from gilk.target import launch, wire
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
+from gilk.target.changing import Outcome
 from gilk.target.copies import Copy, Units, as_executed
 from gilk.target.held import ArenaMap
 from gilk.target.image import analyse
-from gilk.target.keeper import Outcome
 from gilk.target.launch import End
 from gilk.target.maps import Mapping, heap_start, occupied, read_maps
 

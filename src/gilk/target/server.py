@@ -19,9 +19,10 @@ from typing import Any
 from gilk.errors import GilkError, TargetError
 from gilk.target import launch, wire
 from gilk.target.batch import Batch
+from gilk.target.changing import Outcome
 from gilk.target.copies import Copy, Units
 from gilk.target.held import ArenaMap
-from gilk.target.keeper import Keeper, Outcome
+from gilk.target.keeper import Keeper
 from gilk.target.launch import Command, End
 
 _TICK = 0.05

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gilk.errors import TargetError
@@ -209,6 +209,11 @@ class World:
                 self._late.discard(tid)
                 with contextlib.suppress(OSError):
                     ptrace.call(ptrace.DETACH, tid, 0, 0)
+
+
+def worker(threads: Mapping[int, Thread]) -> Thread:
+    """The one of a stopped process's threads that can best do something for us."""
+    return min(threads.values(), key=lambda thread: (thread.signal != 0, thread.restarting()))
 
 
 def _is_gone(tid: int) -> bool:

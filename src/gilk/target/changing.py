@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""One change of the code: in one stop of the process, with every thread led to where it may go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gilk.errors import TargetError
+from gilk.target import copies as code_copies
+from gilk.target.held import Held
+from gilk.target.live_code import LiveCode
+from gilk.target.memory import Memory
+from gilk.target.movement import Busy, Movement, Place, Write
+from gilk.target.places import Places
+from gilk.target.remote import remote
+from gilk.target.world import Thread, World, worker
+from gilk.target.writer import Change
+
+_PATIENCE = 10.0
+_PAUSE = 0.002
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a change went, in seconds: how long it took, and how long of that the threads stood still.
+
+    ``strangers``: bytes that were not ours any more and were left alone.
+    """
+
+    total: float
+    seconds: float
+    strangers: int = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be changed: bytes, after an ``exchange`` of code and copies if there is to be one.
+
+    ``old`` and ``new`` are the patches that control leaves, and those it may be led to. ``lenient``: what is not ours
+    any more is left alone.
+    """
+
+    changes: Sequence[Change]
+    old: Places
+    new: Places
+    lenient: bool = False
+    exchange: bool = False
+
+
+class Changer:
+    """``held`` and ``everywhere`` give what is in the process, and the patches of all batches, as they are by then."""
+
+    def __init__(
+        self, world: World, memory: Memory, code: LiveCode, held: Callable[[], Held], everywhere: Callable[[], Places]
+    ) -> None:
+        self._world = world
+        self._memory = memory
+        self._code = code
+        self._held = held
+        self._movement = Movement(world, memory, held, everywhere)
+        self.stuck = False  # a thread may still be in a patch: nothing may be unmapped
+
+    def apply(self, task: Task) -> Outcome:
+        """Raises TargetError `code-changed`, `busy`; OSError when the kernel will not have an exchange."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            late = time.monotonic() > deadline
+            try:
+                return self._attempt(task, late and not task.new)
+            except Busy:
+                if late:
+                    raise TargetError(
+                        "busy", f"a thread of process {self._world.pid} stays inside an instrument", "try again later"
+                    ) from None
+                time.sleep(_PAUSE)
+
+    def _attempt(self, task: Task, tolerant: bool) -> Outcome:
+        """``tolerant``: threads inside an instrument may stay; the memory they run in is then never freed."""
+        asked = time.perf_counter()
+        with self._world.stopped() as threads:
+            began = time.perf_counter()
+            places, moves = self._stand(threads, task, tolerant)
+            strangers = self._write(threads, task)
+            for tid, thread in threads.items():
+                self._movement.move(thread, places.get(tid), task.new)
+            for slot, rip in moves:
+                self._memory.write(slot, rip.to_bytes(8, "little"))
+            self._attach_blocks(threads)
+        done = time.perf_counter()
+        return Outcome(done - asked, done - began, strangers)
+
+    def _write(self, threads: dict[int, Thread], task: Task) -> int:
+        if task.exchange:
+            self.exchange(threads)
+        try:
+            return self._code.write(task.changes, self._held().copies, task.lenient)
+        except TargetError:
+            if task.exchange:
+                self.exchange(threads)
+            raise
+
+    def exchange(self, threads: dict[int, Thread]) -> None:
+        """Code and copies, in a stopped process. Raises OSError; then nothing has changed."""
+        held = self._held()
+        with remote(worker(threads), self._world.pid, self._memory) as call:
+            held.copies = code_copies.exchange_all(call, held.copies)
+
+    def _stand(self, threads: dict[int, Thread], task: Task, tolerant: bool) -> tuple[dict[int, Place], list[Write]]:
+        try:
+            return self._movement.stand(threads, task.old, task.new)
+        except Busy:
+            if not tolerant:
+                raise
+            self.stuck = True
+            return {}, []
+
+    def _attach_blocks(self, threads: dict[int, Thread]) -> None:
+        """Threads that have no block of their own yet find one by the control page."""
+        held = self._held()
+        for thread in threads.values() if held.data else ():
+            if not held.data <= thread.registers.gs_base < held.data + held.data_size:
+                thread.attach_block(held.data)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The code of a process as it is executed: writes changes to it, and says whether it is what it was.
+
+Libraries come and go: another may be mapped where one was that was changed. So
+for all code that is changed its home is noted (homes.py), and what lies
+elsewhere by now is neither written to nor compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gilk.target import copies as code_copies
+from gilk.target.batch import Batch, Byte, Int
+from gilk.target.copies import Copy
+from gilk.target.homes import Home, homes, in_homes
+from gilk.target.maps import Mapping, read_maps
+from gilk.target.memory import Memory
+from gilk.target.refusals import expecting
+from gilk.target.writer import Change, differing, write
+
+
+@dataclass
+class Staged:
+    """A batch that is ready. ``active``: its units that are in force; ``home``: of what it changed when it first did,
+    in the process or in the one that it was forked from.
+    """
+
+    batch: Batch
+    active: set[int] = field(default_factory=set)
+    home: frozenset[Home] = frozenset()
+
+
+class LiveCode:
+    """``homes`` is of all code that was ever changed. ``copies``, everywhere, are those that the process has."""
+
+    def __init__(self, pid: int, memory: Memory, known: frozenset[Home] = frozenset()) -> None:
+        self._pid = pid
+        self._memory = memory
+        self.homes = known
+
+    def note(self, at: Int, maps: tuple[Mapping, ...]) -> None:
+        """The code at these addresses, ascending, is going to be changed."""
+        self.homes |= homes(maps, at)
+
+    def settle(self, staged: Iterable[Staged], copies: Sequence[Copy]) -> None:
+        """Batches have come into force: note, once, where."""
+        fresh = [one for one in staged if not one.home]
+        maps = self._maps(copies) if fresh else ()
+        for one in fresh:
+            one.home = homes(maps, np.sort(one.batch.at))
+
+    def write(self, changes: Sequence[Change], copies: Sequence[Copy], lenient: bool) -> int:
+        """How many bytes were not ours and left alone. Raises TargetError `code-changed`, unless ``lenient``."""
+        changes = [change for change in changes if len(change.at)]
+        maps = self._maps(copies) if changes else ()
+        strangers = 0
+        for change in changes:
+            if not lenient:
+                self.note(change.at, maps)
+                with expecting(self._pid):
+                    write(self._memory, change)
+            else:
+                ours = change.only(in_homes(maps, change.at, self.homes))
+                strangers += len(change.at) - len(ours.at) + write(self._memory, ours, lenient)
+            code_copies.mirror(self._memory, copies, change)
+        return strangers
+
+    def is_original(self, staged: Iterable[Staged], copies: Sequence[Copy]) -> bool:
+        """Whether all code that batches have changed is what it was; where other code lies by now, it is not ours."""
+        maps = self._maps(copies)
+        by_home: dict[frozenset[Home], list[Batch]] = {}
+        for one in staged:
+            by_home.setdefault(one.home, []).append(one.batch)
+        for known, batches in by_home.items():
+            at, original = _first_values([(batch.at, batch.old) for batch in batches])
+            ours = in_homes(maps, at, known)
+            if differing(self._memory, at[ours], original[ours]):
+                return False
+        return True
+
+    def _maps(self, copies: Sequence[Copy]) -> tuple[Mapping, ...]:
+        return code_copies.as_executed(read_maps(self._pid), copies)
+
+
+def _first_values(parts: list[tuple[Int, Byte]]) -> tuple[Int, Byte]:
+    """Addresses, ascending and without repeats, with their value; it is the same wherever one repeats."""
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.uint8)
+    at, first = np.unique(np.concatenate([a for a, _ in parts]), return_index=True)
+    return at, np.concatenate([v for _, v in parts])[first]
