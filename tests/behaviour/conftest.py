@@ -11,13 +11,6 @@ import pytest
 from tests.programs.build import build
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """These wait for live processes, and a machine may be too busy: once more then, and pytest counts the reruns."""
-    for item in items:
-        if "tests/behaviour/" in str(item.path):
-            item.add_marker(pytest.mark.flaky(reruns=2))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A cache left by another version must not stand in for what this one finds."""

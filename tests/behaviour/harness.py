@@ -197,7 +197,7 @@ def leftovers(pid: int) -> list[str]:
     return maps + fds
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 5) -> bool:
+def wait_for(condition: Callable[[], object], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -86,7 +86,6 @@ def unharmed(report: dict[str, Any]) -> None:
 
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-@pytest.mark.flaky(reruns=0)
 @pytest.mark.parametrize("name", SUITES)
 def test_own_suite(name: str, archive: Archive, tmp_path: Path) -> None:
     suite = SUITES[name]
