@@ -197,6 +197,14 @@ def leftovers(pid: int) -> list[str]:
     return maps + fds
 
 
+def children(pid: int) -> list[int]:
+    """Of its main thread; none once it has ended."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
 def wait_for(condition: Callable[[], object], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():

@@ -15,7 +15,7 @@ from gilk import api
 from gilk.session.follow import Follower
 from gilk.session.scope import Scope
 from gilk.splice.points import spans
-from tests.behaviour.harness import Loop, differences, wait_for
+from tests.behaviour.harness import Loop, children, differences, wait_for
 from tests.programs.build import build
 
 PROGRAMS = ("threads", "fork", "signals", "exceptions", "syscalls", "hot8", "dlopen", "ucontext", "sigpc", "vfork")
@@ -26,13 +26,6 @@ def files(pid: int) -> list[str]:
     """The mappings of files, as the kernel lists them: what an exchange has to bring back as it was."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return [line for line in lines if "/" in line and "/memfd:" not in line and "/plugin" not in line]
-
-
-def children(pid: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,17 @@ from pathlib import Path
 import pytest
 
 from gilk import api
-from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, plain, redirected, run, wait_for
+from tests.behaviour.harness import (
+    ENVIRONMENT,
+    Loop,
+    children,
+    differences,
+    leftovers,
+    plain,
+    redirected,
+    run,
+    wait_for,
+)
 from tests.programs.build import build, compile_to
 
 #: Does what single letters on standard input say, and answers each with a line.
@@ -105,11 +115,6 @@ def puppet(tmp_path: Path) -> Iterator[Puppet]:
     made.end.touch()
     made.process.kill()
     made.process.communicate()
-
-
-def children(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(word) for word in text.split()]
 
 
 def counts_by_process(session: api.Session, probe: api.Probe) -> dict[int, int]:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gilk.session.survey import scan as survey
+from tests.behaviour.harness import children
 from tests.programs.build import build
 
 Environment = dict[str, str]
@@ -96,11 +97,6 @@ def test_errors(arguments: list[str], status: int, slug: str, gilk_on_path: Envi
     assert (plain.returncode, plain.stdout) == (status, "")
     assert plain.stderr.splitlines()[0].endswith(f"({slug})")
     assert as_json(gilk_on_path, *arguments)["error"]["slug"] == slug
-
-
-def children(pid: int) -> list[int]:
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(each) for each in listed.split()]
 
 
 def descendants(process: subprocess.Popen[bytes]) -> list[int]:

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from gilk.lab import VM, Machine, boot
+from gilk.target.kernel.driver import Driver
+from tests.kernel.driver.driving import Guest
+from tests.kernel.driver.handmade import Bench
 
 # What goes wrong in the kernel is not to go on unnoticed.
 STRICT = "oops=panic panic_on_warn=1"
@@ -28,3 +31,15 @@ def vm(exchange: Path) -> Iterator[VM]:
     """Two processors, up and idle."""
     with boot(Machine(cpus=2, arguments=STRICT, rw=(exchange,))) as machine:
         yield machine
+
+
+@pytest.fixture
+def driver(guest: Guest) -> Iterator[Driver]:
+    """A client that ends with the test, in the `guest` of the package that asks."""
+    yield Driver(guest.link)
+    guest.link.close_driver()
+
+
+@pytest.fixture
+def bench(driver: Driver) -> Bench:
+    return Bench(driver)

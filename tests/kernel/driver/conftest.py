@@ -8,9 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from gilk.lab import VM
-from gilk.target.kernel.driver import Driver
 from tests.kernel.driver.driving import Guest
-from tests.kernel.driver.handmade import Bench
 
 
 @pytest.fixture(scope="package")
@@ -19,15 +17,3 @@ def guest(vm: VM, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     guest.load()
     yield guest
     guest.unload()
-
-
-@pytest.fixture
-def driver(guest: Guest) -> Iterator[Driver]:
-    """A client that ends with the test."""
-    yield Driver(guest.link)
-    guest.link.close_driver()
-
-
-@pytest.fixture
-def bench(driver: Driver) -> Bench:
-    return Bench(driver)

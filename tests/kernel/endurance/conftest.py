@@ -11,10 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from gilk.lab import Machine, boot
-from gilk.target.kernel.driver import Driver
 from gilk.target.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
-from tests.kernel.driver.handmade import Bench
 from tests.kernel.endurance.watch import Watch
 
 STRICT = "oops=panic panic_on_warn=1 softlockup_panic=1 softlockup_all_cpu_backtrace=1 preempt=full"
@@ -52,15 +50,3 @@ def kernel(guest: Guest) -> KernelTarget:
     target = KernelTarget(guest.link)
     target.analysis()
     return target
-
-
-@pytest.fixture
-def driver(guest: Guest) -> Iterator[Driver]:
-    """A client that ends with the test."""
-    yield Driver(guest.link)
-    guest.link.close_driver()
-
-
-@pytest.fixture
-def bench(driver: Driver) -> Bench:
-    return Bench(driver)
