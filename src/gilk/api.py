@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from gilk.render.trace_report import TraceReport
     from gilk.session.base import Probe
     from gilk.session.elsewhere import Elsewhere
-    from gilk.session.experiment import Experiment
-    from gilk.session.experiment_run import Staged
+    from gilk.session.experiment.file import Experiment
+    from gilk.session.experiment.run import Staged
+    from gilk.session.follow.tracing import Tracing
     from gilk.session.kernel_session import KernelSession
     from gilk.session.places import BlockView, FunctionView, Place
     from gilk.session.request import Builtin, CFunction, Request
     from gilk.session.run import Progress, Result, Run
     from gilk.session.session import Session
     from gilk.session.strategy import Chosen
-    from gilk.session.survey import Graph, Survey, cfg, scan
-    from gilk.session.tracing import Tracing
+    from gilk.session.survey.scanning import Graph, Survey, cfg, scan
     from gilk.target.base import Loaded
     from gilk.target.kernel import admin as driver
     from gilk.target.kernel.target import KernelTarget
@@ -64,12 +64,12 @@ _LAZY = {
     **dict.fromkeys(("CFunction", "Request"), "gilk.session.request"),
     **{name: f"gilk.session.request:Builtin.{name.upper()}" for name in ("count", "stamp", "args", "regs", "time")},
     **dict.fromkeys(("Progress", "Result", "Run"), "gilk.session.run"),
-    "Tracing": "gilk.session.tracing",
-    "Experiment": "gilk.session.experiment",
-    "Staged": "gilk.session.experiment_run",
+    "Tracing": "gilk.session.follow.tracing",
+    "Experiment": "gilk.session.experiment.file",
+    "Staged": "gilk.session.experiment.run",
     "Probe": "gilk.session.base",
     "Session": "gilk.session.session",
-    **dict.fromkeys(("Graph", "Survey", "cfg", "scan"), "gilk.session.survey"),
+    **dict.fromkeys(("Graph", "Survey", "cfg", "scan"), "gilk.session.survey.scanning"),
     "Loaded": "gilk.target.base",
     "RunReport": "gilk.render.report",
     "calls": "gilk.trace.calls:pair",
@@ -251,7 +251,7 @@ def prepare_run(
     ``machine``: where the kernel and the command are, if not here (session/elsewhere.py). ``flight``: the newest
     records of the kernel are kept, not the oldest.
     """
-    from gilk.session import experiment_run
+    from gilk.session.experiment import run as experiment_run
     from gilk.session.request import Request
     from gilk.session.run import Run
 
@@ -294,11 +294,11 @@ def prepare_trace(
     whose, and where ``command`` runs, if not here: then the functions are followed whoever calls them. ``modules`` are
     loaded there first. ``depth``: how many levels of calls within calls belong to the trace; 0 for all.
     """
-    from gilk.session import event
-    from gilk.session.adapt import Budget
+    from gilk.session.follow import event
+    from gilk.session.follow.adapt import Budget
+    from gilk.session.follow.scope import Scope
+    from gilk.session.follow.tracing import Tracing
     from gilk.session.request import parse as request_of
-    from gilk.session.scope import Scope
-    from gilk.session.tracing import Tracing
 
     first, last, chosen = event.parse(start), event.parse(stop), Scope.parse(scope, skip)
     budget = None if everything else Budget()
@@ -328,14 +328,14 @@ def _kernel_of(
 
 def load_experiment(path: Path) -> Experiment:
     """Raises UsageError `bad-experiment`, and what is wrong with its points."""
-    from gilk.session import experiment
+    from gilk.session.experiment import file as experiment
 
     return experiment.load(path)
 
 
 def prepare_experiment(experiment: Experiment, number: int = 1) -> Staged:
     """Repetition ``number``: attached and launched, with nothing put in yet. Raises GilkError."""
-    from gilk.session import experiment_targets
+    from gilk.session.experiment import targets as experiment_targets
 
     wanted = [item.wanted for item in experiment.items]
     return experiment_targets.prepare(experiment, number, *_kernel_of(wanted, False, experiment.machine))

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gilk.session import portables
-from gilk.session.repository import Readied, ready
+from gilk.session.follow import portables
+from gilk.session.follow.repository import Readied, ready
 from gilk.session.session import Session
 from gilk.target import process as processes
 from gilk.target.process import Process, start

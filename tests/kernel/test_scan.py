@@ -16,13 +16,13 @@ import pytest
 from gilk.errors import UsageError
 from gilk.lab import VM
 from gilk.render.survey import to_json, to_text
-from gilk.session import survey_kernel
-from gilk.session.survey import Survey, cfg, scan
-from gilk.session.survey_count import wants
-from gilk.session.survey_kernel import PLANNING, KernelSubject
-from gilk.session.survey_kernel_blocks import Blocks, Instructions
-from gilk.session.survey_kernel_tactics import Census
-from gilk.session.survey_table import OUTCOMES, POST, PRE
+from gilk.session.survey import kernel as survey_kernel
+from gilk.session.survey.count import wants
+from gilk.session.survey.kernel import PLANNING, KernelSubject
+from gilk.session.survey.kernel_blocks import Blocks, Instructions
+from gilk.session.survey.kernel_tactics import Census
+from gilk.session.survey.scanning import Survey, cfg, scan
+from gilk.session.survey.table import OUTCOMES, POST, PRE
 from gilk.splice.plan import Refusal, Tactic
 from gilk.target.kernel.image import read
 

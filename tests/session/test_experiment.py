@@ -18,10 +18,10 @@ import pytest
 
 from gilk import api
 from gilk.errors import GilkError, UsageError
-from gilk.session.experiment import Experiment, load
-from gilk.session.experiment_run import Staged
-from gilk.session.experiment_targets import prepare
-from gilk.session.experiment_workload import split
+from gilk.session.experiment.file import Experiment, load
+from gilk.session.experiment.run import Staged
+from gilk.session.experiment.targets import prepare
+from gilk.session.experiment.workload import split
 from gilk.session.request import CFunction, Request
 from gilk.session.strategy import Chosen
 from tests.behaviour.harness import Loop, differences

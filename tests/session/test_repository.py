@@ -16,7 +16,7 @@ import pytest
 from gilk.image import cache
 from gilk.image.elf import load
 from gilk.image.model import Image
-from gilk.session import portables, repository
+from gilk.session.follow import portables, repository
 from gilk.splice.portable import Portable
 from gilk.target import wire
 from gilk.target.base import Loaded

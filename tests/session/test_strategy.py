@@ -15,7 +15,7 @@ from gilk import api
 from gilk.analysis.model import Block, End, Function
 from gilk.errors import GilkError, UsageError
 from gilk.image.elf import load
-from gilk.session.experiment_edges import Passed, told
+from gilk.session.experiment.edges import Passed, told
 from gilk.session.request import Builtin, CFunction, Request
 from gilk.session.strategy import Chosen, choose, expand, find, parse
 from gilk.splice.points import Point

@@ -17,9 +17,9 @@ import pytest
 from gilk.errors import GilkError, ImageError, TargetError, UsageError
 from gilk.image import cache
 from gilk.render.survey import REASONS
-from gilk.session import survey_count
-from gilk.session.survey import Graph, Survey, cfg, refused, scan, spliced
-from gilk.session.survey_table import key_of
+from gilk.session.survey import count as survey_count
+from gilk.session.survey.scanning import Graph, Survey, cfg, refused, scan, spliced
+from gilk.session.survey.table import key_of
 from gilk.splice.plan import Refusal
 from tests.programs.build import build
 

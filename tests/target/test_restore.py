@@ -30,8 +30,8 @@ time.sleep(600)
 FOLLOWER = """
 import sys, time
 from gilk import api
-from gilk.session.follow import Follower
-from gilk.session.scope import Scope
+from gilk.session.follow.follower import Follower
+from gilk.session.follow.scope import Scope
 target = api.attach(int(sys.argv[1]))
 session = Follower(target.process)
 functions, trouble = session.prepare(target.images, Scope())

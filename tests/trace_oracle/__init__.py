@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from gilk import api
 from gilk.image.model import Image
-from gilk.session.tracing import Tracing
+from gilk.session.follow.tracing import Tracing
 from gilk.trace.flow import Flow, State
 from tests.behaviour.harness import Command, Ran, redirected
 from tests.oracle import Arrival, step_arrivals

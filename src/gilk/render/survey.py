@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gilk.render.text import cell, plural, table
-from gilk.session.survey import Row, Survey, refused, spliced
+from gilk.session.survey.scanning import Row, Survey, refused, spliced
 from gilk.splice.plan import Refusal, Tactic
 
 Json = dict[str, Any]

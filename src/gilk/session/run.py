@@ -18,7 +18,7 @@ import pyarrow as pa
 from gilk.errors import GilkError, MachineGone, StoreError
 from gilk.session.base import BaseSession
 from gilk.session.elsewhere import Elsewhere
-from gilk.session.experiment_samples import padded, schema_of
+from gilk.session.experiment.samples import padded, schema_of
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Request, Wanted, expand
 from gilk.session.session import Session

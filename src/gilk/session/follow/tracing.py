@@ -18,18 +18,18 @@ import numpy as np
 import pyarrow as pa
 
 from gilk.errors import GilkError, TargetError, UsageError
-from gilk.session import scope as scopes
-from gilk.session.adapt import Budget
-from gilk.session.event import Elapsed, Event, Exit, Now, Reach
-from gilk.session.experiment_samples import schema_of
-from gilk.session.follow import Follower
+from gilk.session.experiment.samples import schema_of
+from gilk.session.follow import scope as scopes
+from gilk.session.follow.adapt import Budget
+from gilk.session.follow.event import Elapsed, Event, Exit, Now, Reach
+from gilk.session.follow.follower import Follower
+from gilk.session.follow.libraries import Libraries
+from gilk.session.follow.scope import Scope
+from gilk.session.follow.throttle import Throttle
+from gilk.session.follow.watch import Watch
 from gilk.session.kernel_session import KernelSession
-from gilk.session.libraries import Libraries
 from gilk.session.request import expand
 from gilk.session.run import Progress, Result, Run
-from gilk.session.scope import Scope
-from gilk.session.throttle import Throttle
-from gilk.session.watch import Watch
 from gilk.splice import points
 from gilk.splice.capture import Progress as Progressed
 from gilk.target.base import Loaded

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A process that plans one image for the repository: ``python -m gilk.session.repository_worker FD``.
+"""A process that plans one image for the repository: ``python -m gilk.session.follow.repository_worker FD``.
 
 It works beside what is being watched, and lets that go first.
 """
@@ -13,7 +13,7 @@ import sys
 
 from gilk.errors import GilkError
 from gilk.image.elf import load
-from gilk.session import portables
+from gilk.session.follow import portables
 from gilk.splice.space import OutOfSpace
 from gilk.target import wire
 from gilk.target.image import analyse

@@ -18,8 +18,8 @@ from typing import Any, NoReturn, TypeVar
 
 from gilk.errors import GilkError, UsageError
 from gilk.session import request, strategy
-from gilk.session.experiment_items import Item, title
-from gilk.session.experiment_workload import Setting
+from gilk.session.experiment.items import Item, title
+from gilk.session.experiment.workload import Setting
 from gilk.session.request import CFunction, Request
 from gilk.session.strategy import Chosen
 

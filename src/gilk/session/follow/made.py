@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.analysis.model import Function
-from gilk.session.prepared import Prepared
+from gilk.session.follow.prepared import Prepared
 from gilk.session.request import Wanted
 from gilk.splice.instrument import Stamp
 from gilk.splice.plan import FunctionPlan, Want

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from gilk.analysis.model import Function
 from gilk.errors import GilkError, TargetError
 from gilk.image.model import Span
-from gilk.session import repository
+from gilk.session.follow import repository
+from gilk.session.follow.made import FromRepository, Made, Planned
+from gilk.session.follow.scope import Scope, calls
 from gilk.session.ledger import Entry, Timed
-from gilk.session.made import FromRepository, Made, Planned
-from gilk.session.scope import Scope, calls
 from gilk.session.session import Session
 from gilk.splice import points
 from gilk.splice.capture import Progress

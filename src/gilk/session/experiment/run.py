@@ -25,10 +25,10 @@ from gilk.errors import GilkError
 from gilk.session import run, strategy
 from gilk.session.base import BaseSession
 from gilk.session.elsewhere import Elsewhere
-from gilk.session.experiment_items import Item, Placed, State, title
-from gilk.session.experiment_samples import schema_of, writer
-from gilk.session.experiment_told import edges, take_hit, with_edges
-from gilk.session.experiment_workload import Workload
+from gilk.session.experiment.items import Item, Placed, State, title
+from gilk.session.experiment.samples import schema_of, writer
+from gilk.session.experiment.told import edges, take_hit, with_edges
+from gilk.session.experiment.workload import Workload
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Request, Wanted
 from gilk.session.session import Session

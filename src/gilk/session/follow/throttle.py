@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import time
 
-from gilk.session.adapt import Budget, Calls
-from gilk.session.follow import Follower
+from gilk.session.follow.adapt import Budget, Calls
+from gilk.session.follow.follower import Follower
 from gilk.trace.traced import Omitted
 
 _ROUNDS = (0.003, 0.006, 0.012, 0.024)  # seconds of rehearsal

@@ -6,8 +6,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gilk.session.experiment_edges import Passed, told
-from gilk.session.experiment_items import Placed, State
+from gilk.session.experiment.edges import Passed, told
+from gilk.session.experiment.items import Placed, State
 
 _NAMED = 3  # edges or points in a note
 

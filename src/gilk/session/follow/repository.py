@@ -22,8 +22,8 @@ import numpy as np
 
 from gilk.errors import GilkError, TargetError
 from gilk.image.model import Image, Span
-from gilk.session import portables
-from gilk.session.prepared import Prepared
+from gilk.session.follow import portables
+from gilk.session.follow.prepared import Prepared
 from gilk.splice.capture import Progress
 from gilk.splice.portable import Array, Malformed, Portable
 from gilk.splice.space import OutOfSpace
@@ -185,8 +185,8 @@ def _make_apart(path: Path, key: str, shape: Shape, told: Progress) -> Portable 
 def _worker() -> Iterator[socket.socket]:
     """A worker, gone when this ends."""
     mine, theirs = socket.socketpair()
-    arguments = [sys.executable, "-P", "-m", "gilk.session.repository_worker", str(theirs.fileno())]
-    package = str(Path(__file__).resolve().parents[2])
+    arguments = [sys.executable, "-P", "-m", "gilk.session.follow.repository_worker", str(theirs.fileno())]
+    package = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
     with mine, theirs:
         worker = subprocess.Popen(arguments, pass_fds=[theirs.fileno()], env={**os.environ, "PYTHONPATH": path})

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gilk.image.elf import load
-from gilk.session.survey_count import Progress, analysed, outcomes, without_collector
-from gilk.session.survey_graph import Edge, Graph, Line, Node, Outcome, cfg
-from gilk.session.survey_subject import KERNEL, Subject, subjects
-from gilk.session.survey_table import OUTCOMES, POST, PRE, Row, Table, keep, key_of, recall
+from gilk.session.survey.count import Progress, analysed, outcomes, without_collector
+from gilk.session.survey.graph import Edge, Graph, Line, Node, Outcome, cfg
+from gilk.session.survey.subject import KERNEL, Subject, subjects
+from gilk.session.survey.table import OUTCOMES, POST, PRE, Row, Table, keep, key_of, recall
 from gilk.splice import points
 from gilk.splice.plan import Refusal, Tactic
 from gilk.target.image import analyse
@@ -122,7 +122,7 @@ def scan(target: str, glob: str = "*", progress: Progress | None = None, link: L
 
 
 def _kernel(link: Link | None, glob: str, progress: Progress, begun: float) -> Survey:
-    from gilk.session import survey_kernel
+    from gilk.session.survey import kernel as survey_kernel
 
     subject = survey_kernel.KernelSubject(link or survey_kernel.LocalLink())
     shares, known = survey_kernel.survey(subject, glob, progress)

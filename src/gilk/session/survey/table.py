@@ -24,7 +24,7 @@ from gilk.version import VERSION
 OUTCOMES: Final = (*map(str, Tactic), *map(str, Refusal))
 PRE, POST = 0, 1
 _ABOUT: Final = 4  # address, size, blocks, unresolved
-_SOURCES: Final = ("analysis", "arch", "image", "image/kernel", "session", "splice", "splice/kernel")
+_SOURCES: Final = ("analysis", "arch", "image", "image/kernel", "session/survey", "splice", "splice/kernel")
 _ADDRESSES: Final = 1 << 64
 
 
@@ -133,7 +133,7 @@ def own_code() -> str:
     """A digest of what figures follow from besides the target."""
     state = hashlib.sha256()
     for folder in _SOURCES:
-        for entry in sorted(os.scandir(Path(__file__).parent.parent / folder), key=lambda entry: entry.name):
+        for entry in sorted(os.scandir(Path(__file__).parents[2] / folder), key=lambda entry: entry.name):
             if entry.name.endswith(".py"):
                 status = entry.stat()
                 state.update(f"{entry.name} {status.st_size} {status.st_mtime_ns}\n".encode())

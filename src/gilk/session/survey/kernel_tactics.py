@@ -16,8 +16,8 @@ import numpy as np
 
 from gilk.image.kernel.kallsyms import Addresses
 from gilk.image.kernel.opcodes import Flow
-from gilk.session.survey_kernel_blocks import Blocks, Flags, Instructions, Rows
-from gilk.session.survey_kernel_points import COLUMN, NONE, Columns, Cuts, Points
+from gilk.session.survey.kernel_blocks import Blocks, Flags, Instructions, Rows
+from gilk.session.survey.kernel_points import COLUMN, NONE, Columns, Cuts, Points
 from gilk.splice.plan import Tactic
 from gilk.splice.policy import KERNEL
 

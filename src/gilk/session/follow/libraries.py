@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gilk.errors import GilkError
-from gilk.session.follow import Follower
+from gilk.session.follow.follower import Follower
 from gilk.target.base import Loaded
 
 _NOTIFY = "_dl_debug_state"

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, Function
 from gilk.image.model import Span
-from gilk.session.survey_table import OUTCOMES, POST, PRE
+from gilk.session.survey.table import OUTCOMES, POST, PRE
 from gilk.splice import points
 from gilk.splice.ground import Ground
 from gilk.splice.instrument import Count, Instrument

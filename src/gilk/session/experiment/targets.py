@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gilk.errors import GilkError, TargetError
-from gilk.session import experiment_workload
 from gilk.session.elsewhere import Elsewhere
-from gilk.session.experiment import Experiment
-from gilk.session.experiment_run import Staged
-from gilk.session.experiment_workload import Workload
+from gilk.session.experiment import workload as experiment_workload
+from gilk.session.experiment.file import Experiment
+from gilk.session.experiment.run import Staged
+from gilk.session.experiment.workload import Workload
 from gilk.target import process
 from gilk.target.kernel.target import KernelTarget
 from gilk.target.process import Process

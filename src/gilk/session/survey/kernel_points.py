@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from gilk.image.kernel import opcodes
 from gilk.image.kernel.kallsyms import Addresses
 from gilk.image.kernel.opcodes import Flow
-from gilk.session.survey_kernel_blocks import Blocks, Flags, Instructions, Rows
-from gilk.session.survey_table import OUTCOMES
+from gilk.session.survey.kernel_blocks import Blocks, Flags, Instructions, Rows
+from gilk.session.survey.table import OUTCOMES
 from gilk.splice.plan import Refusal
 
 Columns = NDArray[np.int8]

@@ -23,10 +23,10 @@ from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.kernel.build import NAME, Kernel, kernel, owner_at
 from gilk.image.kernel.snapshot import Snapshot
 from gilk.image.model import Span
-from gilk.session.survey_count import Planning, Progress, analysed, outcomes, without_collector
-from gilk.session.survey_kernel_blocks import Blocks, Instructions
-from gilk.session.survey_kernel_tactics import Census
-from gilk.session.survey_table import OUTCOMES, Table, checked, own_code
+from gilk.session.survey.count import Planning, Progress, analysed, outcomes, without_collector
+from gilk.session.survey.kernel_blocks import Blocks, Instructions
+from gilk.session.survey.kernel_tactics import Census
+from gilk.session.survey.table import OUTCOMES, Table, checked, own_code
 from gilk.splice import points
 from gilk.splice.ground import Ground
 from gilk.splice.kernel.host import kernel_ground

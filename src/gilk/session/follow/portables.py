@@ -77,7 +77,7 @@ def _runtime() -> str:
 @functools.cache
 def _made_by() -> str:
     """The version, and the code itself, which changes between versions."""
-    package, decoder = Path(__file__).resolve().parents[1], Path(iced_x86.__file__).parent
+    package, decoder = Path(__file__).resolve().parents[2], Path(iced_x86.__file__).parent
     digest = hashlib.sha256(f"{VERSION} {sum(file.stat().st_size for file in decoder.iterdir())}".encode())
     for layer in _PLANNERS:
         for source in sorted((package / layer).rglob("*.py")):

@@ -14,9 +14,9 @@ from gilk.analysis.model import FLAGS_LIVE, Block, End, Function
 from gilk.errors import UsageError
 from gilk.image.elf import load
 from gilk.image.model import Image, Span
-from gilk.session.survey_count import PROCESS, Planning, wants
-from gilk.session.survey_subject import KERNEL, subjects
-from gilk.session.survey_table import POST, PRE
+from gilk.session.survey.count import PROCESS, Planning, wants
+from gilk.session.survey.subject import KERNEL, subjects
+from gilk.session.survey.table import POST, PRE
 from gilk.splice import points
 from gilk.splice.ground import Ground
 from gilk.splice.plan import FunctionPlan
@@ -154,7 +154,7 @@ def _span_at(image: Image, text: str) -> Span:
 
 
 def _of_kernel(function: str, link: Link | None) -> Graph:
-    from gilk.session import survey_kernel
+    from gilk.session.survey import kernel as survey_kernel
 
     subject = survey_kernel.KernelSubject(link or survey_kernel.LocalLink())
     spec = points.parse(f"{function}:entry")
