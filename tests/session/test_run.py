@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from gilk.api import parse_request, prepare_run
+from gilk.errors import TargetError
 from gilk.session.kernel_session import KernelSession
 from gilk.trace.reading import read
 
@@ -92,6 +93,33 @@ def test_times_of_all_processes_are_on_one_line(
         assert len(times) == len(said[pid]) == 20
         for at, (before, after) in zip(times, said[pid], strict=True):
             assert before - _APART < at < after + _APART
+
+
+@pytest.mark.parametrize("ending", [0, 1, 2])
+def test_one_that_ends_before_its_probes_are_in(three: list[subprocess.Popen[str]], ending: int) -> None:
+    """The others are watched all the same, and the report says which was not."""
+    run = prepare_run([parse_request("marked:entry=count")], [each.pid for each in three], ())
+    three[ending].kill()
+    three[ending].wait()
+    run.begin()
+    for each in three:
+        if each is not three[ending]:
+            each.communicate("\n")
+    run.wait(60.0, lambda: False, lambda _: None)
+    result = run.finish()
+    assert result.notes == [f"process {three[ending].pid} ended before its probes were in"]
+    assert result.counts == {"marks:marked:entry": 40}
+    assert result.restored
+
+
+def test_all_end_before_their_probes_are_in(three: list[subprocess.Popen[str]]) -> None:
+    run = prepare_run([parse_request("marked:entry=count")], [each.pid for each in three], ())
+    for each in three:
+        each.kill()
+        each.wait()
+    with pytest.raises(TargetError, match=str(three[2].pid)) as raised:
+        run.begin()
+    assert raised.value.slug == "no-such-process"
 
 
 @pytest.mark.parametrize("ahead", [0, 3_600 * 10**9, -3_600 * 10**9])

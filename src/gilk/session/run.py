@@ -7,7 +7,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gilk.errors import GilkError, MachineGone, StoreError
+from gilk.errors import GilkError, MachineGone, StoreError, TargetError
 from gilk.session.base import BaseSession
 from gilk.session.elsewhere import Elsewhere
 from gilk.session.experiment.samples import padded, schema_of
@@ -116,13 +116,25 @@ class Run:
         """The kernel last: what is in it sees no more of our own work than it must."""
         requests = [request for request in self.requests if not request.of_kernel]
         for process in self.processes if requests else ():
-            wanted = list(expand(process, requests))
-            self._put(Session(process, points=max(len(wanted), 1), ring=_RING), wanted)
+            with self._unless_ended(process):
+                wanted = list(expand(process, requests))
+                self._put(Session(process, points=max(len(wanted), 1), ring=_RING), wanted)
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
             points = max(len(wanted), 1)
             self._put(KernelSession(self.kernel, points, _KERNEL_RING, self.flight), wanted)
         self._schema = schema_of(row.kind for session in self.sessions for row in session.rows)
+
+    @contextlib.contextmanager
+    def _unless_ended(self, process: Process) -> Iterator[None]:
+        """One of several may end before its probes are in; the others are none the worse for it."""
+        try:
+            yield
+        except TargetError as error:
+            self._ended.add(process.pid)
+            if error.slug != "no-such-process" or len(self._ended) == len(self.processes):
+                raise
+            self.notes.append(f"process {process.pid} ended before its probes were in")
 
     def _put(self, session: BaseSession, wanted: list[Wanted]) -> None:
         """One time line for all, from where the first of them began."""
