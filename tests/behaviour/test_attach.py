@@ -11,7 +11,7 @@ import time
 import pytest
 
 from gilk import api
-from tests.behaviour.harness import Loop, cpu, differences, gs_bases, leftovers, signals, state, wait_for
+from tests.behaviour.harness import Loop, cpu, differences, gs_bases, leftovers, redirected, signals, state, wait_for
 from tests.programs.build import build, names
 
 #: `many` has 11 000 functions, `exec` is another process image every few milliseconds (test_lifecycle.py).
@@ -150,3 +150,15 @@ def test_several_processes_at_once() -> None:
                 assert wait_for(lambda: sum(a.counts().values()) > 100 and sum(b.counts().values()) > 100)
         assert_clean(one.pid)
         assert_clean(two.pid)
+
+
+def test_a_launched_program_is_as_nice_as_if_it_had_been_launched_without() -> None:
+    """The keeper goes first where it may; what it launches does not."""
+    with redirected() as (out, _), api.launch(["nice"]) as target:
+        keeper = target.process.keeper._process.pid
+        assert os.getpriority(os.PRIO_PROCESS, keeper) == (-20 if os.geteuid() == 0 else os.getpriority(0, 0))
+        target.resume()
+        while target.process.wait(block=False) is None:
+            time.sleep(0.01)
+        out.seek(0)
+        assert int(out.read()) == os.getpriority(os.PRIO_PROCESS, 0)
