@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gilk.errors import TargetError
 from gilk.target import copies as code_copies
@@ -26,12 +26,22 @@ from gilk.target.remote import MADV_WIPEONFORK, MADVISE, remote
 from gilk.target.shared_memory import share
 from gilk.target.steps import Exchanged, Steps
 from gilk.target.world import World, worker
-from gilk.target.writer import Change, combine
+from gilk.target.writer import combine
 
 _PAGE = 4096
 _SA_SIGINFO = 4
 _GATES_AT, _GATES = 1024, 8 * 32  # in the control page, native/abi/gilk_abi.h; bytes
 _REMEMBERED = 4
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A change that can be made as soon as the threads stand still."""
+
+    remove: Units
+    add: Units
+    steps: Steps
+    task: Task
 
 
 class Keeper:
@@ -49,6 +59,9 @@ class Keeper:
         self._changer = Changer(self.world, self.memory, self._code, lambda: self.held, self._all_patches)
         self._known_places: dict[object, Places] = {}
         self._exchanged = Exchanged()
+        self._expected: Units = {}
+        self._ready: _Prepared | None = None  # for what is expected
+        self._made: _Prepared | None = None  # the last change, until it is noted
 
     # What is put into the target, once.
 
@@ -107,27 +120,48 @@ class Keeper:
 
     def change(self, remove: Units, add: Units) -> Outcome:
         """Undo some units and do others, in one stop. Raises TargetError `code-changed`, `busy`."""
-        old, new = self._places(remove), self._places(add)
-        active = {n: one.active for n, one in self._staged.items()}
-        steps = self._exchanged.steps(self.held.copies, active, remove, add)
-        try:
-            outcome = self._changer.apply(Task(self._changes(steps), old, new, not add, steps.exchange))
-        except OSError:
-            if not steps.exchange:
-                raise
-            steps = Steps(False, remove, add)  # the kernel will not have it: byte by byte, then
-            outcome = self._changer.apply(Task(self._changes(steps), old, new, not add))
-        self._exchanged.made(self.held.copies, steps)
-        self._code.settle([self._staged[n] for n in add], self.held.copies)
-        for n, units in remove.items():
-            self._staged[n].active -= units
-        for n, units in add.items():
-            self._staged[n].active |= units
-        return outcome
+        return self._make(self._prepared(remove, add))
 
     def expect(self, units: Units) -> None:
-        """A change is coming that adds these."""
-        self._places(units)
+        """A change is coming that adds these: have everything ready that does not depend on where the threads are."""
+        self._expected, self._ready = units, self._prepared({}, units)
+
+    def begin(self) -> Outcome:
+        """Make the change that was expected last. Raises as change() does."""
+        return self._make(self._ready or self._prepared({}, self._expected))
+
+    def _prepared(self, remove: Units, add: Units) -> _Prepared:
+        active = {n: one.active for n, one in self._staged.items()}
+        return self._steps(remove, add, self._exchanged.steps(self.held.copies, active, remove, add))
+
+    def _steps(self, remove: Units, add: Units, steps: Steps) -> _Prepared:
+        changes = [combine(self._chosen(steps.remove), self._chosen(steps.add))]
+        task = Task(changes, self._places(remove), self._places(add), not add, steps.exchange)
+        return _Prepared(remove, add, steps, task)
+
+    def _make(self, wanted: _Prepared) -> Outcome:
+        try:
+            outcome = self._changer.apply(wanted.task)
+        except OSError:
+            if not wanted.steps.exchange:
+                raise
+            # The kernel will not have it: byte by byte, then.
+            wanted = self._steps(wanted.remove, wanted.add, Steps(False, wanted.remove, wanted.add))
+            outcome = self._changer.apply(wanted.task)
+        self._ready, self._made = None, wanted
+        return outcome
+
+    def catch_up(self) -> None:
+        """Note what the last change has made of the code, which can wait until the client has its answer."""
+        made, self._made = self._made, None
+        if made is None:
+            return
+        self._exchanged.made(self.held.copies, made.steps)
+        self._code.settle([self._staged[n] for n in made.add], self.held.copies)
+        for n, units in made.remove.items():
+            self._staged[n].active -= units
+        for n, units in made.add.items():
+            self._staged[n].active |= units
 
     def _places(self, units: Units) -> Places:
         """Of a change that is made again and again, they are kept."""
@@ -137,9 +171,6 @@ class Keeper:
                 self._known_places.pop(next(iter(self._known_places)))
             self._known_places[key] = Places(self._chosen(units))
         return self._known_places[key]
-
-    def _changes(self, steps: Steps) -> list[Change]:
-        return [combine(self._chosen(steps.remove), self._chosen(steps.add))]
 
     def _chosen(self, units: Units) -> list[Batch]:
         return [self._staged[n].batch.only(some) for n, some in units.items() if some]
@@ -167,6 +198,7 @@ class Keeper:
         self.held.copies = list(copies)
         chosen = {n: self._staged[n].batch.only(some) for n, some in units.items()}
         self._exchanged = Exchanged(code_copies.units_inside(copies, chosen))
+        self._ready = None
         return tuple(copies)
 
     def put_back(self, copies: Sequence[Copy]) -> None:
@@ -209,6 +241,7 @@ class Keeper:
         try:
             self._open_gates()
             self.change({n: set(one.active) for n, one in self._staged.items()}, {})
+            self.catch_up()
             restored = self._is_original(staged)
             if not restored:  # libraries have come to lie where others were
                 self._undo_last_first(staged)
@@ -228,6 +261,7 @@ class Keeper:
         self._known_places = {}
         self._staged, self._past, self.held = {}, [], Held()
         self._exchanged = Exchanged()
+        self._expected, self._ready, self._made = {}, None, None
 
     def _open_gates(self) -> None:
         """No thread waits for a client any more (native/runtime/gate.c)."""

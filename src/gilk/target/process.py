@@ -80,6 +80,13 @@ class Keeper:
     def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome:
         return cast(Outcome, self.ask("change", remove, add))
 
+    def expect(self, add: dict[int, set[int]]) -> None:
+        self.ask("expect", add)
+
+    def begin(self) -> Outcome:
+        """Make the change that was expected."""
+        return cast(Outcome, self.ask("begin"))
+
     def wait(self, block: bool) -> End | None:
         return cast("End | None", self.ask("wait", block))
 

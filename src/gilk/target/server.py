@@ -109,6 +109,9 @@ class Server:
     def expect(self, units: Units) -> None:
         self.keeper.expect(units)
 
+    def begin(self) -> Outcome:
+        return self.keeper.begin()
+
     def copy_code(self, units: Units) -> tuple[Copy, ...]:
         return self.keeper.copy_code(units)
 
@@ -165,6 +168,9 @@ class Server:
             wire.send(self._channel, (True, value), fds)
         except (GilkError, OSError) as error:
             wire.send(self._channel, (False, error))
+        finally:
+            if self._keeper is not None:
+                self._keeper.catch_up()
 
 
 def _go_first() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,7 +69,7 @@ class Follower(Session):
         self._lively: set[int] = set()  # functions that the ledger carries, along with something else
         self._starts: dict[tuple[str, int], int] = {}
         self._gate_key = _FIRST_GATE
-        self._expected: tuple[frozenset[int], Units] = (frozenset(), {})
+        self._expected: frozenset[int] | None = None  # the keeper has them ready
         self._rank: dict[int, int] = {}  # of a gate's key: whether it is before what else is at its point, or behind
 
     # Making ready.
@@ -101,6 +101,7 @@ class Follower(Session):
 
     def _take(self, made: Made) -> None:
         base = self.functions
+        self._expected = None
         self._made.append(made)
         self._base.append(base + len(made.names))
         self._everything += made.rows
@@ -158,10 +159,20 @@ class Follower(Session):
         return self.process.copy_code(self._units(range(self.functions)))
 
     def expect(self, numbers: Iterable[int]) -> None:
-        """``follow`` will be asked for these: do beforehand what can be."""
+        """``begin`` will be asked for, of these: do beforehand what can be. Nothing is followed yet."""
         chosen = frozenset(numbers)
-        self._expected = chosen, self._units(chosen)
-        self.process.keeper.ask("expect", self._expected[1])
+        self._ledger.before_change()
+        self.process.keeper.expect(self._units(chosen))
+        self._expected = chosen
+
+    def begin(self, otherwise: Callable[[], Iterable[int]]) -> Timed:
+        """Follow what was expected; or, where that is not what it was any more, what ``otherwise`` says."""
+        if self._expected is None:
+            return self.follow(otherwise())
+        outcome = self.process.keeper.begin()
+        self.followed |= self._expected
+        self._note(outcome, 0)
+        return outcome
 
     def follow(self, numbers: Iterable[int]) -> Timed:
         """Follow these functions from now on."""
@@ -187,8 +198,6 @@ class Follower(Session):
 
     def _units(self, numbers: Iterable[int]) -> Units:
         """What has to be in force for them, where the ledger does not see to that."""
-        if self._expected[0] == numbers:
-            return self._expected[1]
         order = np.array(sorted(set(numbers) - self._lively), np.int64)
         edges = np.searchsorted(order, self._base)
         units = {
@@ -249,7 +258,7 @@ class Follower(Session):
         if number in self.followed:
             self._change(self._units([number]), {})
         self._lively.add(number)
-        self._expected = (frozenset(), {})
+        self._expected = None
         made, function = self._at(number)
         analysis = self.process.analysis(made.loaded)
         carried = []
