@@ -33,6 +33,7 @@ class Stream:
         self._threads = threads
         self._clock = clock
         self._classes: frozenset[int] = frozenset()
+        self._known = 0  # how many probes
         self._names: dict[tuple[int, int], str] = {}
         self._samples = Samples([], clock, 0, self._classes, self._name)
         self._retired = 0.0
@@ -64,7 +65,8 @@ class Stream:
         rest = self._counted(pa.concat_tables([*self._converted(), self._samples.flush()]))
         self.unknown += self._samples.unknown
         self.start = self.start or start
-        self._classes |= {c for probe in probes for c in _WRITES.get(probe.kind, ALL_CLASSES)}
+        self._classes |= {c for probe in probes[self._known :] for c in _WRITES.get(probe.kind, ALL_CLASSES)}
+        self._known = len(probes)
         self._samples = Samples(probes, self._clock, self.start, self._classes, self._name)
         return rest
 

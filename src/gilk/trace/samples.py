@@ -13,6 +13,7 @@ time of the next one: what was entered before it may have been left in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,17 +66,25 @@ class Samples:
         classes: Set[int],
         thread_name: Callable[[int, int], str] = lambda _pid, _tid: "",
     ) -> None:
-        """`start` is the session's, in ns of CLOCK_MONOTONIC. `thread_name(pid, tid)` is asked once per thread."""
+        """`start` is the session's, in ns of CLOCK_MONOTONIC. `thread_name(pid, tid)` is asked once per thread.
+
+        `probes` may grow until the first record is there.
+        """
         self.schema = schema(classes)
         self.unknown = 0  # records whose iid is no probe's
         self.gaps = 0  # rows that are not records
         self.late = 0
         self._clock, self._start, self._thread_name = clock, start, thread_name
-        self._probes = _ProbeIndex(probes)
+        self._rows = probes
         self._threads: dict[Identity, int] = {}
         self._names: list[str] = []
         self._held: list[Chunk] = []
         self._watermark = self._emitted = 0
+
+    @cached_property
+    def _probes(self) -> _ProbeIndex:
+        """Not made before there is a record: probes that only count come and go by the ten thousand."""
+        return _ProbeIndex(self._rows)
 
     def add(self, chunks: Sequence[Chunk]) -> pa.Table:
         """Take what a poll gave; return what is now safely in order (possibly nothing)."""
