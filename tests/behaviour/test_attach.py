@@ -152,6 +152,20 @@ def test_several_processes_at_once() -> None:
         assert_clean(two.pid)
 
 
+def test_killed_while_it_stands_still() -> None:
+    """Who waits for it learns of its end at once, although the session goes on."""
+    with subprocess.Popen([build("hot8"), "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None and program.stdout.readline() == b"ready\n"
+        with api.attach(program.pid) as target, target.session() as session:
+            killer = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {program.pid}"])
+            with pytest.raises(api.TargetError) as raised:
+                for _ in range(10_000):
+                    session.remove(session.insert("*:entry", api.count))
+            assert raised.value.slug == "no-such-process"
+            assert program.wait(20) == -signal.SIGKILL
+            assert killer.wait() == 0
+
+
 def test_a_launched_program_is_as_nice_as_if_it_had_been_launched_without() -> None:
     """The keeper goes first where it may; what it launches does not."""
     with redirected() as (out, _), api.launch(["nice"]) as target:

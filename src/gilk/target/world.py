@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from gilk.errors import TargetError
@@ -63,7 +63,7 @@ class World:
         self.pid = pid
         self.threads: dict[int, Thread] = {}
         self.exit_status: int | None = None  # as from wait(2), once the process is seen to have ended
-        self._late: set[int] = set()
+        self._late: set[int] = set()  # ours, asked to stop, and not yet seen to have done so or to have ended
         self._held = False
 
     @contextlib.contextmanager
@@ -94,9 +94,26 @@ class World:
             raise TargetError("no-such-process", f"process {self.pid} has ended")
 
     def _stop_some(self, tids: list[int], deadline: float) -> None:
-        asked = [tid for tid in tids if self._ask(tid)]
-        for tid in asked:
-            self._await(tid, deadline)
+        """Those that do not come (in vfork, or in disk wait) are let go when they do.
+
+        They come in any order: that a main thread has ended is not heard of before all others have been seen to.
+        """
+        waiting, pause = [tid for tid in tids if self._ask(tid)], 0.0
+        while waiting:
+            left = [tid for tid in waiting if not self._has_come(tid)]
+            if len(left) == len(waiting):
+                if time.monotonic() > deadline:
+                    raise TargetError(
+                        "busy",
+                        f"thread {left[0]} of process {self.pid} does not stop",
+                        "it waits in vfork or for a disk; try again",
+                    )
+                self.release_late(left)
+                for tid in list(self.threads):
+                    self._has_come(tid)  # again, if it was killed in its stop
+                time.sleep(pause)
+                pause = min(0.001, pause + 0.00002)
+            waiting = left
 
     def _ask(self, tid: int) -> bool:
         if tid in self._late:
@@ -104,34 +121,25 @@ class World:
         try:
             ptrace.seize(tid, ptrace.O_TRACESYSGOOD)
         except TargetError:
-            if _is_gone(tid) and tid != self.pid:
+            if _goes(tid):
                 return False
             raise
+        self._late.add(tid)
         with contextlib.suppress(ProcessLookupError):
             ptrace.call(ptrace.INTERRUPT, tid)
         return True
 
-    def _await(self, tid: int, deadline: float) -> None:
-        """Wait for a stop; a thread that does not come (in vfork, or in disk wait) is let go when it does."""
-        pause = 0.0
-        while True:
-            try:
-                got, status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
-            except ChildProcessError:
-                return
-            if got:
-                break
-            if time.monotonic() > deadline:
-                self._late.add(tid)
-                raise TargetError(
-                    "busy",
-                    f"thread {tid} of process {self.pid} does not stop",
-                    "it waits in vfork or for a disk; try again",
-                )
-            time.sleep(pause)
-            pause = min(0.001, pause + 0.00002)
-        self._late.discard(tid)
-        self._arrived(tid, status)
+    def _has_come(self, tid: int) -> bool:
+        """It has stopped, or ended."""
+        try:
+            got, status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
+        except ChildProcessError:
+            self._late.discard(tid)
+            return True
+        if got:
+            self._late.discard(tid)
+            self._arrived(tid, status)
+        return bool(got)
 
     def _arrived(self, tid: int, status: int) -> None:
         if not os.WIFSTOPPED(status):
@@ -139,13 +147,17 @@ class World:
             return
         event = ptrace.is_event_stop(status)
         signal = 0 if event or status >> 16 else os.WSTOPSIG(status)
-        with contextlib.suppress(ProcessLookupError):
+        try:
             registers = ptrace.get_registers(tid)
-            thread = Thread(tid, signal, registers, info=ptrace.get_info(tid) if signal else None)
-            if event and registers.rax == _EINTR and registers.orig_rax in _RESTARTABLE:
-                registers.rax = _ERESTARTNOHAND
-                thread.dirty = True
-            self.threads[tid] = thread
+            info = ptrace.get_info(tid) if signal else None
+        except ProcessLookupError:  # it was killed meanwhile
+            self._late.add(tid)
+            return
+        thread = Thread(tid, signal, registers, info=info)
+        if event and registers.rax == _EINTR and registers.orig_rax in _RESTARTABLE:
+            registers.rax = _ERESTARTNOHAND
+            thread.dirty = True
+        self.threads[tid] = thread
 
     def _ended(self, tid: int, status: int) -> None:
         self.threads.pop(tid, None)
@@ -188,27 +200,33 @@ class World:
     def resume(self) -> None:
         """Let all threads go, untraced."""
         for thread in self.threads.values():
-            with contextlib.suppress(ProcessLookupError):
+            try:
                 if thread.mask is not None:
                     ptrace.set_mask(thread.tid, thread.mask)
                 self._flush(thread)
                 if thread.info is not None:
                     ptrace.set_info(thread.tid, thread.info)
                 ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)
+            except ProcessLookupError:
+                self._late.add(thread.tid)  # it was killed in its stop; whose child it is learns of that behind us
         self.threads = {}
 
-    def release_late(self) -> None:
-        """Let go of threads that stopped only after we had given up on them."""
-        for tid in list(self._late):
+    def release_late(self, besides: Collection[int] = ()) -> None:
+        """Let go of threads that stopped only after we had given up on them, and of those that ended in their stop."""
+        for tid in self._late.difference(besides):
             try:
-                got, _ = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
+                got, status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
             except ChildProcessError:
                 self._late.discard(tid)
                 continue
-            if got:
-                self._late.discard(tid)
+            if not got:
+                continue
+            self._late.discard(tid)
+            if os.WIFSTOPPED(status):
                 with contextlib.suppress(OSError):
                     ptrace.call(ptrace.DETACH, tid, 0, 0)
+            else:
+                self._ended(tid, status)
 
 
 def worker(threads: Mapping[int, Thread]) -> Thread:
@@ -216,8 +234,13 @@ def worker(threads: Mapping[int, Thread]) -> Thread:
     return min(threads.values(), key=lambda thread: (thread.signal != 0, thread.restarting()))
 
 
-def _is_gone(tid: int) -> bool:
-    return not os.path.exists(f"/proc/{tid}") or _is_zombie(tid)
+def _goes(tid: int) -> bool:
+    """It has ended, or is about to: for a moment before that is seen it cannot be seized any more."""
+    for _ in range(10):
+        if _is_zombie(tid):
+            return True
+        time.sleep(0.001)
+    return False
 
 
 def _is_zombie(tid: int) -> bool:
