@@ -104,7 +104,7 @@ class Changer:
     def exchange(self, threads: dict[int, Thread]) -> None:
         """Code and copies, in a stopped process. Raises OSError; then nothing has changed."""
         held = self._held()
-        with remote(worker(threads), self._world.pid, self._memory) as call:
+        with remote(worker(threads), self._world.pid, self._memory, held.calls) as call:
             held.copies = code_copies.exchange_all(call, held.copies)
 
     def _stand(self, threads: dict[int, Thread], task: Task, tolerant: bool) -> tuple[dict[int, Place], list[Write]]:

@@ -16,12 +16,14 @@ is. Whichever of the last two is empty is kept reserved.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gilk.target.batch import Batch
+from gilk.target.call_list import Call
 from gilk.target.maps import Mapping, occupied
 from gilk.target.memory import Memory
 from gilk.target.remote import MMAP, MREMAP, MUNMAP, Remote
@@ -33,6 +35,7 @@ _NONE, _WRITABLE, _CODE = 0, 3, 5
 _MOVE = 3  # MREMAP_MAYMOVE | MREMAP_FIXED
 _TABLE = 2 << 20  # what a page of the page table maps: between places alike in it, whole tables are moved
 _PAGE = 4096
+_CALLS = 3  # system calls of an exchange
 _WORTH = 32  # pages to be changed, from which on a copy of all pays
 _LARGEST = 512 << 20
 
@@ -58,18 +61,14 @@ class Copy:
         """Where the one of the two is that the program does not execute."""
         return self.shelf if self.in_force else self.spare
 
-    def exchange(self, call: Remote) -> Copy:
-        """Have the program execute the other one. Every thread must be stopped. Raises OSError, with all as it was."""
+    def exchange_calls(self) -> tuple[Call, Call, Call]:
+        """The system calls that have the program execute the other one: away, in, and what is empty then reserved."""
         there, back = (self.shelf, self.spare) if not self.in_force else (self.spare, self.shelf)
-        call.call(MREMAP, self.start, self.size, self.size, _MOVE, there)
-        try:
-            call.call(MREMAP, back, self.size, self.size, _MOVE, self.start)
-        except OSError:
-            call.call(MREMAP, there, self.size, self.size, _MOVE, self.start)
-            _reserve(call, there, self.size)
-            raise
-        _reserve(call, back, self.size)
-        return replace(self, in_force=not self.in_force)
+        return (
+            (MREMAP, self.start, self.size, self.size, _MOVE, there),
+            (MREMAP, back, self.size, self.size, _MOVE, self.start),
+            _reserving(back, self.size),
+        )
 
     def put_back(self, call: Remote) -> None:
         """Have the program execute the original; the copy is gone. Raises OSError, with all as it was."""
@@ -114,7 +113,7 @@ def reserve(call: Remote, copies: Sequence[Copy]) -> None:
     """Map the places. Raises OSError; some may be mapped then."""
     for copy in copies:
         call.call(MMAP, copy.spare, copy.size, _WRITABLE, _PRIVATE | _ANONYMOUS | _NOREPLACE, -1, 0)
-        _reserve(call, copy.shelf, copy.size)
+        call.call(*_reserving(copy.shelf, copy.size))
 
 
 def fill(memory: Memory, copies: Sequence[Copy], change: Change) -> None:
@@ -158,16 +157,29 @@ def units_inside(copies: Sequence[Copy], batches: dict[int, Batch]) -> Units:
 
 
 def exchange_all(call: Remote, copies: Sequence[Copy]) -> list[Copy]:
-    """All, or none: raises OSError, with all as it was."""
-    done: list[Copy] = []
-    try:
-        for copy in copies:
-            done.append(copy.exchange(call))  # noqa: PERF401  what is done when one fails must be known
-    except OSError:
-        for copy in done:
-            copy.exchange(call)
-        raise
-    return done
+    """All, or none: raises OSError, with all as it was. Every thread must be stopped."""
+    calls = [one for copy in copies for one in copy.exchange_calls()]
+    results = call.many(calls)
+    if not results or results[-1] >= 0:
+        return [_exchanged(copy) for copy in copies]
+    _undo(call, copies, len(results) - 1)
+    raise OSError(-results[-1], os.strerror(-results[-1]))
+
+
+def _exchanged(copy: Copy) -> Copy:
+    return replace(copy, in_force=not copy.in_force)
+
+
+def _undo(call: Remote, copies: Sequence[Copy], made: int) -> None:
+    """The first so many of the system calls of an exchange."""
+    whole, part = divmod(made, _CALLS)
+    if part == 1:
+        away, _, _ = copies[whole].exchange_calls()
+        call.call(MREMAP, away[5], copies[whole].size, copies[whole].size, _MOVE, copies[whole].start)
+        call.call(*_reserving(away[5], copies[whole].size))
+    for copy in copies[: whole + (part == 2)]:
+        for one in _exchanged(copy).exchange_calls():
+            call.call(*one)
 
 
 def found(maps: Sequence[Mapping], copies: Sequence[Copy]) -> list[Copy]:
@@ -194,5 +206,5 @@ def _as_executed(maps: tuple[Mapping, ...], copies: Sequence[Copy]) -> Iterator[
             yield mapping if original is None else replace(original, start=copy.start, end=copy.end)
 
 
-def _reserve(call: Remote, address: int, size: int) -> None:
-    call.call(MMAP, address, size, _NONE, _PRIVATE | _ANONYMOUS | _NORESERVE | _NOREPLACE, -1, 0)
+def _reserving(address: int, size: int) -> Call:
+    return MMAP, address, size, _NONE, _PRIVATE | _ANONYMOUS | _NORESERVE | _NOREPLACE, -1, 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gilk.target.call_list import CallList
 from gilk.target.copies import Copy
 
 _PAGE = 4096
@@ -38,6 +39,7 @@ class Held:
     arenas: list[ArenaMap] = field(default_factory=list)
     pages: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
+    calls: CallList | None = None
 
     def in_arena(self, address: int) -> bool:
         return any(a.base <= address < a.base + a.size for a in self.arenas)

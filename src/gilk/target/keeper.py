@@ -8,12 +8,14 @@ no thread stopped and no code changed: the keeper undoes everything and goes.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gilk.errors import TargetError
 from gilk.target import copies as code_copies
 from gilk.target.batch import Batch
+from gilk.target.call_list import LOOP, CallList
 from gilk.target.changing import Changer, Outcome, Task
 from gilk.target.copies import Copy, Units
 from gilk.target.held import ArenaMap, Held
@@ -66,18 +68,19 @@ class Keeper:
     # What is put into the target, once.
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
-        """Create and map the shared memory; (code fd, data fd) for the client."""
+        """Create and map the shared memory; (code fd, data fd) for the client. A page of each is ours."""
         held = self.held
         with self.world.stopped() as threads:
             check_gs(self.pid, self.memory, threads.values())
             with refusable(self.pid), remote(worker(threads), self.pid, self.memory) as call:
                 held.code_name = f"gilk-code-{name}"
-                held.code_fd, held.code = share(call, self.pid, self.memory, held.code_name, code_size, call.code)
-                held.code_size = code_size
+                held.code_size, held.data_size = code_size + _PAGE, data_size + _PAGE
+                held.code_fd, held.code = share(call, self.pid, self.memory, held.code_name, held.code_size, call.code)
                 held.data_fd, held.data = share(
-                    call, self.pid, self.memory, f"gilk-data-{name}", data_size, call.data
+                    call, self.pid, self.memory, f"gilk-data-{name}", held.data_size, call.data
                 )
-                held.data_size = data_size
+        os.pwrite(held.code_fd, LOOP, code_size)
+        held.calls = CallList(held.code + code_size, held.data + data_size)
         return held.code_fd, held.data_fd
 
     def map_arenas(self, arenas: list[ArenaMap], pages: dict[int, int]) -> None:

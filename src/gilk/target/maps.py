@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,7 @@ def read_maps(pid: int) -> tuple[Mapping, ...]:
     return tuple(_parse(line) for line in text.splitlines())
 
 
+@functools.lru_cache(maxsize=1 << 14)  # most lines are what they were the last time
 def _parse(line: str) -> Mapping:
     fields = line.split(maxsplit=5)
     start, end = (int(part, 16) for part in fields[0].split("-"))

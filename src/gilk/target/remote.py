@@ -12,17 +12,17 @@ import contextlib
 import errno
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gilk.errors import TargetError
 from gilk.target import ptrace, rseq, seccomp
+from gilk.target.call_list import MOST, STAND_IN, Call, CallList
 from gilk.target.maps import Mapping, read_maps
 from gilk.target.memory import Memory
 from gilk.target.world import Thread
 
 _SYSCALL = b"\x0f\x05"
 _ALL = (1 << 64) - 1
-_STAND_IN = 64  # a signal that nobody misses: it is replaced while it is delivered
 RT_SIGACTION = 13
 MMAP, MUNMAP, MREMAP, MADVISE, CLOSE, MEMFD_CREATE = 9, 11, 25, 28, 3, 319
 _MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
@@ -49,9 +49,11 @@ def find_syscall(maps: tuple[Mapping, ...], memory: Memory) -> int:
 class Remote:
     """Runs system calls in ``thread``, which is in a ptrace stop."""
 
-    def __init__(self, thread: Thread, gate: int) -> None:
+    def __init__(self, thread: Thread, memory: Memory, gate: int, calls: CallList | None) -> None:
         self._thread = thread
+        self._memory = memory
         self._gate = gate
+        self._calls = calls
         self.late: list[int] = []
 
     def call(self, number: int, *arguments: int) -> int:
@@ -69,6 +71,46 @@ class Remote:
             code = _ALL + 1 - result
             raise OSError(code, os.strerror(code))
         return result
+
+    def many(self, calls: Sequence[Call]) -> list[int]:
+        """Results of calls, one after the other until one fails: -errno is then the last.
+
+        Raises ProcessLookupError when the thread died.
+        """
+        results: list[int] = []
+        for part in (calls[at : at + MOST] for at in range(0, len(calls), MOST)):
+            results += self._by_itself(self._calls, part) if self._calls is not None else self._one_by_one(part)
+            if len(results) % MOST or results[-1] < 0:
+                break
+        return results
+
+    def _one_by_one(self, calls: Sequence[Call]) -> list[int]:
+        results = []
+        for number, *arguments in calls:
+            try:
+                results.append(self.call(number, *arguments))
+            except ProcessLookupError:
+                raise
+            except OSError as error:
+                return [*results, -(error.errno or errno.EIO)]
+        return results
+
+    def _by_itself(self, made: CallList, calls: Sequence[Call]) -> list[int]:
+        made.write(self._memory, calls)
+        tid, registers = self._thread.tid, self._thread.registers.copy()
+        registers.rip, registers.rbx, registers.r12, registers.orig_rax = made.loop, made.page, len(calls), _ALL
+        ptrace.set_registers(tid, registers)
+        ptrace.set_mask(tid, _ALL & ~(1 << STAND_IN - 1))
+        while True:
+            ptrace.call(ptrace.CONT, tid, 0, 0)
+            status = ptrace.wait(tid)
+            if not os.WIFSTOPPED(status):
+                raise ProcessLookupError(errno.ESRCH, "the thread died")
+            if status >> 8 == STAND_IN and ptrace.get_registers(tid).rip == made.end:
+                break
+            self.put_off(status)
+        ptrace.set_mask(tid, _ALL)
+        return made.results(self._memory, len(calls))
 
     def _to_system_call(self, tid: int) -> None:
         """Run to the next entry into, or exit from, a system call. Stops that were still due come before it."""
@@ -133,22 +175,22 @@ class Remote:
 
 
 @contextlib.contextmanager
-def remote(thread: Thread, pid: int, memory: Memory) -> Iterator[Remote]:
+def remote(thread: Thread, pid: int, memory: Memory, calls: CallList | None = None) -> Iterator[Remote]:
     """Borrow a stopped thread; it is back in a stop of the same kind, unchanged, at the end.
 
     Raises PermissionError when a system call might be the end of it.
     """
-    with seccomp.suspended(thread.tid), _borrowed(thread, pid, memory) as borrowed:
+    with seccomp.suspended(thread.tid), _borrowed(thread, pid, memory, calls) as borrowed:
         yield borrowed
 
 
 @contextlib.contextmanager
-def _borrowed(thread: Thread, pid: int, memory: Memory) -> Iterator[Remote]:
+def _borrowed(thread: Thread, pid: int, memory: Memory, calls: CallList | None) -> Iterator[Remote]:
     gate = _gate(pid, memory)
     rseq.abort(thread, memory)
     mask = ptrace.get_mask(thread.tid)
     ptrace.set_mask(thread.tid, _ALL)
-    borrowed = Remote(thread, gate)
+    borrowed = Remote(thread, memory, gate, calls)
     try:
         yield borrowed
     finally:
@@ -171,8 +213,8 @@ def _gate(pid: int, memory: Memory) -> int:
 def _stop_again(thread: Thread, pid: int, borrowed: Remote) -> None:
     """Into an event stop, or into the delivery of a signal if it was in one: only from there is it passed on."""
     if thread.signal:
-        ptrace.set_mask(thread.tid, _ALL & ~(1 << _STAND_IN - 1))
-        ptrace.send(pid, thread.tid, _STAND_IN)
+        ptrace.set_mask(thread.tid, _ALL & ~(1 << STAND_IN - 1))
+        ptrace.send(pid, thread.tid, STAND_IN)
     else:
         ptrace.call(ptrace.INTERRUPT, thread.tid)
     while True:
@@ -180,6 +222,6 @@ def _stop_again(thread: Thread, pid: int, borrowed: Remote) -> None:
         status = ptrace.wait(thread.tid)
         if not os.WIFSTOPPED(status):
             raise ProcessLookupError(errno.ESRCH, "the thread died")
-        if ptrace.is_event_stop(status) if not thread.signal else status >> 8 == _STAND_IN:
+        if ptrace.is_event_stop(status) if not thread.signal else status >> 8 == STAND_IN:
             return
         borrowed.put_off(status)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A target makes a list of system calls by itself; what they did is asked of /proc."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gilk.target import copies
+from gilk.target.call_list import END, LOOP, MOST
+from gilk.target.copies import Copy
+from gilk.target.keeper import Keeper
+from gilk.target.maps import read_maps
+from gilk.target.remote import MMAP, MUNMAP, Remote, remote
+from gilk.target.world import worker
+from tests.behaviour.harness import Loop, leftovers, wait_for
+from tests.programs.build import build
+
+_GETPID, _GETTID, _MPROTECT = 39, 186, 10
+_PAGE = 4096
+_ANONYMOUS = 0x22
+
+
+@contextmanager
+def kept(pid: int) -> Iterator[Keeper]:
+    keeper = Keeper(pid)
+    keeper.set_up("test", 1 << 16, 1 << 16)
+    try:
+        yield keeper
+    finally:
+        keeper.close()
+
+
+@contextmanager
+def borrowed(keeper: Keeper, by_itself: bool = True) -> Iterator[Remote]:
+    calls = keeper.held.calls if by_itself else None
+    with keeper.world.stopped() as threads, remote(worker(threads), keeper.pid, keeper.memory, calls) as call:
+        yield call
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    with Loop([build("hot8")]) as loop:
+        yield loop
+
+
+def test_the_loop_is_what_its_comments_say(tmp_path: Path) -> None:
+    """Its jumps lead to the first instruction and to the one behind the loop; the last is never executed."""
+    (tmp_path / "loop").write_bytes(LOOP)
+    command = ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "--no-show-raw-insn", tmp_path / "loop"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    lines = [line.split("\t") for line in text.splitlines() if line.startswith(" ")]
+    code = {int(at.strip(" :"), 16): " ".join(words.split()) for at, words in lines}
+    numbers = list(code)
+    assert code[3] == f"js {numbers[14]:#x}"
+    assert code[numbers[13]] == "jb 0x0"
+    assert code[END] == "ud2"
+    assert next(at for at, text in code.items() if text == "syscall") == numbers[9]
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+@pytest.mark.parametrize("number", [0, 1, MOST, 2 * MOST + 1])
+def test_all_are_made(loop: Loop, by_itself: bool, number: int) -> None:
+    with kept(loop.pid) as keeper, borrowed(keeper, by_itself) as call:
+        assert call.many([(_GETPID,)] * number) == [loop.pid] * number
+    assert leftovers(loop.pid) == []
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_the_first_that_fails_is_the_last_that_is_made(loop: Loop, by_itself: bool) -> None:
+    with kept(loop.pid) as keeper:
+        with borrowed(keeper, by_itself) as call:
+            made = call.many(
+                [(MMAP, 0, _PAGE, 3, _ANONYMOUS, -1, 0), (_GETPID,), (MUNMAP, 1, _PAGE), (_GETPID,), (_GETPID,)]
+            )
+            assert made[1:] == [loop.pid, -errno.EINVAL]
+            assert any(m.start <= made[0] < m.end for m in read_maps(loop.pid))
+            call.unmap(made[0], _PAGE)
+        assert keeper.present()
+
+
+def test_a_signal_like_ours_is_not_taken_for_it() -> None:
+    """The program is ended by it, as without us."""
+    with subprocess.Popen([build("hot8"), "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None and program.stdout.readline() == b"ready\n"
+        with kept(program.pid) as keeper:
+            with borrowed(keeper) as call:
+                os.kill(program.pid, signal.SIGRTMAX)
+                assert call.many([(_GETPID,)] * 9) == [program.pid] * 9
+
+            def ended() -> bool:
+                keeper.world.release_late()
+                return program.poll() is not None
+
+            assert wait_for(ended)
+        assert program.returncode == -signal.SIGRTMAX
+
+
+def test_an_exchange_that_fails_is_undone(loop: Loop) -> None:
+    """Whichever of its system calls it is: the program's own mappings are where they were, and their contents."""
+    with kept(loop.pid) as keeper:
+        mapping = next(m for m in read_maps(loop.pid) if m.executable and m.path.endswith("hot8"))
+        before, code = _files(loop.pid), keeper.memory.read(mapping.start, mapping.end - mapping.start)
+        made = copies.place(read_maps(loop.pid), [mapping])
+        start, spare, shelf = (at + (1 << 30) for at in (made[0].start, made[0].spare, made[0].shelf))
+        other = Copy(start, made[0].size, spare, shelf)  # of nothing
+        with borrowed(keeper) as call:
+            copies.reserve(call, made)
+        for attempt in ([made[0], other], [other], [other, made[0]]):
+            with borrowed(keeper) as call, pytest.raises(OSError, match="Bad address"):
+                copies.exchange_all(call, attempt)
+            assert _files(loop.pid) == before
+            assert keeper.memory.read(mapping.start, len(code)) == code
+        with borrowed(keeper) as call:
+            made[0].unmap(call)
+
+
+def _files(pid: int) -> list[str]:
+    return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if line.endswith("hot8")]
