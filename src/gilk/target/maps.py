@@ -37,15 +37,21 @@ class Mapping:
 def read_maps(pid: int) -> tuple[Mapping, ...]:
     """Raises TargetError `no-such-process`, `no-permission`."""
     try:
-        text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+        with open(f"/proc/{pid}/maps", "rb", buffering=0) as file:
+            text = file.read()
     except (FileNotFoundError, ProcessLookupError):
         raise TargetError("no-such-process", f"there is no process {pid}") from None
     except PermissionError:
         raise TargetError("no-permission", f"no permission to look into process {pid}") from None
-    return tuple(_parse(line) for line in text.splitlines())
+    return _parse_all(text)
 
 
-@functools.lru_cache(maxsize=1 << 14)  # most lines are what they were the last time
+@functools.lru_cache(maxsize=8)  # it is mostly what it was the last time
+def _parse_all(text: bytes) -> tuple[Mapping, ...]:
+    return tuple(_parse(line) for line in text.decode(errors="surrogateescape").splitlines())
+
+
+@functools.lru_cache(maxsize=1 << 14)  # and if not, most lines of it are
 def _parse(line: str) -> Mapping:
     fields = line.split(maxsplit=5)
     start, end = (int(part, 16) for part in fields[0].split("-"))

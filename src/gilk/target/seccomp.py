@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from gilk.target import ptrace
 
+_FIELD = re.compile(rb"^(Seccomp|Seccomp_filters):\s*(\d+)$", re.MULTILINE)
 STRICT = 1  # read, write, exit and sigreturn, and no filter that could be counted
 
 
@@ -32,9 +33,9 @@ class Filters:
 
 def filters(tid: int | str) -> Filters:
     """Of a thread; raises OSError when there is none."""
-    lines = Path(f"/proc/{tid}/status").read_text(errors="replace").splitlines()
-    found = {name: value for name, _, value in (line.partition(":") for line in lines) if name.startswith("Seccomp")}
-    return Filters(int(found.get("Seccomp", 0)), int(found.get("Seccomp_filters", 0)))
+    with open(f"/proc/{tid}/status", "rb", buffering=0) as file:
+        found = dict(_FIELD.findall(file.read()))
+    return Filters(int(found.get(b"Seccomp", 0)), int(found.get(b"Seccomp_filters", 0)))
 
 
 @contextlib.contextmanager
