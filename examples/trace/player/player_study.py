@@ -21,8 +21,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -60,13 +62,14 @@ class Device:
         sink.close()
 
 
-def play(place: Path, late: str, in_kernel: bool) -> None:
+def play(place: Path, late: str, in_kernel: bool, environment: Mapping[str, str] = MappingProxyType({})) -> None:
     """A trace of 200 ms, play.parquet, while disk and screen do what they do."""
     events = ["--start", "call:av_read_frame:50", "--stop", "for:200ms"]
     words = ["trace", *events, *USER, *(IN_KERNEL if in_kernel else []), "-o", "play.parquet", "--", *PLAY]
     print(f"\n$ gilk {shlex.join(words)}", flush=True)
     player = subprocess.Popen([sys.executable, "-m", "gilk", *words], cwd=place,
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              env={**os.environ, **environment})  # fmt: skip
     assert player.stdin is not None and player.stdout is not None
     fcntl.fcntl(player.stdin, fcntl.F_SETPIPE_SZ, 4096)  # else it holds a second's worth, and hides that one is late
     disk, screen = Device(2048, 0.002, late == "disk"), Device(1 << 20, 0.0, late == "screen")
@@ -97,11 +100,17 @@ def study(place: Path, late: str, in_kernel: bool) -> str:
 
 
 def in_lab(place: Path, late: str) -> int:
-    """The same in a virtual machine, where the driver may be loaded."""
+    """The same in a virtual machine, where the driver may be loaded.
+
+    It may be an emulated one, and slow: what is to be known of ffmpeg's code is found out here, and found there again.
+    """
     make_clip(place)
+    cache = {"GILK_CACHE": str(place / "cache")}
+    play(place, late, in_kernel=False, environment=cache)
     here = shlex.join([sys.executable, str(Path(__file__).resolve()), str(place), late, "kernel"])
     mount = "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug"
-    script = f"{mount}; {shlex.join([sys.executable, '-m', 'gilk', 'driver', 'load'])} && exec {here}"
+    load = shlex.join([sys.executable, "-m", "gilk", "driver", "load"])
+    script = f"export GILK_CACHE={shlex.quote(cache['GILK_CACHE'])}; {mount}; {load} && exec {here}"
     machine = ["--cpus", "2", "--memory", "2048", "--rw", str(place)]
     return subprocess.run([sys.executable, "-m", "gilk", "lab", "run", *machine, "--", "sh", "-c", script]).returncode
 

@@ -92,13 +92,17 @@ class Tracing(Run):
         self._schema = schema_of(row.kind for session in self.sessions for row in session.rows)
         self._set_gates()
         for follower in self._followers:
-            if not follower.process.unstarted:
-                follower.copy_code()
-                if id(follower) in self._throttles:
-                    self._throttles[id(follower)].rehearse()
-                follower.expect(self._chosen(follower))
+            if not (follower.process.unstarted and isinstance(self.start, Now)):
+                self._expect(follower)
         if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
             self._follow()
+
+    def _expect(self, follower: Follower) -> None:
+        """All is to be ready for the starting event. A program that has not begun has nothing to rehearse."""
+        follower.copy_code()
+        if id(follower) in self._throttles and not follower.process.unstarted:
+            self._throttles[id(follower)].rehearse()
+        follower.expect(self._chosen(follower))
 
     def _prepare(self, follower: Follower, images: Sequence[Loaded]) -> None:
         """Images are made ready; and followed, if the trace has begun."""
