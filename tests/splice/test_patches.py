@@ -26,6 +26,8 @@ RED_ZONE = 128
 BLOCK_SIZE = 1 << 26
 NUMBERS = dict(enumerate(GPRS))
 DIRECTION = 0x400
+X87_COMPARISONS = {Mnemonic.FCOMI, Mnemonic.FCOMIP, Mnemonic.FUCOMI, Mnemonic.FUCOMIP}
+_LEFT_BY_THEM = 0x890  # OF, SF, AF: processors clear them, and the emulator does not
 
 
 @dataclass(frozen=True)
@@ -116,11 +118,10 @@ class Trial:
         low, high = self.stretch.start + bias, self.stretch.end + bias
         memory = Memory(self.ground, [self.made])
         pieces = patches([self.made]) | {host.claim: claim_thunk(self.ground, start)}
+        pieces |= self._lead(memory, low, high)  # a copy may go on in the original, behind what is counted
         entry = low
         if self.made.tactics[1] is Tactic.COPY:
             entry = next(e.patch for e in self.made.equivalences if e.original == low and e.before)
-        else:
-            pieces |= self._lead(memory, low, high)
         outside = {e.patch for e in self.made.equivalences if e.before and not low < e.original < high}
         watched = {e.patch for e in self.made.equivalences if e.original == self.followed.address + bias}
         back = {e.patch for e in self.made.equivalences if e.before and e.original == low}
@@ -188,6 +189,8 @@ class Trial:
             taken = step.instruction
             told |= _bits(taken.rflags_written | taken.rflags_cleared | taken.rflags_set)
             told &= ~_bits(taken.rflags_undefined)
+            if taken.mnemonic in X87_COMPARISONS:
+                told &= ~_LEFT_BY_THEM
         return told
 
     def _effect(self, after: State, start: Start, stacks: list[int]) -> Iterator[str]:
