@@ -238,8 +238,9 @@ class Trial:
 
 
 def _misread(step: Step) -> bool:
-    """The emulator goes on behind `hlt`, and takes VEX opcodes it does not know for older ones (kmov for setae)."""
-    return step.instruction.mnemonic == Mnemonic.HLT or step.instruction.encoding != EncodingKind.LEGACY
+    """The emulator goes on behind `hlt`, and takes what it does not know for other things: xbegin for mov."""
+    unknown = step.instruction.mnemonic in (Mnemonic.HLT, Mnemonic.XBEGIN)
+    return unknown or step.instruction.encoding != EncodingKind.LEGACY
 
 
 def _bits(flags: int) -> int:
