@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from study import asked, directory, gilk
 
 LATE, PERIOD = 0.08, 12  # seconds that every so manieth portion is late
+SLOWER = 30  # how much an emulated processor is slower: all times in the virtual machine are so much longer
 CLIP = ["-f", "lavfi", "-i", "testsrc2=size=160x120:rate=25:duration=24", "-c:v", "mpeg2video", "-b:v", "400k"]
 PLAY = ["ffmpeg", "-v", "error", "-nostdin", "-f", "mpegts", "-i", "pipe:0", "-f", "rawvideo", "pipe:1"]
 USER = ["--scope", "ffmpeg:", "--scope", "libavformat*:", "--scope", "libc.so.6:read", "--scope", "libc.so.6:write"]
@@ -41,17 +42,17 @@ EXPECTED = {("disk", False): "read", ("screen", False): "write",
 
 @dataclass(frozen=True)
 class Device:
-    """One end of the player: a portion each ``pause`` seconds, and every PERIODth is late, if it ``stalls``."""
+    """One end of the player: a portion each ``pause`` seconds, and every PERIODth is ``late``."""
 
     portion: int
     pause: float
-    stalls: bool
+    late: float
 
     def carry(self, source: IO[bytes], sink: IO[bytes]) -> None:
         """All that there is, or until nobody takes it any more."""
         for number in range(1 << 30):
             piece = os.read(source.fileno(), self.portion)
-            time.sleep(LATE if self.stalls and number % PERIOD == PERIOD - 1 else self.pause)
+            time.sleep(self.late if number % PERIOD == PERIOD - 1 else self.pause)
             try:
                 sink.write(piece)
                 sink.flush()
@@ -62,9 +63,11 @@ class Device:
         sink.close()
 
 
-def play(place: Path, late: str, in_kernel: bool, environment: Mapping[str, str] = MappingProxyType({})) -> None:
+def play(
+    place: Path, late: str, in_kernel: bool, slower: int = 1, environment: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """A trace of 200 ms, play.parquet, while disk and screen do what they do."""
-    events = ["--start", "call:av_read_frame:50", "--stop", "for:200ms"]
+    events = ["--start", "call:av_read_frame:50", "--stop", f"for:{200 * slower}ms"]
     words = ["trace", *events, *USER, *(IN_KERNEL if in_kernel else []), "-o", "play.parquet", "--", *PLAY]
     print(f"\n$ gilk {shlex.join(words)}", flush=True)
     player = subprocess.Popen([sys.executable, "-m", "gilk", *words], cwd=place,
@@ -72,7 +75,8 @@ def play(place: Path, late: str, in_kernel: bool, environment: Mapping[str, str]
                               env={**os.environ, **environment})  # fmt: skip
     assert player.stdin is not None and player.stdout is not None
     fcntl.fcntl(player.stdin, fcntl.F_SETPIPE_SZ, 4096)  # else it holds a second's worth, and hides that one is late
-    disk, screen = Device(2048, 0.002, late == "disk"), Device(1 << 20, 0.0, late == "screen")
+    disk = Device(2048, 0.002, LATE * slower if late == "disk" else 0.002)
+    screen = Device(1 << 20, 0.0, LATE * slower if late == "screen" else 0.0)
     with (place / "clip.ts").open("rb") as clip, open(os.devnull, "wb") as nowhere:
         ends = [threading.Thread(target=disk.carry, args=(clip, player.stdin)),
                 threading.Thread(target=screen.carry, args=(player.stdout, nowhere))]  # fmt: skip
@@ -89,12 +93,13 @@ def make_clip(place: Path) -> None:
         subprocess.run(["ffmpeg", "-v", "error", *CLIP, "-f", "mpegts", place / "clip.ts"], check=True)
 
 
-def study(place: Path, late: str, in_kernel: bool) -> str:
+def study(place: Path, late: str, in_kernel: bool, slower: int) -> str:
     """The function that holds the picture up."""
     make_clip(place)
-    play(place, late, in_kernel)
-    gilk("anomalies", "play.parquet", "--limit", "3", "--min-time", "20ms", where=place)
-    found = asked("anomalies", "play.parquet", "--min-time", "20ms", where=place)["anomalies"]
+    play(place, late, in_kernel, slower)
+    words = ["anomalies", "play.parquet", "--min-time", f"{20 * slower}ms"]
+    gilk(*words, "--limit", "3", where=place)
+    found = asked(*words, where=place)["anomalies"]
     slow = [each for each in found if each["kind"] == "slow"]
     return str(max(slow, key=lambda each: each["own_excess_ns"])["function"]) if slow else "nothing"
 
@@ -107,7 +112,7 @@ def in_lab(place: Path, late: str) -> int:
     make_clip(place)
     cache = {"GILK_CACHE": str(place / "cache")}
     play(place, late, in_kernel=False, environment=cache)
-    here = shlex.join([sys.executable, str(Path(__file__).resolve()), str(place), late, "kernel"])
+    here = shlex.join([sys.executable, str(Path(__file__).resolve()), str(place), late, "kernel", str(SLOWER)])
     mount = "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug"
     load = shlex.join([sys.executable, "-m", "gilk", "driver", "load"])
     script = f"export GILK_CACHE={shlex.quote(cache['GILK_CACHE'])}; {mount}; {load} && exec {here}"
@@ -123,7 +128,7 @@ def main() -> int:
     late, where = sys.argv[2] if len(sys.argv) > 2 else "disk", sys.argv[3] if len(sys.argv) > 3 else ""
     if where == "lab":
         return in_lab(place, late)
-    name = study(place, late, where == "kernel")
+    name = study(place, late, where == "kernel", int(sys.argv[4]) if len(sys.argv) > 4 else 1)
     print(f"\nThe picture stands still in {name}.")
     return 0 if name == EXPECTED[late, where == "kernel"] else 1
 
