@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 #: Where kernels are kept on this machine, also for tests that have a cache of their own: 85 MB are fetched once.
 os.environ.setdefault("GILK_KERNELS", str(store()))
+# A shell has what it starts in the background ignore it, and all that is started from there; some tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
