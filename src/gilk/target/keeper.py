@@ -8,7 +8,7 @@ no thread stopped and no code changed: the keeper undoes everything and goes.
 from __future__ import annotations
 
 import contextlib
-import os
+import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -79,7 +79,8 @@ class Keeper:
                 held.data_fd, held.data = share(
                     call, self.pid, self.memory, f"gilk-data-{name}", held.data_size, call.data
                 )
-        os.pwrite(held.code_fd, LOOP, code_size)
+        with mmap.mmap(held.code_fd, _PAGE, offset=code_size) as page:  # pwrite(2) heeds the limit on the user's files
+            page[: len(LOOP)] = LOOP
         held.calls = CallList(held.code + code_size, held.data + data_size)
         return held.code_fd, held.data_fd
 
