@@ -14,16 +14,15 @@ from pathlib import Path
 import pytest
 
 from gilk.target import copies
-from gilk.target.call_list import END, LOOP, MOST
+from gilk.target.call_list import END, LOOP, MOST, CallList
 from gilk.target.copies import Copy
 from gilk.target.keeper import Keeper
 from gilk.target.maps import read_maps
 from gilk.target.remote import MMAP, MUNMAP, Remote, remote
-from gilk.target.world import worker
 from tests.behaviour.harness import Loop, leftovers, wait_for
 from tests.programs.build import build
 
-_GETPID, _GETTID, _MPROTECT = 39, 186, 10
+_GETPID = 39
 _PAGE = 4096
 _ANONYMOUS = 0x22
 
@@ -39,10 +38,14 @@ def kept(pid: int) -> Iterator[Keeper]:
 
 
 @contextmanager
-def borrowed(keeper: Keeper, by_itself: bool = True) -> Iterator[Remote]:
-    calls = keeper.held.calls if by_itself else None
-    with keeper.world.stopped() as threads, remote(worker(threads), keeper.pid, keeper.memory, calls) as call:
+def borrowed(keeper: Keeper) -> Iterator[Remote]:
+    with keeper.world.stopped(), remote(keeper.world, keeper.memory) as call:
         yield call
+
+
+def place(keeper: Keeper) -> CallList:
+    assert keeper.held.calls is not None
+    return keeper.held.calls
 
 
 @pytest.fixture
@@ -65,21 +68,18 @@ def test_the_loop_is_what_its_comments_say(tmp_path: Path) -> None:
     assert next(at for at, text in code.items() if text == "syscall") == numbers[9]
 
 
-@pytest.mark.parametrize("by_itself", [True, False])
 @pytest.mark.parametrize("number", [0, 1, MOST, 2 * MOST + 1])
-def test_all_are_made(loop: Loop, by_itself: bool, number: int) -> None:
-    with kept(loop.pid) as keeper, borrowed(keeper, by_itself) as call:
-        assert call.many([(_GETPID,)] * number) == [loop.pid] * number
+def test_all_are_made(loop: Loop, number: int) -> None:
+    with kept(loop.pid) as keeper, borrowed(keeper) as call:
+        assert call.many(place(keeper), [(_GETPID,)] * number) == [loop.pid] * number
     assert leftovers(loop.pid) == []
 
 
-@pytest.mark.parametrize("by_itself", [True, False])
-def test_the_first_that_fails_is_the_last_that_is_made(loop: Loop, by_itself: bool) -> None:
+def test_the_first_that_fails_is_the_last_that_is_made(loop: Loop) -> None:
     with kept(loop.pid) as keeper:
-        with borrowed(keeper, by_itself) as call:
-            made = call.many(
-                [(MMAP, 0, _PAGE, 3, _ANONYMOUS, -1, 0), (_GETPID,), (MUNMAP, 1, _PAGE), (_GETPID,), (_GETPID,)]
-            )
+        with borrowed(keeper) as call:
+            mapping = (MMAP, 0, _PAGE, 3, _ANONYMOUS, -1, 0)
+            made = call.many(place(keeper), [mapping, (_GETPID,), (MUNMAP, 1, _PAGE), (_GETPID,), (_GETPID,)])
             assert made[1:] == [loop.pid, -errno.EINVAL]
             assert any(m.start <= made[0] < m.end for m in read_maps(loop.pid))
             call.unmap(made[0], _PAGE)
@@ -93,7 +93,7 @@ def test_a_signal_like_ours_is_not_taken_for_it() -> None:
         with kept(program.pid) as keeper:
             with borrowed(keeper) as call:
                 os.kill(program.pid, signal.SIGRTMAX)
-                assert call.many([(_GETPID,)] * 9) == [program.pid] * 9
+                assert call.many(place(keeper), [(_GETPID,)] * 9) == [program.pid] * 9
 
             def ended() -> bool:
                 keeper.world.release_late()
@@ -115,7 +115,7 @@ def test_an_exchange_that_fails_is_undone(loop: Loop) -> None:
             copies.reserve(call, made)
         for attempt in ([made[0], other], [other], [other, made[0]]):
             with borrowed(keeper) as call, pytest.raises(OSError, match="Bad address"):
-                copies.exchange_all(call, attempt)
+                copies.exchange_all(call, place(keeper), attempt)
             assert _files(loop.pid) == before
             assert keeper.memory.read(mapping.start, len(code)) == code
         with borrowed(keeper) as call:

@@ -15,7 +15,7 @@ from gilk.target.memory import Memory
 from gilk.target.movement import Busy, Movement, Place, Write
 from gilk.target.places import Places
 from gilk.target.remote import remote
-from gilk.target.world import Thread, World, worker
+from gilk.target.world import Thread, World
 from gilk.target.writer import Change
 
 _PATIENCE = 10.0
@@ -82,7 +82,7 @@ class Changer:
         with self._world.stopped() as threads:
             began = time.perf_counter()
             places, moves = self._stand(threads, task, tolerant)
-            strangers = self._write(threads, task)
+            strangers = self._write(task)
             for tid, thread in threads.items():
                 self._movement.move(thread, places.get(tid), task.new)
             for slot, rip in moves:
@@ -91,21 +91,22 @@ class Changer:
         done = time.perf_counter()
         return Outcome(done - asked, done - began, strangers)
 
-    def _write(self, threads: dict[int, Thread], task: Task) -> int:
+    def _write(self, task: Task) -> int:
         if task.exchange:
-            self.exchange(threads)
+            self.exchange()
         try:
             return self._code.write(task.changes, self._held().copies, task.lenient)
         except TargetError:
             if task.exchange:
-                self.exchange(threads)
+                self.exchange()
             raise
 
-    def exchange(self, threads: dict[int, Thread]) -> None:
+    def exchange(self) -> None:
         """Code and copies, in a stopped process. Raises OSError; then nothing has changed."""
         held = self._held()
-        with remote(worker(threads), self._world.pid, self._memory, held.calls) as call:
-            held.copies = code_copies.exchange_all(call, held.copies)
+        assert held.calls is not None
+        with remote(self._world, self._memory) as call:
+            held.copies = code_copies.exchange_all(call, held.calls, held.copies)
 
     def _stand(self, threads: dict[int, Thread], task: Task, tolerant: bool) -> tuple[dict[int, Place], list[Write]]:
         try:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gilk.target.batch import Batch
-from gilk.target.call_list import Call
+from gilk.target.call_list import Call, CallList
 from gilk.target.maps import Mapping, occupied
 from gilk.target.memory import Memory
 from gilk.target.remote import MMAP, MREMAP, MUNMAP, Remote
@@ -156,10 +156,10 @@ def units_inside(copies: Sequence[Copy], batches: dict[int, Batch]) -> Units:
     return inside
 
 
-def exchange_all(call: Remote, copies: Sequence[Copy]) -> list[Copy]:
+def exchange_all(call: Remote, place: CallList, copies: Sequence[Copy]) -> list[Copy]:
     """All, or none: raises OSError, with all as it was. Every thread must be stopped."""
     calls = [one for copy in copies for one in copy.exchange_calls()]
-    results = call.many(calls)
+    results = call.many(place, calls)
     if not results or results[-1] >= 0:
         return [_exchanged(copy) for copy in copies]
     _undo(call, copies, len(results) - 1)

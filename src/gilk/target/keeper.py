@@ -24,10 +24,10 @@ from gilk.target.maps import holders, read_maps
 from gilk.target.memory import Memory
 from gilk.target.places import Places
 from gilk.target.refusals import check_free, check_gs, expecting, refusable
-from gilk.target.remote import MADV_WIPEONFORK, MADVISE, remote
+from gilk.target.remote import MADV_WIPEONFORK, MADVISE, Remote, remote
 from gilk.target.shared_memory import share
 from gilk.target.steps import Exchanged, Steps
-from gilk.target.world import World, worker
+from gilk.target.world import World
 from gilk.target.writer import combine
 
 _PAGE = 4096
@@ -72,13 +72,11 @@ class Keeper:
         held = self.held
         with self.world.stopped() as threads:
             check_gs(self.pid, self.memory, threads.values())
-            with refusable(self.pid), remote(worker(threads), self.pid, self.memory) as call:
+            with refusable(self.pid), remote(self.world, self.memory) as call:
                 held.code_name = f"gilk-code-{name}"
                 held.code_size, held.data_size = code_size + _PAGE, data_size + _PAGE
-                held.code_fd, held.code = share(call, self.pid, self.memory, held.code_name, held.code_size, call.code)
-                held.data_fd, held.data = share(
-                    call, self.pid, self.memory, f"gilk-data-{name}", held.data_size, call.data
-                )
+                held.code_fd, held.code = share(call, self.pid, held.code_name, held.code_size, call.code)
+                held.data_fd, held.data = share(call, self.pid, f"gilk-data-{name}", held.data_size, call.data)
         with mmap.mmap(held.code_fd, _PAGE, offset=code_size) as page:  # pwrite(2) heeds the limit on the user's files
             page[: len(LOOP)] = LOOP
         held.calls = CallList(held.code + code_size, held.data + data_size)
@@ -86,11 +84,7 @@ class Keeper:
 
     def map_arenas(self, arenas: list[ArenaMap], pages: dict[int, int]) -> None:
         """Map arenas, each with its key page, and single pages for puns (address -> offset)."""
-        with (
-            refusable(self.pid),
-            self.world.stopped() as threads,
-            remote(worker(threads), self.pid, self.memory) as call,
-        ):
+        with refusable(self.pid), self._borrowed() as call:
             check_free(self.pid, [(a.start, a.base + a.size) for a in arenas] + [(p, p + _PAGE) for p in pages])
             for arena in arenas:
                 call.anonymous(arena.start, arena.held + _PAGE)
@@ -105,15 +99,17 @@ class Keeper:
         """(handler, restorer) of those of ``signals`` whose handlers are given the interrupted state (SA_SIGINFO)."""
         if not self.present():
             return []
-        with (
-            refusable(self.pid),
-            self.world.stopped() as threads,
-            remote(worker(threads), self.pid, self.memory) as call,
-        ):
-            found = call.handlers(self.memory, signals)
+        with refusable(self.pid), self._borrowed() as call:
+            found = call.handlers(signals)
         return sorted(
             {(handler, restorer) for handler, flags, restorer in found if handler > 1 and flags & _SA_SIGINFO}
         )
+
+    @contextlib.contextmanager
+    def _borrowed(self) -> Iterator[Remote]:
+        """All threads stand still, and one makes system calls for us."""
+        with self.world.stopped(), remote(self.world, self.memory) as call:
+            yield call
 
     # Changing code.
 
@@ -184,14 +180,15 @@ class Keeper:
         that were made. Raises TargetError `code-changed`."""
         if self.held.copies:
             return tuple(self.held.copies)
-        change, maps = combine([], self._chosen(units)), read_maps(self.pid)
+        chosen = {n: self._staged[n].batch.only(some) for n, some in units.items() if some}
+        change, maps = combine([], list(chosen.values())), read_maps(self.pid)
         copies = code_copies.place(maps, code_copies.worth_copying(maps, change.at))
         try:
-            with self.world.stopped() as threads, remote(worker(threads), self.pid, self.memory) as call:
+            with self._borrowed() as call:
                 code_copies.reserve(call, copies)
             with expecting(self.pid):
                 code_copies.fill(self.memory, copies, change)
-            with self.world.stopped() as threads, remote(worker(threads), self.pid, self.memory) as call:
+            with self._borrowed() as call:
                 code_copies.make_executable(call, copies)
         except (OSError, TargetError) as error:
             self._unmap(copies)
@@ -200,23 +197,18 @@ class Keeper:
             return ()
         self._code.note(change.at, maps)
         self.held.copies = list(copies)
-        chosen = {n: self._staged[n].batch.only(some) for n, some in units.items()}
         self._exchanged = Exchanged(code_copies.units_inside(copies, chosen))
         self._ready = None
         return tuple(copies)
 
     def put_back(self, copies: Sequence[Copy]) -> None:
         """Undo an exchange that somebody else has made."""
-        with self.world.stopped() as threads, remote(worker(threads), self.pid, self.memory) as call:
+        with self._borrowed() as call:
             for copy in copies:
                 copy.put_back(call)
 
     def _unmap(self, copies: list[Copy]) -> None:
-        with (
-            contextlib.suppress(OSError),
-            self.world.stopped() as threads,
-            remote(worker(threads), self.pid, self.memory) as call,
-        ):
+        with contextlib.suppress(OSError), self._borrowed() as call:
             for copy in copies:
                 with contextlib.suppress(OSError):
                     copy.unmap(call)
@@ -308,11 +300,8 @@ class Keeper:
         """In a child, which may have any of the batches in force; whether its code is then what it was."""
         try:
             if any(copy.in_force for copy in self.held.copies):
-                with (
-                    contextlib.suppress(OSError),
-                    self.world.stopped() as threads,
-                ):  # else it is the copies that are written
-                    self._changer.exchange(threads)
+                with contextlib.suppress(OSError), self.world.stopped():  # else it is the copies that are written
+                    self._changer.exchange()
             self._undo_last_first(staged)
             restored = self._is_original(staged)
             self._take_out()
@@ -333,7 +322,7 @@ class Keeper:
         if not held.code_name or self._changer.stuck:
             return
         with contextlib.suppress(TargetError, OSError), self.world.stopped() as threads:
-            with contextlib.suppress(PermissionError), remote(worker(threads), self.pid, self.memory) as call:
+            with contextlib.suppress(PermissionError), remote(self.world, self.memory) as call:
                 for copy in held.copies:
                     copy.unmap(call)
                 for address in held.pages:

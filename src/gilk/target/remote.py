@@ -19,7 +19,7 @@ from gilk.target import ptrace, rseq, seccomp
 from gilk.target.call_list import MOST, STAND_IN, Call, CallList
 from gilk.target.maps import Mapping, read_maps
 from gilk.target.memory import Memory
-from gilk.target.world import Thread
+from gilk.target.world import Thread, World
 
 _SYSCALL = b"\x0f\x05"
 _ALL = (1 << 64) - 1
@@ -49,11 +49,10 @@ def find_syscall(maps: tuple[Mapping, ...], memory: Memory) -> int:
 class Remote:
     """Runs system calls in ``thread``, which is in a ptrace stop."""
 
-    def __init__(self, thread: Thread, memory: Memory, gate: int, calls: CallList | None) -> None:
+    def __init__(self, thread: Thread, memory: Memory, gate: int) -> None:
         self._thread = thread
         self._memory = memory
         self._gate = gate
-        self._calls = calls
         self.late: list[int] = []
 
     def call(self, number: int, *arguments: int) -> int:
@@ -72,33 +71,22 @@ class Remote:
             raise OSError(code, os.strerror(code))
         return result
 
-    def many(self, calls: Sequence[Call]) -> list[int]:
-        """Results of calls, one after the other until one fails: -errno is then the last.
+    def many(self, place: CallList, calls: Sequence[Call]) -> list[int]:
+        """Results of calls, which the thread makes by itself, until one fails: -errno is then the last.
 
         Raises ProcessLookupError when the thread died.
         """
         results: list[int] = []
         for part in (calls[at : at + MOST] for at in range(0, len(calls), MOST)):
-            results += self._by_itself(self._calls, part) if self._calls is not None else self._one_by_one(part)
-            if len(results) % MOST or results[-1] < 0:
+            results += self._by_itself(place, part)
+            if results[-1] < 0:
                 break
         return results
 
-    def _one_by_one(self, calls: Sequence[Call]) -> list[int]:
-        results = []
-        for number, *arguments in calls:
-            try:
-                results.append(self.call(number, *arguments))
-            except ProcessLookupError:
-                raise
-            except OSError as error:
-                return [*results, -(error.errno or errno.EIO)]
-        return results
-
-    def _by_itself(self, made: CallList, calls: Sequence[Call]) -> list[int]:
-        made.write(self._memory, calls)
+    def _by_itself(self, place: CallList, calls: Sequence[Call]) -> list[int]:
+        place.write(self._memory, calls)
         tid, registers = self._thread.tid, self._thread.registers.copy()
-        registers.rip, registers.rbx, registers.r12, registers.orig_rax = made.loop, made.page, len(calls), _ALL
+        registers.rip, registers.rbx, registers.r12, registers.orig_rax = place.loop, place.page, len(calls), _ALL
         ptrace.set_registers(tid, registers)
         ptrace.set_mask(tid, _ALL & ~(1 << STAND_IN - 1))
         while True:
@@ -106,11 +94,11 @@ class Remote:
             status = ptrace.wait(tid)
             if not os.WIFSTOPPED(status):
                 raise ProcessLookupError(errno.ESRCH, "the thread died")
-            if status >> 8 == STAND_IN and ptrace.get_registers(tid).rip == made.end:
+            if status >> 8 == STAND_IN and ptrace.get_registers(tid).rip == place.end:
                 break
             self.put_off(status)
         ptrace.set_mask(tid, _ALL)
-        return made.results(self._memory, len(calls))
+        return place.results(self._memory, len(calls))
 
     def _to_system_call(self, tid: int) -> None:
         """Run to the next entry into, or exit from, a system call. Stops that were still due come before it."""
@@ -149,23 +137,23 @@ class Remote:
     def unmap(self, address: int, size: int) -> None:
         self.call(MUNMAP, address, size)
 
-    def handlers(self, memory: Memory, signals: list[int]) -> list[tuple[int, int, int]]:
+    def handlers(self, signals: list[int]) -> list[tuple[int, int, int]]:
         """(handler, flags, restorer) of each signal: struct kernel_sigaction without its mask."""
         page = self.anonymous(0, 4096)
         found = []
         try:
             for number in signals:
                 self.call(RT_SIGACTION, number, 0, page, 8)
-                found.append(struct.unpack("<QQQ", memory.read(page, 24)))
+                found.append(struct.unpack("<QQQ", self._memory.read(page, 24)))
         finally:
             self.unmap(page, 4096)
         return found
 
-    def memory_file(self, memory: Memory, name: str) -> int:
+    def memory_file(self, name: str) -> int:
         """memfd_create(2) in the target; its file descriptor there. Executable where that must be asked for (6.3)."""
         page = self.anonymous(0, 4096)
         try:
-            memory.write(page, name.encode() + b"\0")
+            self._memory.write(page, name.encode() + b"\0")
             try:
                 return self.call(MEMFD_CREATE, page, _MFD_CLOEXEC | _MFD_ALLOW_SEALING | _MFD_EXEC)
             except OSError:
@@ -175,22 +163,23 @@ class Remote:
 
 
 @contextlib.contextmanager
-def remote(thread: Thread, pid: int, memory: Memory, calls: CallList | None = None) -> Iterator[Remote]:
-    """Borrow a stopped thread; it is back in a stop of the same kind, unchanged, at the end.
+def remote(world: World, memory: Memory) -> Iterator[Remote]:
+    """Borrow a thread of a stopped process; it is back in a stop of the same kind, unchanged, at the end.
 
     Raises PermissionError when a system call might be the end of it.
     """
-    with seccomp.suspended(thread.tid), _borrowed(thread, pid, memory, calls) as borrowed:
+    thread = world.worker
+    with seccomp.suspended(thread.tid), _borrowed(thread, world.pid, memory) as borrowed:
         yield borrowed
 
 
 @contextlib.contextmanager
-def _borrowed(thread: Thread, pid: int, memory: Memory, calls: CallList | None) -> Iterator[Remote]:
+def _borrowed(thread: Thread, pid: int, memory: Memory) -> Iterator[Remote]:
     gate = _gate(pid, memory)
     rseq.abort(thread, memory)
     mask = ptrace.get_mask(thread.tid)
     ptrace.set_mask(thread.tid, _ALL)
-    borrowed = Remote(thread, memory, gate, calls)
+    borrowed = Remote(thread, memory, gate)
     try:
         yield borrowed
     finally:

@@ -9,15 +9,12 @@ import os
 import resource
 from collections.abc import Callable, Iterator
 
-from gilk.target.memory import Memory
 from gilk.target.remote import CLOSE, MADV_DONTDUMP, MADVISE, Remote
 
 
-def share(
-    call: Remote, pid: int, memory: Memory, name: str, size: int, place: Callable[[int, int], int]
-) -> tuple[int, int]:
+def share(call: Remote, pid: int, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
     """A file descriptor of ours, and its address in the target, where ``place(size, fd)`` maps it."""
-    fd = call.memory_file(memory, name)
+    fd = call.memory_file(name)
     try:
         mine = _open(pid, fd, size)
         address = place(size, fd)

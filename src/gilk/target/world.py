@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from gilk.errors import TargetError
@@ -77,6 +77,11 @@ class World:
             yield self.threads
         finally:
             self.resume()
+
+    @property
+    def worker(self) -> Thread:
+        """The one of the stopped threads that can best do something for us."""
+        return min(self.threads.values(), key=lambda thread: (thread.signal != 0, thread.restarting()))
 
     def stop(self) -> None:
         """Stop every thread, also those that appear meanwhile."""
@@ -227,11 +232,6 @@ class World:
                     ptrace.call(ptrace.DETACH, tid, 0, 0)
             else:
                 self._ended(tid, status)
-
-
-def worker(threads: Mapping[int, Thread]) -> Thread:
-    """The one of a stopped process's threads that can best do something for us."""
-    return min(threads.values(), key=lambda thread: (thread.signal != 0, thread.restarting()))
 
 
 def _goes(tid: int) -> bool:
