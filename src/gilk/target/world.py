@@ -134,22 +134,26 @@ class World:
             ptrace.call(ptrace.INTERRUPT, tid)
         return True
 
-    def _has_come(self, tid: int) -> bool:
-        """It has stopped, or ended."""
+    def _has_come(self, tid: int, stays: bool = True) -> bool:
+        """It has stopped, or ended. Where it is not to stay stopped, it goes on at once."""
         try:
             got, status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
         except ChildProcessError:
             self._late.discard(tid)
             return True
-        if got:
-            self._late.discard(tid)
-            self._arrived(tid, status)
-        return bool(got)
-
-    def _arrived(self, tid: int, status: int) -> None:
+        if not got:
+            return False
+        self._late.discard(tid)
         if not os.WIFSTOPPED(status):
             self._ended(tid, status)
-            return
+        elif stays:
+            self._arrived(tid, status)
+        else:
+            with contextlib.suppress(OSError):
+                ptrace.call(ptrace.DETACH, tid, 0, 0)
+        return True
+
+    def _arrived(self, tid: int, status: int) -> None:
         event = ptrace.is_event_stop(status)
         signal = 0 if event or status >> 16 else os.WSTOPSIG(status)
         try:
@@ -219,19 +223,7 @@ class World:
     def release_late(self, besides: Collection[int] = ()) -> None:
         """Let go of threads that stopped only after we had given up on them, and of those that ended in their stop."""
         for tid in self._late.difference(besides):
-            try:
-                got, status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
-            except ChildProcessError:
-                self._late.discard(tid)
-                continue
-            if not got:
-                continue
-            self._late.discard(tid)
-            if os.WIFSTOPPED(status):
-                with contextlib.suppress(OSError):
-                    ptrace.call(ptrace.DETACH, tid, 0, 0)
-            else:
-                self._ended(tid, status)
+            self._has_come(tid, stays=False)
 
 
 def _goes(tid: int) -> bool:
