@@ -128,6 +128,18 @@ class Loop:
         return self.process.poll() is None
 
 
+@contextlib.contextmanager
+def mortal(command: Command) -> Iterator[subprocess.Popen[bytes]]:
+    """A test program in loop mode that the test is going to end: nobody asks it how its checks went."""
+    words = [*map(str, command), "loop"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        try:
+            assert program.stdout is not None and program.stdout.readline() == b"ready\n"
+            yield program
+        finally:
+            program.kill()
+
+
 # Looking at a process.
 
 

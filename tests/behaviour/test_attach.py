@@ -11,7 +11,18 @@ import time
 import pytest
 
 from gilk import api
-from tests.behaviour.harness import Loop, cpu, differences, gs_bases, leftovers, redirected, signals, state, wait_for
+from tests.behaviour.harness import (
+    Loop,
+    cpu,
+    differences,
+    gs_bases,
+    leftovers,
+    mortal,
+    redirected,
+    signals,
+    state,
+    wait_for,
+)
 from tests.programs.build import build, names
 
 #: `many` has 11 000 functions, `exec` is another process image every few milliseconds (test_lifecycle.py).
@@ -154,8 +165,7 @@ def test_several_processes_at_once() -> None:
 
 def test_killed_while_it_stands_still() -> None:
     """Who waits for it learns of its end at once, although the session goes on."""
-    with subprocess.Popen([build("hot8"), "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-        assert program.stdout is not None and program.stdout.readline() == b"ready\n"
+    with mortal([build("hot8")]) as program:
         with api.attach(program.pid) as target, target.session() as session:
             killer = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {program.pid}"])
             with pytest.raises(api.TargetError) as raised:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import ENVIRONMENT, Loop, cpu, differences, leftovers, wait_for
+from tests.behaviour.harness import ENVIRONMENT, Loop, cpu, differences, leftovers, signals, wait_for
 from tests.programs.build import build
 
 #: Plans, applies, drains, changes and closes, over and over: death may come in any of these.
@@ -118,9 +118,7 @@ def test_asked_to_end_while_it_plans(number: signal.Signals, status: int) -> Non
 
 
 def _caught(pid: int, number: signal.Signals) -> bool:
-    status = Path(f"/proc/{pid}/status").read_text()
-    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
-    return bool(int(mask, 16) >> (number - 1) & 1)
+    return bool(int(signals(pid)[f"{pid} SigCgt:"], 16) >> (number - 1) & 1)
 
 
 def test_the_terminal_goes_away() -> None:

@@ -19,7 +19,7 @@ from gilk.target.copies import Copy
 from gilk.target.keeper import Keeper
 from gilk.target.maps import read_maps
 from gilk.target.remote import MMAP, MUNMAP, Remote, remote
-from tests.behaviour.harness import Loop, leftovers, wait_for
+from tests.behaviour.harness import Loop, leftovers, mortal, wait_for
 from tests.programs.build import build
 
 _GETPID = 39
@@ -88,8 +88,7 @@ def test_the_first_that_fails_is_the_last_that_is_made(loop: Loop) -> None:
 
 def test_a_signal_like_ours_is_not_taken_for_it() -> None:
     """The program is ended by it, as without us."""
-    with subprocess.Popen([build("hot8"), "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-        assert program.stdout is not None and program.stdout.readline() == b"ready\n"
+    with mortal([build("hot8")]) as program:
         with kept(program.pid) as keeper:
             with borrowed(keeper) as call:
                 os.kill(program.pid, signal.SIGRTMAX)

@@ -13,6 +13,7 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.target.world import World
+from tests.behaviour.harness import ENVIRONMENT, mortal
 from tests.programs.build import build
 
 #: Stops a process, has it killed, lets it go, and looks after those that are late until its input is closed.
@@ -29,10 +30,9 @@ while not select.select([0], [], [], 0.05)[0]:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGRTMAX])
 def test_killed_in_its_stop(number: signal.Signals) -> None:
-    with subprocess.Popen([build("hot8"), "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-        assert program.stdout is not None and program.stdout.readline() == b"ready\n"
+    with mortal([build("hot8")]) as program:
         words = [sys.executable, "-c", STOPPER, str(program.pid), str(int(number))]
-        with subprocess.Popen(words, stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": "src"}) as stopper:
+        with subprocess.Popen(words, stdin=subprocess.PIPE, env={**os.environ, **ENVIRONMENT}) as stopper:
             assert program.wait(60) == -number
             stopper.communicate()
         assert stopper.returncode == 0
@@ -41,8 +41,7 @@ def test_killed_in_its_stop(number: signal.Signals) -> None:
 def test_killed_while_it_is_being_stopped() -> None:
     """Over and over, until it has gone: neither takes it for one that does not stop."""
     for pause in (0.0, 0.001, 0.002, 0.004):
-        with subprocess.Popen([build("hot8"), "loop"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-            assert program.stdout is not None and program.stdout.readline() == b"ready\n"
+        with mortal([build("hot8")]) as program:
             world, killer = World(program.pid), subprocess.Popen(["sh", "-c", f"sleep {pause}; kill -9 {program.pid}"])
             began = time.monotonic()
             with pytest.raises(TargetError) as raised:

@@ -21,10 +21,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -63,9 +61,7 @@ class Device:
         sink.close()
 
 
-def play(
-    place: Path, late: str, in_kernel: bool, slower: int = 1, environment: Mapping[str, str] = MappingProxyType({})
-) -> None:
+def play(place: Path, late: str, in_kernel: bool, slower: int = 1, **environment: str) -> None:
     """A trace of 200 ms, play.parquet, while disk and screen do what they do."""
     events = ["--start", "call:av_read_frame:50", "--stop", f"for:{200 * slower}ms"]
     words = ["trace", *events, *USER, *(IN_KERNEL if in_kernel else []), "-o", "play.parquet", "--", *PLAY]
@@ -111,7 +107,7 @@ def in_lab(place: Path, late: str) -> int:
     """
     make_clip(place)
     cache = {"GILK_CACHE": str(place / "cache")}
-    play(place, late, in_kernel=False, environment=cache)
+    play(place, late, in_kernel=False, **cache)
     here = shlex.join([sys.executable, str(Path(__file__).resolve()), str(place), late, "kernel", str(SLOWER)])
     mount = "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug"
     load = shlex.join([sys.executable, "-m", "gilk", "driver", "load"])

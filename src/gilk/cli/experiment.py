@@ -12,10 +12,9 @@ from typing import Any
 import click
 
 from gilk import api
+from gilk.cli.failure import INTERRUPTED
 from gilk.cli.running import Stop, carry_out, let_go_at_last
 from gilk.render.text import table
-
-_INTERRUPTED = 130
 
 
 @click.group()
@@ -48,7 +47,7 @@ def run(file: Path, output: Path | None, machine: str | None, as_json: bool, qui
     if as_json:
         sys.stdout.flush()
         click.echo(json.dumps({"experiment": plan.name, "runs": [_json(*each) for each in runs]}))
-    return _INTERRUPTED if stop() else 0
+    return INTERRUPTED if stop() else 0
 
 
 def _one(plan: api.Experiment, number: int, stop: Stop, silent: bool) -> tuple[api.Staged, api.RunReport]:

@@ -15,10 +15,10 @@ from typing import Any, NoReturn, Protocol
 import click
 
 from gilk import api
+from gilk.cli.failure import INTERRUPTED
 from gilk.cli.progress import progress, working
 from gilk.errors import UsageError
 
-_INTERRUPTED = 130
 _POLL = 0.02  # seconds
 
 
@@ -126,11 +126,11 @@ def _exit_status(running: api.Run, stop: Stop) -> int:
         return running.lost.exit_status
     if running.elsewhere is not None:
         status = running.elsewhere.status
-        return _INTERRUPTED if status is None else status
+        return INTERRUPTED if status is None else status
     target = running.processes[-1]
     while stop.count < 2:
         end = target.wait()
         if end is not None:
             return end.code
         signal.sigtimedwait((signal.SIGCHLD,), _POLL)
-    return _INTERRUPTED
+    return INTERRUPTED

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,10 +165,14 @@ class Follower(Session):
         self.process.keeper.expect(self._units(chosen))
         self._expected = chosen
 
-    def begin(self, otherwise: Callable[[], Iterable[int]]) -> Timed:
-        """Follow what was expected; or, where that is not what it was any more, what ``otherwise`` says."""
-        if self._expected is None:
-            return self.follow(otherwise())
+    @property
+    def expects(self) -> bool:
+        """What is expected is ready, and has not been overtaken by another change."""
+        return self._expected is not None
+
+    def begin(self) -> Timed:
+        """Follow what is expected."""
+        assert self._expected is not None
         outcome = self.process.keeper.begin()
         self.followed |= self._expected
         self._note(outcome, 0)

@@ -12,7 +12,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -204,7 +203,10 @@ class Tracing(Run):
         before, began = self._now(), time.perf_counter()
         for follower in self._followers:
             with _unless_ended():
-                follower.begin(partial(self._chosen, follower))
+                if follower.expects:
+                    follower.begin()
+                else:
+                    follower.follow(self._chosen(follower))
         if self._in_kernel is not None:
             self._in_kernel.record(True)
         self.activation_ms = 1000 * (time.perf_counter() - began)
