@@ -10,11 +10,11 @@ arch/x86/include/asm/sigframe.h), and every restorer is
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
+from gilk.target.bounds import Bounds
 from gilk.target.maps import Mapping
 from gilk.target.memory import Memory
 
@@ -22,6 +22,7 @@ _RESTORER = bytes.fromhex("48c7c00f0000000f05")
 _RSP, _RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8
 _MOST_STACK = 64 << 20
 _SIGNALS, _SLOTS = 1024, 16
+_WORD, _SHOWN = struct.Struct("<Q"), struct.Struct("<4Q")
 _SYSCALL_IN_RESTORER = 7
 
 
@@ -50,8 +51,8 @@ class Shown:
 
 def shown_signals(block: int, memory: Memory) -> dict[int, Shown]:
     """What the block at ``block`` notes, by address of the ucontext (native/abi/gilk_abi.h, GILK_SIGNALS)."""
-    rows = np.frombuffer(memory.read(block + _SIGNALS, 32 * _SLOTS), np.uint64).reshape(_SLOTS, 4).tolist()
-    return {row[0]: Shown(block + _SIGNALS + 32 * n, row[1], row[2]) for n, row in enumerate(rows) if row[0]}
+    rows = _SHOWN.iter_unpack(memory.read(block + _SIGNALS, _SHOWN.size * _SLOTS))
+    return {row[0]: Shown(block + _SIGNALS + _SHOWN.size * n, row[1], row[2]) for n, row in enumerate(rows) if row[0]}
 
 
 def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
@@ -77,30 +78,38 @@ def returning(rip: int, restorers: frozenset[int]) -> bool:
 
 
 def signal_frames(
-    rsp: int, restorers: frozenset[int], maps: tuple[Mapping, ...], memory: Memory
+    rsp: int, restorers: frozenset[int], bounds: Bounds, memory: Memory
 ) -> Iterator[SignalFrame]:
     """All frames from ``rsp`` up; where one leads to another stack, those on it too."""
-    wanted = np.array(sorted(restorers), np.uint64)
     todo, seen = [rsp & -8], set()
     while todo:
         start = todo.pop()
-        mapping = next((m for m in maps if m.start <= start < m.end), None)
-        if mapping is None or mapping in seen:
+        stack = bounds(start)
+        if stack is None or stack in seen:
             continue
-        seen.add(mapping)
-        for frame in _frames_in(start, min(mapping.end, start + _MOST_STACK), wanted, memory):
+        seen.add(stack)
+        for frame in _frames_in(start, min(stack[1], start + _MOST_STACK), restorers, memory):
             yield frame
-            if not mapping.start <= frame.rsp < mapping.end:
+            if not stack[0] <= frame.rsp < stack[1]:
                 todo.append(frame.rsp & -8)
 
 
-def _frames_in(start: int, end: int, wanted: np.ndarray, memory: Memory) -> Iterator[SignalFrame]:
+def _frames_in(start: int, end: int, restorers: frozenset[int], memory: Memory) -> Iterator[SignalFrame]:
     try:
         content = memory.read(start, end - start)
     except OSError:
         return
-    words = np.frombuffer(content[: len(content) & -8], np.uint64)
-    for index in np.flatnonzero(np.isin(words, wanted)).tolist():
-        rip, rsp = index + _RIP // 8, index + _RSP // 8
-        if rip < len(words):
-            yield SignalFrame(start + index * 8 + _RIP, int(words[rip]), int(words[rsp]))
+    for restorer in restorers:
+        for at in _aligned(content, restorer.to_bytes(8, "little")):
+            if at + _RIP + 8 <= len(content):
+                (rip,), (rsp,) = _WORD.unpack_from(content, at + _RIP), _WORD.unpack_from(content, at + _RSP)
+                yield SignalFrame(start + at + _RIP, rip, rsp)
+
+
+def _aligned(content: bytes, word: bytes) -> Iterator[int]:
+    """Where it is, at multiples of 8."""
+    at = content.find(word)
+    while at >= 0:
+        if not at & 7:
+            yield at
+        at = content.find(word, at + 1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 from gilk.errors import TargetError
@@ -36,18 +38,24 @@ class Mapping:
 
 def read_maps(pid: int) -> tuple[Mapping, ...]:
     """Raises TargetError `no-such-process`, `no-permission`."""
+    with open_maps(pid) as file:
+        return parse_maps(file.read())
+
+
+@contextlib.contextmanager
+def open_maps(pid: int) -> Iterator[FileIO]:
+    """/proc/PID/maps. Raises TargetError `no-such-process`, `no-permission`."""
     try:
         with open(f"/proc/{pid}/maps", "rb", buffering=0) as file:
-            text = file.read()
+            yield file
     except (FileNotFoundError, ProcessLookupError):
         raise TargetError("no-such-process", f"there is no process {pid}") from None
     except PermissionError:
         raise TargetError("no-permission", f"no permission to look into process {pid}") from None
-    return _parse_all(text)
 
 
 @functools.lru_cache(maxsize=8)  # it is mostly what it was the last time
-def _parse_all(text: bytes) -> tuple[Mapping, ...]:
+def parse_maps(text: bytes) -> tuple[Mapping, ...]:
     return tuple(_parse(line) for line in text.decode(errors="surrogateescape").splitlines())
 
 

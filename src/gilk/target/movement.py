@@ -7,8 +7,9 @@ handler that it is in will return to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from gilk.target.bounds import Bounds, bounds_in
 from gilk.target.frames import find_restorers, returning, shown_signals, signal_frames
 from gilk.target.held import Held
 from gilk.target.maps import read_maps
@@ -119,26 +120,28 @@ class Movement:
         self, threads: dict[int, Thread], places: dict[int, Place], old: Places, new: Places
     ) -> list[Write]:
         """New return addresses for signal frames. Raises Busy."""
-        moves: list[Write] = []
-        maps = read_maps(self._world.pid)
         if not self._restorers:
-            self._restorers = find_restorers(maps, self._memory)
-        for thread in threads.values():
-            block = thread.registers.gs_base
-            shown = shown_signals(block, self._memory) if self._held().is_block(block) else {}
-            rip, _ = places.get(thread.tid) or (thread.registers.rip, True)
-            start = thread.registers.rsp - 8 * returning(rip, self._restorers)
-            for frame in signal_frames(start, self._restorers, maps, self._memory):
-                entry = shown.get(frame.context)
-                hidden = entry is not None and entry.shown == frame.rip
-                rip = entry.actual if entry and hidden else frame.rip
-                through = self._through(rip, old, new)
-                if through == rip:
-                    continue
-                moves.append((frame.slot, through))
-                if entry and hidden:
-                    moves.append((entry.slot, 0))
-        return moves
+            self._restorers = find_restorers(read_maps(self._world.pid), self._memory)
+        with bounds_in(self._world.pid) as bounds:
+            return [move for one in threads.values() for move in self._moves_of(one, places, old, new, bounds)]
+
+    def _moves_of(
+        self, thread: Thread, places: dict[int, Place], old: Places, new: Places, bounds: Bounds
+    ) -> Iterator[Write]:
+        block = thread.registers.gs_base
+        shown = shown_signals(block, self._memory) if self._held().is_block(block) else {}
+        rip, _ = places.get(thread.tid) or (thread.registers.rip, True)
+        start = thread.registers.rsp - 8 * returning(rip, self._restorers)
+        for frame in signal_frames(start, self._restorers, bounds, self._memory):
+            entry = shown.get(frame.context)
+            hidden = entry is not None and entry.shown == frame.rip
+            rip = entry.actual if entry and hidden else frame.rip
+            through = self._through(rip, old, new)
+            if through == rip:
+                continue
+            yield frame.slot, through
+            if entry and hidden:
+                yield entry.slot, 0
 
     def _through(self, rip: int, old: Places, new: Places) -> int:
         place = old.original(rip)
