@@ -6,11 +6,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gilk.errors import GilkError
 from gilk.lab.kernels import store
 
 if TYPE_CHECKING:
@@ -37,6 +39,15 @@ def gilk_on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "GILK_CACHE": str(tmp_path_factory.mktemp("cache")),
         "NO_COLOR": "1",
     }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What an error says besides its message: the console of a virtual machine, where its processors are."""
+    made = yield
+    if call.excinfo is not None and isinstance(call.excinfo.value, GilkError):
+        made.sections.append(("hint", call.excinfo.value.hint))
+    return made
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import time
@@ -49,6 +50,18 @@ def test_files_machine_and_panic(tmp_path: Path) -> None:
     assert "sysrq triggered crash" in caught.value.message
     assert "sysrq_handle_crash" in caught.value.hint  # the console's last lines
     assert vm.process.returncode is not None
+
+
+def test_a_machine_that_does_not_answer() -> None:
+    """Where its processors are is said: here nobody is doing anything."""
+    with boot(Machine(cpus=2, memory=512)) as vm:
+        vm.link.patience = 1.0
+        vm.monitor("stop")
+        with pytest.raises(TargetError) as caught:
+            vm.link.read_file("/proc/version")
+    assert caught.value.slug == "relay-silent"
+    for number, line in enumerate(caught.value.hint.splitlines()[:2]):
+        assert re.fullmatch(rf"processor {number}, halted: 0xffffffff8\w{{7}}( < 0xffffffff8\w{{7}}){{3,}}", line)
 
 
 def test_a_machine_that_does_not_come_up() -> None:

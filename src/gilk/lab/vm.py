@@ -24,8 +24,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO, Final
 
-from gilk.errors import MachineGone, TargetError
-from gilk.lab import initramfs, qemu
+from gilk.errors import GilkError, MachineGone, TargetError
+from gilk.lab import initramfs, qemu, silence
 from gilk.lab.kernels import Kernel, Notify, find
 from gilk.lab.qemu import Machine
 from gilk.target.kernel.channel import Channel
@@ -34,6 +34,7 @@ from gilk.target.kernel.relay import bundle
 
 BOOT_LIMIT: Final = 180.0  # seconds; an emulated boot takes five on a machine with nothing else to do
 _PLAIN: Final = Machine()
+_MONITOR_LIMIT: Final = 10.0  # seconds
 _TAIL: Final = 60  # lines of the console that are shown
 _PANIC: Final = re.compile(r"Kernel panic - not syncing: (.*)")
 
@@ -51,13 +52,14 @@ class VM:
         archive.flush()
         relay, far_relay = _pair(stack)
         monitor, far_monitor = _pair(stack)
+        monitor.settimeout(_MONITOR_LIMIT)
         self._monitor = stack.enter_context(monitor.makefile("rwb"))
         words = qemu.command(machine, kernel, archive.fileno(), far_relay.fileno(), far_monitor.fileno())
         self.process = self._start(words, archive.fileno(), far_relay.fileno(), far_monitor.fileno())
         far_relay.close()  # else nobody would notice when QEMU's copies close
         far_monitor.close()
         stack.callback(self._kill)
-        self.link = RelayLink(Channel(relay.fileno(), relay.fileno(), self.ended), self._kill)
+        self.link = RelayLink(Channel(relay.fileno(), relay.fileno(), self.ended, self.silent), self._kill)
         self._known_to_monitor = False
 
     def _start(self, words: list[str], *passed: int) -> subprocess.Popen[bytes]:
@@ -116,6 +118,14 @@ class VM:
         if not self.link.release:
             return MachineGone("lab-no-boot", "the virtual machine went down while it started", self.tail())
         return MachineGone("lab-ended", "the virtual machine has gone down", self.tail())
+
+    def silent(self) -> str:
+        """What can be said of the machine when it does not answer any more."""
+        try:
+            where = silence.whereabouts(self.monitor)
+        except (GilkError, OSError, ValueError) as error:  # QEMU does not answer either
+            where = str(error)
+        return f"{where}\n{self.tail()}"
 
     def tail(self) -> str:
         """The console's last lines."""

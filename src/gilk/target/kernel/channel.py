@@ -111,12 +111,18 @@ class Spawned(Request):
 
 
 class Channel:
-    """The stream to a relay. `gone` says, when it has ended, as which error that is to be seen."""
+    """The stream to a relay. `gone` says, when it has ended, as which error that is to be seen; `silent`, what is known
+    of a machine that does not answer.
+    """
 
-    def __init__(self, source: int, sink: int, gone: Callable[[], MachineGone] | None = None) -> None:
+    def __init__(
+        self, source: int, sink: int, gone: Callable[[], MachineGone] | None = None,
+        silent: Callable[[], str] = lambda: "",
+    ) -> None:  # fmt: skip
         self.source, self.sink = source, sink
         self.release = ""  # the kernel's, once the relay has said so
         self._gone = gone
+        self._silent = silent
         self._lost: MachineGone | None = None
         self._heard = 0.0  # when something last came, of time.monotonic
         self._received = bytearray()
@@ -162,7 +168,8 @@ class Channel:
         while not request.done:
             left = max(asked, self._heard) + timeout - time.monotonic()
             if left <= 0:
-                raise self._lose(MachineGone("relay-silent", f"no answer from the relay within {timeout:g} s"))
+                what = f"no answer from the relay within {timeout:g} s"
+                raise self._lose(MachineGone("relay-silent", what, self._silent()))
             self.pump(left)
 
     def _lose(self, error: MachineGone) -> MachineGone:
