@@ -79,9 +79,9 @@ def test_every_line_of_the_kprobe_blacklist(guest: Guest, driver: Driver, bench:
     assert driver.status().own_units == 0
 
 
-@pytest.mark.parametrize("name", ["__rcu_read_lock", "__rcu_read_unlock"])
+@pytest.mark.parametrize("name", ["__rcu_read_lock", "__rcu_read_unlock", "hw_breakpoint_exceptions_notify"])
 def test_no_trap_in_what_traps_need(guest: Guest, driver: Driver, bench: Bench, name: str) -> None:
-    """The kernel asks its notifiers of a trap under RCU: it would trap again on the way to us."""
+    """The kernel asks its notifiers of a trap, one before us, under RCU: it would trap again on the way to us."""
     function = guest.function(name)
     assert verdict(driver, at(guest, bench, function.instructions[1].ip)) == Verdict.BLACKLIST
 

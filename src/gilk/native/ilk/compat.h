@@ -70,7 +70,8 @@ struct ftrace_hash {
 /*
  * What runs on the way from an int3 to our handler, beyond what kprobes forbid:
  * they are asked first, we are asked by a notifier, whose chain is read under
- * RCU. An int3 of ours in one of these would never come to an end.
+ * RCU. An int3 of ours in one of these would never come to an end; nor would one in
+ * a notifier that comes before us (trap.c).
  */
 #define ILK_ON_THE_WAY(D)                                                                          \
 	D(__rcu_read_lock, char)                                                                   \
@@ -82,6 +83,7 @@ struct ftrace_hash {
 	D(kprobe_mutex, struct mutex)                                                              \
 	D(direct_mutex, struct mutex)                                                              \
 	D(ftrace_lock, struct mutex)                                                               \
+	D(die_chain, struct atomic_notifier_head)                                                  \
 	D(direct_functions, struct ftrace_hash *)                                                  \
 	D(ftrace_regs_caller, char)                                                                \
 	D(__start___jump_table, struct jump_entry)                                                 \

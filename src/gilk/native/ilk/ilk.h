@@ -110,6 +110,8 @@ u32 ilk_front(u8 kind);
 
 /* verify.c: what the kernel says of the place */
 u32 ilk_verify(const struct ilk_site *site, u64 *detail);
+/* One that begins at `function`. */
+bool ilk_in_function(unsigned long address, unsigned long function);
 
 /* reserved.c: what others rewrite */
 int ilk_reserved_init(void);
@@ -173,6 +175,7 @@ void ilk_direct_remove(struct ilk_site **sites, u32 count);
 /* trap.c */
 int ilk_trap_init(void);
 void ilk_trap_exit(void);
+bool ilk_trap_asks(unsigned long address);
 
 /* modules.c */
 int ilk_modules_init(void);

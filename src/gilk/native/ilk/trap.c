@@ -34,6 +34,23 @@ static struct notifier_block notifier = {
 	.priority = INT_MAX,
 };
 
+/*
+ * Whether an address is in a notifier that is asked of an int3 before we are: those
+ * that were there already (hw_breakpoint_exceptions_notify). Later ones come behind.
+ */
+bool ilk_trap_asks(unsigned long address)
+{
+	struct notifier_block *each;
+	bool found = false;
+
+	rcu_read_lock();
+	for (each = rcu_dereference(ilk_kernel.die_chain->head); each && each != &notifier && !found;
+	     each = rcu_dereference(each->next))
+		found = ilk_in_function(address, (unsigned long)each->notifier_call);
+	rcu_read_unlock();
+	return found;
+}
+
 int ilk_trap_init(void)
 {
 	return register_die_notifier(&notifier);

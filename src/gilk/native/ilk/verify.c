@@ -81,17 +81,23 @@ static bool traps(const struct ilk_site *site)
 	return site->kind == ILK_TRAP || site->kind == ILK_MULTI || site->flags & ILK_SEVERAL;
 }
 
+bool ilk_in_function(unsigned long address, unsigned long function)
+{
+	unsigned long size, offset;
+
+	return ilk_kernel.kallsyms_lookup_size_offset(function, &size, &offset) &&
+	       address >= function && address < function + size;
+}
+
 static bool on_the_way(unsigned long address)
 {
 	char *const *each = (char *const *)&ilk_kernel.way;
 	char *const *end = (char *const *)(&ilk_kernel.way + 1);
-	unsigned long size, offset;
 
 	for (; each < end; each++)
-		if (ilk_kernel.kallsyms_lookup_size_offset((unsigned long)*each, &size, &offset) &&
-		    address >= (unsigned long)*each && address < (unsigned long)*each + size)
+		if (ilk_in_function(address, (unsigned long)*each))
 			return true;
-	return false;
+	return ilk_trap_asks(address);
 }
 
 static u32 owned_in_module(unsigned long first, unsigned long last)
