@@ -57,6 +57,7 @@ __all__ = [
     "prepare_run", "prepare_trace", "read", "regs", "report", "restore", "scan", "stamp", "time", "trace_report",
 ]  # fmt: skip
 
+_INTERRUPTS = "irq"  # no function of the kernel's is called so
 _MODULES = {"lab": "gilk.lab", "driver": "gilk.target.kernel.admin"}
 #: Where the names are that are imported on first use; `:` leads to one by another name.
 _LAZY = {
@@ -290,7 +291,8 @@ def prepare_trace(
 
     ``start`` and ``stop`` are events (session/event.py), ``scope`` and ``skip`` globs (session/scope.py).
     ``everything``: follow also what is called so often that following it slows the program down.
-    ``kernel``: globs of functions of the kernel to be followed while one of the processes is in them; ``machine``:
+    ``kernel``: globs of functions of the kernel to be followed while one of the processes is in them, and, with
+    ``irq``, while an interrupt is, on a processor that one of them was last seen on; ``machine``:
     whose, and where ``command`` runs, if not here: then the functions are followed whoever calls them. ``modules`` are
     loaded there first. ``depth``: how many levels of calls within calls belong to the trace; 0 for all.
     """
@@ -302,7 +304,8 @@ def prepare_trace(
 
     first, last, chosen = event.parse(start), event.parse(stop), Scope.parse(scope, skip)
     budget = None if everything else Budget()
-    requests = [request_of(f"kernel:{glob}:entry=time") for glob in kernel]
+    globs = [glob for glob in kernel if glob != _INTERRUPTS] or ["*"] * bool(kernel)
+    requests = [request_of(f"kernel:{glob}:entry=time") for glob in globs]
     if modules and not machine:
         raise UsageError("no-machine", "modules are loaded on another machine only", "--on lab is one that may be lost")
     target, elsewhere = _kernel_of(requests, bool(pids), machine)
@@ -311,7 +314,7 @@ def prepare_trace(
     held = _held(pids, command if elsewhere is None else ())
     return Tracing(
         held, requests, output, tuple(command), target, elsewhere,
-        start=first, stop=last, scope=chosen, budget=budget, depth=depth,
+        start=first, stop=last, scope=chosen, budget=budget, depth=depth, interrupts=_INTERRUPTS in kernel,
     )  # fmt: skip
 
 

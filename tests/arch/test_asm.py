@@ -59,6 +59,17 @@ def test_a_bit(reg: int, base: int) -> None:
     assert text(asm.bit_test(base, reg)) == f"bt dword ptr [{WIDE[base]}], {NARROW[reg]}"
 
 
+@pytest.mark.parametrize("base", BASES)
+def test_bits_of_a_byte(base: int) -> None:
+    assert text(asm.test_byte_immediate(base, 0x41)) == f"test byte ptr [{WIDE[base]}], 0x41"
+
+
+@pytest.mark.parametrize("offset", [8, 0x1F2C0, -0x1000])
+def test_bits_of_a_word_of_the_processor(offset: int) -> None:
+    place = f"gs:[{offset & (1 << 64) - 1:#x}]" if offset > 9 or offset < 0 else f"gs:[{offset}]"
+    assert text(asm.test_gs32_immediate(offset, 0xFF0100)) == f"test dword ptr {place}, 0xff0100"
+
+
 @pytest.mark.parametrize("reg", range(16))
 @pytest.mark.parametrize("offset", [0, 8, -0x80, 0x1000])
 def test_the_stack(reg: int, offset: int) -> None:

@@ -12,6 +12,7 @@ Nothing here imports gilk, so that a mistake of gilk's cannot hide in both.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -158,7 +159,8 @@ def _into_files(line: Sequence[str], stdin: bytes, timeout: float) -> subprocess
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         source.write(stdin)
         source.seek(0)
-        done = subprocess.run(line, stdin=source, stdout=out, stderr=err, timeout=timeout)
+        # Given by name: readline, which pytest loads, puts more into what would be inherited than Python knows of.
+        done = subprocess.run(line, stdin=source, stdout=out, stderr=err, timeout=timeout, env=dict(os.environ))
         out.seek(0)
         err.seek(0)
         return subprocess.CompletedProcess(line, done.returncode, out.read(), err.read())

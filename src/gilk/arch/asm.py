@@ -82,6 +82,16 @@ def bit_test(base: int, reg: int) -> bytes:
     return struct.pack("<BBBBb", _rex(reg, base, wide=False), 0x0F, 0xA3, 0x40 | (reg & 7) << 3 | base & 7, 0)
 
 
+def test_gs32_immediate(offset: int, value: int) -> bytes:
+    """``test dword ptr gs:[offset], value``"""
+    return struct.pack("<BBBBiI", _GS, 0xF7, 0x04, _ABSOLUTE, offset, value)
+
+
+def test_byte_immediate(base: int, value: int) -> bytes:
+    """``test byte ptr [base], value``; ``base`` is neither rsp nor r12."""
+    return struct.pack("<BBBBB", _rex(0, base, wide=False), 0xF6, 0x40 | base & 7, 0, value)
+
+
 def load_gs(reg: int, offset: int) -> bytes:
     """``mov reg, gs:[offset]``"""
     return _gs_absolute(0x8B, reg, offset)

@@ -43,7 +43,8 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
 @click.option("--skip", multiple=True, metavar="GLOB", help="Do not follow these; repeatable.")
 @click.option(
     "--kernel", "in_kernel", multiple=True, is_flag=False, flag_value="*", metavar="[GLOB]",
-    help="Follow also the kernel's functions, or these of them, while the traced program is in them; repeatable.",
+    help="Follow also the kernel's functions, or these of them, while the traced program is in them; repeatable."
+    " irq: also in the interrupts that come to its processors while others run.",
 )  # fmt: skip
 @click.option(
     "--on", "machine", default="", metavar="MACHINE",

@@ -22,6 +22,7 @@ from gilk.target.kernel.driver import Driver
 from gilk.target.kernel.target import KernelTarget
 from gilk.target.kernel.workspace import KernelWorkspace
 from gilk.trace.clock import Clock, Sample
+from gilk.trace.interrupts import Interrupts
 from gilk.trace.kernel_drain import KernelDrain
 from gilk.trace.threads import FarThreads
 
@@ -35,17 +36,21 @@ class KernelSession(BaseSession):
 
     ``points`` bounds how many probes there can be in all, ``ring`` is the bytes of a CPU's buffer per record class, a
     power of two. With ``flight`` the newest records are kept where a buffer is full, and they stay there until the
-    session is closed or they are asked for (``newest``).
+    session is closed or they are asked for (``newest``). With ``interrupts`` a filter lets pass what is recorded in
+    any interrupt on a processor that a wanted process was last seen on.
     """
 
     def __init__(
-        self, target: KernelTarget, points: int = 1 << 16, ring: int = 1 << 20, flight: bool = False
+        self, target: KernelTarget, points: int = 1 << 16, ring: int = 1 << 20, flight: bool = False,
+        interrupts: bool = False,
     ) -> None:  # fmt: skip
         self.target = target
-        self._workspace = KernelWorkspace(target.link, target.analysis(), min(points, _MOST_POINTS), ring, flight)
+        most = min(points, _MOST_POINTS)
+        self._workspace = KernelWorkspace(target.link, target.analysis(), most, ring, flight, interrupts)
         self._driver = driver = self._workspace.driver
-        self._source = KernelDrain(driver, target.process_of, ring, flight)
-        super().__init__(self._source, _clock(driver), FarThreads(target.link.read_file), min(points, _MOST_POINTS))
+        self._interrupts = Interrupts() if interrupts else None
+        self._source = KernelDrain(driver, target.process_of, ring, flight, self._interrupts)
+        super().__init__(self._source, _clock(driver), FarThreads(target.link.read_file), most)
         self._ledger = Ledger(self._workspace, self._workspace, plan)
         self._counters: list[int] = []
         self._only: frozenset[int] | None = None
@@ -83,12 +88,15 @@ class KernelSession(BaseSession):
             self._source.held = held
 
     def filter(self, pids: Collection[int] | None) -> None:
-        """Have records of these processes only, from now on; None: of all again. What is in an interrupt is its task's.
+        """Have records of these processes only, from now on; None: of all again. What is in an interrupt is its task's,
+        but for the session's ``interrupts``.
 
         Counts stay those of everyone, and so do runs of C instruments, whose records alone are left out. A process is
         in the set by its number: take one out that has ended, for its number may be given to another.
         """
         self._only = None if pids is None else frozenset(pids)
+        if self._interrupts is not None:
+            self._interrupts.wanted = self._only
         self._workspace.filter(self._recording, self._only)
 
     def record(self, on: bool) -> None:

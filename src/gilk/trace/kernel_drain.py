@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gilk.errors import TargetError
 from gilk.target.kernel.driver import Driver
 from gilk.trace.drain import Chunk, Identity
+from gilk.trace.interrupts import Interrupts
 from gilk.trace.layout import RECORDS
 
 _ROUNDS = 16  # at most so often in one poll: a kernel that fills its rings faster than they are read must not hold us
@@ -28,12 +29,17 @@ class KernelDrain:
     ``held``: records stay in the rings, which keep the newest, until the end or until this is False for once.
     """
 
-    def __init__(self, driver: Driver, process: Callable[[int], int], ring: int, held: bool = False) -> None:
+    def __init__(
+        self, driver: Driver, process: Callable[[int], int], ring: int, held: bool = False,
+        interrupts: Interrupts | None = None,
+    ) -> None:  # fmt: skip
         self._driver = driver
         self._process = process
         self._ring = ring
+        self._interrupts = Interrupts() if interrupts is None else interrupts
         self._lost: dict[tuple[int, int], int] = {}
         self._seen: dict[int, Identity] = {}
+        self._pids: dict[int, int] = {}  # of threads that were running
         self._counts: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._missed = 0
         self.counters: Sequence[int] = ()  # of each probe the number of its counter, -1 for none
@@ -70,23 +76,31 @@ class KernelDrain:
                 known = self._lost.get((chunk.cpu, chunk.kind), 0)
                 self._lost[chunk.cpu, chunk.kind] = chunk.lost
                 records = np.frombuffer(chunk.records, RECORDS[chunk.kind])
-                yield from self._by_thread(chunk.kind, records, chunk.lost > known)
+                yield from self._by_thread(chunk.cpu, chunk.kind, records, chunk.lost > known)
         except TargetError as error:
             if error.slug != "stream-corrupt":
                 raise
             self.errors.append(error)
 
-    def _by_thread(self, number: int, records: NDArray[np.void], gap: bool) -> Iterator[Chunk]:
+    def _by_thread(self, cpu: int, number: int, records: NDArray[np.void], gap: bool) -> Iterator[Chunk]:
         """``gap``: some were lost before these, whose is not known: perhaps of any thread that is seen here."""
         tids = records["sp"] & _PID
+        owners: dict[Identity, list[int]] = {}
         for tid in np.unique(tids).tolist():
-            yield Chunk(self._identity(tid), number, records[tids == tid], (0,) if gap else ())
+            owner = self._interrupts.at(cpu, self._pid(tid), tid)
+            if owner is not None:
+                owners.setdefault(self._identity(*owner), []).append(tid)
+        for identity, theirs in owners.items():
+            yield Chunk(identity, number, records[np.isin(tids, theirs)], (0,) if gap else ())
 
-    def _identity(self, tid: int) -> Identity:
-        known = self._seen.get(tid)
+    def _pid(self, tid: int) -> int:
+        known = self._pids.get(tid)
         if known is None:
-            known = self._seen[tid] = Identity(self._process(tid), tid, 0)
+            known = self._pids[tid] = self._process(tid)
         return known
+
+    def _identity(self, pid: int, tid: int) -> Identity:
+        return self._seen.setdefault(tid, Identity(pid, tid, 0))
 
     def counts(self) -> NDArray[np.uint64]:
         """The counter of every probe, summed over all CPUs; 0 for one that has none."""
@@ -110,6 +124,8 @@ class KernelDrain:
         for tid, identity in list(self._seen.items()):
             if (identity.pid, tid) not in live:
                 del self._seen[tid]
+                self._interrupts.forget(tid)
+        self._pids = {tid: pid for tid, pid in self._pids.items() if tid in self._seen}
         return []
 
     def drops(self) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gilk.errors import MachineGone
+from gilk.trace.interrupts import lane_name
 
 Thread = tuple[int, int]  # pid, tid
 
@@ -55,7 +56,7 @@ class FarThreads:
 
     def name(self, pid: int, tid: int) -> str:
         try:
-            text = self._read(f"/proc/{tid}/comm") if tid else b"idle"
+            text = lane_name(tid).encode() or (self._read(f"/proc/{tid}/comm") if tid else b"idle")
         except (OSError, MachineGone):
             return ""
         return text.decode(errors="replace").rstrip("\n")

@@ -14,6 +14,7 @@ from gilk.errors import UsageError
 from gilk.session.kernel_session import KernelSession
 from gilk.splice.plan import Refusal
 from gilk.target.kernel.target import KernelTarget
+from gilk.trace.probes import Kind
 from tests.kernel.driver.driving import NUMBERS, Guest
 
 TIMES = 300
@@ -194,6 +195,33 @@ def test_records_of_some_processes_only(session: KernelSession, guest: Guest) ->
     rows = session.close().to_pylist()
     assert Counter(Counter((row["tid"], row["kind"]) for row in rows).values()) == {TIMES: 3 * 3}
     assert list(session.counts().values()) == [9 * TIMES]
+
+
+def test_interrupts_of_a_processor(kernel: KernelTarget, guest: Guest) -> None:
+    """A shell waits, on the second processor, for children that sleep. What wakes them are interrupts of that
+    processor, and they come while nobody runs there: they are its own, and only they are, of all that others do.
+    """
+    out = bytearray()
+    script = "echo $$; read go; for n in 1 2 3 4 5; do sleep 0.1; done"
+    shell = guest.link.spawn(["taskset", "-c", "1", "sh", "-c", script], out.extend, out.extend)
+    guest.link.channel.until(lambda: b"\n" in out, 60)
+    pid, points = int(out), {"kernel_wait4": "stamp", "hrtimer_interrupt": "time", "vfs_read": "stamp"}
+    with KernelSession(kernel, points=1 << 10, interrupts=True) as session:
+        for function, instrument in points.items():
+            session.insert(f"kernel:{function}:entry", instrument)
+        session.filter([pid])
+        shell.write(b"go\n")
+        shell.end_input()
+        guest.run("cat", "/proc/meminfo")
+        assert shell.wait(60) == 0
+        rows = session.close().to_pylist()
+    guest.link.close_driver()
+    assert {row["function"] for row in rows if row["pid"] == pid} >= {"kernel_wait4", "vfs_read"}
+    others = [row for row in rows if row["pid"] != pid]
+    whose = {(row["function"], row["pid"], row["tid"], row["thread"]) for row in others}
+    assert whose == {("hrtimer_interrupt", 0, -2, "interrupts of CPU 1")}
+    kinds = Counter(row["kind"] for row in others)
+    assert kinds[Kind.ENTRY] >= 5 and abs(kinds[Kind.ENTRY] - kinds[Kind.RETURN]) <= 1
 
 
 def test_a_flight_recorder(kernel: KernelTarget, guest: Guest, calls: Path) -> None:

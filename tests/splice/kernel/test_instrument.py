@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -16,7 +17,7 @@ from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import DIRECTION
 from gilk.splice.instrument import Context, Host, Instrument
-from gilk.splice.kernel.host import Rings
+from gilk.splice.kernel.host import Interrupts, Rings
 from gilk.splice.kernel.instrument import Arguments, Call, CallWithRegisters, Count, Stamp
 from tests.oracle.relocate import GPRS
 from tests.splice.kernel.cpu import CODE, CPUS, END, FAR, RING, RING_SIZE, STACK, TASK, Cpu
@@ -25,6 +26,7 @@ FLAGS = 1 << 16
 STATUS, DF = 0x8D5, 0x400
 RESERVE, BODY, THUNK = CODE + 0x8000, CODE + 0x8100, CODE + 0x8200
 CHUNK, SET = 0x1000, 2
+IN_INTERRUPT = 0xFF0100
 WPOS = (0x100, 0x108, 0x110, 0x118)
 CURRENT, PID_OFFSET, PID = 0x180, 0x4D8, 0x2ABCDE
 IID, SLOT = 0x1234567, 0x208
@@ -245,6 +247,29 @@ def test_only_a_process_that_is_wanted_makes_records(instrument: Instrument, liv
     kernel, start = filtered(instrument, live, wanted), registers(11)
     kernel.run(start, 0x2 | 0x801)
     assert told(kernel, instrument) == (wanted == TGID)
+    assert not list(lost(kernel, start, 0x2 | 0x801, live))
+
+
+@pytest.mark.parametrize("live", live_sets()[:6], ids=hex)
+@pytest.mark.parametrize(("tgid", "bit", "preempt", "made"), [
+    (TGID, TGID, 0, True), (TGID, TGID, 0x10000, True), (TGID, 0, 0, False), (TGID, 0, 0x2FF & ~0x100, False),
+    (TGID, 0, 0x100, True), (TGID, 0, 0x10000, True), (TGID, 0, 0x80100001, True), (TGID, 0, 0x80000000, False),
+    (TGID, 1, 0x10000, False), (0, 0, 0, False), (0, 0, 0x10000, True), (0, 1, 0x10000, False),
+])  # fmt: skip
+def test_interrupts_are_wanted_whoever_they_interrupt(
+    tgid: int, bit: int, preempt: int, made: bool, live: int
+) -> None:
+    """0 is the idle task, whose bit stands for interrupts. 0x200 is: softirqs are disabled."""
+    word = CURRENT + 16
+    stamp = Stamp(IID, replace(RINGS, interrupts=Interrupts(word, IN_INTERRUPT)))
+    kernel, start = Kernel(code(stamp, live)), registers(13)
+    kernel.write(TASK + TGID_OFFSET, tgid, 4)
+    kernel.put(BITS + bit // 8, bytes((1 << bit % 8,)))
+    for base in CPUS:
+        kernel.write(base + FILTER, BITS)
+        kernel.write(base + word, preempt, 4)
+    kernel.run(start, 0x2 | 0x801)
+    assert told(kernel, stamp) == made
     assert not list(lost(kernel, start, 0x2 | 0x801, live))
 
 

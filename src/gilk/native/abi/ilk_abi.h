@@ -81,7 +81,15 @@
  *	mov	tgid_offset(%rax), %eax
  *	bt	%eax, (%rdx)
  *	jc	3b			else: no record
- * An interrupt is its task's. The ilk_log functions look for themselves.
+ * An interrupt is its task's: so, if that is all that is wanted. Bit 0, which no
+ * process has whose records could be wanted, says that interrupts are wanted
+ * whoever they interrupt (ILK_FILTER_INTERRUPTS). Code that is to heed it does not
+ * look at bit 0 for the idle task, whose tgid is 0, but, instead of giving up:
+ *	testb	$1, (%rdx)
+ *	jz	no record
+ *	testl	$ILK_IN_INTERRUPT, %gs:preempt_gs
+ *	jnz	3b			else: no record
+ * The ilk_log functions look for themselves.
  *
  * read() gives whole struct ilk_chunk, each followed by `bytes` bytes of
  * records; 0 bytes when there is nothing. Give it at least ILK_READ_MIN bytes.
@@ -153,10 +161,11 @@ typedef uint8_t __u8;
 typedef uint16_t __u16;
 typedef uint32_t __u32;
 typedef uint64_t __u64;
+typedef int32_t __s32;
 typedef int64_t __s64;
 #endif
 
-#define ILK_PROTOCOL 2
+#define ILK_PROTOCOL 3
 #define ILK_DEVICE "/dev/ilk"
 
 /* As _IOWR(0xe1, n, __u64) would be. */
@@ -192,7 +201,7 @@ struct ilk_hello {
 	__u32 pid_offset;    /* of pid (u32) in a task */
 	__u32 tsc_khz;
 	__u32 tgid_offset;   /* of tgid (u32) in a task */
-	__u32 reserved;
+	__s32 preempt_gs;    /* %gs:preempt_gs: in which kinds of interrupts a processor is (u32) */
 	__u64 text_start;    /* core text, [start, end) */
 	__u64 text_end;
 	char release[64];
@@ -301,8 +310,11 @@ struct ilk_records {
 #define ILK_FILTER_ON 1	   /* records are made */
 #define ILK_FILTER_ONLY 2  /* of processes in the set alone */
 #define ILK_FILTER_CLEAR 4 /* the set is emptied before anything is added */
+#define ILK_FILTER_INTERRUPTS 8 /* with ONLY: also those made in any interrupt */
 
-/* ENXIO: the client has no rings. An unknown flag, or a tgid that cannot be, changes nothing. */
+#define ILK_IN_INTERRUPT 0x00ff0100u /* of preempt_gs: NMI, hard interrupt, softirq being served */
+
+/* ENXIO: the client has no rings. An unknown flag, or a tgid that cannot be, 0 too, changes nothing. */
 struct ilk_filter {
 	struct ilk_head head;
 	__u32 flags;   /* [in] */

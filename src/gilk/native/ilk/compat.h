@@ -118,4 +118,7 @@ extern struct ilk_kernel ilk_kernel;
 /* The per-CPU word that holds the task that runs. */
 #define ILK_CURRENT_WORD current_task
 
+/* And the one that tells preemption and interrupts (linux/preempt.h). */
+#define ILK_PREEMPT_WORD __preempt_count
+
 #endif

@@ -40,6 +40,7 @@ static int hello(struct ilk_client *client, void *message, u32 size)
 		.pid_offset = offsetof(struct task_struct, pid),
 		.tsc_khz = tsc_khz,
 		.tgid_offset = offsetof(struct task_struct, tgid),
+		.preempt_gs = (s32)(unsigned long)&ILK_PREEMPT_WORD,
 		.text_start = (u64)(unsigned long)ilk_kernel._stext,
 		.text_end = (u64)(unsigned long)ilk_kernel._etext,
 	};

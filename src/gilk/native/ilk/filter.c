@@ -7,6 +7,7 @@
 #include <linux/bitmap.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
+#include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/threads.h>
 #include <linux/vmalloc.h>
@@ -15,7 +16,8 @@
 
 #define FILTER_BYTES (ILK_TGIDS / 8)
 #define FILTER_PAGES (FILTER_BYTES / PAGE_SIZE)
-#define FILTER_FLAGS (ILK_FILTER_ON | ILK_FILTER_ONLY | ILK_FILTER_CLEAR)
+#define FILTER_FLAGS (ILK_FILTER_ON | ILK_FILTER_ONLY | ILK_FILTER_CLEAR | ILK_FILTER_INTERRUPTS)
+#define INTERRUPTS 0 /* the bit that is nobody's */
 
 DEFINE_PER_CPU(u64, ilk_filters[ILK_SETS]);
 
@@ -27,6 +29,7 @@ int ilk_filter_init(void)
 	u32 i;
 
 	BUILD_BUG_ON(PID_MAX_LIMIT > ILK_TGIDS);
+	BUILD_BUG_ON(ILK_IN_INTERRUPT != (NMI_MASK | HARDIRQ_MASK | SOFTIRQ_OFFSET));
 	if (!pages)
 		return -ENOMEM;
 	for (i = 0; i < FILTER_PAGES; i++)
@@ -61,6 +64,10 @@ static void change(struct ilk_wanted *wanted, const struct ilk_filter *message)
 		wanted->members += !test_and_set_bit(message->tgid[i], wanted->only);
 	for (; i < message->add + message->remove; i++)
 		wanted->members -= test_and_clear_bit(message->tgid[i], wanted->only);
+	if (message->flags & ILK_FILTER_INTERRUPTS)
+		set_bit(INTERRUPTS, wanted->only);
+	else
+		clear_bit(INTERRUPTS, wanted->only);
 }
 
 static int check(const struct ilk_filter *message)
@@ -70,7 +77,7 @@ static int check(const struct ilk_filter *message)
 	if (message->flags & ~FILTER_FLAGS)
 		return -EINVAL;
 	for (i = 0; i < message->add + message->remove; i++)
-		if (message->tgid[i] >= ILK_TGIDS)
+		if (!message->tgid[i] || message->tgid[i] >= ILK_TGIDS)
 			return -EINVAL;
 	return 0;
 }
@@ -108,7 +115,9 @@ void ilk_filter_free(struct ilk_wanted *wanted, u32 set)
 
 bool ilk_filter_wants(u32 set)
 {
-	u64 bits = this_cpu_read(ilk_filters[set]);
+	const unsigned long *bits = (void *)(unsigned long)this_cpu_read(ilk_filters[set]);
 
-	return !bits || test_bit(current->tgid, (const unsigned long *)(unsigned long)bits);
+	if (!bits || (current->tgid && test_bit(current->tgid, bits)))
+		return true;
+	return preempt_count() & ILK_IN_INTERRUPT && test_bit(INTERRUPTS, bits);
 }

@@ -61,6 +61,7 @@ class Tracing(Run):
     started: int = NEVER  # ns since time 0
     stopped: int = NEVER
     depth: int = 0
+    interrupts: bool = False  # also those that come to the processors of the processes while others run
     omitted: list[Omitted] = field(default_factory=list)
     activation_ms: float = 0.0
     _followers: list[Follower] = field(default_factory=list)
@@ -123,7 +124,7 @@ class Tracing(Run):
         if self.kernel is None:
             return
         wanted = [one for one in expand(self.kernel, self.requests) if one.kind != Kind.COUNT]
-        session = KernelSession(self.kernel, points=max(len(wanted), 1), ring=_KERNEL_RING)
+        session = KernelSession(self.kernel, points=max(len(wanted), 1), ring=_KERNEL_RING, interrupts=self.interrupts)
         session.record(False)
         if self.processes:
             session.filter([process.pid for process in self.processes])

@@ -13,12 +13,21 @@ from gilk.splice.space import Arena, Occupied, PunPages
 
 
 @dataclass(frozen=True, slots=True)
+class Interrupts:
+    """A processor serves one while a bit of ``mask`` is set in its 32-bit word at ``word``, relative to GS."""
+
+    word: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rings:
     """Where records go. Offsets are relative to GS; ``wpos`` and what else is by class is in their order.
 
     ``chunk`` is in bytes, ``reserve`` the address of ilk_reserve, ``current`` where the task pointer is, ``pid``
     where in a task its number is. ``filter`` is where the address is of a bit for each process, set where records of it
-    are wanted, or 0 when all are; ``tgid``, where in a task the number of its process is.
+    are wanted, or 0 when all are; ``tgid``, where in a task the number of its process is. With ``interrupts`` bit 0
+    says that they are wanted whoever they interrupt.
     """
 
     wpos: tuple[int, int, int, int]
@@ -29,6 +38,7 @@ class Rings:
     pid: int
     filter: int
     tgid: int
+    interrupts: Interrupts | None = None
 
 
 def kernel_ground(analysis: Analysis, arena: int, size: int, bias: int = 0, assume_live: int = 0) -> Ground:

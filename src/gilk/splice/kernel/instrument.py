@@ -20,7 +20,7 @@ from gilk.splice.code import CodeBuilder, Template
 from gilk.splice.frame import FLAGS, enter_c, leave_c
 from gilk.splice.instrument import ARGUMENTS_CLASS, RECORD_SIZE, STAMP_CLASS, Context, Host
 from gilk.splice.kernel.frame import RAX_BIT, RDX_BIT, WORD, borrow, dead, enter, kept, leave, scratch
-from gilk.splice.kernel.host import Rings
+from gilk.splice.kernel.host import Interrupts, Rings
 
 CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
 _ARGUMENTS = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)
@@ -202,11 +202,28 @@ def _filter(builder: CodeBuilder, rings: Rings, done: int) -> None:
         builder.emit(asm.load_gs(asm.RDX, rings.filter) + asm.test(asm.RDX))
         builder.local(asm.JZ32, wanted)
         builder.emit(asm.load_gs(asm.RAX, rings.current) + asm.load32(asm.RAX, asm.RAX, rings.tgid))
-        builder.emit(asm.bit_test(asm.RDX, asm.RAX))
-        builder.local(asm.JC32, wanted)
+        if rings.interrupts is None:
+            builder.emit(asm.bit_test(asm.RDX, asm.RAX))
+            builder.local(asm.JC32, wanted)
+        else:
+            _or_interrupt(builder, rings.interrupts, wanted, done)
         builder.local(asm.JMP32, done)
 
     builder.cold(look)
+
+
+def _or_interrupt(builder: CodeBuilder, interrupts: Interrupts, wanted: int, done: int) -> None:
+    """The bits are at rdx, the process is eax; bit 0, the idle task's, stands for interrupts."""
+    idle = builder.label()
+    builder.emit(asm.test(asm.RAX))
+    builder.local(asm.JZ32, idle)
+    builder.emit(asm.bit_test(asm.RDX, asm.RAX))
+    builder.local(asm.JC32, wanted)
+    builder.place(idle)
+    builder.emit(asm.test_byte_immediate(asm.RDX, 1))
+    builder.local(asm.JZ32, done)
+    builder.emit(asm.test_gs32_immediate(interrupts.word, interrupts.mask))
+    builder.local(asm.JNE32, wanted)
 
 
 def _reserve(builder: CodeBuilder, rings: Rings, kind: int, at: int, done: int) -> None:

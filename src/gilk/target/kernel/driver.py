@@ -94,13 +94,15 @@ class Driver:
 
     def filter(
         self, on: bool = True, only: bool = False, add: Collection[int] = (), remove: Collection[int] = (),
-        clear: bool = False,
+        clear: bool = False, interrupts: bool = False,
     ) -> int:  # fmt: skip
         """Have records made: none unless `on`, with `only` those of processes in the set; how many are in that now.
 
-        The set is emptied first with `clear`; then `add` join it, and `remove` leave it. Interrupts are their task's.
+        The set is emptied first with `clear`; then `add` join it, and `remove` leave it. Interrupts are their task's,
+        and wanted whosever they are with `interrupts`.
         """
         flags = on * abi.FILTER_ON | only * abi.FILTER_ONLY | clear * abi.FILTER_CLEAR
+        flags |= interrupts * abi.FILTER_INTERRUPTS
         numbers = b"".join(tgid.to_bytes(4, "little") for tgid in (*add, *remove))
         body = self._ask(abi.FILTER, abi.FILTER_BODY.pack(flags, len(add), len(remove), 0) + numbers)
         return int.from_bytes(body[12:16], "little")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
-PROTOCOL: Final = 2
+PROTOCOL: Final = 3
 HELLO, SYMBOLS, ARENA, FILL, COUNTERS, READ, RECORDS, APPLY, UNDO, STATUS, FILTER = (
     0xC008E100 | n for n in range(1, 12)
 )
@@ -21,7 +21,7 @@ WINDOW: Final = 24  # bytes of a unit's window at most
 NEAR: Final = 1
 
 HEAD: Final = struct.Struct("<II")
-HELLO_BODY: Final = struct.Struct("<IIQQIIIIqIIIIQQ64s")
+HELLO_BODY: Final = struct.Struct("<IIQQIIIIqIIIiQQ64s")
 SYMBOL: Final = struct.Struct("<24sQ")
 SYMBOL_ROOM: Final = 32
 BLOCK: Final = struct.Struct("<qIIII")
@@ -33,7 +33,8 @@ RECORDS_BODY: Final = struct.Struct("<4I4I4qq4Q8Q4Q")
 FLIGHT: Final = 1
 FILTER_BODY: Final = struct.Struct("<IIII")
 TGIDS: Final = 1 << 22
-FILTER_ON, FILTER_ONLY, FILTER_CLEAR = 1, 2, 4
+FILTER_ON, FILTER_ONLY, FILTER_CLEAR, FILTER_INTERRUPTS = 1, 2, 4, 8
+IN_INTERRUPT: Final = 0x00FF0100  # of the word at %gs:preempt_gs
 
 
 class Kind(enum.IntEnum):
@@ -122,7 +123,7 @@ class Hello:
     pid_offset: int
     tsc_khz: int
     tgid_offset: int
-    reserved: int
+    preempt_gs: int
     text_start: int
     text_end: int
     release: str

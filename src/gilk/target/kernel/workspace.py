@@ -21,7 +21,7 @@ from gilk.image.model import Image
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel import units as splices
 from gilk.splice.kernel.callee import examine
-from gilk.splice.kernel.host import Rings, kernel_ground
+from gilk.splice.kernel.host import Interrupts, Rings, kernel_ground
 from gilk.splice.kernel.instrument import Arguments, Call, CallWithRegisters, Count, Stamp
 from gilk.splice.plan import FunctionPlan, Plan, Refusal
 from gilk.splice.planner import Ground
@@ -89,7 +89,9 @@ class _Staged:
 class KernelWorkspace:
     """Raises TargetError as Driver does."""
 
-    def __init__(self, link: Link, analysis: Analysis, points: int, ring: int, flight: bool = False) -> None:
+    def __init__(
+        self, link: Link, analysis: Analysis, points: int, ring: int, flight: bool = False, interrupts: bool = False
+    ) -> None:
         self.driver = driver = Driver(link)
         self._read_live = link.read_core
         self.instruments = KernelInstruments(link, driver.hello.release, driver)
@@ -101,7 +103,7 @@ class KernelWorkspace:
         base = driver.arena(size)
         self._stub = base
         self.ground: Ground = kernel_ground(analysis, base + _STUB, size - _STUB)
-        self._ring, self._flight = ring, flight
+        self._ring, self._flight, self._interrupts = ring, flight, interrupts
         self._rings: Rings | None = None
         self._members: frozenset[int] = frozenset()
         self._blocks: list[Block] = []
@@ -144,7 +146,8 @@ class KernelWorkspace:
         """Have records made if `on`; of these processes alone, unless `pids` is None."""
         self._records()
         members = self._members if pids is None else frozenset(pids)
-        self.driver.filter(on, pids is not None, members - self._members, self._members - members)
+        away = self._members - members
+        self.driver.filter(on, pids is not None, members - self._members, away, interrupts=self._interrupts)
         self._members = members  # those who stay in the set miss no record
 
     def _records(self) -> Rings:
@@ -157,6 +160,7 @@ class KernelWorkspace:
             self._rings = Rings(
                 *(wpos, made.chunk, made.number, symbols["ilk_reserve"], hello.current_gs, hello.pid_offset),
                 *(made.filter, hello.tgid_offset),
+                Interrupts(hello.preempt_gs, abi.IN_INTERRUPT) if self._interrupts else None,
             )
             self.driver.fill(self._stub, _log_registers(self._stub, made.number, symbols["ilk_log_registers"]))
         return self._rings

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Whose an interrupt is that came while somebody else ran.
+
+It may be what a waiting thread waits for. The kernel records all of them (native/abi/ilk_abi.h, FILTER); those are kept
+that came to a processor on which a wanted thread was last seen, and they are the processor's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Interrupts:
+    """``wanted`` are processes; None: all, and then an interrupt is that of the thread it interrupts."""
+
+    wanted: frozenset[int] | None = None
+    _homes: dict[int, int] = field(default_factory=dict)  # of threads: the processor
+
+    def at(self, cpu: int, pid: int, tid: int) -> tuple[int, int] | None:
+        """Whose a record is that was made there while thread ``tid`` of process ``pid`` was running: process and
+        thread. None when it is not wanted.
+        """
+        if self.wanted is None:
+            return pid, tid
+        if pid in self.wanted:
+            self._homes[tid] = cpu
+            return pid, tid
+        return (0, lane(cpu)) if cpu in self._homes.values() else None
+
+    def forget(self, tid: int) -> None:
+        """A thread has ended."""
+        self._homes.pop(tid, None)
+
+
+def lane(cpu: int) -> int:
+    """The number of what is shown as a thread, and is the interrupts of a processor: below all threads."""
+    return -1 - cpu
+
+
+def lane_name(tid: int) -> str:
+    """Empty for a thread."""
+    return f"interrupts of CPU {-1 - tid}" if tid < 0 else ""

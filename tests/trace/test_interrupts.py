@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Whose an interrupt is."""
+
+from __future__ import annotations
+
+from gilk.trace.interrupts import Interrupts, lane, lane_name
+
+
+def test_all_are_wanted() -> None:
+    assert Interrupts().at(1, 20, 21) == (20, 21)
+
+
+def test_where_a_wanted_thread_was_last_seen() -> None:
+    """Not before it was seen, not where it was once, and not for a thread that has ended."""
+    whose = Interrupts(frozenset((20,)))
+    assert whose.at(1, 7, 7) is None
+    assert whose.at(1, 20, 21) == (20, 21)
+    assert whose.at(1, 7, 7) == whose.at(1, 0, 0) == (0, lane(1))
+    assert whose.at(0, 7, 7) is None
+    assert whose.at(0, 20, 21) == (20, 21)
+    assert whose.at(1, 7, 7) is None
+    assert whose.at(0, 7, 7) == (0, lane(0))
+    whose.at(3, 20, 22)
+    assert {whose.at(cpu, 7, 7) for cpu in range(4)} == {(0, lane(0)), None, (0, lane(3))}
+    whose.forget(21)
+    assert {whose.at(cpu, 7, 7) for cpu in range(4)} == {None, (0, lane(3))}
+
+
+def test_names() -> None:
+    assert [lane_name(lane(cpu)) for cpu in (0, 17)] == ["interrupts of CPU 0", "interrupts of CPU 17"]
+    assert lane_name(0) == lane_name(5) == ""
