@@ -52,6 +52,63 @@ def test_code_is_exchanged_and_put_back_again_and_again(name: str) -> None:
         assert loop.alive()
 
 
+OPENS_AND_CLOSES = """
+#include <dlfcn.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+	void *plugin = 0;
+	char byte;
+	while (read(0, &byte, 1) == 1) {
+		if (plugin)
+			plugin = dlclose(plugin), (void *)0;
+		else if (!((int (*)(int))dlsym(plugin = dlopen(words[1], RTLD_NOW), "plugin_hot"))(3))
+			return 1;
+		write(1, &byte, 1);
+	}
+	return 0;
+}
+"""
+
+
+def test_a_library_that_has_gone_when_following_begins(tmp_path: Path) -> None:
+    """Nothing has changed when that is found; then all else is followed."""
+    (tmp_path / "opens.c").write_text(OPENS_AND_CLOSES)
+    subprocess.run(["cc", "-O1", "-w", "-o", tmp_path / "opens", tmp_path / "opens.c"], check=True)
+    plugin = build("dlopen").with_name("plugin.so")
+    with subprocess.Popen([tmp_path / "opens", plugin], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+
+        def switch() -> None:
+            assert program.stdin is not None and program.stdout is not None
+            os.write(program.stdin.fileno(), b"x")
+            assert os.read(program.stdout.fileno(), 1) == b"x"
+
+        switch()
+        with api.attach(program.pid) as target, Follower(target.process) as follower:
+            functions, _ = follower.prepare(target.images, Scope())
+            assert follower.copy_code() >= 1
+            units = follower._units(functions)
+            switch()
+            before = files(program.pid)
+            for _ in range(2):
+                with pytest.raises(api.TargetError) as raised:
+                    target.process.keeper.change({}, units)
+                assert raised.value.slug == "code-changed"
+                assert files(program.pid) == before
+                switch(), switch()
+            follower.follow(functions)
+            assert 0 < len(follower.followed) < len(functions)
+            assert files(program.pid) != before
+            for _ in range(4):
+                switch()
+            assert follower.poll().num_rows > 10
+        assert follower.restored is True
+        assert files(program.pid) == before
+        assert program.stdin is not None
+        program.stdin.close()
+        assert program.wait(60) == 0
+
+
 FORKS = """
 #include <signal.h>
 #include <stdio.h>

@@ -63,7 +63,7 @@ static int ranges;
 static volatile sig_atomic_t ticks, outside;
 static volatile greg_t stray;
 
-/* Executable memory mapped from a file, and the vdso. */
+/* Executable memory mapped from a file, and the vdso; once, since while code is exchanged for a copy no file is named. */
 static void read_ranges(void)
 {
 	char line[512], permissions[8], path[256];
@@ -111,7 +111,8 @@ static void check_ticks(void)
 	struct itimerval every = { .it_interval = { 0, 1000 }, .it_value = { 0, 1000 } }, never = { 0 };
 	int enough = ticks + 15;
 
-	read_ranges();
+	if (!ranges)
+		read_ranges();
 	setitimer(ITIMER_PROF, &every, NULL);
 	for (unsigned x = 1; ticks < enough; x++)
 		hot(x);

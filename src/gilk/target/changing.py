@@ -96,7 +96,7 @@ class Changer:
             self.exchange()
         try:
             return self._code.write(task.changes, self._held().copies, task.lenient)
-        except TargetError:
+        except BaseException:  # whatever it is: no thread has been led to where it would need what copies lead to
             if task.exchange:
                 self.exchange()
             raise

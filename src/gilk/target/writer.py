@@ -52,7 +52,7 @@ def write(memory: Memory, change: Change, lenient: bool = False) -> int:
 
     Nothing is written when anything differs, unless ``lenient``: then bytes
     that are not ours any more (the code was unmapped or replaced) are left alone.
-    Raises Mismatch, and OSError for memory that is not there.
+    Raises Mismatch, also for memory that is not there.
     """
     prepared = []
     strangers = 0
@@ -62,7 +62,7 @@ def write(memory: Memory, change: Change, lenient: bool = False) -> int:
             content = np.frombuffer(bytearray(memory.read(start, size)), np.uint8)
         except OSError:
             if not lenient:
-                raise
+                raise Mismatch(int(change.at[low])) from None
             strangers += high - low
             continue
         if len(content) < size:

@@ -41,6 +41,7 @@ from gilk.trace.gates import Gates
 
 _FIRST_GATE = 1 << 41  # keys of wants that are no probes, and no brackets of signal handlers
 _MOST = 1 << 24  # probes
+_TRIES = 8  # to follow what a program unmaps and maps again meanwhile
 Units = dict[int, set[int]]
 
 
@@ -173,15 +174,27 @@ class Follower(Session):
     def begin(self) -> Timed:
         """Follow what is expected."""
         assert self._expected is not None
-        outcome = self.process.keeper.begin()
+        try:
+            outcome = self.process.keeper.begin()
+        except TargetError as error:
+            if error.slug != "code-changed":
+                raise
+            return self.follow(self._expected)
         self.followed |= self._expected
         self._note(outcome, 0)
         return outcome
 
     def follow(self, numbers: Iterable[int]) -> Timed:
-        """Follow these functions from now on."""
+        """Follow these functions from now on, but for those of images that were unmapped meanwhile."""
         chosen = frozenset(numbers) - self.followed
-        outcome = self._change({}, self._units(chosen))
+        for left in reversed(range(_TRIES)):
+            try:
+                outcome = self._change({}, self._units(chosen))
+                break
+            except TargetError as error:
+                if error.slug != "code-changed" or not left:
+                    raise
+                chosen -= self._lose_unmapped()  # none, if it has been mapped again by now: then it is whole
         self.followed |= chosen
         self._note(outcome, 0)
         return outcome
@@ -199,6 +212,15 @@ class Follower(Session):
             if made.loaded == loaded:
                 self.leave(range(base, base + len(made.names)))
                 self._starts = {key: n for key, n in self._starts.items() if not base <= n < base + len(made.names)}
+
+    def _lose_unmapped(self) -> frozenset[int]:
+        """The functions of images that are not there any more."""
+        present, numbers = set(self.process.loaded()), set[int]()
+        for made, base in zip(self._made, self._base, strict=False):
+            if made.loaded not in present:
+                self.lose(made.loaded)
+                numbers.update(range(base, base + len(made.names)))
+        return frozenset(numbers)
 
     def _units(self, numbers: Iterable[int]) -> Units:
         """What has to be in force for them, where the ledger does not see to that."""

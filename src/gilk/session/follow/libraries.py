@@ -10,7 +10,7 @@ is made ready.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -25,15 +25,18 @@ Prepare = Callable[[Follower, Loaded], None]
 
 
 class Libraries:
-    """Of one process. ``prepare`` is called with each library that comes. ``held``: ns for which threads were held."""
+    """Of one process. ``known`` were made ready; ``prepare`` is called with each library that comes. ``held``: ns for
+    which threads were held.
+    """
 
-    def __init__(self, follower: Follower, gate: int, prepare: Prepare) -> None:
+    def __init__(self, follower: Follower, gate: int, prepare: Prepare, known: Collection[Loaded]) -> None:
         self._follower = follower
         self._gate = gate
         self._prepare = prepare
-        self._known = set(follower.process.loaded())
+        self._known = set(known)
         self.held = 0
         self.watched = self._watch()
+        self._catch_up()
 
     def _watch(self) -> bool:
         """False where there is no dynamic linker, or none that can be watched: libraries are then not noticed."""
@@ -54,19 +57,22 @@ class Libraries:
         reached = self._follower.gates.reached(self._gate) if self.watched else None
         if reached is None:
             return False
-        present = set(self._follower.process.loaded())
-        if self._known - present:
-            present = self._without(self._known - present)
         try:
-            for loaded in present - self._known:
-                self._prepare(self._follower, loaded)
-            self._known = present
+            self._catch_up()
         finally:
             self._follower.gates.arm(self._gate, hold=_HOLD)
             self._follower.gates.wake(self._gate)
         since = int(self._follower.clock.to_ns(np.array([reached.tsc], np.uint64))[0])
         self.held += max(0, time.monotonic_ns() - since)
         return True
+
+    def _catch_up(self) -> None:
+        present = set(self._follower.process.loaded())
+        if self._known - present:
+            present = self._without(self._known - present)
+        for loaded in present - self._known:
+            self._prepare(self._follower, loaded)
+        self._known = present
 
     def _without(self, gone: set[Loaded]) -> set[Loaded]:
         """Give up what was closed; what is there then. The thread goes on meanwhile: while it is in the gate, it could

@@ -65,6 +65,7 @@ class Tracing(Run):
     omitted: list[Omitted] = field(default_factory=list)
     activation_ms: float = 0.0
     _followers: list[Follower] = field(default_factory=list)
+    _images: dict[int, tuple[Loaded, ...]] = field(default_factory=dict)  # there at first, by id of a follower
     _libraries: list[Libraries] = field(default_factory=list)
     _throttles: dict[int, Throttle] = field(default_factory=dict)  # by id of a follower; none without a budget
     _watches: list[Watch] = field(default_factory=list)
@@ -84,7 +85,9 @@ class Tracing(Run):
             self._followers.append(follower)
             if self.budget is not None:
                 self._throttles[id(follower)] = Throttle(follower, self.budget)
-            self._prepare(follower, process.loaded())
+            images = process.loaded()
+            self._prepare(follower, images)
+            self._images[id(follower)] = images
             self._zero = self._zero or follower.began
         self._insert_kernel()
         if self.processes and not any(follower.functions for follower in self._followers):
@@ -136,7 +139,7 @@ class Tracing(Run):
             for event, gate in ((self.start, _START), (self.stop, _STOP)):
                 if isinstance(event, Reach):
                     self._put_gate(follower, event, gate)
-            self._libraries.append(Libraries(follower, _LIBRARIES, self._library))
+            self._libraries.append(Libraries(follower, _LIBRARIES, self._library, self._images[id(follower)]))
         if isinstance(self.start, Reach):
             for follower in self._followers:
                 follower.gates.arm(_START, self.start.hits, _HOLD)
