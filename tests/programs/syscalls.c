@@ -15,11 +15,11 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
-enum { KINDS = 7, NAP_MS = 8 };
+enum { KINDS = 7, NAP_MS = 8, PATIENCE = 5000 };
 
 static int pipes[KINDS][2], word;
 static volatile int done;
-static long wakes[KINDS];
+static volatile long wakes[KINDS];
 static volatile long interrupted;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -120,17 +120,26 @@ static void feed(void)
 		CHECK(write(pipes[kind][1], "x", 1) == 1, "write");
 }
 
+static int all_have_woken(void)
+{
+	for (int kind = 0; kind < KINDS; kind++)
+		if (!wakes[kind])
+			return 0;
+	return 1;
+}
+
 static void one_round(long amount)
 {
 	pthread_t thread[KINDS];
 
 	done = 0;
-	memset(wakes, 0, sizeof wakes);
+	for (int kind = 0; kind < KINDS; kind++)
+		wakes[kind] = 0;
 	for (long kind = 0; kind < KINDS; kind++) {
 		CHECK(!pipe(pipes[kind]), "pipe");
 		CHECK(!pthread_create(&thread[kind], NULL, run, (void *)kind), "pthread_create");
 	}
-	for (long i = 0; i < amount; i++) {
+	for (long i = 0; i < amount || (!all_have_woken() && i < PATIENCE); i++) {
 		usleep(NAP_MS * 1000);
 		feed();
 	}
