@@ -17,7 +17,9 @@ from tests.kernel.driver.handmade import count, count_far, jump, moves
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress, pytest.mark.timeout(1800)]
 FENTRY_NOP = bytes.fromhex("0f1f440000")
-REFUSALS_THAT_ARE_DUE = {Verdict.STATIC_KEY, Verdict.STATIC_CALL, Verdict.BLACKLIST, Verdict.EXCEPTION}
+REFUSALS_THAT_ARE_DUE = {
+    Verdict.STATIC_KEY, Verdict.STATIC_CALL, Verdict.BLACKLIST, Verdict.EXCEPTION, Verdict.LEADER,
+}  # fmt: skip
 
 
 @dataclass

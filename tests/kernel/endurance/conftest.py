@@ -7,6 +7,8 @@ It is not the one that the other kernel tests share: what is done here is rough.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -20,16 +22,29 @@ STRICT = "oops=panic panic_on_warn=1 softlockup_panic=1 softlockup_all_cpu_backt
 POISON = "slub_debug=FP,kmalloc-32"
 
 
-@pytest.fixture(scope="package")
-def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    with boot(Machine(cpus=2, memory=2048, arguments=f"{STRICT} {POISON}", turns=False)) as vm:
-        guest = Guest(vm, tmp_path_factory.mktemp("endurance"))
+@contextmanager
+def machine(place: Path, turns: bool) -> Iterator[Guest]:
+    with boot(Machine(cpus=2, memory=2048, arguments=f"{STRICT} {POISON}", turns=turns)) as vm:
+        guest = Guest(vm, place)
         guest.load()
         try:
             yield guest
             guest.unload()
         finally:
             print(vm.console()[-10_000:])  # shown when that failed: the machine may have panicked
+
+
+@pytest.fixture(scope="package")
+def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    with machine(tmp_path_factory.mktemp("endurance"), turns=False) as guest:
+        yield guest
+
+
+@pytest.fixture(scope="package")
+def orderly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    """Where kprobes come and go, the kernel dies within a minute without us if QEMU's processors do not take turns."""
+    with machine(tmp_path_factory.mktemp("orderly"), turns=True) as guest, Watch(guest).unharmed():
+        yield guest
 
 
 @pytest.fixture(scope="package")

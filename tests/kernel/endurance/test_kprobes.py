@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Kprobes come and go at the same functions, and in the midst of them, as points do."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gilk.target.kernel.driver import Driver
+from gilk.target.kernel.driver_abi import Verdict
+from gilk.target.kernel.target import KernelTarget
+from tests.kernel.driver.driving import NUMBERS, Guest
+from tests.kernel.driver.handmade import Bench, Function, count
+from tests.kernel.endurance.load import stressed
+from tests.kernel.endurance.test_others import NAMES, OTHERS, TRACING, come_and_go, others
+
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
+SCRIPT = f"""
+        cd {TRACING}
+        for name in {NAMES}; do echo "p:gilkload/$name $name"; echo "r:gilkload/${{name}}_r $name"; done > kprobe_events
+        echo 1 > events/gilkload/enable; sleep 0.1
+        echo 0 > events/gilkload/enable; echo > kprobe_events"""
+
+
+@pytest.fixture(scope="module")
+def kernel(orderly: Guest) -> KernelTarget:
+    target = KernelTarget(orderly.link)
+    target.analysis()
+    return target
+
+
+def test_kprobes_come_and_go_too(orderly: Guest, kernel: KernelTarget) -> None:
+    with stressed(orderly, ["pipe", "futex"]), others(orderly, {"kprobes": SCRIPT}):
+        assert come_and_go(orderly, kernel, 4) > 0
+
+
+@pytest.mark.timeout(7200)
+def test_all_of_them_at_once_for_long(orderly: Guest, kernel: KernelTarget) -> None:
+    with stressed(orderly), others(orderly, OTHERS | {"kprobes": SCRIPT}):
+        assert come_and_go(orderly, kernel, 20) > 0
+
+
+def taken(orderly: Guest, function: Function, turns: int) -> set[Verdict]:
+    """Splices come and go where kprobes do, in the midst of a function: what the driver says to them."""
+    found: set[Verdict] = set()
+    for _ in range(turns):
+        driver = Driver(orderly.link)
+        bench, block = Bench(driver), driver.counters(64)[0]
+        hooks = (b"\x9c" + count(block.offset(i)) + b"\x9d" for i in range(64))
+        units = [bench.before(function, run, hook) for run, hook in zip(function.windows(), hooks, strict=False)]
+        found |= {each.verdict for each in driver.apply(units)}
+        orderly.link.close_driver()
+    return found
+
+
+def until_all_is_undone(orderly: Guest) -> None:
+    """Splices on which a kprobe sat when their client went go when it does."""
+    driver, limit = Driver(orderly.link), time.monotonic() + 60
+    while driver.status().units and time.monotonic() < limit:
+        orderly.call("getppid", 10)
+    assert driver.status().units == 0
+    orderly.link.close_driver()
+
+
+def kprobes_within(orderly: Guest, turns: int) -> set[Verdict]:
+    function = orderly.function("__x64_sys_getppid")
+    places = " ".join(f"+{run[0].ip - function.address}" for run in function.windows())
+    script = f"""
+        cd {TRACING}
+        for at in {places}; do echo "p:gilkload/at_${{at#+}} __x64_sys_getppid$at"; done > kprobe_events
+        echo 1 > events/gilkload/enable; sleep 0.15
+        echo 0 > events/gilkload/enable; echo > kprobe_events; sleep 0.15"""
+    calls = ["nice", "-n", "19", str(orderly.program), str(NUMBERS["getppid"]), "1000000000", "2", "50"]
+    process = orderly.link.spawn(calls, lambda _: None, lambda _: None)
+    try:
+        with others(orderly, {"within": script}):
+            found = taken(orderly, function, turns)
+        until_all_is_undone(orderly)
+    finally:
+        process.signal(15)
+        process.wait(30)
+    return found
+
+
+def test_kprobes_within_the_same_function(orderly: Guest) -> None:
+    assert kprobes_within(orderly, 4) <= {Verdict.OK, Verdict.KPROBE, Verdict.STALE, Verdict.BUSY}
+
+
+@pytest.mark.timeout(3600)
+def test_kprobes_within_the_same_function_for_long(orderly: Guest) -> None:
+    found = kprobes_within(orderly, 100)
+    assert {Verdict.OK, Verdict.KPROBE} <= found <= {Verdict.OK, Verdict.KPROBE, Verdict.STALE, Verdict.BUSY}
