@@ -86,11 +86,14 @@ def kprobes_within(orderly: Guest, turns: int) -> set[Verdict]:
     return found
 
 
+#: Also of a splice of the turn before, which is there for as long as a kprobe sits on it.
+DUE = {Verdict.OK, Verdict.KPROBE, Verdict.STALE, Verdict.BUSY, Verdict.OVERLAP}
+
+
 def test_kprobes_within_the_same_function(orderly: Guest) -> None:
-    assert kprobes_within(orderly, 4) <= {Verdict.OK, Verdict.KPROBE, Verdict.STALE, Verdict.BUSY}
+    assert kprobes_within(orderly, 4) <= DUE
 
 
 @pytest.mark.timeout(3600)
 def test_kprobes_within_the_same_function_for_long(orderly: Guest) -> None:
-    found = kprobes_within(orderly, 100)
-    assert {Verdict.OK, Verdict.KPROBE} <= found <= {Verdict.OK, Verdict.KPROBE, Verdict.STALE, Verdict.BUSY}
+    assert {Verdict.OK, Verdict.KPROBE} <= kprobes_within(orderly, 100) <= DUE
