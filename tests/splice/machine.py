@@ -21,6 +21,7 @@ from tests.oracle.relocate import FS_BASE, GS_BASE, PAGE, State, _Emulator, _val
 KEY = 0x1234_5678_9ABC
 SLACK = 1024  # bytes below the red zone that a patch may write to
 RING = (0x340, 1 << 20)  # where writing begins, and the limit
+_CLAIM = 13  # instructions, from where a block is claimed to where it is used, at most
 _SAVE, _RESTORE = b"\x9c\x50", b"\x58\x9d"  # pushfq; push rax, and back
 CLC_RET, STC_RET = b"\xf8\xc3", b"\xf9\xc3"
 
@@ -47,7 +48,7 @@ class Machine(_Emulator):
         self.stacks: list[int] = []
         self.once: Collection[int] = ()
         self.passed: set[int] = set()
-        self.again = 0
+        self.again, self.since = 0, 0
         super().__init__()
 
     def execute(
@@ -63,12 +64,12 @@ class Machine(_Emulator):
     ) -> State:
         """Ends before an address in ``stop``, or when one in ``once`` is come by for the second time.
 
-        What has come by ``again`` meanwhile has a reason to.
+        What has just come by ``again`` has a reason to: it tries once more what it was about to do.
         """
         placed = _Pieces(tuple((at, at + len(code)) for at, code in pieces.items()), stop, 600)
         self._begin(placed, memory)  # type: ignore[arg-type]
         self.watched, self.stacks = watched, []
-        self.once, self.passed, self.again = once, set(), again
+        self.once, self.passed, self.again, self.since = once, set(), again, _CLAIM + 1
         try:
             for at, code in pieces.items():
                 # The emulator translates ahead, up to an instruction that begins in the page and ends in the next.
@@ -82,9 +83,10 @@ class Machine(_Emulator):
             self._unmap()
 
     def _on_code(self, engine: object, address: int, size: int, data: object) -> None:
+        self.since += 1
         if address == self.again:
-            self.passed.clear()
-        if address in self.passed:
+            self.since = 0
+        if address in self.passed and self.since > _CLAIM:
             self.engine.emu_stop()
             return
         if address in self.once:

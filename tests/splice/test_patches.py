@@ -129,7 +129,9 @@ class Trial:
             watched = {memory.lead(self.followed.address + bias)[-1]}
         stop = (outside | {low}) - back - self._ways(memory, low, high)
         around = self.memory(start) | {site.address: site.new for site in self.made.sites}
-        state = machine().execute(pieces, entry, stop, around, start, watched, back, host.claim)
+        state = machine().execute(
+            pieces, entry, stop, around, start, watched, back, 0 if start.refused else host.claim
+        )
         return state, machine().stacks
 
     def _ways(self, memory: Memory, low: int, high: int) -> set[int]:
