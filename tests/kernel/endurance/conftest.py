@@ -65,3 +65,10 @@ def kernel(guest: Guest) -> KernelTarget:
     target = KernelTarget(guest.link)
     target.analysis()
     return target
+
+
+@pytest.fixture(scope="package")
+def orderly_kernel(orderly: Guest) -> KernelTarget:
+    target = KernelTarget(orderly.link)
+    target.analysis()
+    return target

@@ -25,7 +25,7 @@ CASES = {
     "the entries of all functions": ("*:entry", 35_000, 1500),
     "all blocks of tcp": ("tcp_*:blocks", 4_000, 0),
     "all blocks of the file system layer": ("vfs_*:blocks", 500, 50),
-    "all blocks of the kernel": ("*:blocks", 600_000, 20_000),
+    "all blocks of the kernel": ("*:blocks", 550_000, 15_000),
 }
 
 
@@ -57,8 +57,19 @@ class Report:
         return next(int(row.split()[1]) for row in rows if row.startswith("MemAvailable"))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", list(CASES)[:-1])
 def test_everything_at_once(guest: Guest, kernel: KernelTarget, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    put_in_and_out(guest, kernel, name, capsys)
+
+
+def test_the_whole_kernel_at_once(
+    orderly: Guest, orderly_kernel: KernelTarget, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half an hour, in which threads of QEMU's that run at once starve each other until the kernel says so."""
+    put_in_and_out(orderly, orderly_kernel, "all blocks of the kernel", capsys)
+
+
+def put_in_and_out(guest: Guest, kernel: KernelTarget, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     points, least, hits = CASES[name]
     report = Report(guest, f"{name}: {points}")
     with KernelSession(kernel, points=1 << 20) as session:

@@ -23,22 +23,15 @@ SCRIPT = f"""
         echo 0 > events/gilkload/enable; echo > kprobe_events"""
 
 
-@pytest.fixture(scope="module")
-def kernel(orderly: Guest) -> KernelTarget:
-    target = KernelTarget(orderly.link)
-    target.analysis()
-    return target
-
-
-def test_kprobes_come_and_go_too(orderly: Guest, kernel: KernelTarget) -> None:
+def test_kprobes_come_and_go_too(orderly: Guest, orderly_kernel: KernelTarget) -> None:
     with stressed(orderly, ["pipe", "futex"]), others(orderly, {"kprobes": SCRIPT}):
-        assert come_and_go(orderly, kernel, 4) > 0
+        assert come_and_go(orderly, orderly_kernel, 4) > 0
 
 
 @pytest.mark.timeout(7200)
-def test_all_of_them_at_once_for_long(orderly: Guest, kernel: KernelTarget) -> None:
+def test_all_of_them_at_once_for_long(orderly: Guest, orderly_kernel: KernelTarget) -> None:
     with stressed(orderly), others(orderly, OTHERS | {"kprobes": SCRIPT}):
-        assert come_and_go(orderly, kernel, 20) > 0
+        assert come_and_go(orderly, orderly_kernel, 20) > 0
 
 
 def taken(orderly: Guest, function: Function, turns: int) -> set[Verdict]:
