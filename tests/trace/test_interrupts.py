@@ -8,6 +8,7 @@ from gilk.trace.interrupts import Interrupts, lane, lane_name
 
 def test_all_are_wanted() -> None:
     assert Interrupts().at(1, 20, 21) == (20, 21)
+    assert Interrupts().at(1, None, 21) == (21, 21)
 
 
 def test_where_a_wanted_thread_was_last_seen() -> None:
@@ -24,6 +25,10 @@ def test_where_a_wanted_thread_was_last_seen() -> None:
     assert {whose.at(cpu, 7, 7) for cpu in range(4)} == {(0, lane(0)), None, (0, lane(3))}
     whose.forget(21)
     assert {whose.at(cpu, 7, 7) for cpu in range(4)} == {None, (0, lane(3))}
+
+
+def test_a_thread_that_has_ended_before_it_was_looked_up() -> None:
+    assert Interrupts(frozenset((20,))).at(1, None, 8) == (8, 8)
 
 
 def test_names() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from gilk.errors import GilkError, MachineGone, StoreError, TargetError
-from gilk.session.base import BaseSession
+from gilk.session.base import BaseSession, Probe
 from gilk.session.elsewhere import Elsewhere
 from gilk.session.experiment.samples import padded, schema_of
 from gilk.session.kernel_session import KernelSession
@@ -136,13 +136,14 @@ class Run:
                 raise
             self.notes.append(f"process {process.pid} ended before its probes were in")
 
-    def _put(self, session: BaseSession, wanted: list[Wanted]) -> None:
+    def _put(self, session: BaseSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
         """One time line for all, from where the first of them began."""
         if self.sessions:
             session.align(self._zero, self.sessions[0].clock)
         self.sessions.append(session)
-        session.insert_wanted(wanted)
+        probes = session.insert_wanted(wanted)
         self._zero = self._zero or session.began
+        return probes
 
     def _open(self) -> None:
         if self.output is None:

@@ -17,10 +17,13 @@ class Interrupts:
     wanted: frozenset[int] | None = None
     _homes: dict[int, int] = field(default_factory=dict)  # of threads: the processor
 
-    def at(self, cpu: int, pid: int, tid: int) -> tuple[int, int] | None:
+    def at(self, cpu: int, pid: int | None, tid: int) -> tuple[int, int] | None:
         """Whose a record is that was made there while thread ``tid`` of process ``pid`` was running: process and
-        thread. None when it is not wanted.
+        thread. None when it is not wanted. A thread whose process is not known any more is one by itself: it may have
+        been wanted.
         """
+        if pid is None:
+            return tid, tid
         if self.wanted is None:
             return pid, tid
         if pid in self.wanted:

@@ -24,13 +24,14 @@ _PID = (1 << 22) - 1
 
 
 class KernelDrain:
-    """``process(tid)`` is the process that a thread belongs to; ``ring`` is the bytes of a ring, per CPU and class.
+    """``process(tid)`` is the process that a thread belongs to, None when it has gone; ``ring`` is the bytes of a ring,
+    per CPU and class.
 
     ``held``: records stay in the rings, which keep the newest, until the end or until this is False for once.
     """
 
     def __init__(
-        self, driver: Driver, process: Callable[[int], int], ring: int, held: bool = False,
+        self, driver: Driver, process: Callable[[int], int | None], ring: int, held: bool = False,
         interrupts: Interrupts | None = None,
     ) -> None:  # fmt: skip
         self._driver = driver
@@ -39,7 +40,7 @@ class KernelDrain:
         self._interrupts = Interrupts() if interrupts is None else interrupts
         self._lost: dict[tuple[int, int], int] = {}
         self._seen: dict[int, Identity] = {}
-        self._pids: dict[int, int] = {}  # of threads that were running
+        self._pids: dict[int, int | None] = {}  # of threads that were running
         self._counts: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._missed = 0
         self.counters: Sequence[int] = ()  # of each probe the number of its counter, -1 for none
@@ -93,11 +94,10 @@ class KernelDrain:
         for identity, theirs in owners.items():
             yield Chunk(identity, number, records[np.isin(tids, theirs)], (0,) if gap else ())
 
-    def _pid(self, tid: int) -> int:
-        known = self._pids.get(tid)
-        if known is None:
-            known = self._pids[tid] = self._process(tid)
-        return known
+    def _pid(self, tid: int) -> int | None:
+        if tid not in self._pids:
+            self._pids[tid] = self._process(tid)
+        return self._pids[tid]
 
     def _identity(self, pid: int, tid: int) -> Identity:
         return self._seen.setdefault(tid, Identity(pid, tid, 0))

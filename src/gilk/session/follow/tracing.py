@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from gilk.errors import GilkError, TargetError, UsageError
+from gilk.session.base import Probe
 from gilk.session.experiment.samples import schema_of
 from gilk.session.follow import scope as scopes
 from gilk.session.follow.adapt import Budget
@@ -28,7 +29,7 @@ from gilk.session.follow.scope import Scope
 from gilk.session.follow.throttle import Throttle
 from gilk.session.follow.watch import Watch
 from gilk.session.kernel_session import KernelSession
-from gilk.session.request import expand
+from gilk.session.request import Wanted, expand
 from gilk.session.run import Progress, Result, Run
 from gilk.splice import points
 from gilk.splice.capture import Progress as Progressed
@@ -131,7 +132,7 @@ class Tracing(Run):
         session.record(False)
         if self.processes:
             session.filter([process.pid for process in self.processes])
-        self._put(session, wanted)
+        session.remove(_without_entry(wanted, self._put(session, wanted)))
         self._in_kernel = session
 
     def _set_gates(self) -> None:
@@ -323,6 +324,14 @@ class Tracing(Run):
     def refused(self) -> int:
         """How many of those cannot be followed."""
         return sum(follower.unfit for follower in self._followers)
+
+
+def _without_entry(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Probe]:
+    """Returns of functions whose entry is refused: they would look like those of calls made before the trace."""
+    functions = [one.function.whole or one.function.start for one in wanted]
+    pairs = list(zip(functions, probes, strict=True))
+    refused = {start for start, probe in pairs if probe.row.kind in _ENTRIES and probe.tactic is None}
+    return [probe for start, probe in pairs if start in refused and probe.tactic is not None]
 
 
 @contextlib.contextmanager

@@ -52,6 +52,7 @@ class KernelTarget:
         pairs = (line.partition(":") for line in text.splitlines())
         return {name: value.strip() for name, _, value in pairs}
 
-    def process_of(self, tid: int) -> int:
-        """The process that a thread belongs to; the thread itself when it has gone."""
-        return int(self.status(tid).get("Tgid", tid)) if tid else 0
+    def process_of(self, tid: int) -> int | None:
+        """The process that a thread belongs to; None when it has gone."""
+        found = self.status(tid).get("Tgid") if tid else "0"
+        return None if found is None else int(found)

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What returns from a function whose entry is refused is not recorded either."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from gilk.session.follow.tracing import _without_entry
+from gilk.splice.plan import Tactic
+from gilk.trace.probes import Kind
+
+
+def asked(start: int, kind: Kind, spliced: bool, whole: int = 0) -> tuple[Any, Any]:
+    wanted = SimpleNamespace(function=SimpleNamespace(start=start, whole=whole))
+    return wanted, SimpleNamespace(row=SimpleNamespace(kind=kind), tactic=Tactic.JUMP if spliced else None)
+
+
+def test_returns_of_a_function_and_of_its_part() -> None:
+    pairs = [
+        asked(10, Kind.ENTRY, False), asked(10, Kind.RETURN, True), asked(10, Kind.RETURN, False),
+        asked(50, Kind.RETURN, True, whole=10),
+        asked(20, Kind.ENTRY, True), asked(20, Kind.RETURN, True), asked(20, Kind.RETURN, False),
+        asked(30, Kind.HEAD, False), asked(30, Kind.RETURN, True),
+    ]  # fmt: skip
+    wanted, probes = zip(*pairs, strict=True)
+    assert _without_entry(wanted, probes) == [probes[1], probes[3], probes[8]]
