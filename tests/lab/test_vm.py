@@ -53,15 +53,17 @@ def test_files_machine_and_panic(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_does_not_answer() -> None:
-    """Where its processors are is said: here nobody is doing anything."""
+    """Where its processors are is said; the one or the other may be at work."""
     with boot(Machine(cpus=2, memory=512)) as vm:
         vm.link.patience = 1.0
         vm.monitor("stop")
         with pytest.raises(TargetError) as caught:
             vm.link.read_file("/proc/version")
     assert caught.value.slug == "relay-silent"
-    for number, line in enumerate(caught.value.hint.splitlines()[:2]):
-        assert re.fullmatch(rf"processor {number}, halted: 0xffffffff8\w{{7}}( < 0xffffffff8\w{{7}}){{3,}}", line)
+    lines = caught.value.hint.splitlines()[:2]
+    for number, line in enumerate(lines):
+        assert re.fullmatch(rf"processor {number}(, halted)?: 0x\w{{16}}( < 0xffffffff\w{{8}})*", line), line
+    assert max(line.count(" < ") for line in lines) >= 3
 
 
 def test_a_machine_that_does_not_come_up() -> None:
