@@ -178,7 +178,10 @@ def differences(pid: int) -> list[str]:
                 continue
             start, end = (int(part, 16) for part in fields[0].split("-"))
             memory.seek(start)
-            live = memory.read(end - start)
+            try:
+                live = memory.read(end - start)
+            except OSError:  # unmapped meanwhile
+                continue
             with open(_file(pid, fields), "rb") as file:
                 file.seek(int(fields[2], 16))
                 kept = file.read(end - start)

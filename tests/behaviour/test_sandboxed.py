@@ -154,13 +154,13 @@ def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str) -> No
     before = UNPRIVILEGED if os.geteuid() == 0 and shutil.which("setpriv") else []
     with sandboxed(program, f"l{kind}") as child:
         assert child.stdin and child.stdout
-        words = [*before, sys.executable, "-m", "gilk", "run", "--json", "-i", "hot:blocks=count", "-p", str(child.pid)]
+        asked = ["--json", "--for", "3", "-i", "hot:blocks=count", "-p", str(child.pid)]
+        words = [*before, sys.executable, "-m", "gilk", "run", *asked]
         run = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT})
         assert wait_for(lambda: differences(child.pid), 60)
         child.stdin.write(b"\n")
         child.stdin.flush()
         assert child.stdout.readline() == b"ready\n"
-        run.terminate()
         out, _ = run.communicate(timeout=60)
         assert json.loads(out.splitlines()[-1])["restored"] is True
         assert differences(child.pid) == []

@@ -19,17 +19,17 @@ class Interrupts:
 
     def at(self, cpu: int, pid: int | None, tid: int) -> tuple[int, int] | None:
         """Whose a record is that was made there while thread ``tid`` of process ``pid`` was running: process and
-        thread. None when it is not wanted. A thread whose process is not known any more is one by itself: it may have
-        been wanted.
+        thread. None when it is not wanted. A thread whose process is not known any more may have been wanted: it is
+        not left out, and elsewhere than where interrupts are kept it is one by itself.
         """
-        if pid is None:
-            return tid, tid
         if self.wanted is None:
-            return pid, tid
+            return (tid if pid is None else pid), tid
         if pid in self.wanted:
             self._homes[tid] = cpu
             return pid, tid
-        return (0, lane(cpu)) if cpu in self._homes.values() else None
+        if cpu in self._homes.values():
+            return 0, lane(cpu)
+        return (tid, tid) if pid is None else None
 
     def forget(self, tid: int) -> None:
         """A thread has ended."""
