@@ -30,7 +30,7 @@ def test_where_a_wanted_thread_was_last_seen() -> None:
 def test_a_thread_that_has_ended_before_it_was_looked_up() -> None:
     whose = Interrupts(frozenset((20,)))
     assert whose.at(1, None, 8) == (8, 8)
-    whose.at(1, 20, 21)
+    assert whose.at(1, None, 20) == (20, 20)
     assert whose.at(1, None, 8) == (0, lane(1))
 
 

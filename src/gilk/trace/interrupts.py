@@ -22,11 +22,12 @@ class Interrupts:
         thread. None when it is not wanted. A thread whose process is not known any more may have been wanted: it is
         not left out, and elsewhere than where interrupts are kept it is one by itself.
         """
+        known = tid if pid is None else pid  # that of a process's first thread
         if self.wanted is None:
-            return (tid if pid is None else pid), tid
-        if pid in self.wanted:
+            return known, tid
+        if known in self.wanted:
             self._homes[tid] = cpu
-            return pid, tid
+            return known, tid
         if cpu in self._homes.values():
             return 0, lane(cpu)
         return (tid, tid) if pid is None else None

@@ -217,7 +217,8 @@ def test_interrupts_of_a_processor(kernel: KernelTarget, guest: Guest) -> None:
         rows = session.close().to_pylist()
     guest.link.close_driver()
     assert {row["function"] for row in rows if row["pid"] == pid} >= {"kernel_wait4", "vfs_read"}
-    others = [row for row in rows if row["pid"] != pid]
+    others = [row for row in rows if row["pid"] != pid and row["tid"] < 0]
+    assert all(row["tid"] == row["pid"] for row in rows if row["tid"] >= 0)  # else one whose process was not known
     whose = {(row["function"], row["pid"], row["tid"], row["thread"]) for row in others}
     assert whose == {("hrtimer_interrupt", 0, -2, "interrupts of CPU 1")}
     kinds = Counter(row["kind"] for row in others)
