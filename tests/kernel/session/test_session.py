@@ -207,9 +207,9 @@ def test_interrupts_of_a_processor(kernel: KernelTarget, guest: Guest) -> None:
     guest.link.channel.until(lambda: b"\n" in out, 60)
     pid, points = int(out), {"kernel_wait4": "stamp", "hrtimer_interrupt": "time", "vfs_read": "stamp"}
     with KernelSession(kernel, points=1 << 10, interrupts=True) as session:
+        session.filter([pid])
         for function, instrument in points.items():
             session.insert(f"kernel:{function}:entry", instrument)
-        session.filter([pid])
         shell.write(b"go\n")
         shell.end_input()
         guest.run("cat", "/proc/meminfo")
