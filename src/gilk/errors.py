@@ -8,7 +8,8 @@ when there is something the user can do about it.
     ├── UsageError        the request itself is wrong            exit 2
     ├── ImageError        a file or region cannot be read        exit 3
     ├── TargetError       a live process refuses or has gone     exit 4
-    │   └── MachineGone   another machine has, or is silent
+    │   ├── MachineGone   another machine has, or is silent
+    │   └── MemoryTaken   it has mapped memory itself where a plan counted on room
     ├── CompileError      an instrument does not compile         exit 5
     └── StoreError        samples cannot be written or read      exit 6
 """
@@ -46,6 +47,10 @@ class TargetError(GilkError):
 
 class MachineGone(TargetError):
     """The machine that a link led to cannot be asked any more, whatever for."""
+
+
+class MemoryTaken(TargetError):
+    """`no-room`, for now: where things lie is known anew, and another plan avoids it."""
 
 
 class CompileError(GilkError):

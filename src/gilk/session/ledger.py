@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from gilk.analysis.model import Function
-from gilk.splice.plan import FunctionPlan, Plan, Want
+from gilk.session.staging import Planning, Stager, staged
+from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import Ground, forget, plan
 
 B = TypeVar("B")
-_Staged = TypeVar("_Staged", covariant=True)
-Planning = Callable[[Ground, Iterable[tuple[Function, list[Want]]]], Plan]
 
 
 class Timed(Protocol):
@@ -29,12 +28,6 @@ class Timed(Protocol):
     def total(self) -> float: ...
     @property
     def seconds(self) -> float: ...
-
-
-class Stager(Protocol[_Staged]):
-    """Who makes a plan ready, under a number: what was made of it is kept as long as it may be run."""
-
-    def stage(self, plan: Plan) -> tuple[int, _Staged]: ...
 
 
 class Changer(Protocol):
@@ -161,8 +154,8 @@ class Ledger(Generic[B]):
         result = []
         for ground in grounds.values():
             here = sorted((e for e in entries if e.ground is ground), key=lambda e: -e.function.start)
-            made = self._planning(ground, [(e.function, list(e.wants.values())) for e in here])
-            number, batch = self._workspace.stage(made)
+            wanted = [(e.function, list(e.wants.values())) for e in here]
+            made, number, batch = staged(ground, wanted, self._workspace, self._planning)
             self._staged[number] = batch
             result.append((number, list(zip(here, made.functions, strict=True))))
         return result

@@ -45,6 +45,14 @@ class Ground:
     def __post_init__(self) -> None:
         self.registry = Registry(self.analysis.image)
 
+    def mark(self) -> tuple[int, int]:
+        """A point to come back to by ``reset``, as long as no memory handed out since has been used."""
+        return self.arena.mark(), self.puns.mark()
+
+    def reset(self, mark: tuple[int, int]) -> None:
+        self.arena.reset(mark[0])
+        self.puns.reset(mark[1])
+
     @cached_property
     def symbols(self) -> list[int]:
         """Where anything in code has a name."""

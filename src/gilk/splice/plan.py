@@ -120,10 +120,9 @@ class FunctionPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """Function plans and the extra pages that puns need: address -> offset in the code object."""
+    """What is to be done to the functions of one image, in the order in which they were planned."""
 
     functions: tuple[FunctionPlan, ...]
-    pages: dict[int, int]
 
     @property
     def tactics(self) -> dict[str, int]:

@@ -50,7 +50,7 @@ def plan(ground: Ground, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:
     order = sorted(wanted, key=lambda item: -item[0].start)
     with _without_collection():
         plans = tuple(_plan(ground, function, wants) for function, wants in order)
-    return Plan(plans, dict(ground.puns.pages))
+    return Plan(plans)
 
 
 @contextmanager
@@ -97,7 +97,7 @@ class _Trial:
         self._codes: list[Code] = []
         host = ground.host
         self._host = replace(host, assume_live=host.assume_live | DIRECTION) if function.turns else host
-        self._arena_mark = ground.arena.mark()
+        self._mark = ground.mark()
 
     def run(self, wants: list[Want]) -> bool:
         """False when something did not work out that was counted on."""
@@ -120,7 +120,7 @@ class _Trial:
                 registry.release(choice.bounce, choice.bounce + JUMP_SIZE)
         for start, end in self._pinned:
             registry.unpin(start - self._bias, end - self._bias)
-        self._ground.arena.reset(self._arena_mark)
+        self._ground.reset(self._mark)
 
     def result(self) -> FunctionPlan:
         return FunctionPlan(

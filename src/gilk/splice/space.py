@@ -9,6 +9,7 @@ displacement that is partly given; it too maps a page of the code object.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 PAGE = 4096
@@ -80,14 +81,36 @@ class PunPages:
         self.pages: dict[int, int] = {}
         self._sorted: list[int] = []
         self._used: dict[int, bytearray] = {}
+        self._given: list[int] = []
 
     def avoid(self, occupied: Occupied) -> None:
         """What else has been mapped meanwhile."""
         self._occupied = occupied
 
+    def lose(self, pages: Iterable[int], occupied: Occupied) -> None:
+        """Somebody else came first; nothing that was handed out there may be used."""
+        self.avoid(occupied)
+        for page in pages:
+            del self.pages[page], self._used[page]
+        self._sorted = sorted(self.pages)
+
+    def mark(self) -> int:
+        """A point to come back to by ``reset``, as long as nothing handed out since has been used."""
+        return len(self._given)
+
+    def reset(self, mark: int) -> None:
+        for at in self._given[mark:]:
+            page = at & -PAGE
+            if page in self._used:
+                self._used[page][at - page : at - page + _TRAMPOLINE] = _FREE
+        del self._given[mark:]
+
     def allocate(self, low: int, high: int) -> int | None:
         """An address in [low, high) with five free bytes, on one page; None when there is none."""
-        return self._on_known_page(low, high) or self._on_new_page(low, high)
+        found = self._on_known_page(low, high) or self._on_new_page(low, high)
+        if found is not None:
+            self._given.append(found)
+        return found
 
     def _on_known_page(self, low: int, high: int) -> int | None:
         first = bisect.bisect_left(self._sorted, low & -PAGE)

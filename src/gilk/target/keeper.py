@@ -20,7 +20,7 @@ from gilk.target.changing import Changer, Outcome, Task
 from gilk.target.copies import Copy, Units
 from gilk.target.held import ArenaMap, Held
 from gilk.target.live_code import LiveCode, Staged
-from gilk.target.maps import holders, read_maps
+from gilk.target.maps import holders, occupied, read_maps
 from gilk.target.memory import Memory
 from gilk.target.places import Places
 from gilk.target.refusals import check_free, check_gs, expecting, refusable
@@ -82,18 +82,24 @@ class Keeper:
         held.calls = CallList(held.code + code_size, held.data + data_size)
         return held.code_fd, held.data_fd
 
-    def map_arenas(self, arenas: list[ArenaMap], pages: dict[int, int]) -> None:
-        """Map arenas, each with its key page, and single pages for puns (address -> offset)."""
+    def map_arena(self, arena: ArenaMap) -> None:
+        """With its key page. Raises MemoryTaken."""
         with refusable(self.pid), self._borrowed() as call:
-            check_free(self.pid, [(a.start, a.base + a.size) for a in arenas] + [(p, p + _PAGE) for p in pages])
-            for arena in arenas:
-                call.anonymous(arena.start, arena.held + _PAGE)
-                self.held.arenas.append(arena)
-                call.call(MADVISE, arena.base - _PAGE, _PAGE, MADV_WIPEONFORK)
-                call.again(self.held.code + arena.offset, arena.size, arena.base)
-            for address, offset in pages.items():
-                call.again(self.held.code + offset, _PAGE, address)
-                self.held.pages[address] = offset
+            check_free(self.pid, arena.start, arena.base + arena.size)
+            call.anonymous(arena.start, arena.held + _PAGE)
+            self.held.arenas.append(arena)
+            call.call(MADVISE, arena.base - _PAGE, _PAGE, MADV_WIPEONFORK)
+            call.again(self.held.code + arena.offset, arena.size, arena.base)
+
+    def map_pages(self, pages: dict[int, int]) -> list[int]:
+        """Single pages for puns (address -> offset); those that the process has meanwhile mapped itself come back."""
+        with refusable(self.pid), self._borrowed() as call:
+            space = occupied(read_maps(self.pid), growth=False)
+            free = [page for page in pages if space.free(page, page + _PAGE)]
+            for address in free:
+                call.again(self.held.code + pages[address], _PAGE, address)
+                self.held.pages[address] = pages[address]
+        return sorted(pages.keys() - set(free))
 
     def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
         """(handler, restorer) of those of ``signals`` whose handlers are given the interrupted state (SA_SIGINFO)."""

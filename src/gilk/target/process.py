@@ -68,8 +68,11 @@ class Keeper:
         self.ask("set_up", name, code_size, data_size)
         return self._fds[0], self._fds[1]
 
-    def map_arenas(self, arenas: list[ArenaMap], pages: dict[int, int]) -> None:
-        self.ask("map_arenas", arenas, pages)
+    def map_arena(self, arena: ArenaMap) -> None:
+        self.ask("map_arena", arena)
+
+    def map_pages(self, pages: dict[int, int]) -> list[int]:
+        return cast("list[int]", self.ask("map_pages", pages))
 
     def stage(self, number: int, batch: Batch) -> None:
         self.ask("stage", number, batch)

@@ -7,7 +7,7 @@ import contextlib
 import errno
 from collections.abc import Iterable, Iterator
 
-from gilk.errors import TargetError
+from gilk.errors import MemoryTaken, TargetError
 from gilk.target.maps import DATA_NAME, occupied, read_maps
 from gilk.target.memory import Memory
 from gilk.target.world import Thread
@@ -32,12 +32,14 @@ def _gs_taken(pid: int, memory: Memory, base: int) -> bool:
     return base != 0
 
 
-def check_free(pid: int, ranges: Iterable[tuple[int, int]]) -> None:
-    """Raises TargetError `no-room` when the process has mapped something there since the plan was made."""
-    taken = occupied(read_maps(pid), growth=False)
-    for start, end in ranges:
-        if not taken.free(start, end):
-            raise TargetError("no-room", f"process {pid} has mapped memory where patches were to lie", "try again")
+def check_free(pid: int, start: int, end: int) -> None:
+    """Raises MemoryTaken when the process has mapped something there meanwhile."""
+    if not occupied(read_maps(pid), growth=False).free(start, end):
+        raise taken(pid)
+
+
+def taken(pid: int) -> MemoryTaken:
+    return MemoryTaken("no-room", f"process {pid} has mapped memory where patches were to lie", "try again")
 
 
 @contextlib.contextmanager

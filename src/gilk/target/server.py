@@ -80,8 +80,11 @@ class Server:
         """Where all of the code object is mapped in the target, to be read."""
         return self.keeper.held.code
 
-    def map_arenas(self, arenas: list[ArenaMap], pages: dict[int, int]) -> None:
-        self.keeper.map_arenas(arenas, pages)
+    def map_arena(self, arena: ArenaMap) -> None:
+        self.keeper.map_arena(arena)
+
+    def map_pages(self, pages: dict[int, int]) -> list[int]:
+        return self.keeper.map_pages(pages)
 
     def poke(self, address: int, data: bytes) -> None:
         """Initial values of an instrument's variables."""

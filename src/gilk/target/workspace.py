@@ -17,7 +17,7 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import EVERYTHING
 from gilk.build.instrument import Compiled, Linked, link_instrument
 from gilk.build.runtime import runtime
-from gilk.errors import CompileError, TargetError
+from gilk.errors import CompileError, MemoryTaken, TargetError
 from gilk.splice.claims import claim, conflicts, unclaim
 from gilk.splice.instrument import Call, CallWithRegisters, Host, Instrument
 from gilk.splice.plan import Plan
@@ -32,6 +32,7 @@ from gilk.target.maps import find_room
 from gilk.target.places import places_table
 from gilk.target.placing import Placed, Spot
 from gilk.target.process import Process
+from gilk.target.refusals import taken
 from gilk.target.symbols import Found, Resolver
 
 ARENA_SIZE = 64 << 20
@@ -40,6 +41,7 @@ _MOST_ARENAS = 8
 _MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may split a gap in two
 _TABLES = _MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
 _TABLE_SIZE = 64 << 20
+_TRIES = 8  # to map what the process has not mapped itself meanwhile
 _CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
 
 
@@ -93,19 +95,30 @@ class Workspace:
         return self._open(loaded)
 
     def _open(self, loaded: Loaded) -> Site:
-        below = HELD_SIZE + PAGE
-        start = find_room(self._process.occupied(), loaded.start, loaded.end, ARENA_SIZE + below)
-        if start is None or len(self._sites) >= _MOST_ARENAS:
-            raise TargetError("no-room", f"there is no free address range within 2 GiB of {loaded.name}")
-        base, offset = start + below, len(self._sites) * ARENA_SIZE
-        self._process.keeper.map_arenas([ArenaMap(base, ARENA_SIZE, offset, HELD_SIZE)], {})
-        code = runtime()
+        start, offset = self._map_near(loaded), len(self._sites) * ARENA_SIZE
+        base, code = start + HELD_SIZE + PAGE, runtime()
         self._code[offset : offset + len(code.code)] = code.code
         self._set_parameters(offset + code.symbols["gilk_params"], base)
         site = Site(Arena(base, ARENA_SIZE, offset, runtime_room()), self.shape.host(base), start)
         self._sites.append(site)
         self._puns.avoid(self._process.occupied())
         return site
+
+    def _map_near(self, loaded: Loaded) -> int:
+        """An arena; where its data begins. The process may map memory just where there was room for it."""
+        below, offset = HELD_SIZE + PAGE, len(self._sites) * ARENA_SIZE
+        tries = 0
+        while True:
+            start = find_room(self._process.occupied(), loaded.start, loaded.end, ARENA_SIZE + below)
+            if start is None or len(self._sites) >= _MOST_ARENAS:
+                raise TargetError("no-room", f"there is no free address range within 2 GiB of {loaded.name}")
+            try:
+                self._process.keeper.map_arena(ArenaMap(start + below, ARENA_SIZE, offset, HELD_SIZE))
+                return start
+            except MemoryTaken:
+                tries += 1
+                if tries == _TRIES:
+                    raise
 
     def _set_parameters(self, offset: int, base: int) -> None:
         """struct gilk_params, native/runtime/runtime.h."""
@@ -156,17 +169,27 @@ class Workspace:
     # Plans.
 
     def stage(self, plan: Plan) -> tuple[int, Batch]:
-        """Write patches and hand the sites to the keeper; nothing is active yet. The batch and its number."""
+        """Write patches and hand the sites to the keeper; nothing is active yet. The batch and its number.
+
+        Raises MemoryTaken: the plan is of no use then, and nothing of it is kept.
+        """
+        if self._map_pages():
+            raise taken(self._process.pid)
         for function in plan.functions:
             for patch in function.patches:
                 self._store(patch.address, patch.data)
-        return self._hand_over(pack(plan.functions), plan.pages)
+        return self._hand_over(pack(plan.functions))
 
-    def _hand_over(self, batch: Batch, pages: dict[int, int]) -> tuple[int, Batch]:
-        fresh = {page: offset for page, offset in pages.items() if page not in self._mapped}
-        if fresh:
-            self._process.keeper.map_arenas([], fresh)
-            self._mapped |= fresh.keys()
+    def _map_pages(self) -> set[int]:
+        """Those of puns that are not yet; which of them cannot be, because the process came first."""
+        fresh = {page: offset for page, offset in self._puns.pages.items() if page not in self._mapped}
+        gone = set(self._process.keeper.map_pages(fresh)) if fresh else set()
+        self._mapped |= fresh.keys() - gone
+        if gone:
+            self._puns.lose(gone, self._process.occupied())
+        return gone
+
+    def _hand_over(self, batch: Batch) -> tuple[int, Batch]:
         self._batch += 1
         self._process.keeper.stage(self._batch, batch)
         return self._batch, batch
@@ -186,10 +209,11 @@ class Workspace:
         self._puns.avoid(self._process.occupied())
         ground = self._grounds.get(_key(loaded))
         lost = placed.lost | conflicts(ground, portable) if ground else placed.lost.copy()
-        for row in np.flatnonzero((units & ~lost)[placed.jump_unit]).tolist():
-            at = int(placed.jump_at[row])
-            if self._puns.allocate(at, at + 1) is None:
-                lost[placed.jump_unit[row]] = True
+        rows = np.flatnonzero((units & ~lost)[placed.jump_unit]).tolist()
+        got = {row: self._puns.allocate(at, at + 1) for row in rows for at in (int(placed.jump_at[row]),)}
+        gone = self._map_pages()
+        without = [row for row, at in got.items() if at is None or at & -PAGE in gone]
+        lost[placed.jump_unit[without]] = True
         return lost
 
     def stage_placed(
@@ -203,7 +227,7 @@ class Workspace:
         ground = self._grounds.get(_key(loaded))
         if ground is not None:
             claim(ground, portable, units)
-        return self._hand_over(placed.batch.only(set(np.flatnonzero(units).tolist())), self._puns.pages)
+        return self._hand_over(placed.batch.only(set(np.flatnonzero(units).tolist())))
 
     def give_up(self, loaded: Loaded, portable: Portable, units: Array) -> None:
         """Units that were placed, and are not in force, are to be planned anew with others: their bytes are free."""

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from gilk.analysis.model import Function
 from gilk.session.follow.prepared import Prepared
 from gilk.session.request import Wanted
+from gilk.session.staging import staged
 from gilk.splice.instrument import Stamp
 from gilk.splice.plan import FunctionPlan, Want
-from gilk.splice.planner import Ground, forget, plan
+from gilk.splice.planner import Ground, forget
 from gilk.splice.portable import ENTRY, HEAD, Array
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
@@ -130,10 +131,9 @@ class Planned:
         for part, want in (each for carried in self._carried for each in carried):
             by_part.setdefault(part.start, (part, []))[1].append(want)
         order = sorted(by_part.values(), key=lambda item: -item[0].start)
-        made = plan(ground, order)
+        made, self.number, self.batch = staged(ground, order, workspace)
         self._plans: list[FunctionPlan] = list(made.functions)
         self._unit = {part.start: unit for unit, (part, _) in enumerate(order)}
-        self.number, self.batch = workspace.stage(made)
         self._fit = [n for n, carried in enumerate(self._carried) if not self._refused(carried)]
         self.names = [groups[n][0].point.function for n in self._fit]
         self.unfit = len(groups) - len(self._fit)

@@ -36,7 +36,7 @@ def plan(ground: Ground, wanted: Iterable[Wanted]) -> Plan:
     made = planner.plan(ground, [(function, moved[start]) for start, (function, _) in given.items()])
     functions = sorted(given, reverse=True)  # the order of the plans
     plans = zip(functions, made.functions, strict=True)
-    return Plan(tuple(_with_entry(ground, *given[start], first) for start, first in plans), made.pages)
+    return Plan(tuple(_with_entry(ground, *given[start], first) for start, first in plans))
 
 
 def fentry(ground: Ground, function: Function) -> int:
