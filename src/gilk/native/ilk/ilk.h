@@ -110,8 +110,6 @@ u32 ilk_front(u8 kind);
 
 /* verify.c: what the kernel says of the place */
 u32 ilk_verify(const struct ilk_site *site, u64 *detail);
-/* One that begins at `function`. */
-bool ilk_in_function(unsigned long address, unsigned long function);
 
 /* reserved.c: what others rewrite */
 int ilk_reserved_init(void);
@@ -175,7 +173,8 @@ void ilk_direct_remove(struct ilk_site **sites, u32 count);
 /* trap.c */
 int ilk_trap_init(void);
 void ilk_trap_exit(void);
-bool ilk_trap_asks(unsigned long address);
+/* Whether it is in what runs from an int3 up to our handler. */
+bool ilk_on_the_way(unsigned long address);
 
 /* modules.c */
 int ilk_modules_init(void);

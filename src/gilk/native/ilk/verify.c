@@ -81,25 +81,6 @@ static bool traps(const struct ilk_site *site)
 	return site->kind == ILK_TRAP || site->kind == ILK_MULTI || site->flags & ILK_SEVERAL;
 }
 
-bool ilk_in_function(unsigned long address, unsigned long function)
-{
-	unsigned long size, offset;
-
-	return ilk_kernel.kallsyms_lookup_size_offset(function, &size, &offset) &&
-	       address >= function && address < function + size;
-}
-
-static bool on_the_way(unsigned long address)
-{
-	char *const *each = (char *const *)&ilk_kernel.way;
-	char *const *end = (char *const *)(&ilk_kernel.way + 1);
-
-	for (; each < end; each++)
-		if (ilk_in_function(address, (unsigned long)*each))
-			return true;
-	return ilk_trap_asks(address);
-}
-
 static u32 owned_in_module(unsigned long first, unsigned long last)
 {
 	u32 status = ILK_OK;
@@ -174,7 +155,7 @@ u32 ilk_verify(const struct ilk_site *site, u64 *detail)
 	/* core text is always there; that of a module may have gone since in_text() */
 	if (ilk_in_core(first) && !ilk_text_is(first, site->old, site->length))
 		status = kprobes(first, last, detail) == ILK_OK ? ILK_STALE : ILK_KPROBE;
-	if (status == ILK_OK && traps(site) && (on_the_way(first) || on_the_way(last)))
+	if (status == ILK_OK && traps(site) && (ilk_on_the_way(first) || ilk_on_the_way(last)))
 		status = ILK_BLACKLIST;
 	if (status == ILK_OK)
 		status = reserved(first, last);
