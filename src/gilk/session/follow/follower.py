@@ -210,7 +210,8 @@ class Follower(Session):
         """An image has been unmapped: what comes to lie there is another, or the same once more, to be made ready."""
         for made, base in zip(self._made, self._base, strict=False):
             if made.loaded == loaded:
-                self.leave(range(base, base + len(made.names)))
+                if not self.followed.isdisjoint(range(base, base + len(made.names))):
+                    self.leave(range(base, base + len(made.names)))
                 self._starts = {key: n for key, n in self._starts.items() if not base <= n < base + len(made.names)}
 
     def _lose_unmapped(self) -> frozenset[int]:
