@@ -66,7 +66,6 @@ class Tracing(Run):
     omitted: list[Omitted] = field(default_factory=list)
     activation_ms: float = 0.0
     _followers: list[Follower] = field(default_factory=list)
-    _images: dict[int, tuple[Loaded, ...]] = field(default_factory=dict)  # there at first, by id of a follower
     _libraries: list[Libraries] = field(default_factory=list)
     _throttles: dict[int, Throttle] = field(default_factory=dict)  # by id of a follower; none without a budget
     _watches: list[Watch] = field(default_factory=list)
@@ -78,6 +77,7 @@ class Tracing(Run):
 
     def _insert(self) -> None:
         self._watches = [Watch(self.start, _START), Watch(self.stop, _STOP)]
+        present = []
         for process in self.processes:
             follower = Follower(process, ring=_RING)
             if self.sessions:
@@ -86,15 +86,14 @@ class Tracing(Run):
             self._followers.append(follower)
             if self.budget is not None:
                 self._throttles[id(follower)] = Throttle(follower, self.budget)
-            images = process.loaded()
-            self._prepare(follower, images)
-            self._images[id(follower)] = images
+            present.append(process.loaded())
+            self._prepare(follower, present[-1])
             self._zero = self._zero or follower.began
         self._insert_kernel()
         if self.processes and not any(follower.functions for follower in self._followers):
             raise UsageError("nothing-to-follow", f"the scope {self.scope} has no function", "see gilk scan")
         self._schema = schema_of(row.kind for session in self.sessions for row in session.rows)
-        self._set_gates()
+        self._set_gates(present)
         for follower in self._followers:
             if not (follower.process.unstarted and isinstance(self.start, Now)):
                 self._expect(follower)
@@ -135,12 +134,13 @@ class Tracing(Run):
         session.remove(_without_entry(wanted, self._put(session, wanted)))
         self._in_kernel = session
 
-    def _set_gates(self) -> None:
-        for follower in self._followers:
+    def _set_gates(self, present: list[tuple[Loaded, ...]]) -> None:
+        """``present``: the images there are in each process."""
+        for follower, images in zip(self._followers, present, strict=True):
             for event, gate in ((self.start, _START), (self.stop, _STOP)):
                 if isinstance(event, Reach):
                     self._put_gate(follower, event, gate)
-            self._libraries.append(Libraries(follower, _LIBRARIES, self._library, self._images[id(follower)]))
+            self._libraries.append(Libraries(follower, _LIBRARIES, self._library, images))
         if isinstance(self.start, Reach):
             for follower in self._followers:
                 follower.gates.arm(_START, self.start.hits, _HOLD)
