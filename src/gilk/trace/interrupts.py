@@ -17,17 +17,19 @@ class Interrupts:
     wanted: frozenset[int] | None = None
     _homes: dict[int, int] = field(default_factory=dict)  # of threads: the processor
 
+    def wants(self, pid: int | None, tid: int) -> bool:
+        """Records of that thread are its own; ``pid`` is None when its process is not known any more."""
+        return self.wanted is None or (tid if pid is None else pid) in self.wanted
+
     def at(self, cpu: int, pid: int | None, tid: int) -> tuple[int, int] | None:
         """Whose a record is that was made there while thread ``tid`` of process ``pid`` was running: process and
         thread. None when it is not wanted. A thread whose process is not known any more may have been wanted: it is
         not left out, and elsewhere than where interrupts are kept it is one by itself.
         """
-        known = tid if pid is None else pid  # that of a process's first thread
-        if self.wanted is None:
-            return known, tid
-        if known in self.wanted:
-            self._homes[tid] = cpu
-            return known, tid
+        if self.wants(pid, tid):
+            if self.wanted is not None:
+                self._homes[tid] = cpu
+            return (tid if pid is None else pid), tid  # that of a process's first thread
         if cpu in self._homes.values():
             return 0, lane(cpu)
         return (tid, tid) if pid is None else None

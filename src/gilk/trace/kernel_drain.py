@@ -87,10 +87,8 @@ class KernelDrain:
         """``gap``: some were lost before these, whose is not known: perhaps of any thread that is seen here."""
         tids = records["sp"] & _PID
         owners: dict[Identity, list[int]] = {}
-        found = np.unique(tids).tolist()
-        for tid in found:
-            self._interrupts.at(cpu, self._pid(tid), tid)  # first who was here, then whose the others are
-        for tid in found:
+        # first who was here, then whose the others are
+        for tid in sorted(np.unique(tids).tolist(), key=lambda tid: not self._interrupts.wants(self._pid(tid), tid)):
             owner = self._interrupts.at(cpu, self._pid(tid), tid)
             if owner is not None:
                 owners.setdefault(self._identity(*owner), []).append(tid)
