@@ -7,8 +7,6 @@ It is not the one that the other kernel tests share: what is done here is rough.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -22,8 +20,11 @@ STRICT = "oops=panic panic_on_warn=1 softlockup_panic=1 softlockup_all_cpu_backt
 POISON = "slub_debug=FP,kmalloc-32"
 
 
-@contextmanager
-def machine(place: Path, turns: bool) -> Iterator[Guest]:
+@pytest.fixture(scope="package")
+def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    """With a parameter, its processors take turns (turns.py): where kprobes come and go, the kernel dies within a
+    minute without us if QEMU's do not."""
+    turns, place = hasattr(request, "param"), tmp_path_factory.mktemp("endurance")
     with boot(Machine(cpus=2, memory=2048, arguments=f"{STRICT} {POISON}", turns=turns)) as vm:
         guest = Guest(vm, place)
         guest.load()
@@ -32,19 +33,6 @@ def machine(place: Path, turns: bool) -> Iterator[Guest]:
             guest.unload()
         finally:
             print(vm.console()[-10_000:])  # shown when that failed: the machine may have panicked
-
-
-@pytest.fixture(scope="package")
-def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    with machine(tmp_path_factory.mktemp("endurance"), turns=False) as guest:
-        yield guest
-
-
-@pytest.fixture(scope="package")
-def orderly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    """Where kprobes come and go, the kernel dies within a minute without us if QEMU's processors do not take turns."""
-    with machine(tmp_path_factory.mktemp("orderly"), turns=True) as guest, Watch(guest).unharmed():
-        yield guest
 
 
 @pytest.fixture(scope="package")
@@ -63,12 +51,5 @@ def unharmed(watch: Watch) -> Iterator[None]:
 def kernel(guest: Guest) -> KernelTarget:
     """Read once, before modules come and go."""
     target = KernelTarget(guest.link)
-    target.analysis()
-    return target
-
-
-@pytest.fixture(scope="package")
-def orderly_kernel(orderly: Guest) -> KernelTarget:
-    target = KernelTarget(orderly.link)
     target.analysis()
     return target

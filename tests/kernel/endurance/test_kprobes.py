@@ -13,9 +13,10 @@ from gilk.target.kernel.target import KernelTarget
 from tests.kernel.driver.driving import NUMBERS, Guest
 from tests.kernel.driver.handmade import Bench, Function, count
 from tests.kernel.endurance.load import stressed
-from tests.kernel.endurance.test_others import NAMES, OTHERS, TRACING, come_and_go, others
+from tests.kernel.endurance.others import NAMES, OTHERS, TRACING, come_and_go, others
+from tests.kernel.endurance.turns import TURNS
 
-pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress, TURNS]
 SCRIPT = f"""
         cd {TRACING}
         for name in {NAMES}; do echo "p:gilkload/$name $name"; echo "r:gilkload/${{name}}_r $name"; done > kprobe_events
@@ -23,41 +24,41 @@ SCRIPT = f"""
         echo 0 > events/gilkload/enable; echo > kprobe_events"""
 
 
-def test_kprobes_come_and_go_too(orderly: Guest, orderly_kernel: KernelTarget) -> None:
-    with stressed(orderly, ["pipe", "futex"]), others(orderly, {"kprobes": SCRIPT}):
-        assert come_and_go(orderly, orderly_kernel, 4) > 0
+def test_kprobes_come_and_go_too(guest: Guest, kernel: KernelTarget) -> None:
+    with stressed(guest, ["pipe", "futex"]), others(guest, {"kprobes": SCRIPT}):
+        assert come_and_go(guest, kernel, 4) > 0
 
 
 @pytest.mark.timeout(7200)
-def test_all_of_them_at_once_for_long(orderly: Guest, orderly_kernel: KernelTarget) -> None:
-    with stressed(orderly), others(orderly, OTHERS | {"kprobes": SCRIPT}):
-        assert come_and_go(orderly, orderly_kernel, 20) > 0
+def test_all_of_them_at_once_for_long(guest: Guest, kernel: KernelTarget) -> None:
+    with stressed(guest), others(guest, OTHERS | {"kprobes": SCRIPT}):
+        assert come_and_go(guest, kernel, 20) > 0
 
 
-def taken(orderly: Guest, function: Function, turns: int) -> set[Verdict]:
+def taken(guest: Guest, function: Function, turns: int) -> set[Verdict]:
     """Splices come and go where kprobes do, in the midst of a function: what the driver says to them."""
     found: set[Verdict] = set()
     for _ in range(turns):
-        driver = Driver(orderly.link)
+        driver = Driver(guest.link)
         bench, block = Bench(driver), driver.counters(64)[0]
         hooks = (b"\x9c" + count(block.offset(i)) + b"\x9d" for i in range(64))
         units = [bench.before(function, run, hook) for run, hook in zip(function.windows(), hooks, strict=False)]
         found |= {each.verdict for each in driver.apply(units)}
-        orderly.link.close_driver()
+        guest.link.close_driver()
     return found
 
 
-def until_all_is_undone(orderly: Guest) -> None:
+def until_all_is_undone(guest: Guest) -> None:
     """Splices on which a kprobe sat when their client went go when it does."""
-    driver, limit = Driver(orderly.link), time.monotonic() + 60
+    driver, limit = Driver(guest.link), time.monotonic() + 60
     while driver.status().units and time.monotonic() < limit:
-        orderly.call("getppid", 10)
+        guest.call("getppid", 10)
     assert driver.status().units == 0
-    orderly.link.close_driver()
+    guest.link.close_driver()
 
 
-def kprobes_within(orderly: Guest, turns: int) -> set[Verdict]:
-    function = orderly.function("__x64_sys_getppid")
+def kprobes_within(guest: Guest, turns: int) -> set[Verdict]:
+    function = guest.function("__x64_sys_getppid")
     places = " ".join(f"+{run[0].ip - function.address}" for run in function.windows())
     # The kernel refuses one that would lie within a jump of ours.
     script = f"""
@@ -67,12 +68,12 @@ def kprobes_within(orderly: Guest, turns: int) -> set[Verdict]:
             echo 1 > events/gilkload/enable; sleep 0.15; echo 0 > events/gilkload/enable; echo > kprobe_events
         fi
         sleep 0.15"""
-    calls = ["nice", "-n", "19", str(orderly.program), str(NUMBERS["getppid"]), "1000000000", "2", "50"]
-    process = orderly.link.spawn(calls, lambda _: None, lambda _: None)
+    calls = ["nice", "-n", "19", str(guest.program), str(NUMBERS["getppid"]), "1000000000", "2", "50"]
+    process = guest.link.spawn(calls, lambda _: None, lambda _: None)
     try:
-        with others(orderly, {"within": script}):
-            found = taken(orderly, function, turns)
-        until_all_is_undone(orderly)
+        with others(guest, {"within": script}):
+            found = taken(guest, function, turns)
+        until_all_is_undone(guest)
     finally:
         process.signal(15)
         process.wait(30)
@@ -83,10 +84,10 @@ def kprobes_within(orderly: Guest, turns: int) -> set[Verdict]:
 DUE = {Verdict.OK, Verdict.KPROBE, Verdict.STALE, Verdict.BUSY, Verdict.OVERLAP}
 
 
-def test_kprobes_within_the_same_function(orderly: Guest) -> None:
-    assert kprobes_within(orderly, 4) <= DUE
+def test_kprobes_within_the_same_function(guest: Guest) -> None:
+    assert kprobes_within(guest, 4) <= DUE
 
 
 @pytest.mark.timeout(3600)
-def test_kprobes_within_the_same_function_for_long(orderly: Guest) -> None:
-    assert {Verdict.OK, Verdict.KPROBE} <= kprobes_within(orderly, 100) <= DUE
+def test_kprobes_within_the_same_function_for_long(guest: Guest) -> None:
+    assert {Verdict.OK, Verdict.KPROBE} <= kprobes_within(guest, 100) <= DUE

@@ -3,80 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-
 import pytest
 
-from gilk.session.kernel_session import KernelSession
 from gilk.target.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
-from tests.kernel.endurance.load import repeated, stressed
+from tests.kernel.endurance.load import stressed
+from tests.kernel.endurance.others import OTHERS, come_and_go, others
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
-TRACING = "/sys/kernel/tracing"
-#: What every system call of a load goes through, or many.
-FUNCTIONS = (
-    "vfs_read", "vfs_write", "pipe_read", "pipe_write", "path_openat", "dput", "do_futex", "__task_pid_nr_ns",
-    "copy_process", "unix_stream_sendmsg", "hrtimer_start_range_ns", "try_to_wake_up",
-)  # fmt: skip
-NAMES = " ".join(FUNCTIONS)
-#: One turn of each: it changes something, and changes it back.
-OTHERS = {
-    "processors": """
-        cd /sys/devices/system/cpu/cpu1; echo 0 > online; sleep 0.1; echo 1 > online; sleep 0.1""",
-    "keys": """
-        cd /proc/sys/kernel
-        for value in 1 0; do echo $value > sched_schedstats; echo $value > bpf_stats_enabled; sleep 0.05; done""",
-    "ftrace": f"""
-        cd {TRACING}
-        for name in {NAMES}; do echo $name; done > set_ftrace_filter
-        echo function > current_tracer; sleep 0.1
-        echo nop > current_tracer; echo > set_ftrace_filter""",
-    "graph": f"""
-        mkdir {TRACING}/instances/gilk; cd {TRACING}/instances/gilk
-        echo vfs_read > set_ftrace_filter; echo function > current_tracer; sleep 0.1
-        echo nop > current_tracer; cd /; rmdir {TRACING}/instances/gilk""",
-}
 
 
-@contextmanager
-def others(guest: Guest, which: Mapping[str, str]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for name, script in which.items():
-            stack.enter_context(repeated(guest, name, script))
-        yield
-
-
-def come_and_go(guest: Guest, kernel: KernelTarget, turns: int) -> int:
-    """Hits of all."""
-    hits = 0
-    for _ in range(turns):
-        with KernelSession(kernel, points=1 << 14) as session:
-            probes = [probe for name in FUNCTIONS for probe in session.insert(f"kernel:{name}:entry", "count")]
-            assert all(probe.tactic is not None for probe in probes), session.refusals()
-            session.insert("kernel:vfs_read:blocks", "count")
-            session.insert("kernel:pipe_*:entry", "stamp")
-            session.remove(probes[::2])
-            session.poll()
-            hits += sum(session.counts().values())
-        guest.link.close_driver()
-        assert session.restored is True
-    return hits
-
-
-FAST = ("processors", "keys", "ftrace")
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.stress) for name in OTHERS]
-)
+@pytest.mark.parametrize("name", OTHERS)
 def test_others_come_and_go_too(guest: Guest, kernel: KernelTarget, name: str) -> None:
     with stressed(guest, ["pipe", "futex"]), others(guest, {name: OTHERS[name]}):
         assert come_and_go(guest, kernel, 1) > 0
 
 
-@pytest.mark.stress
 @pytest.mark.timeout(7200)
 def test_all_of_them_at_once_for_long(guest: Guest, kernel: KernelTarget) -> None:
     with stressed(guest), others(guest, OTHERS):
