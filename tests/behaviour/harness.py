@@ -168,11 +168,15 @@ def signals(pid: int) -> dict[str, str]:
     return found
 
 
+def _mappings(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/maps").read_text().splitlines()
+
+
 def differences(pid: int) -> list[str]:
     """Where executable memory differs from the file it was mapped from."""
     found = []
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        for line in _mappings(pid):
             fields = line.split(maxsplit=5)
             if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/") or "memfd:" in fields[5]:
                 continue
@@ -180,8 +184,9 @@ def differences(pid: int) -> list[str]:
             memory.seek(start)
             try:
                 live = memory.read(end - start)
-            except OSError:  # unmapped meanwhile
-                continue
+            except OSError:
+                assert line not in _mappings(pid), f"cannot be read: {line}"
+                continue  # unmapped meanwhile
             with open(_file(pid, fields), "rb") as file:
                 file.seek(int(fields[2], 16))
                 kept = file.read(end - start)

@@ -149,18 +149,20 @@ def test_filters_that_cannot_be_suspended_are_not_tried(program: Path, kind: str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str) -> None:
+def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str, tmp_path: Path) -> None:
     """Its code is restored, and it lives. What is mapped is not taken out by one who may not suspend the filter."""
     before = UNPRIVILEGED if os.geteuid() == 0 and shutil.which("setpriv") else []
     with sandboxed(program, f"l{kind}") as child:
         assert child.stdin and child.stdout
-        asked = ["--json", "--for", "3", "-i", "hot:blocks=count", "-p", str(child.pid)]
+        asked = ["--json", "-o", str(tmp_path / "f.parquet"), "-i", "hot:blocks=count", "-p", str(child.pid)]
         words = [*before, sys.executable, "-m", "gilk", "run", *asked]
         run = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT})
-        assert wait_for(lambda: differences(child.pid), 60)
+        assert wait_for(lambda: any(tmp_path.iterdir()), 60), "it has begun, and a signal ends it with a report"
+        assert differences(child.pid)
         child.stdin.write(b"\n")
         child.stdin.flush()
         assert child.stdout.readline() == b"ready\n"
+        run.terminate()
         out, _ = run.communicate(timeout=60)
         assert json.loads(out.splitlines()[-1])["restored"] is True
         assert differences(child.pid) == []
