@@ -304,7 +304,7 @@ def prepare_trace(
 
     first, last, chosen = event.parse(start), event.parse(stop), Scope.parse(scope, skip)
     budget = None if everything else Budget()
-    globs = [glob for glob in kernel if glob != _INTERRUPTS] or ["*"] * bool(kernel)
+    globs = [glob for glob in kernel if glob != _INTERRUPTS] or (["*"] if kernel else [])
     requests = [request_of(f"kernel:{glob}:entry=time") for glob in globs]
     if modules and not machine:
         raise UsageError("no-machine", "modules are loaded on another machine only", "--on lab is one that may be lost")

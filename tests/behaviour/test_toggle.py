@@ -58,7 +58,8 @@ def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
             stays = [session.insert(where, api.count)[0] for where in ("hot:entry", "hot_asm:entry", "hot_asm:return")]
             target.resume()
             done = 0
-            with contextlib.suppress(api.TargetError):  # it ends when its time is over, perhaps in the middle of a change
+            # it ends when its time is over, perhaps in the middle of a change
+            with contextlib.suppress(api.TargetError):
                 while target.process.wait(block=False) is None and done < cycles:
                     session.remove(session.insert("hot:blocks", api.count))
                     session.remove(session.insert("hot_asm:blocks-post", api.count))

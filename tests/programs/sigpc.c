@@ -63,7 +63,7 @@ static int ranges;
 static volatile sig_atomic_t ticks, outside;
 static volatile greg_t stray;
 
-/* Executable memory mapped from a file, and the vdso; once, since while code is exchanged for a copy no file is named. */
+/* Executable memory mapped from a file, and the vdso; once: while code is exchanged for a copy no file is named. */
 static void read_ranges(void)
 {
 	char line[512], permissions[8], path[256];

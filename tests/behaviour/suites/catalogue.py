@@ -158,8 +158,8 @@ _PYTHON_SCRUBS = (
     Scrub(r"\b0x[0-9a-f]{6,16}\b", "ADDRESS"),
     # Ids of processes: the parent of a child is its stand-in.
     Scrub(r"^(AssertionError:) \d{2,} (..) \d{2,}$", r"\1 ID \2 ID"),
-    Scrub(r"^test_\w+ passed in TIME\n", ""),  # said of slow ones only,
-    Scrub(r"^(test_\w+ failed .*) in TIME$", r"\1"),  # as is the time that others took
+    Scrub(r"^test_\w+ passed in TIME\n", ""),  # said of slow ones only
+    Scrub(r"^(test_\w+ failed .*) in TIME$", r"\1"),  # so is the time that others took
     Scrub(r"^ +complaining at .*\n", ""),  # test_sort: random numbers
     Scrub(r"^    checking .*\n", ""),
 )
