@@ -46,6 +46,34 @@ def test_variables_keep_their_values(source: Path) -> None:
     assert linked.data[:8] == (7).to_bytes(8, "little")
 
 
+_ALIGNED = """\
+#include <gilk.h>
+static const unsigned long table[8] __attribute__((aligned(256))) = {11, 12, 13, 14, 15, 16, 17, 18};
+static unsigned long sums[4] __attribute__((aligned(512))) = {21, 22, 23, 24};
+void looks_up(unsigned int iid) { sums[iid & 3] += table[iid & 7]; ilk_log_integer_sample(sums[iid & 3], iid); }
+"""
+
+
+@pytest.mark.parametrize("off", [0, 16, 48, 240])
+def test_code_and_data_lie_where_they_were_linked_however_they_are_aligned(tmp_path: Path, off: int) -> None:
+    """The first instruction, a table and a variable are found at the addresses that the code uses."""
+    source = tmp_path / "aligned.c"
+    source.write_text(_ALIGNED)
+    code, data = CODE + off, DATA + 64 + off
+    linked = link_instrument(compile_instrument(source, "looks_up"), code, data, {"gilk_control": CODE + 0x8000})
+    padding = len(linked.code) - len(linked.code.lstrip(b"\0"))
+    reached = {
+        instruction.ip_rel_memory_address
+        for instruction in Decoder(64, linked.code.lstrip(b"\0"), ip=code + padding)
+        if instruction.is_ip_rel_memory_operand
+    }
+    tables, variables = ((11).to_bytes(8, "little"), linked.code, code), ((21).to_bytes(8, "little"), linked.data, data)
+    for first, content, start in (tables, variables):
+        at = content.index(first + bytes([first[0] + 1]))
+        assert start + at in reached, "the code looks elsewhere"
+    assert linked.code[linked.plain - code] == 0xE9, "a jump to the function"
+
+
 def test_no_vector_register_is_touched(source: Path) -> None:
     linked = link_instrument(compile_instrument(source, "plain"), CODE, DATA, {"gilk_control": CODE})
     text = [str(i) for i in Decoder(64, linked.code, ip=CODE) if i.mnemonic != Mnemonic.INVALID]

@@ -50,8 +50,11 @@ class Linked:
     clobbers: int = field(default=_CALLER_SAVED)
 
 
-def compile_instrument(source: Path, function: str) -> Compiled:
-    """Raises UsageError `no-such-file`, `no-such-instrument`, CompileError `does-not-compile`."""
+def compile_instrument(source: Path, function: str, flags: tuple[str, ...] = ()) -> Compiled:
+    """``flags``: what else the compiler is told.
+
+    Raises UsageError `no-such-file`, `no-such-instrument`, CompileError `does-not-compile`.
+    """
     if not source.is_file():
         raise UsageError("no-such-file", f"there is no instrument file {source}")
     with tempfile.TemporaryDirectory(prefix="gilk-") as name:
@@ -61,7 +64,7 @@ def compile_instrument(source: Path, function: str) -> Compiled:
         whole, output = place / "whole.o", place / "instrument.o"
         include = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent)]
         try:
-            compile_object(text, whole, [*include, "-fPIC", "-fno-plt"])
+            compile_object(text, whole, [*include, "-fPIC", "-fno-plt", *flags])
         except CompileError as error:
             if f"'{function}' undeclared here" in error.message:
                 raise UsageError("no-such-instrument", f"{source} has no function {function!r}") from None
@@ -98,12 +101,12 @@ def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str,
     content = image.read(body.address, body.size)
     form = image.read(addresses[FORM], 1)[0]
     return Linked(
-        content,
-        image.read(held.address, held.size).ljust(held.size, b"\0") if held else b"",
+        bytes(body.address - code) + content,  # a section may begin later: it is aligned as its parts want it
+        bytes(held.address - data) + image.read(held.address, held.size).ljust(held.size, b"\0") if held else b"",
         addresses[ENTRY],
         addresses[PLAIN],
         bool(form),
-        _clobbers(content, code, addresses["gilk_text_end"]),
+        _clobbers(content, body.address, addresses["gilk_text_end"]),
     )
 
 

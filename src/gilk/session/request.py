@@ -31,10 +31,11 @@ class Builtin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CFunction:
-    """``function`` of the C file ``source``."""
+    """``function`` of the C file ``source``; ``flags`` are for the compiler."""
 
     source: Path
     function: str
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
