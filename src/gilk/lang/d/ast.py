@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a D program says: expressions, types as they are written, statements, and what stands at the top.
+
+Nodes are compared by identity, so that a pass can note something of each in a dictionary. No tree is higher than
+``depth.HEIGHT``: passes may recurse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gilk.lang.syntax.source import Source, Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    span: Span
+
+
+# Expressions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number(Node):
+    """``suffix``: '', 'u', 'l', 'ul', 'll' or 'ull' as written, or 'char' of a character constant.
+
+    ``decimal``: what is not may become unsigned when it does not fit its type, as in C.
+    """
+
+    value: int
+    suffix: str = ""
+    decimal: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text(Node):
+    """A string literal, its escapes resolved. Its bytes are those of UTF-8 with "surrogateescape"."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Name(Node):
+    """A variable, a constant of an enum, an inline; as the operand of sizeof also a type that is not declared here."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variable(Node):
+    """``self->name`` or ``this->name``."""
+
+    scope: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Symbol(Node):
+    """``module`name``. Of ``a`b`c`` the module is "a`b"; it is "" when nothing is before the backquote."""
+
+    module: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregate(Node):
+    """``@name`` or ``@name[keys]``; the name is '_' of a lone ``@``."""
+
+    name: str
+    keys: tuple[Expr, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unary(Node):
+    """``op`` is one of + - ~ ! * & ++ --"""
+
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Postfix(Node):
+    """``op`` is ++ or --"""
+
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binary(Node):
+    """Also && || ^^, but neither the comma nor assignments."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assign(Node):
+    """``op`` is '=' or one like '+='."""
+
+    op: str
+    target: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conditional(Node):
+    test: Expr
+    yes: Expr
+    no: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comma(Node):
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(Node):
+    name: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index(Node):
+    """Of an array or pointer (one key), or of an associative array. ``args[0]`` too."""
+
+    base: Expr
+    keys: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member(Node):
+    """``base.name``, or with ``arrow`` ``base->name``."""
+
+    base: Expr
+    name: str
+    arrow: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cast(Node):
+    type: TypeName
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SizeofType(Node):
+    type: TypeName
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sizeof(Node):
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stringof(Node):
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offsetof(Node):
+    type: TypeName
+    member: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Xlate(Node):
+    type: TypeName
+    operand: Expr
+
+
+Expr: TypeAlias = (
+    Number
+    | Text
+    | Name
+    | Variable
+    | Symbol
+    | Aggregate
+    | Unary
+    | Postfix
+    | Binary
+    | Assign
+    | Conditional
+    | Comma
+    | Call
+    | Index
+    | Member
+    | Cast
+    | SizeofType
+    | Sizeof
+    | Stringof
+    | Offsetof
+    | Xlate
+)
+
+
+# Types
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BasicType(Node):
+    """As written, with qualifiers: ("unsigned", "const", "int"), or one name: ("uint64_t",), ("string",)."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Enumerator(Node):
+    name: str
+    value: Expr | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TagType(Node):
+    """``kind`` is struct, union or enum. A struct or union that is only named has no ``members``, not even ()."""
+
+    kind: str
+    tag: str | None
+    members: tuple[MemberDeclaration, ...] | None = None
+    enumerators: tuple[Enumerator, ...] | None = None
+
+
+BaseType: TypeAlias = BasicType | TagType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pointer(Node):
+    pass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayOf(Node):
+    """Without a ``size``: of a parameter, or of a struct's last member."""
+
+    size: Expr | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyedBy(Node):
+    """An associative array's keys. Those of an inline have names."""
+
+    types: tuple[TypeName, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionOf(Node):
+    parameters: tuple[TypeName, ...]
+    variadic: bool = False
+
+
+Shape: TypeAlias = Pointer | ArrayOf | KeyedBy | FunctionOf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declarator(Node):
+    """``shape`` goes from the name outwards: of ``int *a[3]`` it is (ArrayOf 3, Pointer), an array of pointers."""
+
+    name: str | None
+    shape: tuple[Shape, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TypeName(Node):
+    """A type where an expression has one, a parameter, or a key."""
+
+    base: BaseType
+    declarator: Declarator
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemberDeclaration(Node):
+    """One member: of ``int a, b;`` there are two. It has no name when it is an anonymous struct or padding bits."""
+
+    base: BaseType
+    declarator: Declarator
+    bits: Expr | None = None
+
+
+# Statements
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpressionStatement(Node):
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block(Node):
+    """Empty statements are left out."""
+
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If(Node):
+    """Branches are always blocks; ``else if`` is a block of one If."""
+
+    test: Expr
+    then: Block
+    otherwise: Block | None = None
+
+
+Statement: TypeAlias = ExpressionStatement | If | Block
+
+
+# Top level
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProbeText(Node):
+    """A probe's description, ``provider:module:function:name`` from the right, or a probe's number.
+
+    Macro variables are replaced, and there are no blanks.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clause(Node):
+    """``body`` is None of a description alone, and has no statements of ``{}``: both take the default action."""
+
+    probes: tuple[ProbeText, ...]
+    predicate: Expr | None
+    body: Block | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declaration(Node):
+    """``storage`` is '', self, this, extern, static or typedef. No declarators: it declares a tag."""
+
+    storage: str
+    base: BaseType
+    declarators: tuple[Declarator, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inline(Node):
+    """``inline int x = 1;``, or with KeyedBy in the declarator's shape ``inline int x[int key] = …;``"""
+
+    base: BaseType
+    declarator: Declarator
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TranslatorMember(Node):
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Translator(Node):
+    """``translator output < input name > { members };``"""
+
+    output: TypeName
+    input: TypeName
+    name: str
+    members: tuple[TranslatorMember, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pragma(Node):
+    """``#pragma D kind words``; kind is option, attributes, binding or depends_on. Quotes are off.
+
+    An option's name and value are two words: "quiet" has one, "bufsize=4m" is ("bufsize", "4m").
+    """
+
+    kind: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProbeDefinition(Node):
+    """``probe name(native parameters) : (translated parameters);``, the latter None when they are the same."""
+
+    name: str
+    parameters: FunctionOf
+    translated: FunctionOf | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProviderDefinition(Node):
+    name: str
+    probes: tuple[ProbeDefinition, ...]
+
+
+Item: TypeAlias = Clause | Declaration | Inline | Translator | Pragma | ProviderDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The preprocessor's word that the line that begins at ``offset`` is line ``line`` of ``file``."""
+
+    offset: int
+    line: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """``items`` are in source order. ``markers`` are what ``#line`` said: see place()."""
+
+    source: Source
+    items: tuple[Item, ...]
+    markers: tuple[Marker, ...] = ()
+
+    def place(self, span: Span) -> tuple[str, int]:
+        """The file and line of it: before the preprocessor, if there was one."""
+        before = [marker for marker in self.markers if marker.offset <= span.start]
+        if not before:
+            return self.source.name, self.source.line(span)
+        lines = self.source.text.count("\n", before[-1].offset, span.start)
+        return before[-1].file, before[-1].line + lines

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The tokens ahead of the parser, and what every production needs of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from gilk.lang.d.depth import NESTING, too_deep
+from gilk.lang.d.lexer import LOOPS, Kind, Lexer, Token
+from gilk.lang.d.tags import Tag
+from gilk.lang.d.types import ALIASES
+from gilk.lang.syntax.source import Rejected, Span
+
+
+class Cursor:
+    """``types`` are the names that are known to be types at this point of the program."""
+
+    def __init__(self, lexer: Lexer, types: Iterable[str] = ()) -> None:
+        self.lexer = lexer
+        self.types = {*ALIASES, *types}
+        self.last = Span(0, 0)
+        self._ahead: deque[Token] = deque()
+        self._nesting = 0
+
+    def peek(self, distance: int = 0) -> Token:
+        while len(self._ahead) <= distance:
+            self._ahead.append(self.lexer.token())
+        return self._ahead[distance]
+
+    def take(self) -> Token:
+        token = self.peek()
+        self._ahead.popleft()
+        self.last = token.span
+        return token
+
+    def at(self, *texts: str) -> bool:
+        return self.peek().text in texts
+
+    def accept(self, *texts: str) -> Token | None:
+        return self.take() if self.peek().text in texts else None
+
+    def expect(self, text: str) -> Token:
+        if self.peek().text != text:
+            raise self.unexpected(f"expected {text}")
+        return self.take()
+
+    def name(self) -> Token:
+        """IDENT"""
+        if self.peek().kind is not Kind.NAME:
+            raise self.unexpected("expected a name")
+        return self.take()
+
+    def member_name(self) -> Token:
+        """IDENT | KEYWORD: after a dot or an arrow nothing is reserved."""
+        if self.peek().kind not in (Kind.NAME, Kind.KEYWORD):
+            raise self.unexpected("expected the name of a member")
+        return self.take()
+
+    def since(self, start: Span) -> Span:
+        """From there to the last token that was taken."""
+        return start.to(self.last)
+
+    def unexpected(self, hint: str = "") -> Rejected:
+        token = self.peek()
+        if token.kind is Kind.END:
+            return Rejected(Tag.D_SYNTAX, token.span, "syntax error near end-of-input", hint)
+        if token.text in LOOPS:
+            hint = "D has no loops, no switch and no goto"
+        return Rejected(Tag.D_SYNTAX, token.span, f'syntax error near "{token.text[:40]}"', hint)
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """Between brackets, of whatever kind."""
+        if self._nesting == NESTING:
+            raise too_deep(self.peek().span)
+        self._nesting += 1
+        yield
+        self._nesting -= 1

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From text to tokens. The parser says where a probe's description stands: its letters are not those of expressions.
+
+A ``/`` is one token, of division and of predicates: which one it is the parser knows.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import NamedTuple
+
+from gilk.lang.d import ast, literals
+from gilk.lang.d.control import Line
+from gilk.lang.d.macros import Identifier, Integer, Substitution
+from gilk.lang.d.tags import Tag
+from gilk.lang.syntax.source import Rejected, Source, Span
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+TYPE_WORDS = _words("void char short int long float double signed unsigned string")
+QUALIFIERS = _words("const volatile restrict")
+STORAGE = _words("self this extern static typedef auto register")
+TAGS = _words("struct union enum")
+DECLARING = TYPE_WORDS | QUALIFIERS | STORAGE | TAGS | _words("inline translator provider import counter")
+LOOPS = _words("break continue do for goto return switch case default while")
+KEYWORDS = DECLARING | LOOPS | _words("else if offsetof probe sizeof stringof xlate")
+
+
+class Kind(Enum):
+    NAME = auto()
+    KEYWORD = auto()
+    NUMBER = auto()
+    TEXT = auto()
+    AGGREGATE = auto()
+    SIGN = auto()
+    END = auto()
+
+
+class Token(NamedTuple):
+    """``text`` is as written, so that one that is ``(`` is no string. ``word``: a name, or a string's value."""
+
+    kind: Kind
+    span: Span
+    text: str
+    word: str = ""
+    number: int = 0
+    suffix: str = ""
+    decimal: bool = True
+
+
+_BLANK = re.compile(r"(?:[ \t\n\r\f\v]|\\\r?\n)+")
+_TOKEN = re.compile(
+    r"""
+    (?P<name>[A-Za-z_`][\w`]*)
+  | (?P<real>\d+\.\d*(?:[eE][-+]?\d+)?[fFlL]? | \.\d+(?:[eE][-+]?\d+)?[fFlL]? | \d+[eE][-+]?\d+[fFlL]?)
+  | (?P<number>\d\w*)
+  | (?P<text>"(?:[^"\\\n]|\\[^\n])*"?)
+  | (?P<character>'(?:[^'\\\n]|\\[^\n])*'?)
+  | (?P<macro>\$\$?(?:\d+|[A-Za-z_]\w*))
+  | (?P<aggregate>@(?:[A-Za-z_]\w*)?)
+  | (?P<sign>\.\.\.|<<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\^\^|[-+*/%&^|]=|[-+*/%&^|~!<>=?:;,.(){}\[\]])
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_WORD = r"[-$:\w.`?*\\\[\]!]+"
+_DESCRIPTION = re.compile(rf"{_WORD}(?:(?:[ \t]++(?=:)|(?<=:)[ \t]++){_WORD})*", re.ASCII)
+_MACRO = re.compile(r"\$\$?(?:\d+|[A-Za-z_]\w*)", re.ASCII)
+_OF_NO_TYPE = frozenset(":-.?!`$\\")
+_NAME = r"[A-Za-z_]\w*+\s*+"
+_UNKNOWN_TYPE = re.compile(rf"[A-Za-z_]\w*+(?:\s++\**+\s*+{_NAME}[;,\[(]|\*++\s*+{_NAME};)", re.ASCII)
+
+
+class Lexer:
+    """``pragmas`` and ``markers`` are what control lines said so far."""
+
+    def __init__(self, source: Source, substitution: Substitution) -> None:
+        self.source, self.text, self.position = source, source.text, 0
+        self.substitution = substitution
+        self.pragmas: list[ast.Pragma] = []
+        self.markers: list[ast.Marker] = []
+
+    def token(self) -> Token:
+        """The next one of an expression, a statement or a declaration."""
+        self._skip()
+        found = _TOKEN.match(self.text, self.position)
+        if found is None:
+            return self._end_or_error()
+        span = Span(self.position, found.end())
+        self.position = span.end
+        text, group = found[0], found.lastgroup
+        if group == "sign":
+            return Token(Kind.SIGN, span, text)
+        if group == "name":
+            return Token(Kind.KEYWORD if text in KEYWORDS else Kind.NAME, span, text, text)
+        if group == "aggregate":
+            return Token(Kind.AGGREGATE, span, text, text[1:] or "_")
+        return self._literal(group, text, span)
+
+    def at_description(self, types: frozenset[str] | set[str]) -> bool:
+        """Whether a probe's description comes next, at top level, and not a declaration.
+
+        What no type can have in it is a description. Otherwise it is a declaration if a keyword or the name of a
+        type comes first; or, because we may not know all types, if it looks like one: ``foo_t *x;``
+        """
+        self._skip()
+        found = _DESCRIPTION.match(self.text, self.position)
+        if found is None:
+            return False
+        if found[0] in ("BEGIN", "END", "ERROR") or found[0][0].isdecimal() or set(found[0]) & _OF_NO_TYPE:
+            return True
+        first = re.split(r"[*\[]", found[0], maxsplit=1)[0]
+        return not (first in DECLARING or first in types or _UNKNOWN_TYPE.match(self.text, self.position))
+
+    def description(self) -> ast.ProbeText:
+        """probe_specifier: PSPEC | INT"""
+        self._skip()
+        found = _DESCRIPTION.match(self.text, self.position)
+        if found is None:
+            raise Rejected(Tag.D_SYNTAX, self._here(), "expected a probe description")
+        span = Span(self.position, found.end())
+        self.position = span.end
+        text = _MACRO.sub(lambda one: self.substitution.description(one[0], span), re.sub(r"[ \t]", "", found[0]))
+        if text.count(":") > 3 or text.endswith("\\") or not re.fullmatch(_WORD, text, re.ASCII):
+            hint = "a description is provider:module:function:name"
+            raise Rejected(Tag.D_PDESC_INVAL, span, f'invalid probe description "{text}"', hint)
+        return ast.ProbeText(span, text)
+
+    def _skip(self) -> None:
+        """Blanks, comments and control lines."""
+        while True:
+            if found := _BLANK.match(self.text, self.position):
+                self.position = found.end()
+            if self.text.startswith("/*", self.position):
+                self._comment()
+            elif self.text.startswith("#", self.position):
+                self._control()
+            elif found is None:
+                return
+
+    def _comment(self) -> None:
+        start = self.position
+        end = self.text.find("*/", start + 2)
+        if end < 0:
+            raise Rejected(Tag.D_SYNTAX, Span(start, start + 2), "end-of-file encountered before matching */")
+        inner = self.text.find("/*", start + 2, end)
+        if inner >= 0:
+            raise Rejected(Tag.D_SYNTAX, Span(inner, inner + 2), "/* encountered inside a comment")
+        self.position = end + 2
+
+    def _control(self) -> None:
+        start = self.position
+        if self.text[self.text.rfind("\n", 0, start) + 1 : start].strip():
+            raise Rejected(Tag.D_SYNTAX, Span(start, start + 1), 'syntax error near "#"')
+        newline = self.text.find("\n", start)
+        end = newline if newline >= 0 else len(self.text)
+        self.position = end
+        if self.text.startswith("#!", start):
+            return
+        file = self.markers[-1].file if self.markers else self.source.name
+        said = Line(self.text[start + 1 : end], Span(start, end), min(end + 1, len(self.text)), file).read()
+        if isinstance(said, ast.Pragma):
+            self.pragmas.append(said)
+        elif said is not None:
+            self.markers.append(said)
+
+    def _literal(self, group: str | None, text: str, span: Span) -> Token:
+        if group == "number":
+            value, suffix, decimal = literals.integer(text, span)
+            return Token(Kind.NUMBER, span, text, "", value, suffix, decimal)
+        if group == "macro":
+            return self._macro(text, span)
+        if group == "real":
+            raise Rejected(Tag.D_SYNTAX, span, "floating-point constants are not permitted")
+        self._closed(text, span)
+        if group == "character":
+            return Token(Kind.NUMBER, span, text, "", literals.character(text[1:-1], span), "char")
+        return Token(Kind.TEXT, span, text, literals.unescaped(text[1:-1]))
+
+    def _closed(self, text: str, span: Span) -> None:
+        """Whether a literal has its second quote."""
+        if len(text) > 1 and text[-1] == text[0] and (len(text) - len(text[:-1].rstrip("\\"))) % 2 == 1:
+            return
+        what, tag = ("string literal", Tag.D_STR_NL) if text[0] == '"' else ("character constant", Tag.D_CHR_NL)
+        if span.end == len(self.text):
+            raise Rejected(Tag.D_SYNTAX, span, f"end-of-file encountered in {what}")
+        raise Rejected(tag, span, f"newline encountered in {what}")
+
+    def _macro(self, text: str, span: Span) -> Token:
+        stands_for = self.substitution.expression(text, span)
+        if isinstance(stands_for, Integer):
+            return Token(Kind.NUMBER, span, text, "", stands_for.value, stands_for.suffix, stands_for.decimal)
+        if isinstance(stands_for, Identifier):
+            return Token(Kind.NAME, span, text, stands_for.name)
+        return Token(Kind.TEXT, span, text, stands_for.value)
+
+    def _end_or_error(self) -> Token:
+        if self.position == len(self.text):
+            return Token(Kind.END, Span(self.position, self.position), "")
+        raise Rejected(Tag.D_SYNTAX, self._here(), f'syntax error near "{self.text[self.position]}"')
+
+    def _here(self) -> Span:
+        return Span(self.position, min(self.position + 1, len(self.text)))

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Macro variables: ``$pid``, ``$target``, ``$1``, ``$$1``. What stands in their place when a program is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gilk.lang.d import literals
+from gilk.lang.d.tags import Tag
+from gilk.lang.syntax.source import Rejected, Span
+
+_INTEGER = re.compile(r"([-+]?)(\d\w*)", re.ASCII)
+_IDENTIFIER = re.compile(r"[A-Za-z_`][\w`]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Macros:
+    """``values`` are by name, without the ``$``. ``arguments[0]`` is ``$0``, the program.
+
+    ``default`` (-x defaultargs): an argument that is missing is 0, or "". ``argref`` (-x argref): one that is given
+    need not be used.
+    """
+
+    values: Mapping[str, int] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    default: bool = False
+    argref: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    value: int
+    suffix: str = ""
+    decimal: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    value: str
+
+
+class Substitution:
+    """Replaces macro variables, and keeps track of the arguments that were used."""
+
+    def __init__(self, macros: Macros) -> None:
+        self.macros = macros
+        self.used: set[int] = set()
+
+    def expression(self, text: str, span: Span) -> Integer | Identifier | String:
+        """What ``text``, which begins with ``$``, is in an expression."""
+        name = text.lstrip("$")
+        if name.isdigit():
+            value = self._argument(text, span)
+            return String(literals.unescaped(value)) if text.startswith("$$") else _of(value, text, span)
+        number = self._variable(text, span)
+        return String(str(number & 0xFFFFFFFF)) if text.startswith("$$") else Integer(number)
+
+    def description(self, text: str, span: Span) -> str:
+        """``text`` in a probe's description."""
+        try:
+            return self._argument(text, span) if text.lstrip("$").isdigit() else str(self._variable(text, span))
+        except Rejected as error:
+            raise Rejected(Tag.D_PDESC_INVAL, span, f"invalid probe description: {error}") from None
+
+    def unused(self) -> list[tuple[int, str]]:
+        """Arguments that nobody asked for, with their numbers."""
+        if self.macros.argref:
+            return []
+        return [(i, one) for i, one in enumerate(self.macros.arguments) if i and i not in self.used]
+
+    def _argument(self, text: str, span: Span) -> str:
+        number = int(text.lstrip("$")[:9])
+        if number < len(self.macros.arguments):
+            self.used.add(number)
+            return self.macros.arguments[number]
+        if not self.macros.default:
+            hint = "give it after the program; with -x defaultargs what is missing is 0, or an empty string"
+            raise Rejected(Tag.D_MACRO_UNDEF, span, f"macro argument {text} is not defined", hint)
+        return "" if text.startswith("$$") else "0"
+
+    def _variable(self, text: str, span: Span) -> int:
+        value = self.macros.values.get(text.lstrip("$"))
+        if value is None:
+            raise Rejected(Tag.D_MACRO_UNDEF, span, f"macro variable {text} is not defined")
+        return value
+
+
+def _of(value: str, text: str, span: Span) -> Integer | Identifier | String:
+    """An argument is an integer or a name if it can be, and a string otherwise."""
+    if _IDENTIFIER.fullmatch(value):
+        return Identifier(value)
+    found = _INTEGER.fullmatch(value)
+    try:
+        number, suffix, decimal = literals.integer(found[2] if found else "", span)
+    except Rejected as error:
+        if error.diagnostic.tag == Tag.D_INT_OFLOW:
+            message = f"macro argument {text} constant {value} results in integer overflow"
+            raise Rejected(Tag.D_MACRO_OFLOW, span, message) from None
+        quoted = len(value) > 1 and value[0] == value[-1] == '"'
+        return String(literals.unescaped(value[1:-1] if quoted else value))
+    return Integer(-number if found and found[1] == "-" else number, suffix, decimal)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Options: what -x, ``#pragma D option`` and setopt() set. A row each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+_SIZE = re.compile(r"(\d+)([kmgt]?)b?\Z", re.IGNORECASE)
+_TIME = re.compile(r"(\d+)(ns|nsec|us|usec|ms|msec|s|sec|m|min|h|hour|d|day|hz)?\Z", re.IGNORECASE)
+_NANOSECONDS = {
+    **dict.fromkeys(("ns", "nsec"), 1),
+    **dict.fromkeys(("us", "usec"), 10**3),
+    **dict.fromkeys(("ms", "msec"), 10**6),
+    **dict.fromkeys(("s", "sec"), 10**9),
+    **dict.fromkeys(("m", "min"), 60 * 10**9),
+    **dict.fromkeys(("h", "hour"), 3600 * 10**9),
+    **dict.fromkeys(("d", "day"), 86400 * 10**9),
+}
+_POLICIES = ("switch", "fill", "ring")
+
+
+class BadOption(Exception):
+    """``str()`` is DTrace's reason."""
+
+
+class Shape(Enum):
+    FLAG = auto()
+    NUMBER = auto()
+    SIZE = auto()  # bytes, with k, m, g or t
+    TIME = auto()  # ns; a bare number is a rate in Hz
+    POLICY = auto()
+    TEXT = auto()
+
+
+#: Name: shape, default. A flag is 0 or 1. What has an effect is said in docs/d/options.md.
+ROWS: dict[str, tuple[Shape, int | str]] = {
+    "quiet": (Shape.FLAG, 0),
+    "flowindent": (Shape.FLAG, 0),
+    "destructive": (Shape.FLAG, 0),
+    "bufsize": (Shape.SIZE, 4 << 20),
+    "aggsize": (Shape.SIZE, 4 << 20),
+    "dynvarsize": (Shape.SIZE, 1 << 20),
+    "specsize": (Shape.SIZE, 4 << 20),
+    "nspec": (Shape.NUMBER, 1),
+    "strsize": (Shape.SIZE, 256),
+    "scratchsize": (Shape.SIZE, 64 << 10),
+    "bufpolicy": (Shape.POLICY, "switch"),
+    "switchrate": (Shape.TIME, 10**9),
+    "aggrate": (Shape.TIME, 10**9),
+    "statusrate": (Shape.TIME, 10**9),
+    "cleanrate": (Shape.TIME, 10**9),
+    "stackframes": (Shape.NUMBER, 20),
+    "ustackframes": (Shape.NUMBER, 100),
+    "stackindent": (Shape.NUMBER, 14),
+    "aggsortkey": (Shape.FLAG, 0),
+    "aggsortkeypos": (Shape.NUMBER, 0),
+    "aggsortpos": (Shape.NUMBER, 0),
+    "aggsortrev": (Shape.FLAG, 0),
+    "rawbytes": (Shape.FLAG, 0),
+    "errtags": (Shape.FLAG, 0),
+    "droptags": (Shape.FLAG, 0),
+    "defaultargs": (Shape.FLAG, 0),
+    "argref": (Shape.FLAG, 0),
+    "zdefs": (Shape.FLAG, 0),
+    "cpp": (Shape.FLAG, 0),
+    "evaltime": (Shape.TEXT, "exec"),
+    "bufresize": (Shape.TEXT, "auto"),
+    "temporal": (Shape.FLAG, 1),
+}
+
+
+@dataclass
+class Options:
+    values: dict[str, int | str] = field(default_factory=lambda: {name: default for name, (_, default) in ROWS.items()})
+
+    def set(self, name: str, value: str | None) -> None:
+        """Raises BadOption."""
+        if name not in ROWS:
+            raise BadOption("Invalid option name")
+        self.values[name] = _READ[ROWS[name][0]](value)
+
+    def number(self, name: str) -> int:
+        return int(self.values[name])
+
+    def flag(self, name: str) -> bool:
+        return bool(self.values[name])
+
+    def text(self, name: str) -> str:
+        return str(self.values[name])
+
+
+def _flag(value: str | None) -> int:
+    if value is None or value.lower() in ("1", "yes", "true", "enabled", "enable", "on", "set"):
+        return 1
+    if value.lower() in ("0", "no", "false", "disabled", "disable", "off", "unset"):
+        return 0
+    raise BadOption("Invalid value for specified option")
+
+
+def _given(value: str | None) -> str:
+    if value is None:
+        raise BadOption("Option requires a value")
+    return value
+
+
+def _number(value: str | None) -> int:
+    text = _given(value)
+    if not text.isdigit():
+        raise BadOption("Invalid value for specified option")
+    return int(text)
+
+
+def _size(value: str | None) -> int:
+    found = _SIZE.match(_given(value))
+    if found is None:
+        raise BadOption("Invalid value for specified option")
+    size = int(found[1]) << 10 * " kmgt".index(found[2].lower() or " ")
+    if size >= 1 << 63:
+        raise BadOption("Invalid value for specified option")
+    return size
+
+
+def _time(value: str | None) -> int:
+    found = _TIME.match(_given(value))
+    if found is None or not int(found[1]):
+        raise BadOption("Invalid value for specified option")
+    unit = (found[2] or "hz").lower()
+    return 10**9 // int(found[1]) if unit == "hz" else int(found[1]) * _NANOSECONDS[unit]
+
+
+def _policy(value: str | None) -> str:
+    text = _given(value)
+    if text not in _POLICIES:
+        raise BadOption("Invalid value for specified option")
+    return text
+
+
+_READ: dict[Shape, Callable[[str | None], int | str]] = {
+    Shape.FLAG: _flag,
+    Shape.NUMBER: _number,
+    Shape.SIZE: _size,
+    Shape.TIME: _time,
+    Shape.POLICY: _policy,
+    Shape.TEXT: _given,
+}

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From a D program's text to its tree: its clauses and their statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gilk.lang.d import ast
+from gilk.lang.d.definitions import Definitions
+from gilk.lang.d.depth import HEIGHT, check_height, too_deep
+from gilk.lang.d.lexer import Kind, Lexer
+from gilk.lang.d.macros import Macros, Substitution
+from gilk.lang.d.tags import Tag
+from gilk.lang.syntax.source import Diagnostic, Rejected, Source, Span
+
+_ACTIONS = "a clause is: probes / predicate / { actions }"
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """``program`` is None if it could not be read; ``used`` are the numbers of the arguments that it has use for."""
+
+    program: ast.Program | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    used: frozenset[int] = frozenset()
+
+
+def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = ()) -> Parsed:
+    """Read a program. ``types`` are names of types from elsewhere, beside those that D has and the program declares.
+
+    Reading stops at the first mistake: like DTrace, and because what follows one is seldom another.
+    """
+    substitution = Substitution(macros or Macros())
+    try:
+        program = Parser(Lexer(source, substitution), types).program()
+    except Rejected as error:
+        return Parsed(None, (error.diagnostic,), frozenset(substitution.used))
+    unused = tuple(
+        Diagnostic(Tag.D_MACRO_UNUSED, Span(0, 0), f"extraneous argument '{one}' (${i} is not referenced)")
+        for i, one in substitution.unused()
+    )
+    return Parsed(None if unused else program, unused, frozenset(substitution.used))
+
+
+class Parser(Definitions):
+    def program(self) -> ast.Program:
+        """program: (clause | declaration | inline | translator | provider)*"""
+        items: list[ast.Item] = []
+        while (item := self._item()) is not None:
+            check_height(item)
+            items.append(item)
+        items += self.lexer.pragmas
+        items.sort(key=lambda item: item.span.start)
+        return ast.Program(self.lexer.source, tuple(items), tuple(self.lexer.markers))
+
+    def _item(self) -> ast.Item | None:
+        # Nothing has been peeked at here: what comes may be no tokens of expressions.
+        if self.lexer.at_description(self.types):
+            return self._clause()
+        match self.peek().text:
+            case "":
+                return None
+            case "inline":
+                return self.inline()
+            case "translator":
+                return self.translator()
+            case "provider":
+                return self.provider()
+        return self.declaration()
+
+    def _clause(self) -> ast.Clause:
+        """clause: description (',' description)* ['/' expression '/'] '{' statement* '}'
+
+        A description alone is one at the end of the program: of ``-n BEGIN``.
+        """
+        probes = [self.lexer.description()]
+        while self.accept(","):
+            probes.append(self.lexer.description())
+        predicate = self._predicate() if self.at("/") else None
+        if not self.at("{") and (predicate is not None or self.peek().kind is not Kind.END):
+            what = "actions { }" if predicate is not None else "predicate and/or actions"
+            after = "probe description and predicate" if predicate is not None else "probe description"
+            raise Rejected(Tag.D_SYNTAX, self.peek().span, f"expected {what} following {after}", _ACTIONS)
+        body = self._block() if self.at("{") else None
+        last = body.span if body else probes[-1].span
+        return ast.Clause(probes[0].span.to(last), tuple(probes), predicate, body)
+
+    def _predicate(self) -> ast.Expr:
+        self.expect("/")
+        found = self.expression()
+        self.expect("/")
+        return found
+
+    def _block(self) -> ast.Block:
+        """block: '{' (statement | ';')* '}'"""
+        start = self.expect("{").span
+        found: list[ast.Statement] = []
+        with self.nested():
+            while not self.accept("}"):
+                if not self.accept(";"):
+                    found.append(self._statement())
+        return ast.Block(self.since(start), tuple(found))
+
+    def _statement(self) -> ast.Statement:
+        """statement: block | if | expression (';' | before a '}')"""
+        match self.peek().text:
+            case "{":
+                return self._block()
+            case "if":
+                return self._if()
+        found = self.expression()
+        if not self.accept(";") and not self.at("}"):
+            raise self.unexpected("expected ;")
+        return ast.ExpressionStatement(found.span, found)
+
+    def _if(self) -> ast.If:
+        """if: 'if' '(' expression ')' branch ['else' branch]"""
+        heads = [self._if_head()]
+        otherwise: ast.Block | None = None
+        while self.accept("else"):
+            if not self.at("if"):
+                otherwise = self._branch()
+                break
+            heads.append(self._if_head())
+            if len(heads) > HEIGHT:
+                raise too_deep(self.last)
+        while True:
+            start, test, then = heads.pop()
+            found = ast.If(start.to((otherwise or then).span), test, then, otherwise)
+            if not heads:
+                return found
+            otherwise = ast.Block(found.span, (found,))
+
+    def _if_head(self) -> tuple[Span, ast.Expr, ast.Block]:
+        start = self.expect("if").span
+        test = self._bracketed()
+        return start, test, self._branch()
+
+    def _branch(self) -> ast.Block:
+        """branch: block | statement | ';'"""
+        if self.at("{"):
+            return self._block()
+        if nothing := self.accept(";"):
+            return ast.Block(nothing.span, ())
+        with self.nested():
+            found = self._statement()
+        return ast.Block(found.span, (found,))

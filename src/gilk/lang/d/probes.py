@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Probes and their descriptions: ``provider:module:function:name``."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass
+
+#: Provider, module, function, name.
+Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """``number`` is its id, from 1: BEGIN, END and ERROR are the first three."""
+
+    number: int
+    provider: str
+    module: str
+    function: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.module}:{self.function}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Each field is a shell glob; one that is empty is about anything."""
+
+    provider: str
+    module: str
+    function: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.module}:{self.function}:{self.name}"
+
+    def matches(self, probe: Probe) -> bool:
+        fields = (probe.provider, probe.module, probe.function, probe.name)
+        globs = (self.provider, self.module, self.function, self.name)
+        return all(not glob or fnmatch.fnmatchcase(field, glob) for field, glob in zip(fields, globs, strict=True))
+
+
+def described(text: str) -> Description:
+    """Fields are filled from the right: ``BEGIN`` is a name, ``malloc:entry`` a function's."""
+    fields = text.split(":")
+    return Description(*[""] * (4 - len(fields)), *fields[-4:])

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A text, places in it, and what a compiler has to say about them."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters [start, end) of a text."""
+
+    start: int
+    end: int
+
+    def to(self, other: Span) -> Span:
+        return Span(self.start, max(self.end, other.end))
+
+
+@dataclass(frozen=True)
+class Source:
+    """``name`` is what messages call it; ``first`` is the number of its first line."""
+
+    name: str
+    text: str
+    first: int = 1
+
+    def line(self, span: Span) -> int:
+        return self.first + bisect.bisect_right(self._starts, span.start) - 1
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(i + 1 for i, character in enumerate(self.text) if character == "\n")]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """Something is wrong with the text at ``span``. ``tag`` is the compiler's name for what it is."""
+
+    tag: str
+    span: Span
+    message: str
+    hint: str = ""
+
+
+class Rejected(Exception):
+    """What stops a pass. It is caught where the pass is called: users get the diagnostic."""
+
+    def __init__(self, tag: str, span: Span, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.diagnostic = Diagnostic(str(tag), span, message, hint)

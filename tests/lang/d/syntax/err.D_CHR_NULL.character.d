@@ -1,0 +1,2 @@
+/* A character constant has a character. */
+BEGIN { trace(''); }

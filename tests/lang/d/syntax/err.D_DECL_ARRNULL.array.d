@@ -1,0 +1,2 @@
+/* An array has a size or keys. */
+int x[];

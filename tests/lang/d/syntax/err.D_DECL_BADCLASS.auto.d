@@ -1,0 +1,2 @@
+/* D has no automatic variables. */
+auto int x;

@@ -1,0 +1,2 @@
+/* An inline has no storage. */
+inline self int x = 1;

@@ -1,0 +1,2 @@
+/* char is neither short nor long. */
+long char x;

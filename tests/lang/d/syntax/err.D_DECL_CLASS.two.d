@@ -1,0 +1,2 @@
+/* One storage class. */
+self this int x;

@@ -1,0 +1,2 @@
+/* A variable has one type. */
+struct a int x;

@@ -1,0 +1,2 @@
+/* A variable has one type. */
+struct a struct b x;

@@ -1,0 +1,2 @@
+/* long at most twice. */
+long long long x;

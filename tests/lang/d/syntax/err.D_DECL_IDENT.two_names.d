@@ -1,0 +1,2 @@
+/* A declaration names one thing. */
+int x y;

@@ -1,0 +1,2 @@
+/* A name is one type. */
+typedef int foo; typedef long foo;

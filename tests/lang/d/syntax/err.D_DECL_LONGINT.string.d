@@ -1,0 +1,2 @@
+/* Only numbers are long. */
+long string x;

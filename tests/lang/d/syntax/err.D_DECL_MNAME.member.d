@@ -1,0 +1,2 @@
+/* A member has a name. */
+struct s { int; };

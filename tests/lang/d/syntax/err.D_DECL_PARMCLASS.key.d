@@ -1,0 +1,2 @@
+/* A key has no storage. */
+int x[static int];

@@ -1,0 +1,2 @@
+/* An array has a fixed number of keys. */
+int x[int, ...];

@@ -1,0 +1,2 @@
+/* Symbols of the kernel are not declared. */
+int vmlinux`jiffies;

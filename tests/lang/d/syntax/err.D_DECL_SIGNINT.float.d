@@ -1,0 +1,2 @@
+/* Only integers have a sign. */
+unsigned double x;

@@ -1,0 +1,2 @@
+/* A declaration declares something. */
+int;

@@ -1,0 +1,2 @@
+/* void has no sign. */
+unsigned void *x;

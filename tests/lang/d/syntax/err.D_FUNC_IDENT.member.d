@@ -1,0 +1,2 @@
+/* What is called has a name. */
+BEGIN { x->y(1); }

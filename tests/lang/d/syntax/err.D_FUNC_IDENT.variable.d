@@ -1,0 +1,2 @@
+/* What is called has a name. */
+BEGIN { self->f(1); }

@@ -1,0 +1,2 @@
+/* 9 is no octal digit. */
+BEGIN { x = 09; }

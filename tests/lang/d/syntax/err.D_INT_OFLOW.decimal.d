@@ -1,0 +1,2 @@
+/* An integer fits 64 bits. */
+BEGIN { x = 18446744073709551616; }

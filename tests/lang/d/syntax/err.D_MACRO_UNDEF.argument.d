@@ -1,0 +1,2 @@
+/* An argument must be given. */
+BEGIN { trace($99); }

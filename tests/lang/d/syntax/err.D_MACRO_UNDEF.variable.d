@@ -1,0 +1,2 @@
+/* Macro variables are those of the process. */
+BEGIN { trace($nothing); }

@@ -1,0 +1,2 @@
+/* A description has four fields. */
+a:b:c:d:e { }

@@ -1,0 +1,2 @@
+/* Macro variables in a description must be known. */
+pid$nothing::main:entry { }

@@ -1,0 +1,2 @@
+/* Without -C there is no preprocessor. */
+#define X 1

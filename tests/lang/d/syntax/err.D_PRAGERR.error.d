@@ -1,0 +1,2 @@
+/* The program says that it is wrong. */
+#error not on this machine

@@ -1,0 +1,2 @@
+/* Stabilities have names. */
+#pragma D attributes Fine/Fine/Common x

@@ -1,0 +1,2 @@
+/* There are four pragmas. */
+#pragma D optimise

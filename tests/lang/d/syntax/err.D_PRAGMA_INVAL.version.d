@@ -1,0 +1,2 @@
+/* A version is made of numbers. */
+#pragma D binding "one" x

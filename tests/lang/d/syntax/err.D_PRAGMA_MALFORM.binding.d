@@ -1,0 +1,2 @@
+/* A version is in quotes. */
+#pragma D binding 1.0 x

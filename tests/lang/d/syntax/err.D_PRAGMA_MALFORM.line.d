@@ -1,0 +1,2 @@
+/* A line has a number. */
+#line foo

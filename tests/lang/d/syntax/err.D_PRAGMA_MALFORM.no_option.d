@@ -1,0 +1,2 @@
+/* An option has a name. */
+#pragma D option

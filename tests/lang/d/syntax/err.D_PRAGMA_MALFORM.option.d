@@ -1,0 +1,2 @@
+/* One option a line. */
+#pragma D option quiet destructive

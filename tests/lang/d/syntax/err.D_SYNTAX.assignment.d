@@ -1,0 +1,2 @@
+/* Nothing happens outside of clauses. */
+x = 1;

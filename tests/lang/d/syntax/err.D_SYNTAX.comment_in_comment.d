@@ -1,0 +1,2 @@
+/* Comments do not nest. */
+BEGIN { /* /* */ */ }

@@ -1,0 +1,2 @@
+/* A hash sign begins a line. */
+BEGIN { } #pragma D option quiet

@@ -1,0 +1,2 @@
+/* There are no loops. */
+BEGIN { while (1) x++; }

@@ -1,0 +1,2 @@
+/* A predicate needs actions. */
+BEGIN /1/

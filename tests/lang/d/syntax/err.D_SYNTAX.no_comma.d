@@ -1,0 +1,2 @@
+/* Descriptions are separated by commas. */
+BEGIN END { }

@@ -1,0 +1,2 @@
+/* Statements are separated by semicolons. */
+BEGIN { trace(1) trace(2) }

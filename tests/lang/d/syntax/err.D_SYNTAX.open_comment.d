@@ -1,0 +1,2 @@
+/* A comment must end. */
+BEGIN { } /* for ever

@@ -1,0 +1,2 @@
+/* self is no variable. */
+BEGIN { self = 1; }

@@ -1,0 +1,2 @@
+/* Some characters mean nothing. */
+BEGIN { x = 1 # 2; }

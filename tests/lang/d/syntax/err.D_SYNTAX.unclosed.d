@@ -1,0 +1,2 @@
+/* Brackets must be closed. */
+BEGIN { trace((1); }
