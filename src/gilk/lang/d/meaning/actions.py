@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Actions: what each leaves in the record of its clause, and what the consumer is to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gilk.lang.d import ast, tree
+from gilk.lang.d.data import Aggregation, Datum, Kind
+from gilk.lang.d.meaning import constants, operands
+from gilk.lang.d.meaning.calls import Calls, check_length, mismatch
+from gilk.lang.d.meaning.functions import Callable_, Role
+from gilk.lang.d.meaning.layout import Layout
+from gilk.lang.d.meaning.scope import Scope
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.printf import NOWHERE, parse_format
+from gilk.lang.d.printf_check import (
+    ArgumentKind,
+    Category,
+    check,
+    check_joined,
+    check_printa,
+    of_aggregation,
+    undefined_aggregation,
+)
+from gilk.lang.d.types import (
+    INT,
+    INT64,
+    Array,
+    Enumeration,
+    Float,
+    Integer,
+    Pointer,
+    Special,
+    String,
+    Type,
+    Void,
+    is_arithmetic,
+    text,
+)
+from gilk.lang.syntax.source import Rejected
+
+_LARGEST = 16384  # bytes of one tracemem()
+_USER_SYMBOLS = (Special.USYM, Special.UMOD, Special.UADDR)
+
+
+class Actions:
+    """``check`` gives expressions as they are, ``layout`` is of the record that is being filled: see begin()."""
+
+    def __init__(self, scope: Scope, check_: Callable[[ast.Expr], tree.Expression]) -> None:
+        self._scope = scope
+        self._check = check_
+        self._calls = Calls(scope, check_)
+        self.layout = Layout(scope.strsize)
+
+    def begin(self) -> None:
+        """Another record."""
+        self.layout = Layout(self._scope.strsize)
+
+    def statement(self, call: ast.Call, known: Callable_) -> tree.Statement:
+        """Raises Rejected."""
+        if known.role is Role.DEED:
+            return self._deed(call, known)
+        special = _SPECIAL.get(call.name)
+        if special is not None:
+            return special(self, call, known)
+        if isinstance(known.type, Special):
+            value = self._calls.subroutine(call)
+            return tree.Data(call.name, (self.layout.add(value, call.span),), (value,))
+        raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
+
+    def _deed(self, call: ast.Call, known: Callable_) -> tree.Statement:
+        check_length(call, known)
+        if call.name not in ("speculate", "commit", "discard"):
+            raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
+        arguments = tuple(self._calls.argument(call, n, kind) for n, kind in enumerate(known.parameters, 1))
+        return tree.Act(call.name, arguments)
+
+    # With a format.
+
+    def _format(self, call: ast.Call) -> str:
+        if not call.arguments or not isinstance(call.arguments[0], ast.Text):
+            argument = self._check(call.arguments[0]).type if call.arguments else Void()
+            raise mismatch(call, 1, "string constant", text(argument))
+        return call.arguments[0].value
+
+    def _printf(self, call: ast.Call, known: Callable_) -> tree.Statement:
+        check_length(call, known)
+        format_ = self._format(call)
+        values = tuple(self._printable(self._check(argument)) for argument in call.arguments[1:])
+        check(parse_format(format_, call.span), [kind_of(v.type) for v in values], function=call.name, span=call.span)
+        data = tuple(self.layout.add(v, a.span) for v, a in zip(values, call.arguments[1:], strict=True))
+        return tree.Data(call.name, data, values, format_)
+
+    def _printable(self, value: tree.Expression) -> tree.Expression:
+        if operands.holds_text(value):
+            return operands.as_string(value, NOWHERE)
+        return operands.decayed(value)
+
+    def _printa(self, call: ast.Call, known: Callable_) -> tree.Statement:
+        formatted = bool(call.arguments) and isinstance(call.arguments[0], ast.Text)
+        rest = call.arguments[formatted:]
+        check_printa([self._kind(argument) for argument in rest], formatted, call.span)
+        found = [self._aggregation(argument) for argument in rest]
+        keys = [[_key_kind(key) for key in each.keys] for each in found]
+        for each, its in zip(found[1:], keys[1:], strict=True):
+            check_joined(found[0].name, keys[0], each.name, its, call.span)
+        format_ = self._format(call) if formatted else None
+        if format_ is not None:
+            pieces = parse_format(format_, call.span)
+            kind = of_aggregation(found[0].what.function)
+            check(pieces, keys[0], function="printa", aggregation=kind, span=call.span)
+        return tree.Data("printa", text=format_, aggregations=tuple(each.name for each in found))
+
+    def _kind(self, argument: ast.Expr) -> ArgumentKind:
+        if isinstance(argument, ast.Aggregate):
+            return ArgumentKind(Category.AGGREGATION, "aggregation")
+        return kind_of(self._check(argument).type)
+
+    # About aggregations.
+
+    def _aggregation(self, argument: ast.Expr) -> Aggregation:
+        assert isinstance(argument, ast.Aggregate)
+        found = self._scope.aggregations.get(argument.name)
+        if found is None:
+            raise undefined_aggregation(argument.name, argument.span)
+        return found
+
+    def _about(self, call: ast.Call, known: Callable_) -> tree.Statement:
+        check_length(call, known)
+        first = call.arguments[0]
+        if not isinstance(first, ast.Aggregate):
+            wrong = mismatch(call, 1, "aggregation", text(self._check(first).type))
+            raise Rejected(_AGGARG[call.name], call.span, str(wrong))
+        name = self._aggregation(first).name
+        values = tuple(self._factor(call, n) for n in range(2, len(call.arguments) + 1))
+        data = tuple(self.layout.add(value, call.span) for value in values)
+        return tree.Data(call.name, data, values, aggregations=(name,))
+
+    def _factor(self, call: ast.Call, number: int) -> tree.Expression:
+        value = self._check(call.arguments[number - 1])
+        if not is_arithmetic(value.type):
+            tag = Tag.D_NORMALIZE_SCALAR if call.name == "normalize" else Tag.D_PROTO_ARG
+            raise Rejected(tag, call.span, f"{call.name}( ) argument #{number} must be of scalar type")
+        return constants.convert(INT64, value)
+
+    # Single values.
+
+    def _trace(self, call: ast.Call, known: Callable_) -> tree.Statement:
+        check_length(call, known)
+        argument = call.arguments[0]
+        if isinstance(argument, ast.Aggregate):
+            raise mismatch(call, 1, "something with a value", "aggregation")
+        value = self._check(argument)
+        if isinstance(value.type, Void):
+            raise Rejected(Tag.D_TRACE_VOID, call.span, "trace( ) may not be applied to a void expression")
+        if not isinstance(value, tree.Field):
+            value = self._printable(value)
+        return tree.Data("trace", (self.layout.add(value, call.span),), (value,))
+
+    def _tracemem(self, call: ast.Call, known: Callable_) -> tree.Statement:
+        check_length(call, known)
+        address = self._calls.argument(call, 1, "addr")
+        size = self._check(call.arguments[1])
+        if not isinstance(size, tree.Constant):
+            raise Rejected(
+                Tag.D_TRACEMEM_SIZE,
+                call.span,
+                "tracemem( ) argument #2 must be a non-zero positive integral constant expression",
+            )
+        if not 0 < size.value <= _LARGEST:
+            raise Rejected(Tag.D_TRACEMEM_SIZE, call.span, f"tracemem( ) argument #2 must be from 1 to {_LARGEST}")
+        whole = tree.Field(Array(Integer("char", 1, True, 0), size.value), address)
+        data: tuple[Datum, ...] = (self.layout.add(whole, call.span),)
+        values: tuple[tree.Expression, ...] = (whole,)
+        if len(call.arguments) > 2:
+            shown = self._calls.argument(call, 3, "int")
+            data, values = (*data, self.layout.add(shown, call.span)), (*values, shown)
+        return tree.Data("tracemem", data, values)
+
+    def _exit(self, call: ast.Call, known: Callable_) -> tree.Statement:
+        check_length(call, known)
+        status = constants.convert(INT, self._calls.argument(call, 1, "int"))
+        return tree.Data("exit", (self.layout.add(status, call.span),), (status,))
+
+    def _setopt(self, call: ast.Call, known: Callable_) -> tree.Statement:
+        check_length(call, known)
+        words = [each.value for each in call.arguments if isinstance(each, ast.Text)]
+        if len(words) != len(call.arguments):
+            raise mismatch(call, 1, "string constant", "a value")
+        return tree.Data("setopt", text="=".join(words))
+
+    def _ftruncate(self, call: ast.Call, known: Callable_) -> tree.Statement:
+        check_length(call, known)
+        return tree.Data("ftruncate")
+
+
+_SPECIAL: dict[str, Callable[[Actions, ast.Call, Callable_], tree.Statement]] = {
+    "printf": Actions._printf,
+    "system": Actions._printf,
+    "freopen": Actions._printf,
+    "printa": Actions._printa,
+    **dict.fromkeys(("clear", "trunc", "normalize", "denormalize"), Actions._about),
+    "trace": Actions._trace,
+    "tracemem": Actions._tracemem,
+    "exit": Actions._exit,
+    "setopt": Actions._setopt,
+    "ftruncate": Actions._ftruncate,
+}
+_AGGARG = {
+    "clear": Tag.D_CLEAR_AGGARG,
+    "trunc": Tag.D_TRUNC_AGGARG,
+    "normalize": Tag.D_NORMALIZE_AGGARG,
+    "denormalize": Tag.D_NORMALIZE_AGGARG,
+}
+
+
+def kind_of(type_: Type) -> ArgumentKind:
+    """As formats see it."""
+    name = text(type_)
+    match type_:
+        case Integer():
+            return ArgumentKind(Category.INTEGER, name, type_.size, type_.signed)
+        case Enumeration():
+            return ArgumentKind(Category.INTEGER, name, 4, True)
+        case Float():
+            return ArgumentKind(Category.FLOAT, name, type_.size)
+        case String():
+            return ArgumentKind(Category.STRING, name)
+        case Pointer():
+            return ArgumentKind(Category.POINTER, name, 8, False)
+        case Special.USTACK | Special.STACK:
+            return ArgumentKind(Category.STACK, name)
+        case Special():
+            return ArgumentKind(Category.USER_SYMBOL if type_ in _USER_SYMBOLS else Category.SYMBOL, name)
+    return ArgumentKind(Category.OTHER, name)
+
+
+def _key_kind(key: Datum) -> ArgumentKind:
+    match key.kind:
+        case Kind.INT:
+            category = Category.POINTER if key.pointer else Category.INTEGER
+            return ArgumentKind(category, "pointer" if key.pointer else "integer", key.size, key.signed)
+        case Kind.STRING:
+            return ArgumentKind(Category.STRING, "string")
+        case Kind.USTACK | Kind.STACK:
+            return ArgumentKind(Category.STACK, "stack")
+        case Kind.USYM | Kind.UMOD | Kind.UADDR:
+            return ArgumentKind(Category.USER_SYMBOL, str(key.kind))
+        case Kind.SYM | Kind.MOD:
+            return ArgumentKind(Category.SYMBOL, str(key.kind))
+    return ArgumentKind(Category.OTHER, "bytes")

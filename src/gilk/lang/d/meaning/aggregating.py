@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``@name[keys] = function(...)``: what it counts, and whether its parameters make sense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gilk.lang.d import ast, tree
+from gilk.lang.d.data import Aggregating, Datum, Function
+from gilk.lang.d.meaning import constants, operands
+from gilk.lang.d.meaning.calls import check_length
+from gilk.lang.d.meaning.functions import FUNCTIONS, Role
+from gilk.lang.d.meaning.layout import Layout
+from gilk.lang.d.meaning.scope import Scope
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.types import INT64, Special, String, is_arithmetic, is_scalar
+from gilk.lang.syntax.source import Rejected
+
+_MOST_CELLS = 1 << 16
+_HIGHEST = 1 << 31
+
+
+class Aggregations:
+    """``value`` checks an expression."""
+
+    def __init__(self, scope: Scope, value: Callable[[ast.Expr], tree.Expression]) -> None:
+        self._scope = scope
+        self._value = value
+
+    def statement(self, assign: ast.Assign, target: ast.Aggregate) -> tree.Aggregate:
+        """Raises Rejected."""
+        call = assign.value
+        if assign.op != "=" or not isinstance(call, ast.Call):
+            what = f"@{target.name} must be assigned the value of an aggregating function"
+            raise Rejected(Tag.D_AGG_FUNC, assign.span, what)
+        known = FUNCTIONS.get(call.name)
+        if known is None:
+            raise Rejected(Tag.D_FUNC_UNDEF, call.span, f"undefined function name: {call.name}")
+        if known.role is not Role.AGGREGATING:
+            raise Rejected(Tag.D_AGG_FUNC, call.span, f"{call.name}( ) is not an aggregating function")
+        check_length(call, known)
+        how, used = self._what(Function(call.name), call)
+        values = [self._operand(argument, call, n) for n, argument in enumerate(call.arguments, 1) if n in (1, *used)]
+        keys, layout = self._keys(target)
+        aggregation = self._scope.aggregation(assign.span, target.name, how, tuple(d for d, _ in keys), layout.size)
+        value, weight = (*values, None, None)[:2]
+        return tree.Aggregate(aggregation, tuple(key for _, key in keys), value, weight)
+
+    def _operand(self, argument: ast.Expr, call: ast.Call, number: int) -> tree.Expression:
+        value = self._value(argument)
+        if not is_scalar(value.type):
+            raise Rejected(Tag.D_AGG_SCALAR, argument.span, f"{call.name}( ) argument #{number} must be of scalar type")
+        return constants.convert(INT64, value)
+
+    def _keys(self, target: ast.Aggregate) -> tuple[list[tuple[Datum, tree.Expression]], Layout]:
+        layout = Layout(self._scope.strsize)
+        keys = []
+        for key in target.keys or ():
+            value = self._value(key)
+            if not is_scalar(value.type) and not isinstance(value.type, String | Special):
+                value = operands.as_string(value, key.span)
+            keys.append((layout.add(value, key.span), value))
+        return keys, layout
+
+    def _what(self, function: Function, call: ast.Call) -> tuple[Aggregating, tuple[int, ...]]:
+        """And which arguments, besides the first, are values: weights."""
+        match function:
+            case Function.QUANTIZE:
+                return Aggregating(function), (2,)
+            case Function.LQUANTIZE:
+                return self._linear(call), (5,)
+            case Function.LLQUANTIZE:
+                return self._logarithmic(call), (6,)
+        return Aggregating(function), ()
+
+    def _constant(self, call: ast.Call, number: int, tag: Tag) -> int:
+        value = self._value(call.arguments[number - 1])
+        if not isinstance(value, tree.Constant) or not is_arithmetic(value.type):
+            raise Rejected(tag, call.span, f"{call.name}( ) argument #{number} must be an integer constant")
+        return value.value
+
+    def _linear(self, call: ast.Call) -> Aggregating:
+        low = self._constant(call, 2, Tag.D_LQUANT_BASETYPE)
+        high = self._constant(call, 3, Tag.D_LQUANT_LIMTYPE)
+        step = self._constant(call, 4, Tag.D_LQUANT_STEPTYPE) if len(call.arguments) > 3 else 1
+        if low >= high:
+            raise Rejected(
+                Tag.D_LQUANT_MISMATCH,
+                call.span,
+                "lquantize( ) base (argument #2) must be less than limit (argument #3)",
+            )
+        if step <= 0:
+            raise Rejected(
+                Tag.D_LQUANT_STEPVAL, call.span, "lquantize( ) step (argument #4) must be a non-zero positive integer"
+            )
+        if (high - low) // step == 0:
+            raise Rejected(Tag.D_LQUANT_STEPLARGE, call.span, "lquantize( ) step (argument #4) too large: no buckets")
+        if (high - low) // step > _MOST_CELLS:
+            raise Rejected(Tag.D_LQUANT_STEPVAL, call.span, f"lquantize( ) has more than {_MOST_CELLS} buckets")
+        return Aggregating(Function.LQUANTIZE, low, high, step)
+
+    def _logarithmic(self, call: ast.Call) -> Aggregating:
+        factor = self._constant(call, 2, Tag.D_LLQUANT_FACTORTYPE)
+        low = self._constant(call, 3, Tag.D_LLQUANT_LOWTYPE)
+        high = self._constant(call, 4, Tag.D_LLQUANT_HIGHTYPE)
+        steps = self._constant(call, 5, Tag.D_LLQUANT_NSTEPTYPE)
+        if factor < 2:
+            raise Rejected(
+                Tag.D_LLQUANT_FACTORSMALL, call.span, "llquantize( ) factor (argument #2) must be two or more"
+            )
+        if not 0 <= low < high or high > 63 or factor ** (high + 1) >= 1 << 63:
+            raise Rejected(
+                Tag.D_LLQUANT_MAGRANGE, call.span,
+                "llquantize( ) magnitudes (arguments #3 and #4) must ascend from 0, and fit 64 bits",
+            )  # fmt: skip
+        if steps < factor or steps % factor or (factor ** (low + 1) > steps and factor ** (low + 1) % steps):
+            raise Rejected(
+                Tag.D_LLQUANT_FACTORNSTEPS, call.span,
+                "llquantize( ) factor (argument #2) must divide the number of steps (argument #5)",
+            )  # fmt: skip
+        if (high - low + 1) * steps > _MOST_CELLS:
+            raise Rejected(Tag.D_LLQUANT_FACTORNSTEPS, call.span, f"llquantize( ) has more than {_MOST_CELLS} buckets")
+        return Aggregating(Function.LLQUANTIZE, low, high, 1, factor, steps)

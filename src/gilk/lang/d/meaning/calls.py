@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Calls, and whether what is handed over fits the prototype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gilk.lang.d import ast, tree
+from gilk.lang.d.meaning import constants, operands
+from gilk.lang.d.meaning.functions import FUNCTIONS, Callable_, Role
+from gilk.lang.d.meaning.layout import FRAMES
+from gilk.lang.d.meaning.scope import Scope
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.types import INT, INT64, UINT64, Special, is_arithmetic, is_scalar, text
+from gilk.lang.syntax.source import Rejected
+
+_PROTOTYPES = {"int": "integer", "addr": "pointer", "str": "string", "id": "int", "agg": "aggregation", "fmt": "string"}
+_MOST_FRAMES = 1000
+
+
+def function(call: ast.Call) -> Callable_:
+    found = FUNCTIONS.get(call.name)
+    if found is None:
+        raise Rejected(Tag.D_FUNC_UNDEF, call.span, f"undefined function name: {call.name}")
+    return found
+
+
+def check_length(call: ast.Call, known: Callable_, extra: int = 0) -> None:
+    """Raises Rejected; ``extra``: of what the prototype counts, how many are not among the arguments."""
+    given = len(call.arguments)
+    if given < known.least - extra or (known.most is not None and given > known.most - extra):
+        at_least = "at least " if known.most is None or known.most > known.least else ""
+        s = "" if given == 1 else "s"
+        raise Rejected(
+            Tag.D_PROTO_LEN, call.span,
+            f"{call.name}( ) prototype mismatch: {given} arg{s} passed, {at_least}{known.least} expected",
+        )  # fmt: skip
+
+
+def mismatch(call: ast.Call, number: int, prototype: str, argument: str) -> Rejected:
+    return Rejected(
+        Tag.D_PROTO_ARG, call.span,
+        f"{call.name}( ) argument #{number} is incompatible with prototype:\n\tprototype: {prototype}\n"
+        f"\t argument: {argument}",
+    )  # fmt: skip
+
+
+class Calls:
+    def __init__(self, scope: Scope, check: Callable[[ast.Expr], tree.Expression]) -> None:
+        self._scope = scope
+        self._check = check
+
+    def subroutine(self, call: ast.Call) -> tree.Expression:
+        """A call that has a value. Raises Rejected."""
+        known = function(call)
+        if known.role is Role.AGGREGATING:
+            raise Rejected(
+                Tag.D_AGG_CONTEXT, call.span, f"{call.name}( ) can only be used to aggregate: @ = {call.name}( )"
+            )
+        if known.role is not Role.SUBROUTINE and not isinstance(known.type, Special):
+            raise Rejected(Tag.D_ACT_CONTEXT, call.span, f"{call.name}( ) is an action, and has no value")
+        check_length(call, known)
+        arguments = tuple(
+            self.argument(call, number, kind) for number, kind in enumerate(known.parameters[: len(call.arguments)], 1)
+        )
+        if known.type in (Special.STACK, Special.USTACK):
+            arguments = (self._frames(call, arguments),)
+        return tree.Call(known.type, known.name, arguments)
+
+    def _frames(self, call: ast.Call, arguments: tuple[tree.Expression, ...]) -> tree.Constant:
+        if not arguments:
+            return tree.Constant(INT, FRAMES)
+        found = arguments[0]
+        if not isinstance(found, tree.Constant) or not 0 < found.value <= _MOST_FRAMES:
+            what = f"a positive integral constant up to {_MOST_FRAMES}"
+            raise Rejected(Tag.D_USTACK_FRAMES, call.span, f"{call.name}( ) argument #1 must be {what}")
+        return found
+
+    def argument(self, call: ast.Call, number: int, parameter: str) -> tree.Expression:
+        """Checked and converted. Raises Rejected."""
+        given, kind = call.arguments[number - 1], parameter.rstrip("?")
+        value = self._check(given)
+        if kind == "str":
+            if not operands.is_text(operands.decayed(value).type) and not operands.holds_text(value):
+                raise mismatch(call, number, "string", text(value.type))
+            return operands.as_string(value, given.span)
+        value = operands.decayed(value)
+        if kind in ("int", "id"):
+            if not is_arithmetic(value.type):
+                raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
+            return constants.convert(INT64, value)
+        if kind == "addr":
+            if not is_scalar(value.type):
+                raise mismatch(call, number, "pointer", text(value.type))
+            return constants.convert(UINT64, value)
+        return value

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What can be computed beforehand is. The arithmetic is that of the code: it wraps, in the type it is done in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gilk.lang.d import tree
+from gilk.lang.d.types import INT, Integer, Type, wrapped
+
+
+def _quotient(a: int, b: int) -> int:
+    """Towards zero, as C has it."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+}
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+_LOGIC: dict[str, Callable[[bool, bool], bool]] = {
+    "&&": lambda a, b: a and b,
+    "||": lambda a, b: a or b,
+    "^^": lambda a, b: a != b,
+}
+
+
+def _shifted(operator: str, value: int, by: int, size: int) -> int:
+    """As the processor does it: only the low bits of the count matter."""
+    by &= 8 * size - 1
+    return value << by if operator == "<<" else value >> by
+
+
+def binary(operator: str, type_: Type, left: tree.Expression, right: tree.Expression) -> tree.Expression:
+    """Division by zero is left for the probe, where it is an error of the clause."""
+    if isinstance(left, tree.Constant) and isinstance(right, tree.Constant):
+        value = _value(operator, left, right)
+        if value is not None:
+            return tree.Constant(type_, wrapped(value, type_) if isinstance(type_, Integer) else value)
+    return tree.Binary(type_, operator, left, right)
+
+
+def _value(operator: str, left: tree.Constant, right: tree.Constant) -> int | None:
+    a, b = left.value, right.value
+    if operator in _ARITHMETIC:
+        return _ARITHMETIC[operator](a, b)
+    if operator in _COMPARISONS:
+        return int(_COMPARISONS[operator](a, b))
+    if operator in _LOGIC:
+        return int(_LOGIC[operator](a != 0, b != 0))
+    if operator in ("<<", ">>"):
+        return _shifted(operator, a, b, left.type.size if isinstance(left.type, Integer) else 8)
+    if b == 0:
+        return None
+    return _quotient(a, b) if operator == "/" else a - b * _quotient(a, b)
+
+
+def unary(operator: str, type_: Type, operand: tree.Expression) -> tree.Expression:
+    if isinstance(operand, tree.Constant) and isinstance(type_, Integer):
+        value = {"-": -operand.value, "~": ~operand.value, "!": int(not operand.value)}[operator]
+        return tree.Constant(type_, wrapped(value, type_))
+    return tree.Unary(type_, operator, operand)
+
+
+def convert(type_: Type, operand: tree.Expression) -> tree.Expression:
+    if operand.type == type_:
+        return operand
+    if isinstance(operand, tree.Constant) and isinstance(type_, Integer):
+        return tree.Constant(type_, wrapped(operand.value, type_))
+    return tree.Convert(type_, operand)
+
+
+def truth(operand: tree.Expression) -> bool | None:
+    """Whether it is true, as far as that is known beforehand."""
+    if isinstance(operand, tree.Constant):
+        return operand.value != 0
+    return None
+
+
+def integer(value: int, type_: Integer = INT) -> tree.Constant:
+    return tree.Constant(type_, wrapped(value, type_))

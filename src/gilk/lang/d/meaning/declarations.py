@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Types as they are written become types; declarations go into the scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from gilk.lang.d import ast, tree
+from gilk.lang.d.meaning.scope import Scope
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.types import (
+    INT,
+    VOID,
+    Array,
+    Enumeration,
+    Integer,
+    Member,
+    Pointer,
+    Record,
+    String,
+    Type,
+    Void,
+    align_of,
+    basic,
+    text,
+)
+from gilk.lang.syntax.source import Rejected, Span
+
+#: Checks an expression; what must be a constant is asked of it by its value.
+Check = Callable[[ast.Expr], tree.Expression]
+_LARGEST = 1 << 24  # bytes of one variable
+
+
+class Declarations:
+    """``check`` is the checker of expressions: sizes of arrays and values of enumerators are some."""
+
+    def __init__(self, scope: Scope, check: Check) -> None:
+        self._scope = scope
+        self._check = check
+        self._bases: dict[ast.TagType, Type] = {}  # several members or variables may be declared by one
+
+    # Types.
+
+    def type_name(self, name: ast.TypeName) -> Type:
+        """Raises Rejected."""
+        return self.declared(name.base, name.declarator)[0]
+
+    def declared(self, base: ast.BaseType, declarator: ast.Declarator) -> tuple[Type, tuple[Type, ...] | None]:
+        """The type, and of an associative array those of its keys."""
+        return self._around(self._base(base), declarator)
+
+    def _around(self, base: Type, declarator: ast.Declarator) -> tuple[Type, tuple[Type, ...] | None]:
+        shape, keys = list(declarator.shape), None
+        if shape and isinstance(shape[0], ast.KeyedBy):
+            keys = tuple(self.type_name(each) for each in shape[0].types)
+            shape = shape[1:]
+        return reduce(self._shaped, reversed(shape), base), keys
+
+    def _shaped(self, type_: Type, shape: ast.Shape) -> Type:
+        match shape:
+            case ast.Pointer():
+                return Pointer(type_)
+            case ast.ArrayOf():
+                return self._array(type_, shape)
+            case ast.FunctionOf():
+                return Pointer(VOID)
+        raise Rejected(Tag.D_DECL_ARRSUB, shape.span, "an associative array cannot be inside of another type")
+
+    def _array(self, type_: Type, shape: ast.ArrayOf) -> Array:
+        count = 0 if shape.size is None else self.constant(shape.size, Tag.D_DECL_ARRSUB, "an array's dimension")
+        if isinstance(type_, Void):
+            raise Rejected(Tag.D_DECL_VOIDOBJ, shape.span, "cannot declare an array of void")
+        if count < 0 or count * max(self._scope.size(type_), 1) > _LARGEST:
+            raise Rejected(Tag.D_DECL_ARRSUB, shape.span, f"cannot declare an array of {count} elements")
+        return Array(type_, count)
+
+    def constant(self, expression: ast.Expr, tag: Tag, what: str) -> int:
+        """Raises Rejected with ``tag`` when it is not known before the program runs."""
+        found = self._check(expression)
+        if isinstance(found, tree.Constant):
+            return found.value
+        raise Rejected(tag, expression.span, f"{what} must be an integral constant")
+
+    def _base(self, base: ast.BaseType) -> Type:
+        if isinstance(base, ast.TagType):
+            if base not in self._bases:
+                self._bases[base] = self._enumeration(base) if base.kind == "enum" else self._record(base)
+            return self._bases[base]
+        words = tuple(word for word in base.words if word not in ("const", "volatile", "restrict"))
+        if len(words) == 1 and words[0] in self._scope.typedefs:
+            return self._scope.typedefs[words[0]]
+        found = basic(base.words)
+        if found is None:
+            name = " ".join(words)
+            if len(words) == 1:
+                raise Rejected(Tag.D_TYPE_ERR, base.span, f"failed to resolve type {name}: Unknown type name")
+            raise Rejected(Tag.D_DECL_COMBO, base.span, f"invalid type combination: {name}")
+        return found
+
+    def _enumeration(self, base: ast.TagType) -> Enumeration:
+        key = f"enum {base.tag}"
+        if base.enumerators is None:
+            known = self._scope.tags.get(key)
+            if not isinstance(known, Enumeration):
+                raise Rejected(Tag.D_TYPE_ERR, base.span, f"failed to resolve type {key}: Unknown type name")
+            return known
+        names, value = [], -1
+        for each in base.enumerators:
+            value = value + 1 if each.value is None else self.constant(each.value, Tag.D_DECL_ENCONST, "an enumerator")
+            if each.name in self._scope.enumerators:
+                raise Rejected(Tag.D_DECL_IDRED, each.span, f"identifier redeclared: {each.name}")
+            names.append((each.name, value))
+            self._scope.enumerators[each.name] = value
+        found = Enumeration(base.tag or "", tuple(names))
+        if base.tag:
+            self._scope.tags[key] = found
+        return found
+
+    def _record(self, base: ast.TagType) -> Record:
+        key = f"{base.kind} {base.tag}"
+        if base.members is None:
+            known = self._scope.tags.get(key)
+            return known if isinstance(known, Record) else Record(base.kind, base.tag or "", complete=False)
+        known = self._scope.tags.get(key)
+        if isinstance(known, Record) and known.complete and base.tag:
+            raise Rejected(Tag.D_DECL_TYPERED, base.span, f"type redeclared: {key}")
+        if base.tag:
+            self._scope.tags[key] = Record(base.kind, base.tag, complete=False)
+        laid = _Layout(base.kind == "union", self._scope)
+        for member in base.members:
+            type_, _ = self.declared(member.base, member.declarator)
+            bits = member.bits
+            width = None if bits is None else self.constant(bits, Tag.D_DECL_BFCONST, "a bit-field's size")
+            laid.add(member, type_, width)
+        found = laid.record(base.kind, base.tag or f"(anon {id(base):x})")
+        if base.tag:
+            self._scope.tags[key] = found
+        return found
+
+    def complete(self, type_: Type) -> Type:
+        """A struct that was only named when the type was made may be known by now."""
+        if isinstance(type_, Record) and not type_.complete:
+            known = self._scope.tags.get(f"{type_.kind} {type_.tag}")
+            return known if isinstance(known, Record) else type_
+        return type_
+
+    # Declarations.
+
+    def declare(self, item: ast.Declaration) -> None:
+        """Raises Rejected."""
+        base = self._base(item.base)  # once: it may declare a tag
+        for declarator in item.declarators:
+            self._one(item, declarator, *self._around(base, declarator))
+
+    def _one(
+        self, item: ast.Declaration, declarator: ast.Declarator, type_: Type, keys: tuple[Type, ...] | None
+    ) -> None:
+        name = declarator.name or ""
+        if item.storage == "typedef":
+            known = self._scope.typedefs.get(name)
+            if known is not None and known != type_:
+                raise Rejected(Tag.D_DECL_IDRED, declarator.span, f"typedef redeclared: {name}")
+            self._scope.typedefs[name] = type_
+            return
+        if isinstance(type_, Void):
+            raise Rejected(Tag.D_DECL_VOIDOBJ, declarator.span, f"cannot declare void object: {name}")
+        if isinstance(type_, Record) and not type_.complete:
+            raise Rejected(
+                Tag.D_DECL_INCOMPLETE, declarator.span, f"incomplete struct/union/enum {text(type_)}: {name}"
+            )
+        scope = item.storage if item.storage in ("self", "this") else "global"
+        self._scope.declare(declarator.span, tree.Variable(name, scope, type_, keys))
+
+
+class _Layout:
+    """Members one after another, as the System V ABI has it, bit-fields too."""
+
+    def __init__(self, union: bool, scope: Scope) -> None:
+        self._union = union
+        self._scope = scope
+        self._members: list[Member] = []
+        self._bit = 0  # the first that is free
+        self._bits = 0  # how far it goes: of a union, its largest
+        self._align = 1
+
+    def add(self, member: ast.MemberDeclaration, type_: Type, bits: int | None) -> None:
+        name, size, align = member.declarator.name or "", self._scope.size(type_), align_of(type_)
+        if (isinstance(type_, Record) and not type_.complete) or isinstance(type_, Void):
+            raise Rejected(Tag.D_DECL_INCOMPLETE, member.span, f"incomplete struct/union/enum {text(type_)}: {name}")
+        if isinstance(type_, String):
+            raise Rejected(Tag.D_DECL_STRPARM, member.span, f"a member cannot be a string: {name}")
+        if name and any(known.name == name for known in self._members):
+            raise Rejected(Tag.D_DECL_MNAME, member.span, f"duplicate member name: {name}")
+        if bits is None:
+            self._place(name, type_, 8 * size, 8 * align)
+        else:
+            self._place_bits(member.span, name, type_, bits)
+
+    def _place(self, name: str, type_: Type, bits: int, align: int) -> None:
+        start = 0 if self._union else -(-self._bit // align) * align
+        self._align = max(self._align, align // 8)
+        self._members.append(Member(name, type_, start // 8))
+        self._bit = start + bits
+        self._bits = max(self._bits, self._bit)
+
+    def _place_bits(self, span: Span, name: str, type_: Type, bits: int) -> None:
+        if not isinstance(type_, Integer | Enumeration):
+            raise Rejected(Tag.D_DECL_BFTYPE, span, f"invalid type for a bit-field: {name}")
+        unit = 8 * self._scope.size(type_)
+        if not 0 <= bits <= unit or (not bits and name):
+            raise Rejected(Tag.D_DECL_BFSIZE, span, f"invalid number of bits in {name or 'a bit-field'}: {bits}")
+        start = 0 if self._union else self._bit
+        if not bits or start // unit != (start + bits - 1) // unit:
+            start = -(-start // unit) * unit
+        if name:
+            self._align = max(self._align, unit // 8)
+            self._members.append(Member(name, type_, start // unit * (unit // 8), bits, start % unit))
+        self._bit = start + bits
+        self._bits = max(self._bits, self._bit)
+
+    def record(self, kind: str, tag: str) -> Record:
+        size = -(-self._bits // (8 * self._align)) * self._align
+        return Record(kind, tag, size, self._align, tuple(self._members))
+
+
+def enumerator(scope: Scope, name: str) -> tree.Constant | None:
+    value = scope.enumerators.get(name)
+    return None if value is None else tree.Constant(INT, value)

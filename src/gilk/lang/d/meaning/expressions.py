@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Expressions: of each what it means and its type. What makes no sense is Rejected, with DTrace's own tags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gilk.lang.d import ast, tree
+from gilk.lang.d.meaning import constants, operands
+from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
+from gilk.lang.d.meaning.calls import Calls
+from gilk.lang.d.meaning.declarations import Declarations
+from gilk.lang.d.meaning.places import Places
+from gilk.lang.d.meaning.scope import Scope
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.types import (
+    INT,
+    LONG,
+    STRING,
+    UINT,
+    UINT64,
+    ULONG,
+    VOID,
+    Integer,
+    Pointer,
+    Record,
+    Special,
+    String,
+    Void,
+    common,
+    is_arithmetic,
+    is_scalar,
+    text,
+)
+from gilk.lang.syntax.source import Rejected
+
+_BY_SUFFIX = {"": (INT, UINT, LONG, ULONG), "u": (UINT, ULONG), "l": (LONG, ULONG), "ll": (LONG, ULONG)}
+
+
+class Expressions:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self.declarations = Declarations(scope, self.value)
+        self._calls = Calls(scope, self.check)
+        self._places = Places(scope, self.declarations, self.check, self.value)
+
+    def check(self, expression: ast.Expr) -> tree.Expression:
+        """Raises Rejected."""
+        handler: Callable[[Any, Any], tree.Expression] = _HANDLERS[type(expression)]
+        return handler(self, expression)
+
+    def value(self, expression: ast.Expr) -> tree.Expression:
+        """The same, where arrays are where they begin."""
+        return operands.decayed(self.check(expression))
+
+    def condition(self, expression: ast.Expr, tag: Tag, what: str) -> tree.Expression:
+        found = self.value(expression)
+        if not is_scalar(found.type):
+            raise Rejected(tag, expression.span, f"{what} must be of scalar type")
+        return found
+
+    # Leaves.
+
+    def _number(self, number: ast.Number) -> tree.Expression:
+        if number.suffix == "char":
+            return constants.integer(number.value)
+        types = _BY_SUFFIX.get(number.suffix, (ULONG,))
+        if not number.suffix and number.decimal:
+            types = (INT, LONG, ULONG)
+        return tree.Constant(next((t for t in types if _holds(t, number.value)), ULONG), number.value)
+
+    def _text(self, literal: ast.Text) -> tree.Expression:
+        return tree.Literal(literal.value)
+
+    def _name(self, name: ast.Name) -> tree.Expression:
+        variable = self._scope.variable("global", name.name)
+        if variable is not None:
+            return self._places.of(variable, name.span)
+        if name.name in self._scope.inlines:
+            return self._scope.inlines[name.name]
+        if name.name in self._scope.enumerators:
+            return constants.integer(self._scope.enumerators[name.name])
+        if name.name in BUILTINS:
+            return tree.Builtin(BUILTINS[name.name], name.name)
+        if name.name == "NULL":
+            return tree.Constant(Pointer(VOID), 0)
+        if name.name in CONSTANTS:
+            return constants.integer(CONSTANTS[name.name])
+        raise Rejected(Tag.D_IDENT_UNDEF, name.span, f"failed to resolve {name.name}: Unknown variable name")
+
+    def _variable(self, variable: ast.Variable) -> tree.Expression:
+        return self._places.named(variable)
+
+    def _symbol(self, symbol: ast.Symbol) -> tree.Expression:
+        name = f"{symbol.module}`{symbol.name}"
+        raise Rejected(Tag.D_SYM_NOTYPES, symbol.span, f"no symbolic type information is available for {name}")
+
+    def _aggregate(self, aggregate: ast.Aggregate) -> tree.Expression:
+        raise Rejected(
+            Tag.D_AGG_NULL,
+            aggregate.span,
+            f"expression with aggregation @{aggregate.name} must call an aggregating function",
+        )
+
+    # Operators.
+
+    def _unary(self, expression: ast.Unary) -> tree.Expression:
+        if expression.op in ("++", "--"):
+            return self._places.step(expression.operand, 1 if expression.op == "++" else -1, before=True)
+        if expression.op == "*":
+            return self._dereference(expression)
+        if expression.op == "&":
+            return self._address(expression)
+        return operands.unary(expression.op, self.value(expression.operand), expression.span)
+
+    def _postfix(self, expression: ast.Postfix) -> tree.Expression:
+        return self._places.step(expression.operand, 1 if expression.op == "++" else -1, before=False)
+
+    def _dereference(self, expression: ast.Unary) -> tree.Expression:
+        return self._at(self.value(expression.operand), expression)
+
+    def _at(self, pointer: tree.Expression, expression: ast.Expr) -> tree.Expression:
+        if not isinstance(pointer.type, Pointer):
+            raise Rejected(Tag.D_DEREF_NONPTR, expression.span, "cannot dereference non-pointer type")
+        if isinstance(pointer.type.to, Void):
+            raise Rejected(Tag.D_DEREF_VOID, expression.span, "cannot dereference pointer to void")
+        return tree.Field(self.declarations.complete(pointer.type.to), constants.convert(UINT64, pointer))
+
+    def _address(self, expression: ast.Unary) -> tree.Expression:
+        operand = self.check(expression.operand)
+        if isinstance(operand, tree.Field) and not operand.bits:
+            return constants.convert(Pointer(operand.type), operand.address)
+        if isinstance(operand, tree.Place | tree.Keyed | tree.Part | tree.Builtin):
+            raise Rejected(Tag.D_ADDROF_VAR, expression.span, "cannot take the address of a variable of D's own")
+        if isinstance(operand, tree.Field):
+            raise Rejected(Tag.D_ADDROF_BITFIELD, expression.span, "cannot take the address of a bit-field")
+        raise Rejected(Tag.D_ADDROF_LVAL, expression.span, "operand of & must be an lvalue")
+
+    def _binary(self, expression: ast.Binary) -> tree.Expression:
+        left, right = self.value(expression.left), self.value(expression.right)
+        return operands.binary(expression.op, left, right, expression.span)
+
+    def _assign(self, expression: ast.Assign) -> tree.Expression:
+        return self._places.assign(expression)
+
+    def _conditional(self, expression: ast.Conditional) -> tree.Expression:
+        test = self.condition(expression.test, Tag.D_OP_SCALAR, "operator ?: expression")
+        known = constants.truth(test)
+        if known is not None:
+            return self.value(expression.yes if known else expression.no)
+        yes, no = self.value(expression.yes), self.value(expression.no)
+        if is_arithmetic(yes.type) and is_arithmetic(no.type):
+            type_ = common(yes.type, no.type)
+            return tree.Conditional(type_, test, constants.convert(type_, yes), constants.convert(type_, no))
+        if isinstance(yes.type, String) or isinstance(no.type, String):
+            if operands.is_text(yes.type) and operands.is_text(no.type):
+                span = expression.span
+                return tree.Conditional(STRING, test, operands.as_string(yes, span), operands.as_string(no, span))
+        elif is_scalar(yes.type) and is_scalar(no.type):
+            pointer = yes.type if isinstance(yes.type, Pointer) else no.type
+            return tree.Conditional(pointer, test, constants.convert(pointer, yes), constants.convert(pointer, no))
+        raise Rejected(Tag.D_OP_INCOMPAT, expression.span, "operator ?: operands must have compatible types")
+
+    def _comma(self, expression: ast.Comma) -> tree.Expression:
+        left, right = self.check(expression.left), self.value(expression.right)
+        return tree.Comma(right.type, left, right)
+
+    # What is reached through something else.
+
+    def _index(self, expression: ast.Index) -> tree.Expression:
+        return self._places.index(expression, self._at)
+
+    def _member(self, expression: ast.Member) -> tree.Expression:
+        base = self.check(expression.base)
+        if expression.arrow:
+            base = self._through(base, expression)
+        type_ = self.declarations.complete(base.type)
+        if not isinstance(type_, Record):
+            raise Rejected(Tag.D_OP_SOU, expression.span, "operator . must be applied to a struct or union")
+        if not type_.complete:
+            raise Rejected(Tag.D_OP_INCOMPLETE, expression.span, f"{text(type_)} is incomplete")
+        member = type_.member(expression.name)
+        if member is None:
+            raise Rejected(Tag.D_TYPE_MEMBER, expression.span, f"{expression.name} is not a member of {text(type_)}")
+        return self._places.member(base, member)
+
+    def _through(self, base: tree.Expression, expression: ast.Member) -> tree.Expression:
+        pointer = operands.decayed(base)
+        if not isinstance(pointer.type, Pointer):
+            raise Rejected(Tag.D_OP_PTR, expression.span, "operator -> must be applied to a pointer")
+        return self._at(pointer, expression)
+
+    # Types.
+
+    def _cast(self, expression: ast.Cast) -> tree.Expression:
+        type_, value = self.declarations.type_name(expression.type), self.value(expression.operand)
+        if isinstance(type_, String):
+            return operands.as_string(value, expression.span, "cast")
+        if isinstance(type_, Void):
+            return tree.Convert(type_, value)
+        if not is_scalar(type_) or not is_scalar(value.type):
+            raise Rejected(
+                Tag.D_CAST_INVAL, expression.span, f'invalid cast expression: "{text(value.type)}" to "{text(type_)}"'
+            )
+        return constants.convert(type_, value)
+
+    def _sizeof_type(self, expression: ast.SizeofType) -> tree.Expression:
+        return self._size(expression, self.declarations.complete(self.declarations.type_name(expression.type)))
+
+    def _sizeof(self, expression: ast.Sizeof) -> tree.Expression:
+        operand = expression.operand
+        if isinstance(operand, ast.Name) and self._scope.variable("global", operand.name) is None:
+            known = self._scope.typedefs.get(operand.name)
+            if known is not None:
+                return self._size(expression, self.declarations.complete(known))
+        return self._size(expression, self.check(operand).type)
+
+    def _size(self, expression: ast.Expr, type_: Any) -> tree.Expression:
+        if isinstance(type_, Void | Special) or (isinstance(type_, Record) and not type_.complete):
+            raise Rejected(Tag.D_SIZEOF_TYPE, expression.span, f"cannot apply sizeof to {text(type_)}")
+        return tree.Constant(ULONG, self._scope.size(type_))
+
+    def _stringof(self, expression: ast.Stringof) -> tree.Expression:
+        return operands.as_string(self.check(expression.operand), expression.span)
+
+    def _offsetof(self, expression: ast.Offsetof) -> tree.Expression:
+        type_ = self.declarations.complete(self.declarations.type_name(expression.type))
+        member = type_.member(expression.member) if isinstance(type_, Record) else None
+        if member is None or member.bits:
+            raise Rejected(
+                Tag.D_OFFSETOF_TYPE, expression.span, f"{expression.member} is not a member of {text(type_)}"
+            )
+        return tree.Constant(ULONG, member.offset)
+
+    def _xlate(self, expression: ast.Xlate) -> tree.Expression:
+        type_ = text(self.declarations.type_name(expression.type))
+        raise Rejected(Tag.D_XLATE_NONE, expression.span, f"translator to {type_} is not defined")
+
+    def _call(self, expression: ast.Call) -> tree.Expression:
+        return self._calls.subroutine(expression)
+
+
+def _holds(type_: Integer, value: int) -> bool:
+    return value < 1 << (8 * type_.size - type_.signed)
+
+
+_HANDLERS: dict[type, Callable[[Expressions, Any], tree.Expression]] = {
+    ast.Number: Expressions._number,
+    ast.Text: Expressions._text,
+    ast.Name: Expressions._name,
+    ast.Variable: Expressions._variable,
+    ast.Symbol: Expressions._symbol,
+    ast.Aggregate: Expressions._aggregate,
+    ast.Unary: Expressions._unary,
+    ast.Postfix: Expressions._postfix,
+    ast.Binary: Expressions._binary,
+    ast.Assign: Expressions._assign,
+    ast.Conditional: Expressions._conditional,
+    ast.Comma: Expressions._comma,
+    ast.Call: Expressions._call,
+    ast.Index: Expressions._index,
+    ast.Member: Expressions._member,
+    ast.Cast: Expressions._cast,
+    ast.SizeofType: Expressions._sizeof_type,
+    ast.Sizeof: Expressions._sizeof,
+    ast.Stringof: Expressions._stringof,
+    ast.Offsetof: Expressions._offsetof,
+    ast.Xlate: Expressions._xlate,
+}

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a D program can call: subroutines, aggregating functions and actions, one row each.
+
+Parameters are named by what they take:
+
+    int     an integer           addr    a pointer or an integer, an address in the process
+    str     a string, or a pointer to characters, which is then copied in
+    fmt     a string constant    agg     an aggregation
+    any     whatever has a value that can be recorded
+    rest    any number of what a format asks for
+    id      what speculation() gave
+
+A name that ends in ``?`` may be left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from gilk.lang.d.types import INT, INT64, STRING, UINT64, VOID, Integer, Pointer, Special, Type
+
+
+class Role(Enum):
+    SUBROUTINE = auto()  # has a value, for use in expressions
+    ACTION = auto()  # leaves a datum, or asks the consumer for something
+    DEED = auto()  # an action that is done at the probe
+    AGGREGATING = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Callable_:
+    name: str
+    role: Role
+    parameters: tuple[str, ...]
+    type: Type = VOID
+    destructive: bool = False
+
+    @property
+    def most(self) -> int | None:
+        return None if self.parameters and self.parameters[-1] == "rest" else len(self.parameters)
+
+    @property
+    def least(self) -> int:
+        return sum(1 for each in self.parameters if each != "rest" and not each.endswith("?"))
+
+
+def _rows(role: Role, text: str, type_: Type = VOID, destructive: bool = False) -> dict[str, Callable_]:
+    """One a line: name, parameters."""
+    rows = (line.split() for line in text.strip().splitlines())
+    return {name: Callable_(name, role, tuple(parameters), type_, destructive) for name, *parameters in rows}
+
+
+_U16, _U32 = Integer("uint16_t", 2, False, 1), Integer("uint32_t", 4, False, 2)
+FUNCTIONS: dict[str, Callable_] = {
+    **_rows(
+        Role.SUBROUTINE,
+        """
+        copyinstr addr int?
+        strjoin str str
+        strtok str str
+        substr str int int?
+        basename str
+        dirname str
+        cleanpath str
+        lltostr int int?
+        strchr str int
+        strrchr str int
+        strstr str str
+        inet_ntoa addr
+        """,
+        STRING,
+    ),
+    **_rows(Role.SUBROUTINE, "index str str int?\nrindex str str int?\nspeculation", INT),
+    **_rows(Role.SUBROUTINE, "strlen str\nrand", UINT64),
+    **_rows(Role.SUBROUTINE, "progenyof int", INT),
+    **_rows(Role.SUBROUTINE, "alloca int\ncopyin addr int", Pointer(VOID)),
+    **_rows(Role.SUBROUTINE, "bcopy addr addr int\ncopyinto addr int addr"),
+    **_rows(Role.SUBROUTINE, "htons int\nntohs int", _U16),
+    **_rows(Role.SUBROUTINE, "htonl int\nntohl int", _U32),
+    **_rows(Role.SUBROUTINE, "htonll int\nntohll int", UINT64),
+    **_rows(Role.SUBROUTINE, "getmajor int\ngetminor int", _U32),
+    **_rows(Role.SUBROUTINE, "strtoll str int?", INT64),
+    **_rows(Role.SUBROUTINE, "toupper str\ntolower str", STRING),
+    **_rows(
+        Role.AGGREGATING,
+        """
+        count
+        sum int
+        min int
+        max int
+        avg int
+        stddev int
+        quantize int int?
+        lquantize int int int int? int?
+        llquantize int int int int int int?
+        """,
+    ),
+    **_rows(
+        Role.ACTION,
+        """
+        printf fmt rest
+        printa fmt? agg rest
+        trace any
+        tracemem addr int int?
+        print any
+        exit int
+        clear agg
+        trunc agg int?
+        normalize agg int
+        denormalize agg
+        freopen fmt rest
+        ftruncate
+        setopt fmt fmt?
+        """,
+    ),
+    **_rows(Role.ACTION, "system fmt rest", destructive=True),
+    **_rows(Role.ACTION, "stack int?", Special.STACK),
+    **_rows(Role.ACTION, "ustack int? int?\njstack int? int?", Special.USTACK),
+    **{
+        name: Callable_(name, Role.ACTION, ("addr",), Special(symbol))
+        for name, symbol in (
+            *(("usym", "usym"), ("ufunc", "usym"), ("umod", "umod"), ("uaddr", "uaddr")),
+            *(("sym", "sym"), ("func", "sym"), ("mod", "mod")),
+        )
+    },
+    **_rows(Role.DEED, "speculate id\ncommit id\ndiscard id"),
+    **_rows(
+        Role.DEED,
+        """
+        stop
+        raise int
+        copyout addr addr int
+        copyoutstr str addr int
+        breakpoint
+        panic
+        chill int
+        """,
+        destructive=True,
+    ),
+}

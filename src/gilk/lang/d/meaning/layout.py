@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Where data lie, one after another: in the record of a clause, in the key of an aggregation or of a variable."""
+
+from __future__ import annotations
+
+from gilk.lang.d import tree
+from gilk.lang.d.data import Datum, Kind
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.types import Array, Enumeration, Integer, Pointer, Record, Special, String, Type, size_of, text
+from gilk.lang.syntax.source import Rejected, Span
+
+_SYMBOL_SIZE = {Special.SYM: 8, Special.MOD: 8}
+#: Frames of a stack that says of itself how many it wants.
+FRAMES = 100
+
+
+class Layout:
+    """``align`` each datum to its size, at most 8 bytes: records and keys are filled by plain stores."""
+
+    def __init__(self, strsize: int, start: int = 0) -> None:
+        self._strsize = strsize
+        self.size = start
+
+    def add(self, value: tree.Expression, span: Span) -> Datum:
+        """Raises Rejected for what cannot be recorded."""
+        kind, size, align = self._kind(value, span)
+        offset = -(-self.size // align) * align
+        self.size = offset + size
+        signed = isinstance(value.type, Enumeration) or (isinstance(value.type, Integer) and value.type.signed)
+        return Datum(kind, offset, size, signed, isinstance(value.type, Pointer))
+
+    def raw(self, size: int) -> Datum:
+        offset = -(-self.size // 8) * 8
+        self.size = offset + size
+        return Datum(Kind.BYTES, offset, size)
+
+    def _kind(self, value: tree.Expression, span: Span) -> tuple[Kind, int, int]:
+        type_: Type = value.type
+        match type_:
+            case Integer() | Enumeration() | Pointer():
+                size = size_of(type_, self._strsize)
+                return Kind.INT, size, size
+            case String():
+                return Kind.STRING, self._strsize, 1
+            case Record() | Array():
+                return Kind.BYTES, size_of(type_, self._strsize), 8
+            case Special.USTACK | Special.STACK:
+                return Kind(type_), 8 + 8 * frames(value), 8
+            case Special():
+                return Kind(type_), _SYMBOL_SIZE.get(type_, 16), 8
+        raise Rejected(Tag.D_TRACE_VOID, span, f"a value of type {text(type_)} cannot be recorded")
+
+
+def frames(value: tree.Expression) -> int:
+    """How many a stack is to have."""
+    if isinstance(value, tree.Call) and value.arguments and isinstance(value.arguments[0], tree.Constant):
+        return value.arguments[0].value
+    return FRAMES

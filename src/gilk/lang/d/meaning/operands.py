@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What operators ask of their operands, and what types they work in. What does not fit is Rejected."""
+
+from __future__ import annotations
+
+from gilk.lang.d import tree
+from gilk.lang.d.meaning import constants
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.types import (
+    CHAR,
+    INT,
+    INT64,
+    STRING,
+    UINT64,
+    Array,
+    Float,
+    Integer,
+    Pointer,
+    String,
+    Type,
+    Void,
+    common,
+    is_arithmetic,
+    is_scalar,
+    promoted,
+    size_of,
+    text,
+)
+from gilk.lang.syntax.source import Rejected, Span
+
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+LOGIC = ("&&", "||", "^^")
+
+
+def decayed(value: tree.Expression) -> tree.Expression:
+    """An array in the process is where it begins."""
+    if isinstance(value, tree.Field) and isinstance(value.type, Array):
+        return tree.Convert(Pointer(value.type.of), value.address)
+    return value
+
+
+def is_text(type_: Type) -> bool:
+    """A string, or what one can be made of: a pointer to characters."""
+    return isinstance(type_, String) or (
+        isinstance(type_, Pointer) and isinstance(type_.to, Integer) and type_.to.size == CHAR.size
+    )
+
+
+def holds_text(value: tree.Expression) -> bool:
+    """An array of characters."""
+    return isinstance(value.type, Array) and isinstance(value.type.of, Integer) and value.type.of.size == 1
+
+
+def as_string(value: tree.Expression, span: Span, operator: str = "stringof") -> tree.Expression:
+    if isinstance(value.type, String):
+        return value
+    if isinstance(value, tree.Part | tree.Place | tree.Keyed) and holds_text(value):
+        return tree.Convert(STRING, value)
+    value = decayed(value)
+    if is_text(value.type) or (operator in ("stringof", "cast") and is_scalar(value.type)):
+        return tree.Convert(STRING, value)
+    raise Rejected(Tag.D_STRINGOF_TYPE, span, f"cannot apply stringof to a value of type {text(value.type)}")
+
+
+def is_assignable(to: Type, from_: Type) -> bool:
+    if isinstance(to, String):
+        return is_text(from_)
+    if is_scalar(to):
+        return is_scalar(from_)
+    return to == from_
+
+
+def converted(to: Type, value: tree.Expression, span: Span) -> tree.Expression:
+    """``value`` as a value of type ``to``, for which it is fit."""
+    if isinstance(to, String):
+        return as_string(value, span)
+    return constants.convert(to, decayed(value))
+
+
+def unary(operator: str, operand: tree.Expression, span: Span) -> tree.Expression:
+    if operator == "!":
+        if not is_scalar(operand.type):
+            raise Rejected(Tag.D_OP_SCALAR, span, "operator ! requires an operand of scalar type")
+        return constants.unary("!", INT, operand)
+    if not is_arithmetic(operand.type):
+        raise Rejected(Tag.D_OP_ARITH, span, f"operator {operator} requires an operand of arithmetic type")
+    type_ = promoted(operand.type)
+    wide = constants.convert(type_, operand)
+    return wide if operator == "+" else constants.unary(operator, type_, wide)
+
+
+def binary(operator: str, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression:
+    for each in (left, right):
+        _check_kind(operator, each.type, span)
+    if operator in LOGIC:
+        return _logic(operator, left, right, span)
+    if operator in COMPARISONS:
+        return _comparison(operator, left, right, span)
+    if operator in ("+", "-") and (isinstance(left.type, Pointer) or isinstance(right.type, Pointer)):
+        return _pointer(operator, left, right, span)
+    if not is_arithmetic(left.type) or not is_arithmetic(right.type):
+        raise Rejected(*_not_arithmetic(operator, span))
+    if operator in ("<<", ">>"):
+        type_ = promoted(left.type)
+        return constants.binary(operator, type_, constants.convert(type_, left), constants.convert(INT64, right))
+    type_ = common(left.type, right.type)
+    return constants.binary(operator, type_, constants.convert(type_, left), constants.convert(type_, right))
+
+
+def _not_arithmetic(operator: str, span: Span) -> tuple[str, Span, str]:
+    integral = operator in ("%", "&", "|", "^", "<<", ">>")
+    kind = "integral" if integral else "arithmetic"
+    return (
+        Tag.D_OP_INT if integral else Tag.D_OP_ARITH,
+        span,
+        f"operator {operator} requires operands of {kind} type",
+    )
+
+
+def _check_kind(operator: str, type_: Type, span: Span) -> None:
+    if isinstance(type_, Float):
+        raise Rejected(Tag.D_OP_INCOMPAT, span, f"operator {operator} cannot be applied to floating point values")
+    if isinstance(type_, Void):
+        raise Rejected(Tag.D_OP_VOID, span, f"operator {operator} cannot be applied to a void expression")
+
+
+def _logic(operator: str, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression:
+    if not is_scalar(left.type) or not is_scalar(right.type):
+        raise Rejected(Tag.D_OP_SCALAR, span, f"operator {operator} requires operands of scalar type")
+    known = constants.truth(left)
+    if (operator, known) in (("&&", False), ("||", True)):
+        return constants.integer(int(bool(known)))
+    return constants.binary(operator, INT, left, right)
+
+
+def _comparison(operator: str, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression:
+    if is_scalar(left.type) and is_scalar(right.type):
+        pointers = isinstance(left.type, Pointer) or isinstance(right.type, Pointer)
+        type_ = UINT64 if pointers else common(left.type, right.type)
+        return constants.binary(operator, INT, constants.convert(type_, left), constants.convert(type_, right))
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one.type, String) and _is_null(other) and operator in ("==", "!="):
+            return tree.Binary(INT, operator, tree.Call(INT, "is_set", (one,)), constants.integer(0))
+    texts = is_text(left.type) and is_text(right.type)
+    if texts and (isinstance(left.type, String) or isinstance(right.type, String)):
+        return tree.Binary(INT, operator, as_string(left, span), as_string(right, span))
+    raise Rejected(*incompatible(operator, left.type, right.type, span))
+
+
+def _is_null(value: tree.Expression) -> bool:
+    return isinstance(value, tree.Constant) and isinstance(value.type, Pointer) and not value.value
+
+
+def incompatible(operator: str, left: Type, right: Type, span: Span) -> tuple[str, Span, str]:
+    return Tag.D_OP_INCOMPAT, span, f'operands have incompatible types: "{text(left)}" {operator} "{text(right)}"'
+
+
+def _pointer(operator: str, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression:
+    if isinstance(left.type, Pointer) and isinstance(right.type, Pointer):
+        if operator == "+" or left.type != right.type:
+            raise Rejected(*incompatible(operator, left.type, right.type, span))
+        size = tree.Constant(INT64, max(size_of(left.type.to, 1), 1))
+        bytes_ = tree.Binary(INT64, "-", constants.convert(INT64, left), constants.convert(INT64, right))
+        return tree.Binary(INT64, "/", bytes_, size)
+    if operator == "-" and isinstance(right.type, Pointer):
+        raise Rejected(*incompatible(operator, left.type, right.type, span))
+    pointer, index = (left, right) if isinstance(left.type, Pointer) else (right, left)
+    if not is_arithmetic(index.type):
+        raise Rejected(*incompatible(operator, left.type, right.type, span))
+    return offset(pointer, operator, index)
+
+
+def offset(pointer: tree.Expression, operator: str, index: tree.Expression) -> tree.Expression:
+    """``pointer`` moved by so many of what it points to."""
+    assert isinstance(pointer.type, Pointer)
+    size = max(size_of(pointer.type.to, 1), 1)
+    distance = constants.binary("*", INT64, constants.convert(INT64, index), tree.Constant(INT64, size))
+    moved = constants.binary(operator, UINT64, constants.convert(UINT64, pointer), constants.convert(UINT64, distance))
+    return constants.convert(pointer.type, moved)
+
+
+def moved(address: tree.Expression, by: int) -> tree.Expression:
+    """An address so many bytes further."""
+    start = constants.convert(UINT64, address)
+    return constants.binary("+", UINT64, start, tree.Constant(UINT64, by)) if by else start

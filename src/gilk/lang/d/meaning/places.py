@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What can be assigned to, and is reached by index or member: variables, their elements and members, and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gilk.lang.d import ast, tree
+from gilk.lang.d.meaning import constants, operands
+from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
+from gilk.lang.d.meaning.declarations import Declarations
+from gilk.lang.d.meaning.layout import Layout
+from gilk.lang.d.meaning.scope import Scope
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.types import (
+    INT64,
+    UINT64,
+    Array,
+    Member,
+    Pointer,
+    Special,
+    String,
+    Type,
+    Void,
+    is_arithmetic,
+    is_scalar,
+    text,
+)
+from gilk.lang.syntax.source import Rejected, Span
+
+Check = Callable[[ast.Expr], tree.Expression]
+
+
+class Places:
+    """``check`` gives expressions as they are, ``value`` with arrays turned into where they begin."""
+
+    def __init__(self, scope: Scope, declarations: Declarations, check: Check, value: Check) -> None:
+        self._scope = scope
+        self._declarations = declarations
+        self._check = check
+        self._value = value
+
+    # Variables.
+
+    def of(self, variable: tree.Variable, span: Span) -> tree.Expression:
+        if variable.keys is not None:
+            raise Rejected(Tag.D_OP_DYN, span, f"an associative array is used without keys: {variable.name}")
+        return self._place(variable)
+
+    def _place(self, variable: tree.Variable) -> tree.Place | tree.Keyed:
+        if variable.scope == "self":
+            return tree.Keyed(variable.type, variable.number, True, (), (), 0)
+        return tree.Place(variable.type, variable.scope, variable.offset)
+
+    def named(self, variable: ast.Variable) -> tree.Expression:
+        known = self._scope.variable(variable.scope, variable.name)
+        if known is None:
+            name = f"{variable.scope}->{variable.name}"
+            raise Rejected(Tag.D_IDENT_UNDEF, variable.span, f"failed to resolve {name}: Unknown variable name")
+        return self.of(known, variable.span)
+
+    def _known(self, expression: ast.Expr) -> tuple[str, str] | None:
+        """Scope and name of what is only a variable's name."""
+        match expression:
+            case ast.Name(name=name):
+                return "global", name
+            case ast.Variable(scope=scope, name=name):
+                return scope, name
+        return None
+
+    # Assignment.
+
+    def assign(self, expression: ast.Assign) -> tree.Expression:
+        operator = expression.op[:-1]
+        value = self._value(expression.value)
+        if isinstance(value.type, Void | Special):
+            raise Rejected(Tag.D_OP_VOID, expression.span, f"cannot assign a value of type {text(value.type)}")
+        target = self._target(
+            expression.target, INT64 if operator and is_arithmetic(value.type) else value.type, expression.op
+        )
+        if operator:
+            return self._compound(target, operator, value, expression)
+        if isinstance(target.type, String) and operands.is_text(value.type):
+            return tree.Assign(target.type, target, "", operands.as_string(value, expression.span))
+        if not operands.is_assignable(target.type, value.type):
+            raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
+        return tree.Assign(target.type, target, "", operands.converted(target.type, value, expression.span))
+
+    def _compound(
+        self, target: tree.Target, operator: str, value: tree.Expression, expression: ast.Assign
+    ) -> tree.Expression:
+        whole = operands.binary(operator, target, value, expression.span)
+        if not isinstance(whole, tree.Binary | tree.Convert) or not is_scalar(target.type):
+            raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
+        if isinstance(whole, tree.Convert):  # a pointer is moved
+            assert isinstance(whole.operand, tree.Binary)
+            return tree.Assign(target.type, target, operator, whole.operand.right)
+        return tree.Assign(target.type, target, operator, whole.right)
+
+    def step(self, operand: ast.Expr, by: int, before: bool) -> tree.Expression:
+        target = self._target(operand, INT64, "++" if by > 0 else "--")
+        if not is_scalar(target.type):
+            raise Rejected(Tag.D_OP_SCALAR, operand.span, "operator ++ requires an operand of scalar type")
+        if isinstance(target.type, Pointer):
+            by *= max(self._scope.size(target.type.to), 1)
+        return tree.Step(target.type, target, by, before)
+
+    def _target(self, expression: ast.Expr, type_: Type, operator: str) -> tree.Target:
+        """What is not known yet is declared, with ``type_``."""
+        name = self._known(expression)
+        if name is not None:
+            return self._target_by_name(expression, *name, type_)
+        if isinstance(expression, ast.Index):
+            self._declare_array(expression, type_)
+        found = self._check(expression)
+        if isinstance(found, tree.Place | tree.Keyed | tree.Part):
+            return found
+        if isinstance(found, tree.Field):
+            raise Rejected(
+                Tag.D_OP_WRITE, expression.span, f"operator {operator} cannot be applied to memory of the process",
+                "copyout() writes there",
+            )  # fmt: skip
+        raise Rejected(Tag.D_OP_LVAL, expression.span, f"operator {operator} requires modifiable lvalue as an operand")
+
+    def _target_by_name(self, expression: ast.Expr, scope: str, name: str, type_: Type) -> tree.Target:
+        known = self._scope.variable(scope, name)
+        if known is None:
+            if scope == "global" and (name in BUILTINS or name in CONSTANTS or name in self._scope.inlines):
+                raise Rejected(Tag.D_OP_WRITE, expression.span, f"{name} cannot be assigned to")
+            if scope == "global" and name in self._scope.enumerators:
+                raise Rejected(Tag.D_OP_LVAL, expression.span, f"{name} cannot be assigned to")
+            known = self._scope.declare(expression.span, tree.Variable(name, scope, type_))
+        if known.keys is not None:
+            raise Rejected(Tag.D_OP_DYN, expression.span, f"an associative array is used without keys: {name}")
+        return self._place(known)
+
+    # Elements.
+
+    def _declare_array(self, expression: ast.Index, type_: Type) -> None:
+        """An associative array that is assigned to for the first time."""
+        name = self._known(expression.base)
+        if name is None or self._scope.variable(*name) is not None or name[0] == "this" or name[1] in BUILTINS:
+            return
+        if name[0] == "global" and (name[1] in self._scope.inlines or name[1] == "args"):
+            return
+        keys = tuple(_key_type(self._value(key), key.span) for key in expression.keys)
+        self._scope.declare(expression.span, tree.Variable(name[1], name[0], type_, keys))
+
+    def index(
+        self, expression: ast.Index, at: Callable[[tree.Expression, ast.Expr], tree.Expression]
+    ) -> tree.Expression:
+        """``at``: what a pointer leads to."""
+        name = self._known(expression.base)
+        known = self._scope.variable(*name) if name is not None else None
+        if known is not None and known.keys is not None:
+            return self._element(known, known.keys, expression)
+        if name == ("global", "args") and known is None:
+            return self._argument(expression)
+        if len(expression.keys) != 1:
+            raise Rejected(Tag.D_KEY_PROTO, expression.span, "only an associative array has several keys")
+        base, key = self._check(expression.base), self._value(expression.keys[0])
+        if not is_arithmetic(key.type):
+            raise Rejected(Tag.D_ARR_INDEX, expression.span, "an index must be of integral type")
+        if isinstance(base, tree.Builtin) and isinstance(base.type, Array):
+            return tree.Builtin(base.type.of, base.name, constants.convert(UINT64, key))
+        if isinstance(base, tree.Place | tree.Keyed | tree.Part) and isinstance(base.type, Array):
+            return self._part(base, base.type, key, expression.span)
+        pointer = operands.decayed(base)
+        if not isinstance(pointer.type, Pointer):
+            raise Rejected(Tag.D_ARR_BADREF, expression.span, "[ ] must be applied to an array or a pointer")
+        return at(operands.offset(pointer, "+", key) if not isinstance(pointer.type.to, Void) else pointer, expression)
+
+    def _element(self, known: tree.Variable, types: tuple[Type, ...], expression: ast.Index) -> tree.Keyed:
+        given = [self._value(key) for key in expression.keys]
+        if len(given) != len(types):
+            plural = "" if len(given) == 1 else "s"
+            raise Rejected(
+                Tag.D_KEY_PROTO, expression.span,
+                f"{known.name}[ ] prototype mismatch: {len(given)} key{plural} passed, {len(types)} expected",
+            )  # fmt: skip
+        layout, keys, data = Layout(self._scope.strsize), [], []
+        for number, (key, type_) in enumerate(zip(given, types, strict=True), 1):
+            if not operands.is_assignable(type_, key.type):
+                raise Rejected(
+                    Tag.D_KEY_TYPE, expression.span,
+                    f"{known.name}[ ] key #{number} is incompatible with prototype:\n\tprototype: {text(type_)}\n"
+                    f"\t argument: {text(key.type)}",
+                )  # fmt: skip
+            keys.append(operands.converted(type_, key, expression.span))
+            data.append(layout.add(keys[-1], expression.span))
+        return tree.Keyed(known.type, known.number, known.scope == "self", tuple(keys), tuple(data), layout.size)
+
+    def _argument(self, expression: ast.Index) -> tree.Expression:
+        key = self._value(expression.keys[0])
+        if not isinstance(key, tree.Constant):
+            raise Rejected(Tag.D_ARGS_TYPE, expression.span, "args[ ] must be referenced by an integral constant")
+        if not 0 <= key.value < 10:
+            raise Rejected(Tag.D_ARGS_IDX, expression.span, f"index {key.value} is out of range for args[ ]")
+        return tree.Builtin(INT64, f"arg{key.value}")
+
+    def _part(
+        self, base: tree.Place | tree.Keyed | tree.Part, array: Array, key: tree.Expression, span: Span
+    ) -> tree.Expression:
+        if isinstance(key, tree.Constant) and array.count and not 0 <= key.value < array.count:
+            raise Rejected(Tag.D_ARR_BADREF, span, f"index {key.value} is outside of an array of {array.count}")
+        index = (constants.convert(UINT64, key), array.count, self._scope.size(array.of))
+        if isinstance(base, tree.Part):
+            return replace(base, type=array.of, indices=(*base.indices, index))
+        return tree.Part(array.of, base, 0, (index,))
+
+    def member(self, base: tree.Expression, member: Member) -> tree.Expression:
+        type_ = self._declarations.complete(member.type)
+        if isinstance(base, tree.Field):
+            return tree.Field(type_, operands.moved(base.address, member.offset), member.bits, member.shift)
+        if isinstance(base, tree.Part):
+            return replace(base, type=type_, offset=base.offset + member.offset, bits=member.bits, shift=member.shift)
+        assert isinstance(base, tree.Place | tree.Keyed)
+        return tree.Part(type_, base, member.offset, (), member.bits, member.shift)
+
+
+def _key_type(value: tree.Expression, span: Span) -> Type:
+    if is_scalar(value.type) or isinstance(value.type, String):
+        return value.type
+    raise Rejected(Tag.D_KEY_TYPE, span, f"a value of type {text(value.type)} cannot be a key")

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What names mean in a program, and where its variables lie. It grows from the top of the text to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from gilk.lang.d import tree
+from gilk.lang.d.data import Aggregating, Aggregation, Datum
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.types import ALIASES, Enumeration, Record, Type, align_of, size_of, text
+from gilk.lang.syntax.source import Rejected, Span
+
+
+@dataclass
+class Scope:
+    """``this_size`` and ``globals_size``: bytes given out so far."""
+
+    strsize: int = 256
+    typedefs: dict[str, Type] = field(default_factory=lambda: dict(ALIASES))
+    tags: dict[str, Record | Enumeration] = field(default_factory=dict)
+    enumerators: dict[str, int] = field(default_factory=dict)
+    inlines: dict[str, tree.Expression] = field(default_factory=dict)
+    variables: dict[tuple[str, str], tree.Variable] = field(default_factory=dict)
+    aggregations: dict[str, Aggregation] = field(default_factory=dict)
+    globals_size: int = 0
+    this_size: int = 0
+    _looked_up: int = 0
+
+    def size(self, type_: Type) -> int:
+        return size_of(type_, self.strsize)
+
+    # Variables.
+
+    def variable(self, scope: str, name: str) -> tree.Variable | None:
+        return self.variables.get((scope, name))
+
+    def declare(self, span: Span, variable: tree.Variable) -> tree.Variable:
+        """Give it a place; a second declaration must say the same. Raises Rejected."""
+        known = self.variables.get((variable.scope, variable.name))
+        if known is not None:
+            if (known.type, known.keys) != (variable.type, variable.keys):
+                both = f"\t current: {_declared(variable)}\n\tprevious: {_declared(known)}"
+                raise Rejected(Tag.D_DECL_IDRED, span, f"identifier redeclared: {_named(variable)}\n{both}")
+            return known
+        placed = self._placed(variable)
+        self.variables[variable.scope, variable.name] = placed
+        return placed
+
+    def _placed(self, variable: tree.Variable) -> tree.Variable:
+        if variable.scope == "self" or variable.keys is not None:
+            self._looked_up += 1
+            return replace(variable, number=self._looked_up)
+        size, align = self.size(variable.type), min(align_of(variable.type), 8)
+        if variable.scope == "this":
+            offset = -(-self.this_size // align) * align
+            self.this_size = offset + size
+        else:
+            offset = -(-self.globals_size // align) * align
+            self.globals_size = offset + size
+        return replace(variable, offset=offset)
+
+    # Aggregations.
+
+    def aggregation(
+        self, span: Span, name: str, what: Aggregating, keys: tuple[Datum, ...], key_size: int
+    ) -> Aggregation:
+        """The one of that name, which is always made alike. Raises Rejected."""
+        known = self.aggregations.get(name)
+        if known is None:
+            known = Aggregation(len(self.aggregations) + 1, name, what, keys, key_size)
+            self.aggregations[name] = known
+        elif known.what.function is not what.function:
+            current, previous = f"@{name} = {what.function}( )", f"@{name} = {known.what.function}( )"
+            raise Rejected(
+                Tag.D_AGG_REDEF, span, f"aggregation redefined: @{name}\n\t current: {current}\n\tprevious: {previous}"
+            )
+        elif known.what != what:
+            raise Rejected(Tag.D_AGG_REDEF, span, f"{what.function}( ) parameters differ from those of @{name} before")
+        elif len(known.keys) != len(keys):
+            raise Rejected(
+                Tag.D_KEY_PROTO,
+                span,
+                f"@{name}[ ] prototype mismatch: {len(keys)} args passed, {len(known.keys)} expected",
+            )
+        elif [(d.kind, d.size) for d in known.keys] != [(d.kind, d.size) for d in keys]:
+            raise Rejected(Tag.D_KEY_TYPE, span, f"a key of @{name} is not of the type that it was before")
+        return known
+
+
+def _named(variable: tree.Variable) -> str:
+    return variable.name if variable.scope == "global" else f"{variable.scope}->{variable.name}"
+
+
+def _declared(variable: tree.Variable) -> str:
+    keys = "" if variable.keys is None else f"[{', '.join(text(key) for key in variable.keys)}]"
+    return f"{text(variable.type)} {_named(variable)}{keys}"
