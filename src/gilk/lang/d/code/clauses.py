@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Clauses as C functions, and what their records hold.
+
+What a clause records in one go is a *part*: a record with an epid of its own. Most have one; where actions depend on
+a condition, those behind it make another, and what follows them a third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gilk.lang.d import tree
+from gilk.lang.d.code.emit import string
+from gilk.lang.d.code.expressions import Expressions
+from gilk.lang.d.data import Datum, Function
+from gilk.lang.d.types import Void
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a record of ``epid`` holds: ``actions`` in order, whose data lie in ``size`` bytes."""
+
+    epid: int
+    clause: int
+    actions: tuple[tree.Data, ...]
+    size: int
+
+
+class Clauses:
+    """Emits one after another; ``parts`` are those of all of them."""
+
+    def __init__(self, strsize: int, globals_start: int) -> None:
+        self._expressions = Expressions(strsize, globals_start)
+        self.parts: list[Part] = []
+
+    def clause(self, clause: tree.Clause) -> str:
+        """A function that is given the context, and the memory of clause-local variables."""
+        lines = self._statements(clause, clause.statements)
+        test = clause.predicate
+        body = [f"if (!{self._expressions.emit(test)}) goto done;"] if test is not None else []
+        body += lines
+        indented = "\n".join(f"\t{line}" for line in body)
+        return _FUNCTION.format(number=clause.number, body=indented)
+
+    def _statements(self, clause: tree.Clause, statements: tuple[tree.Statement, ...]) -> list[str]:
+        lines: list[str] = []
+        run: list[tree.Statement] = []
+        for statement in statements:
+            if isinstance(statement, tree.If):
+                lines += self._run(clause, run)
+                run = []
+                lines += self._if(clause, statement)
+            else:
+                run.append(statement)
+        return lines + self._run(clause, run)
+
+    def _if(self, clause: tree.Clause, statement: tree.If) -> list[str]:
+        then, otherwise = (self._statements(clause, branch) for branch in (statement.then, statement.otherwise))
+        lines = [f"if ({self._expressions.emit(statement.test)}) {{", *_deeper(then)]
+        return [*lines, "} else {", *_deeper(otherwise), "}"] if otherwise else [*lines, "}"]
+
+    def _run(self, clause: tree.Clause, statements: list[tree.Statement]) -> list[str]:
+        """Statements in a row, with a record if any of them has data."""
+        actions = [one for one in statements if isinstance(one, tree.Data)]
+        if not actions:
+            return [self._statement(one) for one in statements]
+        part = self._part(clause, actions)
+        first = next(i for i, one in enumerate(statements) if isinstance(one, tree.Data))
+        given = iter(part.actions)
+        lines = [self._statement(one) for one in statements[:first]]
+        lines += [f"epid = {part.epid};", f"if (!gd_reserve(c, {part.epid}, {part.size})) goto done;"]
+        for one in statements[first:]:
+            lines += self._data(next(given)) if isinstance(one, tree.Data) else [self._statement(one)]
+        return [*lines, "gd_commit(c);"]
+
+    def _part(self, clause: tree.Clause, actions: Iterable[tree.Data]) -> Part:
+        """Its data begin at 0."""
+        data = [datum for action in actions for datum in action.data]
+        start = min((datum.offset for datum in data), default=0) & -8
+        size = max((datum.offset + datum.size for datum in data), default=start) - start
+        moved = tuple(replace(action, data=tuple(_moved(datum, start) for datum in action.data)) for action in actions)
+        part = Part(len(self.parts) + 1, clause.number, moved, size)
+        self.parts.append(part)
+        return part
+
+    def _data(self, action: tree.Data) -> list[str]:
+        lines = [
+            self._expressions.places.datum("c->data", value, datum).rstrip()
+            for value, datum in zip(action.values, action.data, strict=True)
+        ]
+        if action.action == "exit":
+            lines.append(f"gd_exit(c, *(gd_u32 *)(c->data + {action.data[0].offset}));")
+        return [f"{{ {line} }}" for line in lines]
+
+    def _statement(self, statement: tree.Statement) -> str:
+        match statement:
+            case tree.Evaluate(expression=expression):
+                value = self._expressions.emit(expression)
+                return f"{value};" if isinstance(expression.type, Void) else f"(void){value};"
+            case tree.Aggregate():
+                return self._aggregate(statement)
+            case tree.Act():
+                return self._act(statement)
+        raise AssertionError(f"{statement} is not in a row")
+
+    def _act(self, statement: tree.Act) -> str:
+        identity = self._expressions.emit(statement.arguments[0])
+        function = {"speculate": "gd_speculate", "commit": "gd_commit_speculation", "discard": "gd_discard_speculation"}
+        return f"{function[statement.action]}(c, {identity});"
+
+    def _aggregate(self, statement: tree.Aggregate) -> str:
+        aggregation, what = statement.aggregation, statement.aggregation.what
+        key, name = self._expressions.places.key(statement.keys, aggregation.keys, aggregation.key_size)
+        arguments = [str(aggregation.number), name, str(aggregation.key_size)]
+        if statement.value is not None:
+            arguments.append(self._expressions.emit(statement.value))
+        weight = "1" if statement.weight is None else self._expressions.emit(statement.weight)
+        if what.function is Function.QUANTIZE:
+            arguments.append(weight)
+        elif what.function is Function.LQUANTIZE:
+            arguments += [f"{what.low}L", f"{what.high}L", f"{what.step}L", weight]
+        elif what.function is Function.LLQUANTIZE:
+            edges = ", ".join(f"{edge}UL" for edge in what.edges)
+            key = f"static const gd_u64 edges[] = {{ {edges} }}; {key}"
+            arguments += ["edges", str(len(what.edges)), weight]
+        return f"{{ {key}gd_{what.function}(c, {', '.join(arguments)}); }}"
+
+
+def _moved(datum: Datum, start: int) -> Datum:
+    return replace(datum, offset=datum.offset - start)
+
+
+def _deeper(lines: list[str]) -> list[str]:
+    return [f"\t{line}" for line in lines]
+
+
+_FUNCTION = """\
+static void clause_{number}(struct gd_context *c, gd_u8 *t)
+{{
+	gd_u32 epid = 0;
+
+	(void)t;
+{body}
+	goto done;
+fault: __attribute__((unused));
+	gd_discard(c);
+	gd_end(c);
+	gd_report(c, epid, {number}, 0);
+	return;
+done: __attribute__((unused));
+	gd_end(c);
+}}
+"""
+
+
+def probe_names(names: list[tuple[str, str, str, str]]) -> str:
+    """A table for probeprov and the like; probe numbers begin at 1."""
+    rows = "".join(f"\t{{ {', '.join(string(part) for part in row)} }},\n" for row in names)
+    return f'static const char *const probe_names[][4] = {{\n{rows}\t{{ "", "", "", "" }}\n}};\n'

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Pieces of C: types, constants, strings, and names that are used once."""
+
+from __future__ import annotations
+
+from gilk.lang.d.types import Array, Enumeration, Integer, Pointer, Record, String, Type, wrapped
+
+_UNSIGNED = {1: "gd_u8", 2: "gd_u16", 4: "gd_u32", 8: "gd_u64"}
+_SIGNED = {1: "gd_s8", 2: "gd_s16", 4: "gd_s32", 8: "gd_s64"}
+
+
+def c_type(type_: Type) -> str:
+    """Addresses are numbers; a string is where its characters are."""
+    match type_:
+        case Integer():
+            return (_SIGNED if type_.signed else _UNSIGNED)[type_.size]
+        case Enumeration():
+            return "gd_s32"
+        case Pointer() | Array() | Record():
+            return "gd_u64"
+        case String():
+            return "const char *"
+    raise AssertionError(f"a value of type {type_} is kept nowhere")
+
+
+def constant(type_: Type, value: int) -> str:
+    if isinstance(type_, Integer) and type_.signed and type_.size == 8:
+        return f"((gd_s64){wrapped(value, type_) & (1 << 64) - 1:#x}UL)"
+    if isinstance(type_, Integer) and type_.size < 8:
+        return f"(({c_type(type_)}){value})"
+    return f"(({c_type(type_)}){value & (1 << 64) - 1:#x}UL)"
+
+
+def string(value: str, most: int | None = None) -> str:
+    """A literal, in the bytes of UTF-8; without what ``most`` bytes do not hold."""
+    data = value.encode("utf-8", "surrogateescape").split(b"\0")[0][:most]
+    return '"' + "".join(f"\\{byte:03o}" if _is_special(byte) else chr(byte) for byte in data) + '"'
+
+
+def _is_special(byte: int) -> bool:
+    return byte < 0x20 or byte > 0x7E or byte in b'"\\?'
+
+
+class Names:
+    """Numbers for names, so that none hides another."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def __call__(self, prefix: str = "v") -> str:
+        self._next += 1
+        return f"{prefix}{self._next}"

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The C of D's own variables and of its subroutines: a row each."""
+
+from __future__ import annotations
+
+from gilk.lang.d import tree
+from gilk.lang.d.code.emit import Names
+from gilk.lang.syntax.source import Rejected, Span
+
+_VARIABLES = {
+    **{f"arg{n}": f"((gd_s64)c->event->arg[{n}])" for n in range(10)},
+    "timestamp": "gd_timestamp(c)",
+    "walltimestamp": "gd_walltimestamp(c)",
+    "execname": "gd_execname(c)",
+    "probeprov": "gd_probe_text(c, 0)",
+    "probemod": "gd_probe_text(c, 1)",
+    "probefunc": "gd_probe_text(c, 2)",
+    "probename": "gd_probe_text(c, 3)",
+    "pid": "((gd_s32)c->event->pid)",
+    "tid": "((gd_s32)c->event->tid)",
+    "ppid": "((gd_s32)gd_environment(c)->ppid)",
+    "uid": "gd_environment(c)->uid",
+    "gid": "gd_environment(c)->gid",
+    "id": "c->event->probe",
+    "epid": "epid",
+    "cpu": "((gd_s32)c->event->cpu)",
+    "ucaller": "c->event->caller",
+}
+#: Those that make a string, into a buffer that they are given first.
+_MAKE = frozenset(("strjoin", "substr", "basename", "dirname", "cleanpath", "lltostr", "strtok", "tolower", "toupper"))
+#: Those that have no string to give when they find nothing.
+NULLABLE = frozenset(("strtok", "strchr", "strrchr", "strstr"))
+_DEFAULTS = {"lltostr": ["10"], "index": ["0"], "rindex": ["0x7fffffff"], "strtoll": ["10"], "substr": ["0x7fffffff"]}
+_MOST = {"lltostr": 2, "index": 3, "rindex": 3, "strtoll": 2, "substr": 3}
+_SWAPS = {"htons": 16, "ntohs": 16, "htonl": 32, "ntohl": 32, "htonll": 64, "ntohll": 64}
+
+
+def emit(node: tree.Builtin) -> str:
+    text = _VARIABLES.get(node.name)
+    if text is None:
+        raise Rejected("D_UNSUPPORTED", Span(0, 0), f"{node.name} is not implemented (yet)")
+    return text
+
+
+def call(node: tree.Call, arguments: list[str], strsize: int, name: Names) -> str:
+    """The call, its arguments being C already."""
+    if len(arguments) < _MOST.get(node.name, 0):
+        arguments = [*arguments, *_DEFAULTS[node.name]]
+    given = "".join(f", {argument}" for argument in arguments)
+    if node.name in _SWAPS:
+        return f"((gd_u{_SWAPS[node.name]})__builtin_bswap{_SWAPS[node.name]}({arguments[0]}))"
+    if node.name in _MAKE:
+        return _made(node.name, given, strsize, name)
+    special = _SPECIAL.get(node.name)
+    if special is None:
+        raise Rejected("D_UNSUPPORTED", Span(0, 0), f"{node.name}( ) is not implemented (yet)")
+    return special.format(*arguments, given=given, v=name(), w=name(), strsize=strsize)
+
+
+def _made(function: str, given: str, strsize: int, name: Names) -> str:
+    to = name("s")
+    room = f"char *{to} = gd_alloca(c, {strsize}); if (!{to}) goto fault;"
+    return f"({{ {room} (const char *)gd_{function}(c, {to}{given}); }})"
+
+
+_SPECIAL = {
+    "is_set": "gd_is_set({0})",
+    "strchr": "(const char *)gd_strchr(c, {0}, (int){1})",
+    "strrchr": "(const char *)gd_strrchr(c, {0}, (int){1})",
+    "strstr": "(const char *)gd_strstr(c, {0}, {1})",
+    "inet_ntoa": (
+        "({{ char *{v} = gd_alloca(c, {strsize}); gd_u8 {w}[4]; "
+        "if (!{v} || !gd_load(c, {w}, {0}, 4)) goto fault; (const char *)gd_inet_ntoa(c, {v}, {w}); }})"
+    ),
+    "strlen": "gd_strlen(c{given})",
+    "index": "((gd_s32)gd_index(c{given}))",
+    "rindex": "((gd_s32)gd_rindex(c{given}))",
+    "strtoll": "gd_strtoll(c{given})",
+    "rand": "gd_rand(c)",
+    "speculation": "((gd_s32)gd_speculation(c))",
+    "getmajor": "((gd_u32)({0} >> 32))",
+    "getminor": "((gd_u32){0})",
+    "alloca": "({{ void *{v} = gd_alloca(c, {0}); if (!{v}) goto fault; (gd_u64){v}; }})",
+    "copyin": (
+        "({{ gd_u64 {w} = {1}; void *{v} = gd_alloca(c, {w}); "
+        "if (!{v} || !gd_load(c, {v}, {0}, {w})) goto fault; (gd_u64){v}; }})"
+    ),
+    "copyinstr": (
+        "({{ char *{v} = gd_alloca(c, {strsize}); "
+        "if (!{v} || !gd_copyin_string(c, {v}, {0}, {strsize})) goto fault; (const char *){v}; }})"
+    ),
+    "copyinto": "({{ if (!gd_copy(c, {2}, {0}, {1})) goto fault; }})",
+    "bcopy": "({{ if (!gd_copy(c, {1}, {0}, {2})) goto fault; }})",
+    "progenyof": "((gd_s32)(c->event->pid == (gd_u32)({0})))",
+}

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""C that reads and writes D's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gilk.lang.d import tree
+from gilk.lang.d.code.emit import Names, c_type
+from gilk.lang.d.data import Datum, Kind
+from gilk.lang.d.types import Enumeration, Integer, String, Type, is_scalar, size_of
+
+Emit = Callable[[tree.Expression], str]
+
+
+class Places:
+    """``emit`` gives the C of an expression. All of it may jump to ``fault``, a label of the clause."""
+
+    def __init__(self, emit: Emit, names: Names, strsize: int, globals_start: int) -> None:
+        self._emit = emit
+        self._name = names
+        self._strsize = strsize
+        self._globals_start = globals_start
+
+    def size(self, type_: Type) -> int:
+        return size_of(type_, self._strsize)
+
+    def address(self, place: tree.Place) -> str:
+        if place.scope == "this":
+            return f"(t + {place.offset})"
+        return f"((gd_u8 *)gd_global(c, {self._globals_start + place.offset}))"
+
+    # Reading.
+
+    def read(self, target: tree.Target) -> str:
+        match target:
+            case tree.Place():
+                return self._at(target.type, self.address(target))
+            case tree.Keyed():
+                return self._keyed(target)
+            case tree.Part():
+                return self._part(target)
+
+    def _at(self, type_: Type, address: str, bits: int = 0, shift: int = 0) -> str:
+        if isinstance(type_, String):
+            return f"((const char *){address})"
+        if not is_scalar(type_):
+            return f"((gd_u64){address})"
+        whole = f"(*({c_type(type_)} *){address})"
+        return bit_field(whole, type_, bits, shift) if bits else whole
+
+    def _keyed(self, target: tree.Keyed) -> str:
+        key, variable = self.key(target.keys, target.layout, target.key_size), self.variable(target)
+        value = self._name()
+        if is_scalar(target.type):
+            load = f"gd_dynamic_load(c, {variable}, {key[1]}, {target.key_size}, &{value}, sizeof {value});"
+            return f"({{ {key[0]}{c_type(target.type)} {value}; {load} {value}; }})"
+        load = f"gd_dynamic_load(c, {variable}, {key[1]}, {target.key_size}, {value}, {self.size(target.type)});"
+        room = f"gd_u8 *{value} = gd_alloca(c, {self.size(target.type)}); if (!{value}) goto fault;"
+        cast = "(const char *)" if isinstance(target.type, String) else "(gd_u64)"
+        return f"({{ {key[0]}{room} {load} {cast}{value}; }})"
+
+    def _part(self, target: tree.Part) -> str:
+        whole = self._whole(target)
+        at = self._name("p")
+        return (
+            f"({{ gd_u8 *{at} = {whole}; {self._moved(at, target)}"
+            f"{self._at(target.type, at, target.bits, target.shift)}; }})"
+        )
+
+    def _whole(self, target: tree.Part) -> str:
+        if isinstance(target.whole, tree.Place):
+            return self.address(target.whole)
+        return f"(gd_u8 *){self._keyed(target.whole)}"
+
+    def _moved(self, at: str, target: tree.Part) -> str:
+        """To the part: its indices are checked."""
+        text = f"{at} += {target.offset}; " if target.offset else ""
+        for index, count, size in target.indices:
+            number = self._name("i")
+            text += (
+                f"gd_u64 {number} = {self._emit(index)}; "
+                f"if ({number} >= {count}) {{ gd_fail(c, GD_FAULT_INDEX, {number}); goto fault; }} "
+                f"{at} += {number} * {size}; "
+            )
+        return text
+
+    def variable(self, target: tree.Keyed) -> str:
+        return f"{target.variable}{'u | GD_SELF' if target.self_ else 'u'}"
+
+    def key(self, keys: tuple[tree.Expression, ...], layout: tuple[Datum, ...], size: int) -> tuple[str, str]:
+        """C that fills in a key, and what names it."""
+        if not keys:
+            return "", "0"
+        name = self._name("k")
+        text = f"gd_u64 {name}[{-(-size // 8)}] = {{ 0 }}; "
+        for key, datum in zip(keys, layout, strict=True):
+            text += self.datum(f"((gd_u8 *){name})", key, datum)
+        return text, name
+
+    def datum(self, base: str, value: tree.Expression, datum: Datum) -> str:
+        """Store a value where it belongs in a record or key."""
+        to = f"({base} + {datum.offset})"
+        if datum.kind is Kind.INT:
+            return f"*({c_type(value.type)} *){to} = {self._emit(value)}; "
+        if datum.kind is Kind.STRING:
+            return f"gd_put_string({to}, {self._emit(value)}, {datum.size}); "
+        if datum.kind is Kind.BYTES and isinstance(value, tree.Field):
+            return f"if (!gd_load(c, {to}, {self._emit(value.address)}, {datum.size})) goto fault; "
+        if datum.kind is Kind.BYTES:
+            return f"gd_bytes({to}, (const void *){self._emit(value)}, {datum.size}); "
+        return f"gd_put_{datum.kind}(c, (gd_u64 *){to}, {datum.size // 8}, {self._symbol(value)}); "
+
+    def _symbol(self, value: tree.Expression) -> str:
+        assert isinstance(value, tree.Call)
+        return self._emit(value.arguments[0])
+
+    # Writing.
+
+    def write(self, target: tree.Target, value: str) -> str:
+        """Statements that store the C expression ``value``, which is simple."""
+        match target:
+            case tree.Place():
+                return self._store(target.type, self.address(target), value)
+            case tree.Keyed():
+                return self._write_keyed(target, value)
+            case tree.Part():
+                return self._write_part(target, value)
+
+    def _store(self, type_: Type, address: str, value: str, bits: int = 0, shift: int = 0) -> str:
+        if isinstance(type_, String):
+            return f"gd_put_string({address}, {value}, {self._strsize}); "
+        if not is_scalar(type_):
+            return f"gd_bytes({address}, (const void *){value}, {self.size(type_)}); "
+        if not bits:
+            return f"*({c_type(type_)} *){address} = {value}; "
+        mask = ((1 << bits) - 1) << shift
+        place = f"*({_unsigned(type_)} *){address}"
+        return (
+            f"{place} = ({_unsigned(type_)})(({place} & ~{mask:#x}UL) | ((gd_u64){value} << {shift} & {mask:#x}UL)); "
+        )
+
+    def _write_keyed(self, target: tree.Keyed, value: str) -> str:
+        """Of a variable that is set to 0 nothing is kept."""
+        key, variable, size = (
+            self.key(target.keys, target.layout, target.key_size),
+            self.variable(target),
+            target.key_size,
+        )
+        if is_scalar(target.type):
+            return (
+                f"{key[0]}if ({value}) gd_dynamic_store(c, {variable}, {key[1]}, {size}, &{value}, sizeof {value}); "
+                f"else gd_dynamic_delete(c, {variable}, {key[1]}, {size}); "
+            )
+        bytes_ = self.size(target.type)
+        if not isinstance(target.type, String):
+            return f"{key[0]}gd_dynamic_store(c, {variable}, {key[1]}, {size}, (const void *){value}, {bytes_}); "
+        room = self._name("s")
+        return (
+            f"{key[0]}gd_u8 *{room} = gd_alloca(c, {bytes_}); if (!{room}) goto fault; "
+            f"gd_put_string({room}, {value}, {bytes_}); "
+            f"gd_dynamic_store(c, {variable}, {key[1]}, {size}, {room}, {bytes_}); "
+        )
+
+    def _write_part(self, target: tree.Part, value: str) -> str:
+        at, whole = self._name("p"), self._name("w")
+        text = f"gd_u8 *{whole} = {self._whole(target)}, *{at} = {whole}; {self._moved(at, target)}"
+        text += self._store(target.type, at, value, target.bits, target.shift)
+        if isinstance(target.whole, tree.Keyed):
+            text += self._write_keyed(target.whole, whole)
+        return text
+
+
+def bit_field(whole: str, type_: Type, bits: int, shift: int) -> str:
+    size = 8 * (type_.size if isinstance(type_, Integer) else 4)
+    up = size - bits - shift
+    kind = c_type(type_)
+    return f"(({kind})(({kind})((gd_u64){whole} << {up}) >> {size - bits}))"
+
+
+def _unsigned(type_: Type) -> str:
+    size = type_.size if isinstance(type_, Integer) else 4 if isinstance(type_, Enumeration) else 8
+    return {1: "gd_u8", 2: "gd_u16", 4: "gd_u32", 8: "gd_u64"}[size]

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The C file of a whole program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gilk.lang.d import tree
+from gilk.lang.d.code.clauses import Clauses, Part, probe_names
+
+#: At the start of the globals lies the environment (native/runtime/d/program.h).
+GLOBALS_START = 256
+ProbeName = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """``text`` defines, for each group of clauses, ``void d_group_N(unsigned char *memory, struct gd_event *)``."""
+
+    text: str
+    parts: tuple[Part, ...]
+
+
+def unit(
+    program: tree.Program,
+    layout: Mapping[str, int],
+    groups: list[tuple[int, ...]],
+    probes: list[ProbeName],
+) -> Unit:
+    """``layout``: fields of struct gd_layout. ``groups``: numbers of clauses that some probes have in common, in order.
+    ``probes``: names by number, from 1. Raises Rejected for what cannot be done yet.
+    """
+    clauses = Clauses(program.strsize, GLOBALS_START)
+    functions = [clauses.clause(clause) for clause in program.clauses]
+    fields = "".join(f"\t.{name} = {value}UL,\n" for name, value in layout.items())
+    text = _HEAD.format(layout=fields, names=probe_names([("", "", "", ""), *probes]))
+    text += "\n".join(functions)
+    text += "".join(_group(number, group, program.this_size) for number, group in enumerate(groups))
+    return Unit(text, tuple(clauses.parts))
+
+
+def _group(number: int, clauses: tuple[int, ...], this_size: int) -> str:
+    calls = "".join(_CALL.format(clause=clause) for clause in clauses)
+    return _GROUP.format(number=number, size=max(this_size, 8), calls=calls)
+
+
+_HEAD = """\
+#include "runtime/d/program.h"
+
+static const struct gd_layout layout = {{
+{layout}}};
+
+{names}
+static inline __attribute__((unused)) const char *gd_probe_text(struct gd_context *c, int part)
+{{
+	gd_u64 count = sizeof probe_names / sizeof *probe_names - 1;
+
+	return probe_names[c->event->probe < count ? c->event->probe : count][part];
+}}
+
+"""
+
+_GROUP = """
+__attribute__((used)) void d_group_{number}(unsigned char *memory, const struct gd_event *event, unsigned int no_memory)
+{{
+	gd_u64 local[{size} / 8 + 1];
+	struct gd_context context;
+
+	gd_zero(local, sizeof local);
+{calls}}}
+"""
+
+_CALL = """\
+	gd_begin(&context, memory, &layout, event);
+	context.no_memory = no_memory;
+	if (gd_active(&context))
+		clause_{clause}(&context, (gd_u8 *)local);
+	else
+		gd_end(&context);
+"""
