@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What an aggregation has counted: rows of keys and cells; and the values that cells stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isqrt
+
+from gilk.lang.d.data import Aggregation, Function
+from gilk.render.d.distribution import distribution, divided
+from gilk.render.d.values import Integer, Rendered, Value
+
+DISTRIBUTIONS = frozenset({Function.QUANTIZE, Function.LQUANTIZE, Function.LLQUANTIZE})
+_64 = (1 << 64) - 1
+_128 = (1 << 128) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``key`` as it was recorded, which is what rows are sorted by; ``keys``, decoded from it, are what is printed.
+
+    ``processors``: with the option aggpercpu, the same cells for each processor.
+    """
+
+    key: bytes
+    keys: tuple[Value, ...]
+    cells: tuple[int, ...]
+    processors: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """``normal``: normalize()'s factor, 1 after denormalize()."""
+
+    aggregation: Aggregation
+    rows: tuple[Row, ...] = ()
+    normal: int = 1
+
+    def normalized(self, by: int) -> Contents:
+        """Of 0 it is as if nothing had been said."""
+        return replace(self, normal=by or 1)
+
+    def total(self, cells: Sequence[int]) -> Value:
+        """What is printed: a number, or a histogram."""
+        what = self.aggregation.what
+        if what.function in DISTRIBUTIONS:
+            return Rendered(distribution(what, [signed(cell) for cell in cells], self.normal))
+        unsigned = what.function in (Function.COUNT, Function.STDDEV)
+        return Integer(number(what.function, cells, self.normal), 8, not unsigned)
+
+
+def number(function: Function, cells: Sequence[int], normal: int = 1) -> int:
+    """The value of what is no distribution. Divisions are C's, first by ``normal``, then by the count."""
+    if function is Function.STDDEV:
+        return stddev(cells, normal)
+    if function is Function.AVG:
+        count, total = signed(cells[0]), signed(cells[1])
+        return divided(divided(total, normal), count) if count else 0
+    return divided(signed(cells[0]), normal)
+
+
+def stddev(cells: Sequence[int], normal: int = 1) -> int:
+    """The integral square root of the mean of squares less the square of the mean.
+
+    The sum of squares has 128 bits; the means are rounded towards 0, as DTrace does.
+    """
+    count, total = signed(cells[0]), signed(cells[1])
+    if count <= 0:
+        return 0
+    squares = ((cells[3] & _64) << 64 | cells[2] & _64) // normal // count
+    mean = divided(divided(total, normal), count)
+    return isqrt((squares - mean * mean) & _128)
+
+
+def signed(cell: int) -> int:
+    cell &= _64
+    return cell - ((cell >> 63) << 64)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""-l: a line a probe; and what -v adds about how far one may rely on probes and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gilk.lang.d.probes import Probe
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """DTrace's three attributes, as they are printed: ``Evolving/Evolving/Common``."""
+
+    names: str = "Private"
+    data: str = "Private"
+    dependency: str = "Unknown"
+
+
+LISTING_HEADER = f"{'ID':>5} {'PROVIDER':>10} {'MODULE':>17} {'FUNCTION':>33} NAME\n"
+
+
+def listing(probe: Probe) -> str:
+    return f"{probe.number:5} {probe.provider:>10} {probe.module:>17} {probe.function:>33} {probe.name}\n"
+
+
+def probe_details(probe: Stability, arguments: Stability, types: Sequence[str]) -> str:
+    """With -l -v, below a probe's line. ``types``: of args[]."""
+    names = "".join(f"\t\targs[{number}]: {name}\n" for number, name in enumerate(types)) or "\t\tNone\n"
+    text = _attributes("Probe Description Attributes", probe) + _attributes("Argument Attributes", arguments)
+    return f"{text}\n\tArgument Types\n{names}\n"
+
+
+def program_details(kind: str, name: str, probes: Stability, statements: Stability) -> str:
+    """With -v, before tracing. ``kind``: ``script`` or ``description``. With -e, `enabled` of each clause follows;
+    without it, an empty line."""
+    text = f"\nStability attributes for {kind} {name}:\n"
+    text += _attributes("Minimum Probe Description Attributes", probes)
+    return text + _attributes("Minimum Statement Attributes", statements)
+
+
+def enabled(description: str) -> str:
+    """With -v and -e, before the details of each probe description of a program."""
+    return f"\n{description}\n"
+
+
+def _attributes(title: str, what: Stability) -> str:
+    text = f"\n\t{title}\n\t\tIdentifier Names: {what.names}\n\t\tData Semantics:   {what.data}\n"
+    return f"{text}\t\tDependency Class: {what.dependency}\n"

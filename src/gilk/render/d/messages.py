@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What goes to standard error: notices, losses, faults of clauses, and what is wrong with a program.
+
+Each is a line or more with its newline, and begins with the name that the command was called by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+from gilk.lang.d.probes import Probe
+from gilk.lang.syntax.source import Diagnostic
+
+
+class Fault(IntEnum):
+    """What arg4 of dtrace:::ERROR is."""
+
+    UNKNOWN = 0
+    BAD_ADDRESS = 1
+    BAD_ALIGNMENT = 2
+    ILLEGAL_OPERATION = 3
+    DIVIDE_BY_ZERO = 4
+    NO_SCRATCH = 5
+    KERNEL_PRIVILEGE = 6
+    USER_PRIVILEGE = 7
+    TUPLE_OVERFLOW = 8
+    BAD_STACK = 9
+    BAD_SIZE = 10
+    BAD_INDEX = 11
+    LIBRARY = 1000
+
+
+FAULTS = {
+    Fault.BAD_ADDRESS: "invalid address",
+    Fault.BAD_ALIGNMENT: "invalid alignment",
+    Fault.ILLEGAL_OPERATION: "illegal operation",
+    Fault.DIVIDE_BY_ZERO: "divide-by-zero",
+    Fault.NO_SCRATCH: "out of scratch space",
+    Fault.KERNEL_PRIVILEGE: "invalid kernel access",
+    Fault.USER_PRIVILEGE: "invalid user access",
+    Fault.TUPLE_OVERFLOW: "tuple stack overflow",
+    Fault.BAD_STACK: "bad stack",
+    Fault.BAD_SIZE: "invalid size",
+    Fault.BAD_INDEX: "index out of bounds",
+    Fault.LIBRARY: "library-level fault",
+    Fault.UNKNOWN: "unknown fault",
+}
+_WITH_ADDRESS = {Fault.BAD_ADDRESS, Fault.BAD_ALIGNMENT, Fault.BAD_STACK, Fault.BAD_SIZE}
+_NOWHERE = (1 << 64) - 1  # an address that nobody knows
+
+
+class Drop(StrEnum):
+    """Kinds of loss, by DTrace's names for them."""
+
+    PRINCIPAL = "DTRACEDROP_PRINCIPAL"
+    AGGREGATION = "DTRACEDROP_AGGREGATION"
+    DYNAMIC = "DTRACEDROP_DYNAMIC"
+    DYNAMIC_RINSING = "DTRACEDROP_DYNRINSE"
+    DYNAMIC_DIRTY = "DTRACEDROP_DYNDIRTY"
+    SPECULATION = "DTRACEDROP_SPEC"
+    SPECULATION_BUSY = "DTRACEDROP_SPECBUSY"
+    SPECULATION_UNAVAILABLE = "DTRACEDROP_SPECUNAVAIL"
+    STACK_STRINGS = "DTRACEDROP_STKSTROVERFLOW"
+    DOUBLE_ERROR = "DTRACEDROP_DBLERROR"
+
+
+#: What was lost, in the singular, and what follows the plural's "s".
+_LOSSES = {
+    Drop.PRINCIPAL: ("drop", " on CPU {cpu}"),
+    Drop.AGGREGATION: ("aggregation drop", " on CPU {cpu}"),
+    Drop.DYNAMIC: ("dynamic variable drop", ""),
+    Drop.DYNAMIC_RINSING: ("dynamic variable drop", " with non-empty rinsing list"),
+    Drop.DYNAMIC_DIRTY: ("dynamic variable drop", " with non-empty dirty list"),
+    Drop.SPECULATION: ("speculative drop", ""),
+    Drop.SPECULATION_BUSY: ("failed speculation", " (available buffer(s) still busy)"),
+    Drop.SPECULATION_UNAVAILABLE: ("failed speculation", " (no speculative buffer available)"),
+    Drop.STACK_STRINGS: ("jstack()/ustack() string table overflow", ""),
+    Drop.DOUBLE_ERROR: ("error", " in ERROR probe enabling"),
+}
+_UNITS = " kmgtpe"
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """``program``: what the command was called by. ``quiet`` silences what is for information only."""
+
+    program: str = "dtrace"
+    quiet: bool = False
+
+    def error(self, text: str) -> str:
+        return f"{self.program}: {text}\n"
+
+    def notice(self, text: str) -> str:
+        return "" if self.quiet else self.error(text)
+
+    def matched(self, kind: str, name: str, probes: int) -> str:
+        """``kind``: ``script`` or ``description``, of which the name is what stands before the first of ``{/;``."""
+        return self.notice(f"{kind} '{name}' matched {probes} probe{'' if probes == 1 else 's'}")
+
+    def destructive(self) -> str:
+        return self.notice("allowing destructive actions")
+
+    def drop(self, kind: Drop, count: int, cpu: int = 0, tagged: bool = False) -> str:
+        """``tagged``: the option droptags."""
+        what, after = _LOSSES[kind]
+        tag = f"[{kind.value}] " if tagged else ""
+        return self.error(f"{tag}{count} {what}{'s' if count > 1 else ''}{after.format(cpu=cpu)}")
+
+    def fault(self, clause: str, probe: Probe, fault: int, address: int = 0, pc: int | None = None) -> str:
+        """A run-time error in a clause. ``pc``: where in its code, if that is known."""
+        kind = next((one for one in Fault if one == fault), Fault.UNKNOWN)
+        where = "" if pc is None else f" at BPF pc {pc}"
+        text = f"error in {clause} for probe ID {probe.number} ({describe(probe)}): "
+        return self.error(f"{text}{FAULTS[kind]}{_details(kind, address)}{where}")
+
+    def library_fault(self, clause: str, probe: Probe, what: str) -> str:
+        """Of what the consumer does itself: freopen(), setopt()."""
+        return self.error(f"error in {clause} for probe ID {probe.number} ({describe(probe)}): {what}")
+
+    def rejected(self, script: str, line: int, diagnostic: Diagnostic, tagged: bool = False) -> str:
+        """A script that does not compile. ``tagged``: the option errtags."""
+        return self.error(f"failed to compile script {script}: {_diagnosed(line, diagnostic, tagged)}")
+
+    def bad_specifier(self, specifier: str, diagnostic: Diagnostic, line: int = 0, tagged: bool = False) -> str:
+        """A program on the command line that does not compile. Without a line, as of probes that do not exist."""
+        return self.error(f"invalid probe specifier {specifier}: {_diagnosed(line, diagnostic, tagged)}")
+
+    def not_opened(self, file: str, reason: str) -> str:
+        """``reason``: strerror()'s."""
+        return self.error(f"failed to open {file}: {reason}")
+
+    def bad_option(self, option: str, reason: str = "Invalid option name") -> str:
+        return self.error(f"failed to set -x {option}: {reason}")
+
+    def lowered(self, what: str, size: int) -> str:
+        """``what``: ``buffer size``, ``aggregation size``..."""
+        unit = max((n for n in range(len(_UNITS)) if size >> 10 * n), default=0)
+        exact = size % (1 << 10 * unit) == 0
+        amount = f"{size >> 10 * unit}{_UNITS[unit]}" if exact else f"{size} bytes"
+        return self.error(f"{what} lowered to {amount}")
+
+
+def describe(probe: Probe) -> str:
+    return f"{probe.provider}:{probe.module}:{probe.function}:{probe.name}"
+
+
+def _details(fault: Fault, address: int) -> str:
+    address &= _NOWHERE
+    if fault is Fault.BAD_INDEX:
+        return f" ({address - ((address >> 63) << 64)})"
+    unknown = fault is Fault.BAD_ADDRESS and address == _NOWHERE
+    return f" (0x{address:x})" if fault in _WITH_ADDRESS and not unknown else ""
+
+
+def _diagnosed(line: int, diagnostic: Diagnostic, tagged: bool) -> str:
+    tag = f"[{diagnostic.tag}] " if tagged else ""
+    return f"{tag}{f'line {line}: ' if line else ''}{diagnostic.message}"

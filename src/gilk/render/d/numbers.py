@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""C's printf for one value: flags, width and precision applied to integers, floats and strings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gilk.lang.d.printf import Flags
+
+_BASES = {"o": "o", "x": "x", "X": "X", "u": "d", "d": "d", "i": "d"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A negative ``width`` is one to the left. ``precision`` None: not given."""
+
+    flags: Flags = Flags.NONE
+    width: int = 0
+    precision: int | None = None
+
+    @property
+    def left(self) -> bool:
+        return self.width < 0 or Flags.LEFT in self.flags
+
+    def pad(self, text: bytes) -> bytes:
+        return text.ljust(abs(self.width)) if self.left else text.rjust(abs(self.width))
+
+
+def integer(shape: Shape, letter: str, value: int) -> bytes:
+    """``letter``: d, i, u, o, x or X. The last four are given no negative value."""
+    digits = format(abs(value), _BASES[letter]) if value or shape.precision != 0 else ""
+    digits = digits.rjust(shape.precision or 0, "0")
+    lead = _sign(shape, value) if letter in "di" else ""
+    if Flags.ALTERNATE in shape.flags:
+        if letter == "o" and not digits.startswith("0"):
+            digits = "0" + digits
+        if letter in "xX" and value:
+            lead = "0" + letter
+    if Flags.ZERO in shape.flags and not shape.left and shape.precision is None:
+        digits = digits.rjust(shape.width - len(lead), "0")
+    return shape.pad((lead + digits).encode())
+
+
+def floating(shape: Shape, letter: str, value: float) -> bytes:
+    """``letter``: e, E, f, g or G."""
+    marks = "#" if Flags.ALTERNATE in shape.flags else ""
+    precision = 6 if shape.precision is None else shape.precision
+    digits = f"%{marks}.{precision}{letter}" % abs(value)
+    lead = _sign(shape, math.copysign(1, value))
+    if Flags.ZERO in shape.flags and not shape.left and math.isfinite(value):
+        digits = digits.rjust(shape.width - len(lead), "0")
+    return shape.pad((lead + digits).encode())
+
+
+def string(shape: Shape, text: bytes) -> bytes:
+    return shape.pad(text if shape.precision is None else text[: shape.precision])
+
+
+def _sign(shape: Shape, value: float) -> str:
+    return "-" if value < 0 else "+" if Flags.PLUS in shape.flags else " " if Flags.SPACE in shape.flags else ""

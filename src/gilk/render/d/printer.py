@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The consumer: what happens is printed as dtrace(1) prints it, action by action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Protocol
+
+from gilk.lang.d import tree
+from gilk.lang.d.data import Aggregation, Kind
+from gilk.lang.d.options import BadOption, Options
+from gilk.lang.d.printf import Conversion, Literal, parse_format
+from gilk.render.d import aggregations, hexdump, printf, records, sorting, stacks, trace
+from gilk.render.d.contents import Contents, Row
+from gilk.render.d.messages import Drop, Messages
+from gilk.render.d.sorting import Order
+from gilk.render.d.values import Value, decode
+from gilk.session.dtrace.symbols import Symbols
+from gilk.session.dtrace.tracing import Fault, Firing, Happening
+from gilk.trace.d.aggregations import Aggregations
+from gilk.trace.d.drops import Drop as Dropped
+
+
+class Outlet(Protocol):
+    """Where output goes, and who does what actions ask of the system."""
+
+    def write(self, data: bytes) -> None: ...
+    def complain(self, text: str) -> None: ...
+    def system(self, command: bytes) -> None: ...
+    def freopen(self, name: bytes) -> None:
+        """Raises OSError."""
+        ...
+
+    def ftruncate(self) -> None: ...
+
+
+@dataclass
+class Printer:
+    """``known``: the program's aggregations. One per session: it keeps what normalize() and printa() have done."""
+
+    outlet: Outlet
+    options: Options
+    messages: Messages
+    known: tuple[Aggregation, ...]
+    totals: Aggregations
+    symbols: Symbols
+    testing: bool = False
+    _normal: dict[str, int] = field(default_factory=dict)
+    _printed: set[str] = field(default_factory=set)
+    _flows: dict[int, records.Flow] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        self.outlet.write(records.header(self._style()))
+
+    def show(self, happening: Happening) -> None:
+        match happening:
+            case Firing():
+                self._firing(happening)
+            case Fault(probe=probe, clause=clause, kind=kind, address=address):
+                self.outlet.complain(self.messages.fault(f"dt_clause_{clause - 1}", probe, kind, address))
+            case Dropped():
+                self._drop(happening)
+
+    def end(self) -> None:
+        """What was not printed by the program is printed now."""
+        self.outlet.write(b"\n")
+        left = [self._contents(one) for one in self.known if one.name not in self._printed]
+        self.outlet.write(aggregations.print_all([one for one in left if one.rows], self._order(), self._indent))
+
+    # Records.
+
+    def _style(self) -> records.Style:
+        return records.Style(self.options.flag("quiet"), self.testing, self.options.flag("flowindent"))
+
+    @property
+    def _indent(self) -> int:
+        return self.options.number("stackindent")
+
+    def _firing(self, firing: Firing) -> None:
+        style = self._style()
+        self.outlet.write(self._prefix(style, firing))
+        for action in firing.part.actions:
+            _ACTIONS[action.action](self, firing, action)
+        self.outlet.write(records.end(style))
+
+    def _prefix(self, style: records.Style, firing: Firing) -> bytes:
+        if not style.flow:
+            return records.prefix(style, firing.cpu, firing.probe)
+        flow = self._flows.get(firing.cpu, records.Flow())
+        text, self._flows[firing.cpu] = records.flow_prefix(style, firing.cpu, firing.probe, firing.part.clause, flow)
+        return text
+
+    def _values(self, firing: Firing, action: tree.Data) -> list[Value]:
+        return [decode(datum, firing.data, self._resolve) for datum in action.data]
+
+    def _number(self, firing: Firing, action: tree.Data) -> int:
+        datum = action.data[0]
+        return int.from_bytes(firing.data[datum.offset : datum.offset + datum.size], "little", signed=True)
+
+    # Actions.
+
+    def _nothing(self, firing: Firing, action: tree.Data) -> None:
+        """The record's line is all there is."""
+
+    def _printf(self, firing: Firing, action: tree.Data) -> None:
+        self.outlet.write(self._formatted(firing, action))
+
+    def _formatted(self, firing: Firing, action: tree.Data) -> bytes:
+        return printf.render(_pieces(action.text or ""), self._values(firing, action))
+
+    def _trace(self, firing: Firing, action: tree.Data) -> None:
+        for value in self._values(firing, action):
+            self.outlet.write(trace.trace(value, self.options.flag("quiet"), self._indent))
+
+    def _tracemem(self, firing: Firing, action: tree.Data) -> None:
+        datum = action.data[0]
+        size = datum.size
+        if len(action.data) > 1:
+            shown = action.data[1]
+            size = int.from_bytes(firing.data[shown.offset : shown.offset + shown.size], "little", signed=True)
+        size = min(max(size, 0), datum.size)
+        self.outlet.write(hexdump.hexdump(firing.data[datum.offset : datum.offset + size]))
+
+    def _system(self, firing: Firing, action: tree.Data) -> None:
+        self.outlet.system(self._formatted(firing, action))
+
+    def _freopen(self, firing: Firing, action: tree.Data) -> None:
+        name = self._formatted(firing, action)
+        try:
+            self.outlet.freopen(name)
+        except OSError as error:
+            what = f"cannot open {name.decode(errors='replace')}: {error.strerror}"
+            self.outlet.complain(self.messages.error(what))
+
+    def _ftruncate(self, firing: Firing, action: tree.Data) -> None:
+        self.outlet.ftruncate()
+
+    def _setopt(self, firing: Firing, action: tree.Data) -> None:
+        name, _, value = (action.text or "").partition("=")
+        try:
+            self.options.set(name, value or None)
+        except BadOption as bad:
+            self.outlet.complain(self.messages.error(f"failed to set option '{name}': {bad}"))
+
+    # Aggregations.
+
+    def _aggregation(self, name: str) -> Aggregation:
+        return next(one for one in self.known if one.name == name)
+
+    def _contents(self, wanted: Aggregation) -> Contents:
+        rows = []
+        for (number, key), cells in self.totals.snapshot().items():
+            if number == wanted.number:
+                keys = tuple(decode(datum, key, self._resolve) for datum in wanted.keys)
+                rows.append(Row(key, keys, cells))
+        return Contents(wanted, tuple(rows), self._normal.get(wanted.name, 1))
+
+    def _order(self) -> Order:
+        options = self.options
+        return Order(
+            options.flag("aggsortkey"),
+            options.number("aggsortkeypos"),
+            options.number("aggsortpos"),
+            options.flag("aggsortrev"),
+        )
+
+    def _printa(self, firing: Firing, action: tree.Data) -> None:
+        self._printed.update(action.aggregations)
+        contents = [self._contents(self._aggregation(name)) for name in action.aggregations]
+        pieces = None if action.text is None else _pieces(action.text)
+        self.outlet.write(aggregations.printa(contents, pieces, self._order(), self._indent))
+
+    def _clear(self, firing: Firing, action: tree.Data) -> None:
+        self.totals.snapshot()
+        self.totals.clear(self._aggregation(action.aggregations[0]).number)
+
+    def _trunc(self, firing: Firing, action: tree.Data) -> None:
+        wanted = self._aggregation(action.aggregations[0])
+        contents = self._contents(wanted)
+        keep = self._number(firing, action) if action.data else 0
+        kept = {row.key for row in sorting.truncated(contents, keep).rows} if action.data else set()
+        self.totals.trunc(wanted.number, [row.key for row in contents.rows if row.key not in kept])
+
+    def _normalize(self, firing: Firing, action: tree.Data) -> None:
+        self._normal[action.aggregations[0]] = self._number(firing, action) or 1
+
+    def _denormalize(self, firing: Firing, action: tree.Data) -> None:
+        self._normal.pop(action.aggregations[0], None)
+
+    # Losses.
+
+    def _drop(self, drop: Dropped) -> None:
+        kind = _DROPS[drop.kind.name]
+        self.outlet.complain(self.messages.drop(kind, drop.count, drop.cpu, self.options.flag("droptags")))
+
+    # Names.
+
+    def _resolve(self, kind: Kind, pid: int, addresses: tuple[int, ...]) -> tuple[bytes, ...]:
+        return tuple(self._name(kind, address).encode() for address in addresses)
+
+    def _name(self, kind: Kind, address: int) -> str:
+        found = self.symbols.name(address)
+        if kind is Kind.UMOD:
+            return found.module or f"0x{address:x}"
+        if kind is Kind.USYM:
+            return f"{found.module}`{found.function}" if found.function else stacks.frame(address, found.module)
+        return stacks.frame(address, found.module, found.function, found.offset)
+
+
+@cache
+def _pieces(text: str) -> tuple[Literal | Conversion, ...]:
+    return parse_format(text)
+
+
+Action = Callable[[Printer, Firing, tree.Data], None]
+_ACTIONS: dict[str, Action] = {
+    "default": Printer._nothing,
+    "exit": Printer._nothing,
+    "printf": Printer._printf,
+    "trace": Printer._trace,
+    "tracemem": Printer._tracemem,
+    "printa": Printer._printa,
+    "clear": Printer._clear,
+    "trunc": Printer._trunc,
+    "normalize": Printer._normalize,
+    "denormalize": Printer._denormalize,
+    "system": Printer._system,
+    "freopen": Printer._freopen,
+    "ftruncate": Printer._ftruncate,
+    "setopt": Printer._setopt,
+    **dict.fromkeys(("usym", "ufunc", "umod", "uaddr", "sym", "func", "mod", "ustack", "stack"), Printer._trace),
+}
+_DROPS = {
+    "PRINCIPAL": Drop.PRINCIPAL,
+    "AGGREGATION": Drop.AGGREGATION,
+    "DYNAMIC": Drop.DYNAMIC,
+    "SPECULATION": Drop.SPECULATION,
+    "SPECULATION_BUSY": Drop.SPECULATION_BUSY,
+    "SPECULATION_UNAVAILABLE": Drop.SPECULATION_UNAVAILABLE,
+    "DBLERROR": Drop.DOUBLE_ERROR,
+    "STACK": Drop.STACK_STRINGS,
+}

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""printf(): values by a format. Which conversion fits which value has been checked by the compiler."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, repeat
+
+from gilk.lang.d.printf import Conversion, Flags, Literal, Rule, Shows
+from gilk.render.d import numbers
+from gilk.render.d.numbers import Shape
+from gilk.render.d.stacks import block
+from gilk.render.d.values import Bytes, Floating, Integer, Rendered, Stack, Symbol, Text, Value, c_string, encoded
+
+_ESCAPES = dict(zip(b'\0\a\b\f\n\r\t\v"\\', b'0abfnrtv"\\', strict=True))
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_NANOSECONDS = 1_000_000_000
+
+
+def render(pieces: Sequence[Literal | Conversion], values: Sequence[Value], aggregates: Sequence[Value] = ()) -> bytes:
+    """``values`` are taken from left to right. Conversions with ``@`` take ``aggregates``, the last one for ever."""
+    given = iter(values)
+    totals = chain(aggregates, repeat(aggregates[-1])) if aggregates else iter(())
+    return b"".join(
+        encoded(piece.text) if isinstance(piece, Literal) else _converted(piece, given, totals) for piece in pieces
+    )
+
+
+def _converted(one: Conversion, given: Iterator[Value], totals: Iterator[Value]) -> bytes:
+    width, precision = one.width, one.precision
+    if one.dynamic_width:
+        width = _dynamic(next(given))
+    if one.dynamic_precision:
+        precision = _dynamic(next(given))
+    value = next(totals if one.aggregation else given)
+    if isinstance(value, Rendered):
+        return value.data
+    shape = Shape(one.flags, width, precision if precision > 0 else None)
+    if isinstance(value, Stack):
+        return _stack(value, shape, one.dynamic_width)
+    return _SHOW[one.rule.shows](one.rule, shape, value)
+
+
+def _dynamic(value: Value) -> int:
+    """An int, whatever its type was."""
+    return Integer(value.as_typed, 4).as_signed if isinstance(value, Integer) else 0
+
+
+def _stack(value: Stack, shape: Shape, dynamic: bool) -> bytes:
+    """Flush left; ``%-20k`` and a negative ``*`` indent every line by so much. A width without ``-`` pads each."""
+    indent = -shape.width if dynamic and shape.width < 0 else shape.width if Flags.LEFT in shape.flags else 0
+    if Flags.LEFT in shape.flags:
+        shape = Shape(shape.flags, 0, shape.precision)
+    return block(tuple(numbers.string(shape, line) for line in value.lines), indent)
+
+
+def _signed(rule: Rule, shape: Shape, value: Value) -> bytes:
+    return numbers.integer(shape, rule.letter, _integer(value).as_signed)
+
+
+def _unsigned(rule: Rule, shape: Shape, value: Value) -> bytes:
+    return numbers.integer(shape, rule.letter, _integer(value).as_unsigned)
+
+
+def _either(rule: Rule, shape: Shape, value: Value) -> bytes:
+    one = _integer(value)
+    return numbers.integer(shape, rule.letter if one.signed else "u", one.as_typed)
+
+
+def _integer(value: Value) -> Integer:
+    return value if isinstance(value, Integer) else Integer(0)
+
+
+def _character(_: Rule, shape: Shape, value: Value) -> bytes:
+    return shape.pad(bytes([_integer(value).value & 0xFF]))
+
+
+def _wide_character(_: Rule, shape: Shape, value: Value) -> bytes:
+    return shape.pad(_code_point(_integer(value).as_unsigned))
+
+
+def _floating(rule: Rule, shape: Shape, value: Value) -> bytes:
+    return numbers.floating(shape, rule.letter, value.value if isinstance(value, Floating) else 0.0)
+
+
+def _text(_: Rule, shape: Shape, value: Value) -> bytes:
+    return numbers.string(shape, _as_text(value))
+
+
+def _as_text(value: Value) -> bytes:
+    match value:
+        case Text():
+            return value.data
+        case Bytes():
+            return c_string(value.data)
+        case Symbol():
+            return value.text
+        case Integer():  # an address that nobody has looked up
+            return f"0x{value.as_unsigned:x}".encode()
+    return b""
+
+
+def _wide_text(_: Rule, shape: Shape, value: Value) -> bytes:
+    data = value.data if isinstance(value, Bytes) else b""
+    points = [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data) // 4 * 4, 4)]
+    ended = points[: points.index(0)] if 0 in points else points
+    return numbers.string(shape, b"".join(map(_code_point, ended)))
+
+
+def _code_point(number: int) -> bytes:
+    return chr(number).encode(errors="replace") if number < 0x110000 else b"?"
+
+
+def _escaped(_: Rule, shape: Shape, value: Value) -> bytes:
+    return numbers.string(shape, escaped(value))
+
+
+def escaped(value: Value) -> bytes:
+    """With C's escapes, others in octal. The NUL that ends a string is shown too, as DTrace shows it."""
+    match value:
+        case Integer():
+            return _escape(value.value & 0xFF)
+        case Text():
+            data = value.data + b"\0"
+        case Bytes():
+            text, nul, _ = value.data.partition(b"\0")
+            data = text + nul
+        case _:
+            return b""
+    return b"".join(map(_escape, data))
+
+
+def _escape(byte: int) -> bytes:
+    if byte in _ESCAPES:
+        return bytes([ord("\\"), _ESCAPES[byte]])
+    return bytes([byte]) if ord(" ") <= byte <= ord("~") else b"\\%03o" % byte
+
+
+def _time(_: Rule, shape: Shape, value: Value) -> bytes:
+    when = time.localtime(_integer(value).as_unsigned // _NANOSECONDS)
+    clock = f"{when.tm_hour:02}:{when.tm_min:02}:{when.tm_sec:02}"
+    text = f"{when.tm_year} {_MONTHS[when.tm_mon - 1]} {when.tm_mday:2} {clock}"
+    return numbers.string(shape, text.encode())
+
+
+def _mail_time(_: Rule, shape: Shape, value: Value) -> bytes:
+    """The year is that of the ISO week, as DTrace has it."""
+    when = time.localtime(_integer(value).as_unsigned // _NANOSECONDS)
+    date = f"{_DAYS[when.tm_wday]}, {when.tm_mday:02} {_MONTHS[when.tm_mon - 1]} {time.strftime('%G', when)}"
+    clock = f"{when.tm_hour:02}:{when.tm_min:02}:{when.tm_sec:02} {when.tm_zone}"
+    return numbers.string(shape, f"{date} {clock}".encode())
+
+
+_SHOW: dict[Shows, Callable[[Rule, Shape, Value], bytes]] = {
+    Shows.SIGNED: _signed,
+    Shows.UNSIGNED: _unsigned,
+    Shows.EITHER: _either,
+    Shows.CHARACTER: _character,
+    Shows.WIDE_CHARACTER: _wide_character,
+    Shows.FLOAT: _floating,
+    Shows.TEXT: _text,
+    Shows.WIDE_TEXT: _wide_text,
+    Shows.ESCAPED: _escaped,
+    Shows.STACK: _text,
+    Shows.TIME: _time,
+    Shows.MAIL_TIME: _mail_time,
+}

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The line of a record: which processor, which probe; and with -F, how deep in the flow of calls.
+
+A record is ``prefix``, then what its actions print, then ``end``. The flow's state is a value that callers keep, one
+for each processor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from gilk.lang.d.probes import Probe
+from gilk.render.d.values import left, right
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """``testing``: _DTRACE_TESTING is in the environment: nothing that differs from run to run. ``flow``: -F."""
+
+    quiet: bool = False
+    testing: bool = False
+    flow: bool = False
+
+
+class Turn(Enum):
+    ENTRY = "->"
+    RETURN = "<-"
+    NONE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """``last``: the probe and the clause of the record before, on this processor."""
+
+    indent: int = 0
+    last: tuple[int, int] | None = None
+
+
+def header(style: Style) -> bytes:
+    """Before the first record."""
+    if style.flow:
+        return b"FUNCTION".ljust(41) + b"\n" if style.testing else b"CPU " + b"FUNCTION".ljust(41) + b"\n"
+    if style.quiet:
+        return b""
+    names = right("FUNCTION:NAME", 32) + b"\n"
+    return names if style.testing else b"CPU     ID " + names
+
+
+def prefix(style: Style, cpu: int, probe: Probe) -> bytes:
+    """Without -F."""
+    if style.quiet:
+        return b""
+    name = right(f"{probe.function}:{probe.name}", 32) + b" "
+    return name if style.testing else b"%3d %6d " % (cpu, probe.number) + name
+
+
+def flow_prefix(style: Style, cpu: int, probe: Probe, clause: int, flow: Flow) -> tuple[bytes, Flow]:
+    """With -F, and the state afterwards."""
+    turn = _turn(probe, clause, flow)
+    indent = max(flow.indent - 2, 0) if turn is Turn.RETURN else flow.indent
+    if turn is Turn.NONE:
+        what = f"| {probe.function}:{probe.name}"
+    else:
+        arrow = turn.value.replace("-", "=") if probe.provider == "syscall" else turn.value
+        what = f" {arrow} {probe.function}"
+    line = left(" " * indent + what, 41) + b" "
+    after = Flow(indent + 2 * (turn is Turn.ENTRY), (probe.number, clause))
+    return (line if style.testing else b"%3d " % cpu + line), after
+
+
+def end(style: Style) -> bytes:
+    """After a record."""
+    return b"" if style.quiet else b"\n"
+
+
+def _turn(probe: Probe, clause: int, flow: Flow) -> Turn:
+    """A second clause of the same entry does not indent again."""
+    if _named(probe.name, "entry"):
+        again = flow.last is not None and flow.last[0] == probe.number and flow.last[1] != clause
+        return Turn.NONE if again else Turn.ENTRY
+    return Turn.RETURN if _named(probe.name, "return") else Turn.NONE
+
+
+def _named(name: str, what: str) -> bool:
+    """``entry`` itself, and ``method-entry``, but not ``carpentry``."""
+    return name == what or name.endswith(f"-{what}")

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The order of aggregations' rows: by value, then by key; and what trunc() keeps of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from gilk.lang.d import buckets
+from gilk.lang.d.data import Aggregating, Aggregation, Datum, Kind
+from gilk.render.d.contents import DISTRIBUTIONS, Contents, Row, number, signed
+
+Keys: TypeAlias = tuple[int | bytes | tuple[int, ...], ...]
+Values: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The options aggsortkey, aggsortkeypos, aggsortpos and aggsortrev.
+
+    ``position``: by which of several aggregations to sort. Positions that do not exist are 0.
+    """
+
+    by_key: bool = False
+    key_position: int = 0
+    position: int = 0
+    reverse: bool = False
+
+
+BY_VALUE = Order()
+
+
+def ordered(contents: Sequence[Contents], order: Order = BY_VALUE) -> list[tuple[Contents, Row]]:
+    """All rows: those of one aggregation together, in the order of their numbers."""
+    pairs = [(one, row) for one in contents for row in one.rows]
+
+    def rank(pair: tuple[Contents, Row]) -> tuple[int, Values, Keys]:
+        one, row = pair
+        weights = () if order.by_key else weight(one.aggregation.what, row.cells)
+        return one.aggregation.number, weights, key_rank(one.aggregation, row.key, order.key_position)
+
+    return sorted(pairs, key=rank, reverse=order.reverse)
+
+
+def truncated(contents: Contents, keep: int = 0) -> Contents:
+    """trunc(): the ``keep`` rows of the largest values; of the smallest if negative. Options do not matter."""
+    rows = [row for _, row in ordered([contents], Order(reverse=keep >= 0))]
+    return replace(contents, rows=tuple(rows[: abs(keep)]))
+
+
+def weight(what: Aggregating, cells: Sequence[int]) -> Values:
+    """By what values are compared. Distributions: the sum of what they count, then how often that was 0."""
+    if what.function not in DISTRIBUTIONS:
+        return (number(what.function, cells),)
+    starts, nought = buckets.starts(what), buckets.zero(what)
+    counts = [signed(cell) for cell in cells]
+    total = sum(start * count for start, count in zip(starts, counts, strict=True))
+    return total, 0 if nought is None else counts[nought]
+
+
+def key_rank(aggregation: Aggregation, key: bytes, position: int = 0) -> Keys:
+    """By what keys are compared: from that at ``position`` on, then those before it."""
+    datums = aggregation.keys
+    first = position if 0 <= position < len(datums) else 0
+    return tuple(_rank(datum, key) for datum in (*datums[first:], *datums[:first]))
+
+
+def _rank(datum: Datum, key: bytes) -> int | bytes | tuple[int, ...]:
+    """Integers as unsigned ones, signed or not: DTrace looks at their size only. Addresses by process first."""
+    part = key[datum.offset : datum.offset + datum.size]
+    if datum.kind in (Kind.USYM, Kind.UMOD, Kind.UADDR):
+        return tuple(int.from_bytes(part[at : at + 8], "little") for at in (0, 8))
+    return int.from_bytes(part, "little") if datum.size in (1, 2, 4, 8) else part

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Decoded data, ready to be printed. Addresses have been given their names by then: nothing here looks anything up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gilk.lang.d.data import Datum, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """``value`` may be outside of what ``size`` bytes hold; it is taken modulo."""
+
+    value: int
+    size: int = 8
+    signed: bool = True
+
+    @property
+    def as_unsigned(self) -> int:
+        return self.value & ((1 << 8 * self.size) - 1)
+
+    @property
+    def as_signed(self) -> int:
+        return self.as_unsigned - ((self.as_unsigned >> (8 * self.size - 1)) << 8 * self.size)
+
+    @property
+    def as_typed(self) -> int:
+        return self.as_signed if self.signed else self.as_unsigned
+
+
+@dataclass(frozen=True, slots=True)
+class Floating:
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string, without the NUL that ended it."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """A struct, an array, or what tracemem() copied; all of it."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """What an address is called: ``libc.so.6`malloc+0x10``."""
+
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A line a frame, the innermost first."""
+
+    lines: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A distribution: whatever the conversion, it is printed like this."""
+
+    data: bytes
+
+
+Value: TypeAlias = Integer | Floating | Text | Bytes | Symbol | Stack | Rendered
+
+#: Names addresses of a process, or of the kernel when the pid is 0: a line each, or more where calls were inlined.
+Resolver: TypeAlias = Callable[[Kind, int, tuple[int, ...]], tuple[bytes, ...]]
+
+
+def decode(datum: Datum, data: bytes, resolve: Resolver) -> Value:
+    """What ``datum`` describes, of a record's data or of a key."""
+    part = data[datum.offset : datum.offset + datum.size]
+    match datum.kind:
+        case Kind.INT:
+            return Integer(int.from_bytes(part, "little"), datum.size, datum.signed)
+        case Kind.STRING:
+            return Text(c_string(part))
+        case Kind.BYTES:
+            return Bytes(part)
+    words = tuple(int.from_bytes(part[at : at + 8], "little") for at in range(0, len(part), 8))
+    if datum.kind in (Kind.SYM, Kind.MOD):
+        words = (0, *words)
+    pid, addresses = words[0], words[1:]
+    if datum.kind in (Kind.USTACK, Kind.STACK):
+        frames = addresses[: addresses.index(0)] if 0 in addresses else addresses
+        return Stack(resolve(datum.kind, pid, frames))
+    return Symbol(resolve(datum.kind, pid, addresses[:1])[0])
+
+
+def raw(datum: Datum, data: bytes) -> Bytes:
+    """Instead of `decode`, with the option rawbytes."""
+    return Bytes(data[datum.offset : datum.offset + datum.size])
+
+
+def c_string(data: bytes) -> bytes:
+    """Up to the first NUL."""
+    return data.partition(b"\0")[0]
+
+
+def encoded(text: str) -> bytes:
+    """Names that came from bytes go back to them, valid UTF-8 or not."""
+    return text.encode(errors="surrogateescape")
+
+
+def right(text: str | bytes, width: int) -> bytes:
+    """Widths count bytes, as C's do."""
+    return (encoded(text) if isinstance(text, str) else text).rjust(width)
+
+
+def left(text: str | bytes, width: int) -> bytes:
+    return (encoded(text) if isinstance(text, str) else text).ljust(width)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The lines around what is traced."""
+
+from __future__ import annotations
+
+from gilk.lang.d.probes import Probe
+from gilk.render.d.records import Flow, Style, end, flow_prefix, header, prefix
+from gilk.render.d.trace import trace
+from gilk.render.d.values import Integer, Text
+
+BEGIN = Probe(1, "dtrace", "", "", "BEGIN")
+LOUD, TESTING = Style(), Style(testing=True)
+
+
+def test_a_default_record() -> None:
+    assert header(LOUD) == b"CPU     ID                    FUNCTION:NAME\n"
+    assert prefix(LOUD, 0, BEGIN) == b"  0      1                           :BEGIN "
+    assert prefix(LOUD, 3, Probe(1234567, "fbt", "vmlinux", "f", "entry")) == (
+        b"  3 1234567                          f:entry "
+    )
+    assert end(LOUD) == b"\n"
+
+
+def test_what_the_test_suite_of_dtrace_sees() -> None:
+    record = prefix(TESTING, 5, BEGIN) + trace(Text(b"hello world 1")) + end(TESTING)
+    assert header(TESTING) + record + prefix(TESTING, 0, BEGIN) + trace(Integer(7, 4)) + end(TESTING) == (
+        b"                   FUNCTION:NAME\n"
+        b"                          :BEGIN   hello world 1                    \n"
+        b"                          :BEGIN           7\n"
+    )
+
+
+def test_quiet_says_nothing() -> None:
+    style = Style(quiet=True)
+    assert header(style) + prefix(style, 0, BEGIN) + end(style) == b""
+
+
+READ = Probe(10, "syscall", "vmlinux", "read", "entry")
+READ_END = Probe(11, "syscall", "vmlinux", "read", "return")
+INNER = Probe(12, "fbt", "vmlinux", "__x64_sys_read", "entry")
+INNER_END = Probe(13, "fbt", "vmlinux", "__x64_sys_read", "return")
+TICK = Probe(14, "profile", "", "", "tick-1s")
+
+
+def flow(style: Style, *steps: tuple[Probe, int]) -> list[bytes]:
+    lines, state = [], Flow()
+    for probe, clause in steps:
+        line, state = flow_prefix(style, 0, probe, clause, state)
+        lines.append(line)
+    return lines
+
+
+def test_the_flow_of_calls() -> None:
+    steps = [(READ, 1), (INNER, 1), (TICK, 2), (INNER_END, 1), (READ_END, 1), (READ_END, 1)]
+    assert flow(Style(flow=True, testing=True), *steps) == [
+        b" => read                                  ",
+        b"   -> __x64_sys_read                      ",
+        b"    | :tick-1s                            ",
+        b"   <- __x64_sys_read                      ",
+        b" <= read                                  ",
+        b" <= read                                  ",
+    ]
+    assert flow(Style(flow=True), steps[0]) == [b"  0  => read                                  "]
+
+
+def test_flow_has_its_own_header_quiet_or_not() -> None:
+    assert header(Style(flow=True, quiet=True)) == b"CPU FUNCTION                                 \n"
+    assert header(Style(flow=True, testing=True)) == b"FUNCTION                                 \n"
+
+
+def test_a_second_clause_of_an_entry_does_not_indent() -> None:
+    lines = flow(Style(flow=True, testing=True), (READ, 1), (READ, 2), (READ, 2), (INNER, 1))
+    found = [line.rstrip() for line in lines]
+    assert found == [b" => read", b"  | read:entry", b"   => read", b"     -> __x64_sys_read"]
+
+
+def test_carpentry_is_no_entry() -> None:
+    carpentry = Probe(1, "app1", "app", "f", "carpentry")
+    method = Probe(2, "app1", "app", "f", "method-entry")
+    lines = flow(Style(flow=True, testing=True), (carpentry, 1), (method, 1))
+    assert [line.rstrip() for line in lines] == [b"| f:carpentry", b" -> f"]
