@@ -18,10 +18,10 @@ from gilk.trace.reading import read
 from tests.kernel.driver.driving import Guest
 
 CALLS = 10
-#: A function of its own, then a system call, and so on in turns.
+#: A function of its own, with room for a jump, then a system call, and so on in turns.
 TURNS = r"""
 #include <unistd.h>
-__attribute__((noinline)) void marked(void) { __asm__ volatile(""); }
+__attribute__((noinline)) void marked(void) { __asm__ volatile("nop; nop; nop; nop; nop"); }
 int main(void)
 {
 	for (int i = 0; i < 200; i++) {
