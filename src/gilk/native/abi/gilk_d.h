@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the clauses of a D program and their consumer share: one memory object,
+ * mapped by the traced processes and by the consumer at different addresses.
+ * Every reference in it is an offset. Clauses run in all of them at once, on
+ * many threads, in signal handlers, and any of them may die between two
+ * instructions. Nothing here is a lock: no one ever waits for anyone.
+ *
+ *   control      page 0: struct gd_layout, run state
+ *   drops        struct gd_drops[buffers], one for each processor
+ *   globals      bytes, at offsets that the compiler assigns
+ *   buffers      principal buffers, one for each processor (number modulo buffers)
+ *   tables       aggregations: GD_BANKS * shards of them
+ *   dynamic      thread-local variables and associative arrays
+ *   speculations
+ *   scratch      memory that a clause has until it ends
+ *
+ * Memory starts as zeroes. Whoever runs clauses has its own copy of the layout,
+ * made when the program was planned, and never reads the one in page 0: that
+ * may have been scribbled on. What else is read from here is bounded before use.
+ *
+ * Principal buffers. Positions are bytes, they only grow, and are taken modulo
+ * the size (a power of two). Records take whole granules; each granule has a
+ * mark in an array of its own. A mark says, for the record that begins at its
+ * granule: lap (position / size + 1), owner's tid, length, state. The marks of a
+ * granule only ever go to later laps. To reserve at w = wpos, with
+ * w + length <= limit:
+ *
+ *     cmpxchg mark(w): whatever it is, of an earlier lap -> BUSY, lap(w), length
+ *     cmpxchg wpos: w -> w + length
+ *
+ * Who finds a mark of this lap at wpos does the second step for its owner, and
+ * goes on: so wpos leaves w only once the mark is made, and a mark that is
+ * made where wpos no longer is cannot be. Where a record does not fit before
+ * the end of the buffer a VOID one goes first. Commit is one store, BUSY ->
+ * DONE; discard, BUSY -> VOID. The reader takes DONE records up to the first
+ * BUSY one, and then advances limit; it writes no marks, except to make VOID
+ * those of threads that have died.
+ *   switch  full: the record is dropped, and counted.
+ *   fill    the reader comes last. full: `full` is set, nothing is counted.
+ *   ring    the reader comes last; the oldest record is given up by a cmpxchg
+ *           of limit. While that one is BUSY, records are dropped and counted.
+ *
+ * Aggregations. A table has slots and a heap. A slot is 0, or holds an entry for
+ * ever: high half of the hash, place in the heap. To insert: take room from the
+ * heap (`used`, a cmpxchg), fill the entry, and publish it by cmpxchg of an empty
+ * slot. Until then it is seen by no one, so an insert that is interrupted, by
+ * a handler that inserts the same key or by death, costs at most the room. Who
+ * loses the slot looks at what won it, and goes on from there. Cells begin as 0
+ * and change by locked adds; entries with keys of no bytes are found through
+ * `direct`. A processor uses the shard of its number; the consumer adds up.
+ * Cells: as data.py says, except that MIN and MAX have two, of which
+ * generation & 1 tells the one in use. They hold value ^ GD_MIN_FLIP and
+ * value ^ GD_MAX_FLIP, so that the greater wins as unsigned, and 0 is none.
+ * generation[number] belongs to the consumer: clear() and trunc() take it up by
+ * one, after zeroing the cells that come into use. Writers note the generation
+ * in `touched`, and update again if it has changed meanwhile. For everything that
+ * is added up the consumer subtracts what there was. The entry of a key is never
+ * taken out; `bank` tells which tables are in use, and when the consumer knows
+ * that no clause runs any more that began before it changed this, it empties the others.
+ *
+ * Sum of squares: low += l; high += h + carry. Between the two a reader sees
+ * the carry missing; nothing is lost.
+ *
+ * Dynamic variables. Slots of one size, found by probing from the hash on as far
+ * as reach[home], which only grows. A slot's word: version, tag of the hash, pins,
+ * state. All changes are cmpxchg of it, and freeing takes the version up, so
+ * that nothing stale succeeds.
+ *     FREE -> CLAIMED      by who inserts; fills in key, value 0
+ *     CLAIMED -> INSERTING key and value can be read
+ *     INSERTING -> MEMBER  after a look at all slots within reach that has
+ *                          found no other of this key, see dynamic.c
+ *     INSERTING -> LOST    another of this key won; its owner frees it
+ *     MEMBER -> FREE       deleted; with pins, -> DOOMED, and the last to unpin frees
+ * A load copies the value and looks at the word again: changed means not there. A
+ * store pins. What is reused is therefore never read or written in place of
+ * what it was. An owner that dies leaves its slot unused.
+ *
+ * Speculations. One word: generation, state, writers, fill. A record is reserved
+ * by a cmpxchg that adds to fill and writers. commit() and discard() change the state;
+ * whoever makes writers 0 then, be it that clause or the last writer, moves
+ * the records on and frees the speculation.
+ *
+ * Scratch. Slots, claimed by cmpxchg of a word that holds the owner's tid, given
+ * back when the clause ends. The consumer frees those of the dead.
+ *
+ * Limits: a process that forks in a signal handler which has interrupted a clause
+ * finishes that clause twice. A handler that leaves a clause by longjmp keeps what it had.
+ *
+ * Ownership: the client creates and frees the memory and writes the layout, the
+ * generations and the bank; `state` is written by both.
+ */
+#ifndef GILK_D_H
+#define GILK_D_H
+
+#include "gilk_abi.h"
+
+typedef gilk_u8 gd_u8;
+typedef unsigned short gd_u16;
+typedef gilk_u32 gd_u32;
+typedef gilk_u64 gd_u64;
+typedef long gd_s64;
+
+#define GD_MAGIC 0x31444b4c4947UL
+#define GD_VERSION 1
+#define GD_GRANULE 32		 /* bytes; also the size of a record's header */
+#define GD_MAX_RECORD (65535 * GD_GRANULE) /* bytes, header and all */
+#define GD_BANKS 2
+#define GD_REACH 128		 /* slots that are looked at, at most */
+
+enum gd_state { GD_INACTIVE, GD_ACTIVE, GD_DRAINING };
+enum gd_policy { GD_SWITCH, GD_FILL, GD_RING };
+
+#define GD_EXITED 0x80000000U
+
+/* Where the parts are. Bytes from the start of the memory, unless it says otherwise. */
+struct gd_layout {
+	gd_u64 size; /* of it all */
+	gd_u64 policy;
+	gd_u64 strsize;
+	gd_u64 drops;
+	gd_u64 globals;
+	gd_u64 globals_size;
+
+	gd_u64 buffers; /* how many; a power of two */
+	gd_u64 buffer_first;
+	gd_u64 buffer_stride;
+	gd_u64 buffer_size; /* of the data, a power of two */
+	gd_u64 buffer_marks; /* in a buffer: gd_u64[buffer_size / GD_GRANULE] */
+	gd_u64 buffer_data;  /* in a buffer */
+
+	gd_u64 aggregations; /* numbers are below this */
+	gd_u64 generations;  /* gd_u32[aggregations] */
+	gd_u64 shards;	     /* a power of two */
+	gd_u64 table_first;  /* table bank * shards + shard */
+	gd_u64 table_stride;
+	gd_u64 table_slots; /* how many; a power of two */
+	gd_u64 table_direct; /* in a table: gd_u32[aggregations], heap words; 0: none */
+	gd_u64 table_slot;   /* in a table: gd_u64[table_slots] */
+	gd_u64 table_heap;   /* in a table */
+	gd_u64 heap_size;
+
+	gd_u64 dynamic_slots; /* how many; a power of two */
+	gd_u64 dynamic_words; /* gd_u64[dynamic_slots] */
+	gd_u64 dynamic_reach; /* gd_u32[dynamic_slots] */
+	gd_u64 dynamic_first; /* slot 0's struct gd_variable, key, value */
+	gd_u64 dynamic_stride;
+
+	gd_u64 speculations; /* how many */
+	gd_u64 speculation_first;
+	gd_u64 speculation_stride;
+	gd_u64 speculation_size; /* of the data, which follows the head */
+
+	gd_u64 scratches; /* how many; a power of two, or 0 */
+	gd_u64 scratch_owner; /* gd_u32[scratches]: tid; 0: free */
+	gd_u64 scratch_first;
+	gd_u64 scratch_size; /* of each */
+};
+
+struct gd_control {
+	gd_u64 magic;
+	gd_u32 version;
+	gd_u32 state;	    /* enum gd_state */
+	gd_u32 bank;	    /* of the tables in use */
+	gd_u32 exit_status; /* of the first exit(): low 31 bits, and GD_EXITED; state goes from ACTIVE to DRAINING */
+	gd_u64 reserved;
+	struct gd_layout layout; /* for the reader; see above */
+};
+
+enum gd_drop {
+	GD_DROP_PRINCIPAL,
+	GD_DROP_AGGREGATION,
+	GD_DROP_DYNAMIC,
+	GD_DROP_SPECULATION,
+	GD_DROP_SPECULATION_BUSY,
+	GD_DROP_SPECULATION_UNAVAILABLE,
+	GD_DROP_DBLERROR,
+	GD_DROP_STACK,
+	GD_DROPS
+};
+
+struct gd_drops {
+	gd_u64 count[GD_DROPS]; /* a cache line */
+};
+
+/* Principal buffers. */
+struct gd_buffer {
+	gd_u64 wpos;
+	gd_u64 full; /* fill: set when something found no room */
+	gd_u64 reserved[6];
+	gd_u64 limit; /* up to where may be written; the reader's, with GD_RING the writers' */
+	gd_u64 reserved2[7];
+};
+
+/* A mark: state 0-1, granules 2-17, tid 18-39, lap 40-63, which is 0 in no mark that has been made. */
+enum gd_mark { GD_BUSY = 1, GD_DONE = 2, GD_VOID = 3 };
+#define GD_MARK_GRANULES 2
+#define GD_MARK_TID 18
+#define GD_MARK_LAP 40
+
+struct gd_record {
+	gd_u32 size; /* bytes, this header included */
+	gd_u32 epid;
+	gd_u64 tsc;
+	gd_u32 tid;
+	gd_u32 pid;
+	gd_u32 cpu;
+	gd_u32 probe;
+};
+
+/* Data of a record that tells of a fault; its epid is GD_EPID_FAULT. */
+#define GD_EPID_FAULT 0xffffffffU
+
+struct gd_fault_data {
+	gd_u32 epid;
+	gd_u32 action;
+	gd_u32 offset;
+	gd_u32 fault; /* enum gd_fault */
+	gd_u64 address;
+};
+
+/* DTrace's own numbers: they are arg4 of the ERROR probe. */
+enum gd_fault {
+	GD_FAULT_NONE,
+	GD_FAULT_ADDRESS,   /* invalid address */
+	GD_FAULT_ALIGNMENT, /* invalid alignment */
+	GD_FAULT_ILLEGAL,   /* illegal operation */
+	GD_FAULT_DIVIDE,    /* divide-by-zero */
+	GD_FAULT_SCRATCH,   /* out of scratch space */
+	GD_FAULT_KERNEL,    /* invalid kernel access */
+	GD_FAULT_USER,	    /* invalid user access */
+	GD_FAULT_TUPLE,	    /* tuple stack overflow */
+	GD_FAULT_STACK,	    /* bad stack */
+	GD_FAULT_SIZE,	    /* invalid size */
+	GD_FAULT_INDEX,	    /* index out of bounds */
+	GD_FAULT_LIBRARY    /* library-level fault */
+};
+
+/* Aggregations. */
+#define GD_MIN_FLIP 0x7fffffffffffffffUL
+#define GD_MAX_FLIP 0x8000000000000000UL
+#define GD_QUANTIZE_CELLS 127
+
+struct gd_table {
+	gd_u64 used; /* of the heap, bytes; the first GD_GRANULE bytes stay unused */
+	gd_u64 reserved[7];
+};
+
+/* In the heap, at a multiple of 8; key, padded to 8, and cells follow. */
+struct gd_entry {
+	gd_u32 number;
+	gd_u32 key_size; /* bytes */
+	gd_u32 cells;	 /* how many there are, twice the ones used for MIN and MAX */
+	gd_u32 touched;	 /* generation when last updated, plus one */
+};
+
+/* Dynamic variables. Word: state 0-2, pins 3-14, tag 15-31, version 32-63. */
+enum gd_slot { GD_FREE, GD_CLAIMED, GD_INSERTING, GD_MEMBER, GD_LOST, GD_DOOMED };
+#define GD_SLOT_PIN 3
+#define GD_SLOT_TAG 15
+#define GD_SLOT_VERSION 32
+#define GD_SELF 0x80000000U /* in the number of a variable: every thread has its own */
+
+struct gd_variable { /* key, padded to 8, and value follow */
+	gd_u64 thread; /* 0: not a thread's */
+	gd_u32 variable;
+	gd_u32 key_size;
+};
+
+/* Speculations. Word: state 0-1, writers 2-15, fill in granules 16-39, generation 40-63. */
+enum gd_speculating { GD_SPEC_FREE, GD_SPEC_ACTIVE, GD_SPEC_COMMITTING, GD_SPEC_DISCARDING };
+#define GD_SPEC_WRITER 2
+#define GD_SPEC_FILL 16
+#define GD_SPEC_GENERATION 40
+
+struct gd_speculation { /* records follow, in granules */
+	gd_u64 word;
+	gd_u64 reserved[7];
+};
+
+/* What a clause is called with: not in the memory, the caller's. */
+struct gd_event {
+	gd_u64 arg[10];
+	gd_u64 time;   /* TSC */
+	gd_u64 thread; /* identity, for thread-local variables; nonzero */
+	gd_u32 probe;
+	gd_u32 cpu;
+	gd_u32 pid;
+	gd_u32 tid;
+	gd_u64 caller;
+	const gd_u64 *regs; /* as gilk_record_regs has them, or null */
+};
+
+/* One for each execution of a clause, on the stack; gd_begin() fills it in, gd_end() settles it. */
+struct gd_context {
+	gd_u8 *memory;
+	const struct gd_layout *layout;
+	const struct gd_event *event;
+	gd_u8 *table;	/* of aggregations: the one for this processor */
+	gd_u8 *data;	/* of the record that is being made; null: none */
+	gd_u64 *mark;	/* that record's; null while speculating */
+	gd_u64 done;	/* what the mark will be */
+	gd_u8 *scratch; /* null: none claimed */
+	const char *token; /* where strtok(NULL, ...) goes on; null: nowhere */
+	gd_u64 address; /* of the fault */
+	gd_u32 fault;	/* enum gd_fault; 0: none */
+	gd_u32 speculation; /* records go to this one; 0: to the principal buffer */
+	gd_u32 scratch_used;
+	gd_u32 scratch_slot;
+	gd_u32 self; /* process number for host_peek(); 0: not asked for yet */
+	gd_u32 no_memory; /* there is no process whose memory D may read (BEGIN, tick) */
+};
+
+/*
+ * What a lowered clause calls, all static, after
+ *     #include "runtime/d/d.h"      (which includes everything)
+ *
+ *   void gd_begin(ctx, void *memory, const struct gd_layout *, const struct gd_event *);
+ *   bool gd_active(ctx);                        state is ACTIVE
+ *   void gd_end(ctx);                           commits the record, or discards it if ctx->fault; frees scratch
+ *   void gd_exit(ctx, u32 status);
+ *   bool gd_fail(ctx, enum gd_fault, u64 address);   notes the first fault; returns false
+ *   void gd_report(ctx, u32 epid, u32 action, u32 offset);   after gd_end(): a record of the fault
+ *   void *gd_global(ctx, u32 offset);           within globals
+ *   void gd_drop(ctx, enum gd_drop);
+ *
+ *   bool gd_reserve(ctx, u32 epid, u32 size);   ctx->data: size bytes, aligned to 8, NOT zeroed
+ *   void gd_commit(ctx); void gd_discard(ctx);
+ *
+ *   Keys: aligned to 8; what follows a string's NUL must be zero (gd_strpad does that).
+ *   void gd_count(ctx, u32 number, const void *key, u32 key_size);
+ *   void gd_sum, gd_min, gd_max, gd_avg, gd_stddev(ctx, number, key, key_size, s64 value);
+ *   void gd_quantize(ctx, number, key, key_size, s64 value, s64 weight);
+ *   void gd_lquantize(ctx, number, key, key_size, s64 value, s64 low, s64 high, s64 step, s64 weight);
+ *   void gd_llquantize(ctx, number, key, key_size, s64 value, const u64 *edges, u32 edge_count, s64 weight);
+ *                                               edges: Aggregating.edges, none above 2**63
+ *
+ *   variable: the compiler's number, with GD_SELF for self-> (the thread is then part of the key)
+ *   bool gd_dynamic_load(ctx, u32 variable, const void *key, u32 key_size, void *to, u32 size);
+ *                                               false: not there, and `to` is zeroed
+ *   bool gd_dynamic_store(ctx, variable, key, key_size, const void *from, u32 size);
+ *                                               false: no room, drop counted. size: always the variable's own
+ *   void gd_dynamic_delete(ctx, variable, key, key_size);
+ *   void gd_dynamic_forget(ctx, u64 thread);    all of a thread that has gone; for the consumer
+ *
+ *   u64 gd_speculation(ctx);                    0: none to be had, counted
+ *   void gd_speculate(ctx, u64 id);             before gd_reserve(); id of no active one: records vanish
+ *   void gd_commit_speculation(ctx, u64 id); void gd_discard_speculation(ctx, u64 id);
+ *
+ *   void *gd_alloca(ctx, u64 size);             aligned to 8, not zeroed; NULL and fault when there is no room
+ *   bool gd_load(ctx, void *to, u64 address, u64 size);
+ *   bool gd_store(ctx, u64 address, const void *from, u64 size);       copyout()
+ *   bool gd_copyin_string(ctx, char *to, u64 from, u64 size);          always ends in NUL, within size
+ *
+ *   Strings lie in buffers of layout->strsize bytes. Those that make one take `to`, such a buffer, and return it.
+ *   See strings.h for strlen strcmp strjoin substr index rindex strchr strrchr strstr strtok basename
+ *   dirname cleanpath lltostr inet_ntoa inet_ntoa6 strpad tolower toupper strtoll, and gd_bcopy, gd_rand.
+ */
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What all parts stand on: atomics, faults, drops.
+ *
+ * Ownership: nothing is held. Shared words are changed only through the functions here,
+ * so that each is one instruction and no handler can come in between.
+ */
+#ifndef GILK_D_BASE_H
+#define GILK_D_BASE_H
+
+#include <stdbool.h>
+
+#include "../../abi/gilk_d.h"
+
+/* How often something that only others' progress can make fail is tried again. Bounds what scribbled memory can do. */
+#define GD_TRIES 100000
+
+/* In loops over bytes: keeps the compiler from making a call of memcpy() out of them. */
+#define GD_LOOP() __asm__ volatile("" : : : "memory")
+
+#define gd_likely(x) __builtin_expect(!!(x), 1)
+#define gd_unlikely(x) __builtin_expect(!!(x), 0)
+
+static inline gd_u64 gd_get(const gd_u64 *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline gd_u32 gd_get32(const gd_u32 *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline void gd_put(gd_u64 *word, gd_u64 value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static inline bool gd_swap(gd_u64 *word, gd_u64 from, gd_u64 to)
+{
+	return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+}
+
+static inline bool gd_swap32(gd_u32 *word, gd_u32 from, gd_u32 to)
+{
+	return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+}
+
+static inline void gd_add(gd_u64 *word, gd_u64 value)
+{
+	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+}
+
+static inline void gd_drop(struct gd_context *ctx, enum gd_drop kind)
+{
+	const struct gd_layout *l = ctx->layout;
+	gd_u64 cpu = ctx->event->cpu & (l->buffers - 1);
+	struct gd_drops *drops = (struct gd_drops *)(ctx->memory + l->drops) + cpu;
+
+	gd_add(&drops->count[kind], 1);
+}
+
+/* The first fault of a clause is the one it is known by. Returns false, for callers to return. */
+static inline bool gd_fail(struct gd_context *ctx, enum gd_fault fault, gd_u64 address)
+{
+	if (!ctx->fault) {
+		ctx->fault = fault;
+		ctx->address = address;
+	}
+	return false;
+}
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The life of a clause: begin, end, and what is told of its fault.
+ *
+ * Ownership: gd_end() gives back all that the context holds; after it only gd_report() may be called.
+ */
+#ifndef GILK_D_CLAUSE_H
+#define GILK_D_CLAUSE_H
+
+#include "scratch.h"
+#include "speculation.h"
+
+static inline struct gd_control *gd_control(struct gd_context *ctx)
+{
+	return (struct gd_control *)ctx->memory;
+}
+
+/* What a context costs at each hit: so it is not zeroed, only what is looked at before it is set. */
+static inline void gd_begin(struct gd_context *ctx, void *memory, const struct gd_layout *l,
+			    const struct gd_event *event)
+{
+	gd_u64 bank, shard = event->cpu & (l->shards - 1);
+
+	ctx->memory = memory;
+	ctx->layout = l;
+	ctx->event = event;
+	bank = gd_get32(&gd_control(ctx)->bank) & (GD_BANKS - 1);
+	ctx->table = ctx->memory + l->table_first + (bank * l->shards + shard) * l->table_stride;
+	ctx->data = 0;
+	ctx->mark = 0;
+	ctx->scratch = 0;
+	ctx->token = 0;
+	ctx->address = 0;
+	ctx->fault = GD_FAULT_NONE;
+	ctx->speculation = 0;
+	ctx->self = 0;
+	ctx->no_memory = 0;
+}
+
+static inline bool gd_active(struct gd_context *ctx)
+{
+	return gd_get32(&gd_control(ctx)->state) == GD_ACTIVE;
+}
+
+static inline void gd_end(struct gd_context *ctx)
+{
+	gd_settle(ctx, !ctx->fault);
+	gd_free_scratch(ctx);
+}
+
+/* The first to exit is the one whose status counts. */
+static inline void gd_exit(struct gd_context *ctx, gd_u32 status)
+{
+	struct gd_control *control = gd_control(ctx);
+
+	if (gd_swap32(&control->exit_status, 0, status | GD_EXITED))
+		gd_swap32(&control->state, GD_ACTIVE, GD_DRAINING);
+}
+
+static inline void *gd_global(struct gd_context *ctx, gd_u32 offset)
+{
+	return ctx->memory + ctx->layout->globals + offset;
+}
+
+/* Never speculative: a fault is told of whatever becomes of the rest. */
+static inline void gd_report(struct gd_context *ctx, gd_u32 epid, gd_u32 action, gd_u32 offset)
+{
+	struct gd_fault_data *told;
+
+	if (!gd_reserve_principal(ctx, GD_EPID_FAULT, sizeof *told))
+		return;
+	told = (struct gd_fault_data *)ctx->data;
+	told->epid = epid;
+	told->action = action;
+	told->offset = offset;
+	told->fault = ctx->fault;
+	told->address = ctx->address;
+	gd_settle_principal(ctx, true);
+}
+
+#endif

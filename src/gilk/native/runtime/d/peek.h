@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The memory of the process that a clause runs in, which may not be there.
+ *
+ * Need, besides host.h:
+ *   host_peek(pid, to, from, size)   copy; 0, or less than 0 when any of it cannot be read
+ *   host_poke(pid, to, from, size)   the same, to an address that may not be writable
+ * These are the hosts of a process: process_vm_readv of oneself, for which the
+ * kernel takes the faults. What cannot be read is a fault of the clause, never a signal.
+ *
+ * Ownership: buffers are the caller's.
+ */
+#ifndef GILK_D_PEEK_H
+#define GILK_D_PEEK_H
+
+#include "../host.h"
+#include "bytes.h"
+
+struct gd_span {
+	gd_u64 address;
+	gd_u64 size;
+};
+
+static inline long host_vm(long call, gd_u32 pid, const struct gd_span *here, const struct gd_span *there)
+{
+	register const struct gd_span *remote __asm__("r10") = there;
+	register long one __asm__("r8") = 1;
+	register long flags __asm__("r9") = 0;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "0"(call), "D"((long)pid), "S"(here), "d"(1L), "r"(remote), "r"(one), "r"(flags)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+static inline int host_peek(gd_u32 pid, void *to, gd_u64 from, gd_u64 size)
+{
+	struct gd_span here = {(gd_u64)to, size}, there = {from, size};
+
+	return host_vm(310, pid, &here, &there) == (long)size ? 0 : -1; /* process_vm_readv */
+}
+
+static inline int host_poke(gd_u32 pid, gd_u64 to, const void *from, gd_u64 size)
+{
+	struct gd_span here = {(gd_u64)from, size}, there = {to, size};
+
+	return host_vm(311, pid, &here, &there) == (long)size ? 0 : -1; /* process_vm_writev */
+}
+
+static inline gd_u32 gd_self(struct gd_context *ctx)
+{
+	if (!ctx->self)
+		ctx->self = host_pid();
+	return ctx->self;
+}
+
+static inline bool gd_is_ours(struct gd_context *ctx, gd_u64 address, gd_u64 size)
+{
+	gd_u64 at = address - (gd_u64)ctx->memory;
+
+	return at < ctx->layout->size && size <= ctx->layout->size - at;
+}
+
+static inline bool gd_load(struct gd_context *ctx, void *to, gd_u64 address, gd_u64 size)
+{
+	if (gd_is_ours(ctx, address, size)) {
+		gd_bcopy(to, (const void *)address, size);
+		return true;
+	}
+	if (ctx->no_memory || (size && host_peek(gd_self(ctx), to, address, size)))
+		return gd_fail(ctx, GD_FAULT_ADDRESS, address);
+	return true;
+}
+
+static inline bool gd_store(struct gd_context *ctx, gd_u64 address, const void *from, gd_u64 size)
+{
+	if (gd_is_ours(ctx, address, size)) /* the program's data, not the process's */
+		return gd_fail(ctx, GD_FAULT_ADDRESS, address);
+	if (ctx->no_memory || (size && host_poke(gd_self(ctx), address, from, size)))
+		return gd_fail(ctx, GD_FAULT_ADDRESS, address);
+	return true;
+}
+
+static inline bool gd_ends(const char *text, gd_u64 size)
+{
+	gd_u64 i;
+
+	for (i = 0; i < size; i++) {
+		if (!text[i])
+			return true;
+		GD_LOOP();
+	}
+	return false;
+}
+
+/* Page by page, and a page only when the string has not ended before it. */
+static inline bool gd_copyin_string(struct gd_context *ctx, char *to, gd_u64 from, gd_u64 size)
+{
+	gd_u64 got = 0;
+
+	if (!size)
+		return gd_fail(ctx, GD_FAULT_SIZE, 0);
+	while (got < size) {
+		gd_u64 part = GILK_PAGE - ((from + got) & (GILK_PAGE - 1));
+
+		part = part < size - got ? part : size - got;
+		if (!gd_load(ctx, to + got, from + got, part)) {
+			to[0] = 0;
+			return false;
+		}
+		if (gd_ends(to + got, part))
+			return true;
+		got += part;
+	}
+	to[size - 1] = 0;
+	return true;
+}
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What generated clauses need besides the runtime: the variables that D has by
+ * itself, and data put where records and keys want them.
+ *
+ * Ownership: the environment is the consumer's; it lies at the start of the
+ * globals, and is written before the first clause runs.
+ */
+#ifndef GILK_D_PROGRAM_H
+#define GILK_D_PROGRAM_H
+
+#include "d.h"
+
+typedef signed char gd_s8;
+typedef short gd_s16;
+typedef int gd_s32;
+
+struct gd_environment {
+	gd_u64 tsc;  /* at that time, in ns since the machine started, */
+	gd_u64 ns;
+	gd_u64 wall; /* and since 1970 */
+	gd_u32 mult; /* ns of a tick, times 2 to the power of shift */
+	gd_u32 shift;
+	gd_u32 ppid;
+	gd_u32 uid;
+	gd_u32 gid;
+	gd_u32 reserved;
+	char execname[64];
+};
+
+static inline const struct gd_environment *gd_environment(struct gd_context *c)
+{
+	return (const struct gd_environment *)(c->memory + c->layout->globals);
+}
+
+static inline gd_u64 gd_since(struct gd_context *c)
+{
+	const struct gd_environment *e = gd_environment(c);
+
+	return (gd_u64)((__int128)(gd_s64)(c->event->time - e->tsc) * e->mult >> (e->shift & 63));
+}
+
+static inline gd_u64 gd_timestamp(struct gd_context *c)
+{
+	return gd_environment(c)->ns + gd_since(c);
+}
+
+static inline gd_u64 gd_walltimestamp(struct gd_context *c)
+{
+	return gd_environment(c)->wall + gd_since(c);
+}
+
+static inline const char *gd_execname(struct gd_context *c)
+{
+	return c->no_memory ? "dtrace" : gd_environment(c)->execname;
+}
+
+/* R_* of the D library, which are in the order of struct pt_regs, to struct gilk_record_regs'. */
+static inline gd_u64 gd_register(struct gd_context *c, gd_u64 index)
+{
+	static const gd_u8 place[] = {15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 7, 6, 2, 1, 0, 255, 255, 16, 255, 17, 4};
+
+	if (index >= sizeof place || place[index] == 255 || !c->event->regs) {
+		gd_fail(c, GD_FAULT_ILLEGAL, index);
+		return 0;
+	}
+	return c->event->regs[place[index]];
+}
+
+static inline void gd_bytes(void *to, const void *from, gd_u64 size)
+{
+	gd_bcopy(to, from, size);
+}
+
+/* bcopy() and copyinto(): stores go to scratch memory of this very clause, and nowhere else. */
+static inline bool gd_copy(struct gd_context *c, gd_u64 to, gd_u64 from, gd_u64 size)
+{
+	gd_u64 at = to - (gd_u64)c->scratch;
+
+	if (!c->scratch || at > c->scratch_used || size > c->scratch_used - at)
+		return gd_fail(c, GD_FAULT_ADDRESS, to);
+	return gd_load(c, (void *)to, from, size);
+}
+
+static inline gd_s32 gd_is_set(const char *text)
+{
+	return text && *text;
+}
+
+/* As much as there is room for, and zeroes behind it: keys are compared as bytes. What is null is empty. */
+static inline void gd_put_string(void *to, const char *from, gd_u64 size)
+{
+	char *out = to;
+	gd_u64 i = 0;
+
+	for (; from && i + 1 < size && from[i]; i++) {
+		out[i] = from[i];
+		GD_LOOP();
+	}
+	gd_zero(out + i, size - i);
+}
+
+static inline void gd_put_symbol(struct gd_context *c, gd_u64 *to, gd_u64 words, gd_u64 address)
+{
+	if (words > 1)
+		*to++ = c->event->pid;
+	*to = address;
+}
+
+#define gd_put_usym gd_put_symbol
+#define gd_put_umod gd_put_symbol
+#define gd_put_uaddr gd_put_symbol
+#define gd_put_sym gd_put_symbol
+#define gd_put_mod gd_put_symbol
+
+#endif

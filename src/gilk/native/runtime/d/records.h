@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Principal buffers: the writing end. The protocol is in gilk_d.h.
+ *
+ * Ownership: from the cmpxchg of its mark until the mark says DONE or VOID, a
+ * record is its writer's. Positions belong to whoever can move them.
+ */
+#ifndef GILK_D_RECORDS_H
+#define GILK_D_RECORDS_H
+
+#include "bytes.h"
+
+struct gd_place { /* in a buffer */
+	struct gd_buffer *head;
+	gd_u64 *marks;
+	gd_u8 *data;
+	gd_u64 size;
+};
+
+static inline struct gd_place gd_buffer_of(struct gd_context *ctx)
+{
+	const struct gd_layout *l = ctx->layout;
+	gd_u64 cpu = ctx->event->cpu & (l->buffers - 1);
+	gd_u8 *at = ctx->memory + l->buffer_first + cpu * l->buffer_stride;
+
+	return (struct gd_place){(struct gd_buffer *)at, (gd_u64 *)(at + l->buffer_marks), at + l->buffer_data,
+				 l->buffer_size};
+}
+
+static inline gd_u64 *gd_mark_at(const struct gd_place *b, gd_u64 position)
+{
+	return &b->marks[(position & (b->size - 1)) / GD_GRANULE];
+}
+
+/* Never 0 in practice: what no one has written is of no lap. */
+static inline gd_u64 gd_lap(const struct gd_place *b, gd_u64 position)
+{
+	return ((position >> __builtin_ctzl(b->size)) + 1) & 0xffffff;
+}
+
+static inline gd_u64 gd_marked_bytes(gd_u64 mark)
+{
+	return (mark >> GD_MARK_GRANULES & 0xffff) * GD_GRANULE;
+}
+
+static inline gd_u64 gd_make_mark(gd_u64 lap, gd_u32 tid, gd_u64 bytes, gd_u64 state)
+{
+	return lap << GD_MARK_LAP | (gd_u64)(tid & 0x3fffff) << GD_MARK_TID
+	       | bytes / GD_GRANULE << GD_MARK_GRANULES | state;
+}
+
+/* Give up the oldest record of a ring. False when it is still being written. */
+static inline bool gd_evict(const struct gd_place *b)
+{
+	gd_u64 limit = gd_get(&b->head->limit);
+	gd_u64 oldest = limit - b->size;
+	gd_u64 mark = gd_get(gd_mark_at(b, oldest));
+
+	if (mark >> GD_MARK_LAP != gd_lap(b, oldest))
+		return gd_get(&b->head->limit) != limit; /* else: scribbled on */
+	if ((mark & 3) == GD_BUSY || !gd_marked_bytes(mark))
+		return gd_get(&b->head->limit) != limit;
+	gd_swap(&b->head->limit, limit, limit + gd_marked_bytes(mark));
+	return true;
+}
+
+static inline bool gd_no_room(struct gd_context *ctx, const struct gd_place *b)
+{
+	if (ctx->layout->policy == GD_RING)
+		return gd_evict(b);
+	if (ctx->layout->policy == GD_FILL)
+		gd_put(&b->head->full, 1);
+	return false;
+}
+
+enum gd_step { GD_AGAIN, GD_GOT, GD_NONE };
+
+/* One try at wpos. GD_GOT: *at is where the record of `bytes` lies, and *mark is what its mark says. */
+static inline enum gd_step gd_try(struct gd_context *ctx, const struct gd_place *b, gd_u64 bytes, gd_u64 *at,
+				  gd_u64 *mark)
+{
+	gd_u64 w = gd_get(&b->head->wpos), lap = gd_lap(b, w), seen;
+	gd_u64 start = w & (b->size - 1) & -(gd_u64)GD_GRANULE;
+	bool fits = start + bytes <= b->size;
+	gd_u64 take = fits ? bytes : b->size - start;
+
+	seen = gd_get(gd_mark_at(b, w));
+	if (gd_get(&b->head->wpos) != w)
+		return GD_AGAIN; /* what was seen may be of a later lap */
+	if (seen >> GD_MARK_LAP == lap) {
+		if (!gd_marked_bytes(seen))
+			return GD_NONE; /* scribbled on */
+		gd_swap(&b->head->wpos, w, w + gd_marked_bytes(seen));
+		return GD_AGAIN;
+	}
+	if (w + take > gd_get(&b->head->limit))
+		return gd_no_room(ctx, b) ? GD_AGAIN : GD_NONE;
+	*mark = gd_make_mark(lap, ctx->event->tid, take, fits ? GD_BUSY : GD_VOID);
+	if (!gd_swap(gd_mark_at(b, w), seen, *mark))
+		return GD_AGAIN;
+	gd_swap(&b->head->wpos, w, w + take);
+	*at = start;
+	return fits ? GD_GOT : GD_AGAIN;
+}
+
+/* Take `bytes`, whole granules. Null: there is no room; dropped, and counted. */
+static inline struct gd_record *gd_take_record(struct gd_context *ctx, gd_u64 bytes, gd_u64 **mark, gd_u64 *value)
+{
+	struct gd_place b = gd_buffer_of(ctx);
+	enum gd_step step = GD_AGAIN;
+	gd_u64 at = 0;
+	gd_u32 tries;
+
+	if (ctx->layout->policy == GD_FILL && gd_get(&b.head->full))
+		return 0;
+	if (bytes > GD_MAX_RECORD || bytes > b.size)
+		step = GD_NONE;
+	for (tries = 0; step == GD_AGAIN && tries < GD_TRIES; tries++)
+		step = gd_try(ctx, &b, bytes, &at, value);
+	if (step == GD_GOT) {
+		*mark = gd_mark_at(&b, at);
+		return (struct gd_record *)(b.data + at);
+	}
+	if (ctx->layout->policy != GD_FILL || !gd_get(&b.head->full))
+		gd_drop(ctx, GD_DROP_PRINCIPAL);
+	return 0;
+}
+
+static inline gd_u64 gd_granules(gd_u64 size)
+{
+	return (size + sizeof(struct gd_record) + GD_GRANULE - 1) & -(gd_u64)GD_GRANULE;
+}
+
+static inline void gd_head(struct gd_context *ctx, struct gd_record *record, gd_u32 epid, gd_u32 size)
+{
+	const struct gd_event *event = ctx->event;
+
+	record->size = size + sizeof *record;
+	record->epid = epid;
+	record->tsc = event->time;
+	record->tid = event->tid;
+	record->pid = event->pid;
+	record->cpu = event->cpu;
+	record->probe = event->probe;
+	ctx->data = (gd_u8 *)(record + 1);
+}
+
+static inline bool gd_reserve_principal(struct gd_context *ctx, gd_u32 epid, gd_u32 size)
+{
+	gd_u64 *mark = 0, value = 0;
+	struct gd_record *record = gd_take_record(ctx, gd_granules(size), &mark, &value);
+
+	if (!record)
+		return false;
+	gd_head(ctx, record, epid, size);
+	ctx->mark = mark;
+	ctx->done = (value & ~3UL) | GD_DONE;
+	return true;
+}
+
+static inline void gd_settle_principal(struct gd_context *ctx, bool keep)
+{
+	gd_put(ctx->mark, keep ? ctx->done : ctx->done | GD_VOID);
+	ctx->data = 0;
+	ctx->mark = 0;
+}
+
+#endif

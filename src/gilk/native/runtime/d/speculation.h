@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Speculations: records put by until it is known whether they are wanted.
+ *
+ * Ownership: an ACTIVE speculation is everyone's; each record in it is its writer's
+ * while that counts as a writer. One being committed or discarded, with no
+ * writers left, belongs to whoever saw it become so, and that one frees it.
+ */
+#ifndef GILK_D_SPECULATION_H
+#define GILK_D_SPECULATION_H
+
+#include "records.h"
+
+#define GD_SPEC_KEPT 0x80000000U /* in the size of a record that was committed to a speculation */
+#define GD_SPEC_ONE (1UL << GD_SPEC_WRITER)
+#define GD_SPEC_STATE(word) ((word) & 3)
+#define GD_SPEC_WRITERS(word) ((word) >> GD_SPEC_WRITER & 0x3fff)
+#define GD_SPEC_BYTES(word) (((word) >> GD_SPEC_FILL & 0xffffff) * GD_GRANULE)
+
+static inline struct gd_speculation *gd_speculation_at(struct gd_context *ctx, gd_u64 id)
+{
+	const struct gd_layout *l = ctx->layout;
+
+	if (!id || id > l->speculations)
+		return 0;
+	return (struct gd_speculation *)(ctx->memory + l->speculation_first + (id - 1) * l->speculation_stride);
+}
+
+static inline gd_u64 gd_speculation(struct gd_context *ctx)
+{
+	bool busy = false;
+	gd_u64 id;
+
+	for (id = 1; id <= ctx->layout->speculations; id++) {
+		struct gd_speculation *s = gd_speculation_at(ctx, id);
+		gd_u64 word = gd_get(&s->word);
+
+		if (GD_SPEC_STATE(word) == GD_SPEC_FREE && gd_swap(&s->word, word, word | GD_SPEC_ACTIVE))
+			return id;
+		busy |= GD_SPEC_STATE(word) >= GD_SPEC_COMMITTING;
+	}
+	gd_drop(ctx, busy ? GD_DROP_SPECULATION_BUSY : GD_DROP_SPECULATION_UNAVAILABLE);
+	return 0;
+}
+
+/* From now on the records of this clause go there; to none, if it is not active. */
+static inline void gd_speculate(struct gd_context *ctx, gd_u64 id)
+{
+	ctx->speculation = id && id <= ctx->layout->speculations ? (gd_u32)id : ~0U;
+}
+
+static inline bool gd_reserve_speculative(struct gd_context *ctx, gd_u32 epid, gd_u32 size)
+{
+	struct gd_speculation *s = gd_speculation_at(ctx, ctx->speculation);
+	gd_u64 bytes = gd_granules(size), word, add;
+
+	if (!s)
+		return false;
+	add = (bytes / GD_GRANULE << GD_SPEC_FILL) + GD_SPEC_ONE;
+	do {
+		word = gd_get(&s->word);
+		if (GD_SPEC_STATE(word) != GD_SPEC_ACTIVE)
+			return false;
+		if (GD_SPEC_BYTES(word) + bytes > ctx->layout->speculation_size || GD_SPEC_WRITERS(word) == 0x3fff) {
+			gd_drop(ctx, GD_DROP_SPECULATION);
+			return false;
+		}
+	} while (!gd_swap(&s->word, word, word + add));
+	gd_head(ctx, (struct gd_record *)((gd_u8 *)(s + 1) + GD_SPEC_BYTES(word)), epid, size);
+	return true;
+}
+
+/* A record moves as it was, except that it is now on this processor. */
+static inline void gd_move_record(struct gd_context *ctx, const struct gd_record *from, gd_u32 size)
+{
+	gd_u64 *mark = 0, value = 0;
+	struct gd_record *to = gd_take_record(ctx, gd_granules(size - sizeof *from), &mark, &value);
+
+	if (!to)
+		return;
+	gd_bcopy(to, from, size);
+	to->size = size;
+	gd_put(mark, (value & ~3UL) | GD_DONE);
+}
+
+static inline void gd_move_records(struct gd_context *ctx, struct gd_speculation *s, gd_u64 fill)
+{
+	gd_u8 *data = (gd_u8 *)(s + 1);
+	gd_u64 at = 0;
+
+	while (at < fill && fill <= ctx->layout->speculation_size) {
+		struct gd_record *record = (struct gd_record *)(data + at);
+		gd_u32 word = *(volatile gd_u32 *)&record->size, size = word & ~GD_SPEC_KEPT;
+
+		if (size < sizeof *record || size > fill - at)
+			return; /* scribbled on */
+		if (word & GD_SPEC_KEPT)
+			gd_move_record(ctx, record, size);
+		at += gd_granules(size - sizeof *record);
+	}
+}
+
+/* No writers are left, and none can come. */
+static inline void gd_close(struct gd_context *ctx, struct gd_speculation *s, gd_u64 word)
+{
+	if (GD_SPEC_STATE(word) == GD_SPEC_COMMITTING)
+		gd_move_records(ctx, s, GD_SPEC_BYTES(word));
+	gd_put(&s->word, ((word >> GD_SPEC_GENERATION) + 1) << GD_SPEC_GENERATION);
+}
+
+static inline void gd_settle_speculative(struct gd_context *ctx, bool keep)
+{
+	struct gd_speculation *s = gd_speculation_at(ctx, ctx->speculation);
+	struct gd_record *record = (struct gd_record *)ctx->data - 1;
+	gd_u64 word;
+
+	ctx->data = 0;
+	if (keep)
+		record->size |= GD_SPEC_KEPT;
+	word = __atomic_sub_fetch(&s->word, GD_SPEC_ONE, __ATOMIC_SEQ_CST);
+	if (GD_SPEC_STATE(word) >= GD_SPEC_COMMITTING && !GD_SPEC_WRITERS(word))
+		gd_close(ctx, s, word);
+}
+
+static inline void gd_finish_speculation(struct gd_context *ctx, gd_u64 id, enum gd_speculating how)
+{
+	struct gd_speculation *s = gd_speculation_at(ctx, id);
+	gd_u64 word;
+
+	if (!s)
+		return;
+	do {
+		word = gd_get(&s->word);
+		if (GD_SPEC_STATE(word) != GD_SPEC_ACTIVE)
+			return;
+	} while (!gd_swap(&s->word, word, (word & ~3UL) | how));
+	if (!GD_SPEC_WRITERS(word))
+		gd_close(ctx, s, (word & ~3UL) | how);
+}
+
+static inline void gd_commit_speculation(struct gd_context *ctx, gd_u64 id)
+{
+	gd_finish_speculation(ctx, id, GD_SPEC_COMMITTING);
+}
+
+static inline void gd_discard_speculation(struct gd_context *ctx, gd_u64 id)
+{
+	gd_finish_speculation(ctx, id, GD_SPEC_DISCARDING);
+}
+
+static inline void gd_settle(struct gd_context *ctx, bool keep)
+{
+	if (!ctx->data)
+		return;
+	if (ctx->mark)
+		gd_settle_principal(ctx, keep);
+	else
+		gd_settle_speculative(ctx, keep);
+}
+
+static inline void gd_commit(struct gd_context *ctx)
+{
+	gd_settle(ctx, true);
+}
+
+static inline void gd_discard(struct gd_context *ctx)
+{
+	gd_settle(ctx, false);
+}
+
+/* Room for the data of a record, at ctx->data. One that is open is committed first. */
+static inline bool gd_reserve(struct gd_context *ctx, gd_u32 epid, gd_u32 size)
+{
+	gd_commit(ctx);
+	if (ctx->speculation)
+		return gd_reserve_speculative(ctx, epid, size);
+	return gd_reserve_principal(ctx, epid, size);
+}
+
+#endif

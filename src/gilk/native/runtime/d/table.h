@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Tables of aggregations: an entry for a key. The protocol is in gilk_d.h.
+ *
+ * Ownership: room in the heap is its taker's until the entry is published; from
+ * then on the key is no one's to change, and the cells are changed by locked
+ * instructions only.
+ */
+#ifndef GILK_D_TABLE_H
+#define GILK_D_TABLE_H
+
+#include "bytes.h"
+
+#define GD_PROBES 1024
+
+struct gd_sought { /* an entry that is looked for, or to be made */
+	gd_u32 number;
+	gd_u32 key_size;
+	gd_u32 cells;
+	const void *key;
+};
+
+static inline gd_u64 gd_entry_bytes(const struct gd_sought *s)
+{
+	return sizeof(struct gd_entry) + gd_round8(s->key_size) + s->cells * 8UL;
+}
+
+static inline gd_u64 *gd_cells(struct gd_entry *entry, gd_u32 key_size)
+{
+	return (gd_u64 *)((gd_u8 *)(entry + 1) + gd_round8(key_size));
+}
+
+static inline struct gd_entry *gd_heap_at(struct gd_context *ctx, gd_u64 at)
+{
+	return (struct gd_entry *)(ctx->table + ctx->layout->table_heap + at);
+}
+
+/* Null when an entry of that size cannot be there. */
+static inline struct gd_entry *gd_entry_at(struct gd_context *ctx, const struct gd_sought *s, gd_u32 words)
+{
+	gd_u64 at = words * 8UL;
+
+	if (gd_unlikely(at + gd_entry_bytes(s) > ctx->layout->heap_size))
+		return 0;
+	return gd_heap_at(ctx, at);
+}
+
+static inline bool gd_is_entry(const struct gd_entry *entry, const struct gd_sought *s)
+{
+	return entry->number == s->number && entry->key_size == s->key_size && entry->cells == s->cells
+	       && gd_same(entry + 1, s->key, s->key_size);
+}
+
+/* Fill a new entry, seen by no one yet. 0: no room. Else its place in words. */
+static inline gd_u32 gd_make_entry(struct gd_context *ctx, const struct gd_sought *s)
+{
+	gd_u64 *used = &((struct gd_table *)ctx->table)->used, at, end;
+	struct gd_entry *entry;
+
+	do {
+		gd_u64 seen = gd_get(used);
+
+		at = seen < GD_GRANULE ? GD_GRANULE : gd_round8(seen);
+		end = at + gd_entry_bytes(s);
+		if (at > ctx->layout->heap_size || end > ctx->layout->heap_size)
+			return 0;
+		if (gd_swap(used, seen, end))
+			break;
+	} while (1);
+	entry = gd_heap_at(ctx, at);
+	entry->number = s->number;
+	entry->key_size = s->key_size;
+	entry->cells = s->cells;
+	gd_bcopy(entry + 1, s->key, s->key_size);
+	return (gd_u32)(at / 8);
+}
+
+/* An entry that was not published. Its room is had back if nothing was taken behind it. */
+static inline void gd_unmake_entry(struct gd_context *ctx, const struct gd_sought *s, gd_u32 words)
+{
+	gd_u64 at = words * 8UL;
+
+	gd_zero(gd_heap_at(ctx, at), sizeof(struct gd_entry) + s->key_size);
+	gd_swap(&((struct gd_table *)ctx->table)->used, at + gd_entry_bytes(s), at);
+}
+
+/*
+ * What lies in a slot, after putting a new entry there if it was empty. 0: no room. *made is an entry
+ * that was made, and not used yet.
+ */
+static inline gd_u64 gd_fill_slot(struct gd_context *ctx, const struct gd_sought *s, gd_u64 *slot, gd_u64 hash,
+				  gd_u32 *made)
+{
+	gd_u64 value;
+
+	if (!*made)
+		*made = gd_make_entry(ctx, s);
+	if (!*made)
+		return 0;
+	value = (hash >> 32 << 32) | *made;
+	if (!gd_swap(slot, 0, value))
+		return gd_get(slot);
+	*made = 0;
+	return value;
+}
+
+static inline gd_u32 gd_probe(struct gd_context *ctx, const struct gd_sought *s, gd_u32 *made)
+{
+	const struct gd_layout *l = ctx->layout;
+	gd_u64 *slots = (gd_u64 *)(ctx->table + l->table_slot);
+	gd_u64 hash = gd_hash(s->number, s->key, s->key_size), mask = l->table_slots - 1, n;
+
+	for (n = 0; n <= mask && n < GD_PROBES; n++) {
+		gd_u64 *slot = &slots[(hash + n) & mask], value = gd_get(slot);
+		struct gd_entry *entry;
+
+		if (!value)
+			value = gd_fill_slot(ctx, s, slot, hash, made);
+		if (!value)
+			return 0;
+		if (value >> 32 != hash >> 32)
+			continue;
+		entry = gd_entry_at(ctx, s, (gd_u32)value);
+		if (entry && gd_is_entry(entry, s))
+			return (gd_u32)value;
+	}
+	return 0;
+}
+
+/* The entry's place in words. 0: dropped, and counted. */
+static inline gd_u32 gd_find_entry(struct gd_context *ctx, const struct gd_sought *s)
+{
+	gd_u32 made = 0, words = gd_probe(ctx, s, &made);
+
+	if (gd_unlikely(made))
+		gd_unmake_entry(ctx, s, made);
+	if (gd_unlikely(!words))
+		gd_drop(ctx, GD_DROP_AGGREGATION);
+	return words;
+}
+
+/* Not inlined: it is called once for each aggregation and table. */
+static __attribute__((noinline, unused)) gd_u32 gd_find_keyless(struct gd_context *ctx, gd_u32 number, gd_u32 cells,
+								gd_u32 *direct)
+{
+	struct gd_sought sought = {number, 0, cells, 0};
+	gd_u32 words = gd_find_entry(ctx, &sought);
+
+	if (words)
+		gd_swap32(direct, 0, words);
+	return words;
+}
+
+static inline struct gd_entry *gd_keyless_entry(struct gd_context *ctx, gd_u32 number, gd_u32 cells)
+{
+	gd_u32 *direct = (gd_u32 *)(ctx->table + ctx->layout->table_direct) + number, words = gd_get32(direct);
+
+	if (gd_unlikely(!words))
+		words = gd_find_keyless(ctx, number, cells, direct);
+	if (gd_unlikely(!words || words * 8UL + sizeof(struct gd_entry) + cells * 8UL > ctx->layout->heap_size))
+		return 0;
+	return gd_heap_at(ctx, words * 8UL);
+}
+
+static inline struct gd_entry *gd_keyed_entry(struct gd_context *ctx, gd_u32 number, const void *key, gd_u32 key_size,
+					      gd_u32 cells)
+{
+	struct gd_sought sought = {number, key_size, cells, key};
+	gd_u32 words = gd_find_entry(ctx, &sought);
+
+	return gd_likely(words) ? gd_entry_at(ctx, &sought, words) : 0;
+}
+
+/* Null: dropped, and counted. */
+static inline struct gd_entry *gd_entry_for(struct gd_context *ctx, gd_u32 number, const void *key, gd_u32 key_size,
+					    gd_u32 cells)
+{
+	if (!key_size)
+		return gd_keyless_entry(ctx, number, cells);
+	return gd_keyed_entry(ctx, number, key, key_size, cells);
+}
+
+#endif

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What aggregations have come to, from all tables, while clauses go on adding to them.
+
+Cells only grow by what is added, and no one takes an entry out of a table. What clear() and trunc() do is therefore
+remembered here: a value is what there is less what there was in the snapshot that was last shown, so an update that
+comes between the snapshot and clear() counts for the next one. MIN and MAX, which cannot be taken off, change cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gilk.errors import StoreError
+from gilk.lang.d.data import Aggregation, Function
+from gilk.trace.d.layout import BANKS
+from gilk.trace.d.memory import Memory
+from gilk.trace.d.tables import Cells, Entry, Key, entries, merge, minus, shown, wipe
+
+_EXTREMES = (Function.MIN, Function.MAX)
+
+
+@dataclass(slots=True)
+class _Total:
+    """What a key has come to in the tables, and whether any of its entries was updated since the last trunc()."""
+
+    cells: Cells
+    touched: bool
+
+
+@dataclass(slots=True)
+class _Past:
+    """Of one aggregation."""
+
+    carried: dict[bytes, Cells] = field(default_factory=dict)  # what tables held that have been emptied
+    base: dict[bytes, Cells] = field(default_factory=dict)  # what has been cleared
+    hidden: set[bytes] = field(default_factory=set)  # by trunc(), and not updated since
+    last: dict[bytes, Cells] = field(default_factory=dict)  # as in the last snapshot
+
+
+class Aggregations:
+    """The reading end of the tables. One per memory object."""
+
+    def __init__(self, memory: Memory, known: Iterable[Aggregation]) -> None:
+        self._memory = memory
+        self._known = {aggregation.number: aggregation for aggregation in known}
+        self._past = {number: _Past() for number in self._known}
+        self.errors: list[StoreError] = []
+        if any(not 0 <= number < memory.layout.aggregations for number in self._known):
+            raise ValueError("the memory was not planned for as many aggregations")
+
+    def snapshot(self) -> dict[Key, tuple[int, ...]]:
+        """(number, key) -> cells as `Aggregating.cells` has them; signed, but for counts and sums of squares."""
+        found: dict[Key, tuple[int, ...]] = {}
+        totals = self._totals()
+        self._unhide(totals)
+        for (number, key), total in totals.items():
+            past, function = self._past[number], self._known[number].what.function
+            base = past.base.get(key)
+            past.last[key] = total.cells
+            if key not in past.hidden:
+                left = total.cells if base is None else minus(function, total.cells, base)
+                found[number, key] = shown(function, left)
+        return found
+
+    def clear(self, number: int) -> None:
+        """Keys stay, with what came after the last snapshot."""
+        self._take_off(number, self._past[number].last)
+
+    def trunc(self, number: int, keys: Iterable[bytes] | None = None) -> None:
+        """The keys go, or all there were in the last snapshot, until they are updated again."""
+        past = self._past[number]
+        chosen = [key for key in (past.last if keys is None else keys) if key in past.last]
+        self._take_off(number, chosen)
+        past.hidden.update(chosen)
+
+    def fill(self) -> float:
+        """How much of the fullest table in use is taken, from 0 to 1."""
+        layout, bank = self._memory.layout, self._bank()
+        used = [int(self._memory.table(bank, shard)["used"]) for shard in range(layout.shards)]
+        return min(max(used) / layout.heap_size, 1.0)
+
+    def switch(self) -> None:
+        """Let clauses that begin from now on use the other tables, which `retire` has emptied."""
+        self._memory.control["bank"] = 1 - self._bank()
+
+    def retire(self) -> None:
+        """Take all that is in the tables not in use, and empty them.
+
+        To be called only when no clause runs any more that began before `switch`, in any process: what
+        clauses add after that is what is known to be lost otherwise, and what they insert ends in another's place.
+        """
+        self._unhide(self._totals())
+        bank = 1 - self._bank()
+        for (number, key), total in self._collect([bank]).items():
+            past = self._past[number]
+            before = past.carried.get(key)
+            function = self._known[number].what.function
+            past.carried[key] = total.cells if before is None else merge(function, before, total.cells)
+        for shard in range(self._memory.layout.shards):
+            wipe(self._memory, bank, shard)
+        self._forget()
+
+    def _bank(self) -> int:
+        return int(self._memory.control["bank"]) % BANKS
+
+    def _entries(self, banks: Iterable[int]) -> Iterable[Entry]:
+        for bank in banks:
+            for shard in range(self._memory.layout.shards):
+                yield from entries(self._memory, bank, shard, self._known, self.errors)
+
+    def _collect(self, banks: Iterable[int]) -> dict[Key, _Total]:
+        """Of these tables alone."""
+        generation = self._memory.generations.tolist()
+        totals: dict[Key, _Total] = {}
+        for entry in self._entries(banks):
+            function = self._known[entry.number].what.function
+            now = generation[entry.number]
+            cells = entry.cells(function, now)
+            touched = entry.touched == (now + 1) & 0xFFFFFFFF
+            total = totals.get((entry.number, entry.key))
+            if total is None:
+                totals[entry.number, entry.key] = _Total(cells, touched)
+            else:
+                total.cells = merge(function, total.cells, cells)
+                total.touched |= touched
+        return totals
+
+    def _totals(self) -> dict[Key, _Total]:
+        totals = self._collect(range(BANKS))
+        for number, past in self._past.items():
+            for key, cells in past.carried.items():
+                total = totals.get((number, key))
+                if total is None:
+                    totals[number, key] = _Total(cells, False)
+                else:
+                    total.cells = merge(self._known[number].what.function, total.cells, cells)
+        return totals
+
+    def _unhide(self, totals: dict[Key, _Total]) -> None:
+        for (number, key), total in totals.items():
+            past = self._past[number]
+            if key in past.hidden and self._is_back(self._known[number].what.function, total, past.base.get(key)):
+                past.hidden.discard(key)
+
+    @staticmethod
+    def _is_back(function: Function, total: _Total, base: Cells | None) -> bool:
+        if function in _EXTREMES:
+            return total.touched or total.cells != [0]
+        return total.touched or total.cells != base
+
+    def _take_off(self, number: int, keys: Iterable[bytes]) -> None:
+        past = self._past[number]
+        chosen = set(keys)
+        if self._known[number].what.function in _EXTREMES:
+            self._change_cells(number, chosen)
+            return
+        past.base.update((key, past.last[key]) for key in chosen)
+        self._next_generation(number)
+
+    def _next_generation(self, number: int) -> None:
+        self._memory.generations[number] = (int(self._memory.generations[number]) + 1) & 0xFFFFFFFF
+
+    def _change_cells(self, number: int, chosen: set[bytes]) -> None:
+        """Zero the cells that come into use, let them, and only then look at those that go out of use.
+
+        What came after the last snapshot shows there, when it is more extreme; what is still on its way will be noticed
+        by its writer, which then updates again.
+        """
+        past, function = self._past[number], self._known[number].what.function
+        now = int(self._memory.generations[number])
+        mine = [entry for entry in self._entries(range(BANKS)) if entry.number == number]
+        for entry in mine:
+            entry.zero((now + 1) & 1)
+        self._next_generation(number)
+        old: dict[bytes, Cells] = {}
+        for entry in mine:
+            old[entry.key] = merge(function, old.get(entry.key, [0]), entry.cells(function, now))
+        for key in old.keys() | past.carried.keys():
+            value = merge(function, old.get(key, [0]), past.carried.get(key, [0]))
+            if key in chosen and value == past.last.get(key):
+                value = [0]
+            past.carried[key] = value
+
+    def _forget(self) -> None:
+        """Keys that are hidden, and in no table: if they come back, they begin at nothing."""
+        present = {(entry.number, entry.key) for entry in self._entries(range(BANKS))}
+        for number, past in self._past.items():
+            for key in [key for key in past.hidden if (number, key) not in present]:
+                past.hidden.discard(key)
+                for part in (past.carried, past.base, past.last):
+                    part.pop(key, None)

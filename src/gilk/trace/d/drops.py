@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What was lost, by kind and processor, since the last look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from gilk.errors import StoreError
+from gilk.trace.d.memory import Memory
+
+
+class DropKind(IntEnum):
+    """enum gd_drop."""
+
+    PRINCIPAL = 0
+    AGGREGATION = 1
+    DYNAMIC = 2
+    SPECULATION = 3
+    SPECULATION_BUSY = 4
+    SPECULATION_UNAVAILABLE = 5
+    DBLERROR = 6
+    STACK = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    kind: DropKind
+    cpu: int  # modulo the number of buffers
+    count: int
+
+
+class Drops:
+    """The counters of a memory object. One per consumer: it remembers what it has told of."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._seen = np.zeros_like(memory.drops)
+        self.errors: list[StoreError] = []
+
+    def look(self) -> tuple[Drop, ...]:
+        """What has come since the last call, in order of kind, then processor."""
+        now = self._memory.drops.copy()
+        if (now < self._seen).any():
+            self.errors.append(StoreError("stream-corrupt", "a counter of drops went down"))
+        grown = np.where(now > self._seen, now - self._seen, 0)
+        self._seen = now
+        cpus, kinds = np.nonzero(grown)
+        places = zip(cpus.tolist(), kinds.tolist(), strict=True)
+        found = [Drop(DropKind(kind), cpu, int(grown[cpu, kind])) for cpu, kind in places]
+        return tuple(sorted(found, key=lambda drop: (drop.kind, drop.cpu)))
+
+    def totals(self) -> dict[DropKind, int]:
+        """Of all there have been, over all processors."""
+        sums = self._memory.drops.sum(axis=0, dtype=np.uint64)
+        return {kind: int(sums[kind]) for kind in DropKind}

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Where things lie in the memory that the clauses of a D program share with their consumer.
+
+The layout is native/abi/gilk_d.h, whose header comment is the protocol; here are its structures as numpy dtypes, and
+a test compares the two. `Sizes` says how large the parts are, and `Layout.place` where they then are: nothing else
+decides that, so a layout that was read from memory is valid when it is what its own sizes lead to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.errors import StoreError
+
+MAGIC = 0x31444B4C4947
+VERSION = 1
+PAGE = 4096
+GRANULE = 32
+MAX_RECORD = 65535 * GRANULE
+BANKS = 2
+REACH = 128
+EXITED = 1 << 31
+EPID_FAULT = 0xFFFFFFFF
+MIN_FLIP = (1 << 63) - 1
+MAX_FLIP = 1 << 63
+LARGEST = 1 << 40  # of any part, in bytes: no sum of them overflows
+
+Array = NDArray[Any]
+
+
+class State(IntEnum):
+    INACTIVE = 0
+    ACTIVE = 1
+    DRAINING = 2
+
+
+class Policy(IntEnum):
+    SWITCH = 0
+    FILL = 1
+    RING = 2
+
+
+class Mark(IntEnum):
+    """The low two bits of a mark."""
+
+    BUSY = 1
+    DONE = 2
+    VOID = 3
+
+
+MARK_GRANULES, MARK_TID, MARK_LAP = 2, 18, 40
+
+RECORD = np.dtype(
+    [
+        *(("size", "<u4"), ("epid", "<u4"), ("tsc", "<u8"), ("tid", "<u4"), ("pid", "<u4")),
+        *(("cpu", "<u4"), ("probe", "<u4")),
+    ]
+)
+FAULT_DATA = np.dtype([("epid", "<u4"), ("action", "<u4"), ("offset", "<u4"), ("fault", "<u4"), ("address", "<u8")])
+BUFFER = np.dtype(
+    [("wpos", "<u8"), ("full", "<u8"), ("reserved", "<u8", (6,)), ("limit", "<u8"), ("reserved2", "<u8", (7,))]
+)
+TABLE = np.dtype([("used", "<u8"), ("reserved", "<u8", (7,))])
+ENTRY = np.dtype([("number", "<u4"), ("key_size", "<u4"), ("cells", "<u4"), ("touched", "<u4")])
+VARIABLE = np.dtype([("thread", "<u8"), ("variable", "<u4"), ("key_size", "<u4")])
+SPECULATION = np.dtype([("word", "<u8"), ("reserved", "<u8", (7,))])
+DROPS = 8
+
+
+def pages(size: int) -> int:
+    return (size + PAGE - 1) & -PAGE
+
+
+def power_of_two(size: int) -> int:
+    """The least one that is not below `size`."""
+    return 1 << max(size - 1, 0).bit_length()
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What fixes a layout. `..._size` and `..._stride` are bytes, the rest are numbers of things."""
+
+    policy: int
+    strsize: int
+    globals_size: int
+    buffers: int
+    buffer_size: int
+    aggregations: int
+    shards: int
+    table_slots: int
+    heap_size: int
+    dynamic_slots: int
+    dynamic_stride: int
+    speculations: int
+    speculation_size: int
+    scratches: int
+    scratch_size: int
+
+    def check(self) -> None:
+        """Raises ValueError when no memory has these sizes."""
+        powers = [self.buffers, self.buffer_size, self.shards, self.table_slots]
+        powers += [self.dynamic_slots or 1, self.scratches or 1]
+        if any(value < 1 or value & (value - 1) for value in powers):
+            raise ValueError(f"not a power of two, in {self}")
+        if any(not 0 <= value <= LARGEST for value in asdict(self).values()):
+            raise ValueError(f"out of bounds, in {self}")
+        if self.buffer_size < PAGE or self.heap_size > 8 << 32 or self.policy not in list(Policy):
+            raise ValueError(f"too small or too large, in {self}")
+        eights = (self.heap_size, self.dynamic_stride, self.scratch_size, self.speculation_size % GRANULE)
+        if self.speculation_size > GRANULE << 24 or any(value % 8 for value in eights) or eights[-1]:
+            raise ValueError(f"not aligned, in {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """struct gd_layout, member by member. Offsets are bytes from the start of the memory, or of the part."""
+
+    size: int
+    policy: int
+    strsize: int
+    drops: int
+    globals: int
+    globals_size: int
+    buffers: int
+    buffer_first: int
+    buffer_stride: int
+    buffer_size: int
+    buffer_marks: int
+    buffer_data: int
+    aggregations: int
+    generations: int
+    shards: int
+    table_first: int
+    table_stride: int
+    table_slots: int
+    table_direct: int
+    table_slot: int
+    table_heap: int
+    heap_size: int
+    dynamic_slots: int
+    dynamic_words: int
+    dynamic_reach: int
+    dynamic_first: int
+    dynamic_stride: int
+    speculations: int
+    speculation_first: int
+    speculation_stride: int
+    speculation_size: int
+    scratches: int
+    scratch_owner: int
+    scratch_first: int
+    scratch_size: int
+
+    @classmethod
+    def place(cls, sizes: Sizes) -> Layout:
+        """Parts begin at pages, in the order of the header comment. Raises ValueError."""
+        sizes.check()
+        at = _Cursor(PAGE)
+        marks = PAGE + sizes.buffer_size // GRANULE * 8
+        direct = GRANULE * 2
+        slot = pages(direct + sizes.aggregations * 4)
+        heap = pages(slot + sizes.table_slots * 8)
+        places = {
+            "drops": at.take(sizes.buffers * DROPS * 8),
+            "generations": at.take(sizes.aggregations * 4),
+            "globals": at.take(sizes.globals_size),
+            "buffer_marks": PAGE,
+            "buffer_data": pages(marks),
+            "buffer_stride": pages(marks) + sizes.buffer_size,
+            "buffer_first": at.take(sizes.buffers * (pages(marks) + sizes.buffer_size)),
+            "table_direct": direct,
+            "table_slot": slot,
+            "table_heap": heap,
+            "table_stride": heap + pages(sizes.heap_size),
+            "table_first": at.take(BANKS * sizes.shards * (heap + pages(sizes.heap_size))),
+            "dynamic_words": at.take(sizes.dynamic_slots * 8),
+            "dynamic_reach": at.take(sizes.dynamic_slots * 4),
+            "dynamic_first": at.take(sizes.dynamic_slots * sizes.dynamic_stride),
+            "speculation_stride": pages(SPECULATION.itemsize + sizes.speculation_size),
+            "speculation_first": at.take(sizes.speculations * pages(SPECULATION.itemsize + sizes.speculation_size)),
+            "scratch_owner": at.take(sizes.scratches * 4),
+            "scratch_first": at.take(sizes.scratches * sizes.scratch_size),
+        }
+        return cls(size=at.at, **places, **asdict(sizes))
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(**{field.name: getattr(self, field.name) for field in fields(Sizes)})
+
+    @classmethod
+    def read(cls, view: memoryview) -> Layout:
+        """What an initialised memory says of itself; StoreError('stream-corrupt') when that cannot be."""
+        if len(view) < PAGE:
+            raise StoreError("stream-corrupt", f"shared memory of {len(view)} bytes has no control page")
+        control = np.frombuffer(view, CONTROL, 1)[0].copy()
+        layout = cls(**{name: int(control["layout"][name]) for name in LAYOUT_FIELDS})
+        try:
+            placed = cls.place(layout.sizes)
+        except ValueError:
+            placed = None
+        known = control["magic"] == MAGIC and control["version"] == VERSION
+        if not known or placed != layout or layout.size > len(view):
+            raise StoreError("stream-corrupt", "shared memory without a valid control page")
+        return layout
+
+    def c_source(self, name: str = "gd_layout_here") -> str:
+        """A definition of it, for the file that includes the runtime: clauses never read the one in the memory."""
+        members = ", ".join(f".{field} = {getattr(self, field)}UL" for field in LAYOUT_FIELDS)
+        return f"static const struct gd_layout {name} = {{{members}}};\n"
+
+
+class _Cursor:
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def take(self, size: int) -> int:
+        """Where a part of that size begins; the next one begins behind it."""
+        start, self.at = self.at, self.at + pages(size)
+        return start
+
+
+LAYOUT_FIELDS = tuple(field.name for field in fields(Layout))
+LAYOUT = np.dtype([(name, "<u8") for name in LAYOUT_FIELDS])
+CONTROL = np.dtype(
+    [
+        *(("magic", "<u8"), ("version", "<u4"), ("state", "<u4"), ("bank", "<u4"), ("exit_status", "<u4")),
+        *(("reserved", "<u8"), ("layout", LAYOUT)),
+    ]
+)

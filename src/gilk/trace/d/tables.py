@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""One table of aggregations: its entries, checked, and arithmetic on their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gilk.errors import StoreError
+from gilk.lang.d.data import Aggregation, Function
+from gilk.trace.d.layout import ENTRY, GRANULE, MAX_FLIP, MIN_FLIP, Array
+from gilk.trace.d.memory import Memory
+
+#: An aggregation's number, and the bytes of a key.
+Key = tuple[int, bytes]
+
+#: As they lie in the table: unsigned, 64 bits each, but for MIN and MAX only the one in use.
+Cells = list[int]
+
+_MASK = (1 << 64) - 1
+_HEAD_WORDS = ENTRY.itemsize // 8
+_UNSIGNED = {Function.COUNT: (0,), Function.AVG: (0,), Function.STDDEV: (0, 2, 3)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    number: int
+    key: bytes
+    touched: int
+    raw: Array  # the cells, where they lie
+
+    def cells(self, function: Function, generation: int) -> Cells:
+        if function in (Function.MIN, Function.MAX):
+            return [int(self.raw[generation & 1])]
+        values: list[int] = self.raw.tolist()
+        return values
+
+    def zero(self, cell: int) -> None:
+        self.raw[cell] = 0
+
+
+def physical(aggregation: Aggregation) -> int:
+    """How many cells an entry has."""
+    return 2 if aggregation.what.function in (Function.MIN, Function.MAX) else aggregation.what.cells
+
+
+def entries(
+    memory: Memory, bank: int, shard: int, known: Mapping[int, Aggregation], errors: list[StoreError]
+) -> Iterator[Entry]:
+    """All that have been published. One that cannot be is left out, and reported once for the table."""
+    if memory.table(bank, shard)["used"] == GRANULE:
+        return  # and its slots need not be looked at, which would allocate them
+    slots = memory.slots(bank, shard)
+    places = (slots[slots != 0] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    heap = memory.heap(bank, shard)
+    once = np.unique(places)
+    bad = len(places) - len(once)
+    for place in once.tolist():
+        entry = _entry(heap, place, known)
+        if entry is None:
+            bad += 1
+        else:
+            yield entry
+    if bad:
+        errors.append(StoreError("stream-corrupt", f"table {bank}.{shard}: {bad} entries that cannot be"))
+
+
+def _entry(heap: Array, place: int, known: Mapping[int, Aggregation]) -> Entry | None:
+    if not GRANULE // 8 <= place <= len(heap) - _HEAD_WORDS:
+        return None
+    number, key_size, cells, touched = heap[place : place + _HEAD_WORDS].view("<u4").tolist()
+    aggregation = known.get(number)
+    if aggregation is None or cells != physical(aggregation) or key_size > (aggregation.key_size + 7) & -8:
+        return None
+    start = place + _HEAD_WORDS
+    end = start + (key_size + 7) // 8
+    if end + cells > len(heap):
+        return None
+    return Entry(number, heap[start:end].tobytes()[:key_size], touched, heap[end : end + cells])
+
+
+def wipe(memory: Memory, bank: int, shard: int) -> None:
+    """Empty a table that no one uses."""
+    heap = memory.heap(bank, shard)
+    table = memory.table(bank, shard)
+    heap[: (min(int(table["used"]), len(heap) * 8) + 7) // 8] = 0
+    memory.slots(bank, shard)[:] = 0
+    memory.direct(bank, shard)[:] = 0
+    table["used"] = GRANULE
+
+
+def merge(function: Function, a: Cells, b: Cells) -> Cells:
+    """Of the same key, from two tables."""
+    if function in (Function.MIN, Function.MAX):
+        return [max(a[0], b[0])]
+    if function is Function.STDDEV:
+        return _wide([*_sums(a[:2], b[:2], 1)], _square(a) + _square(b))
+    return _sums(a, b, 1)
+
+
+def minus(function: Function, now: Cells, then: Cells) -> Cells:
+    """What has been added. MIN and MAX: never called for, as nothing of them is kept as a base."""
+    if function is Function.STDDEV:
+        return _wide(_sums(now[:2], then[:2], -1), _square(now) - _square(then))
+    return _sums(now, then, -1)
+
+
+def shown(function: Function, cells: Cells) -> tuple[int, ...]:
+    """As they are to be read: signed where they are."""
+    if function is Function.MIN:
+        return (_signed(cells[0] ^ MIN_FLIP),)
+    if function is Function.MAX:
+        return (_signed(cells[0] ^ MAX_FLIP),)
+    plain = _UNSIGNED.get(function, ())
+    return tuple(cell if index in plain else _signed(cell) for index, cell in enumerate(cells))
+
+
+def _sums(a: Cells, b: Cells, sign: int) -> Cells:
+    return [(x + sign * y) & _MASK for x, y in zip(a, b, strict=True)]
+
+
+def _square(cells: Cells) -> int:
+    return cells[2] | cells[3] << 64
+
+
+def _wide(first: Cells, square: int) -> Cells:
+    return [*first, square & _MASK, square >> 64 & _MASK]
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The Python layout is the C layout, and a memory says of itself how it was laid out."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gilk.build.toolchain import NATIVE, compiler
+from gilk.errors import StoreError
+from gilk.trace.d import layout
+from gilk.trace.d.layout import Layout
+from gilk.trace.d.memory import Memory, Options
+
+STRUCTS = {
+    "gd_layout": layout.LAYOUT,
+    "gd_control": layout.CONTROL,
+    "gd_buffer": layout.BUFFER,
+    "gd_record": layout.RECORD,
+    "gd_fault_data": layout.FAULT_DATA,
+    "gd_table": layout.TABLE,
+    "gd_entry": layout.ENTRY,
+    "gd_variable": layout.VARIABLE,
+    "gd_speculation": layout.SPECULATION,
+}
+CONSTANTS = {
+    "GD_MAGIC": layout.MAGIC,
+    "GD_VERSION": layout.VERSION,
+    "GD_GRANULE": layout.GRANULE,
+    "GD_MAX_RECORD": layout.MAX_RECORD,
+    "GD_BANKS": layout.BANKS,
+    "GD_REACH": layout.REACH,
+    "GD_EXITED": layout.EXITED,
+    "GD_EPID_FAULT": layout.EPID_FAULT,
+    "GD_MIN_FLIP": layout.MIN_FLIP,
+    "GD_MAX_FLIP": layout.MAX_FLIP,
+    "GD_DROPS": layout.DROPS,
+    "GD_BUSY": layout.Mark.BUSY,
+    "GD_DONE": layout.Mark.DONE,
+    "GD_VOID": layout.Mark.VOID,
+    "GD_MARK_GRANULES": layout.MARK_GRANULES,
+    "GD_MARK_TID": layout.MARK_TID,
+    "GD_MARK_LAP": layout.MARK_LAP,
+    "GD_ACTIVE": layout.State.ACTIVE,
+    "GD_DRAINING": layout.State.DRAINING,
+    "GD_FILL": layout.Policy.FILL,
+    "GD_RING": layout.Policy.RING,
+}
+
+
+def test_structures_and_constants_are_those_of_the_header(tmp_path: Path) -> None:
+    checks = [
+        f"_Static_assert(sizeof(struct {name}) == {dtype.itemsize}, {name!r});" for name, dtype in STRUCTS.items()
+    ]
+    for name, dtype in STRUCTS.items():
+        assert dtype.fields is not None
+        for field, (part, offset, *_) in dtype.fields.items():
+            member = f"((struct {name} *)0)->{field}"
+            checks.append(f"_Static_assert(__builtin_offsetof(struct {name}, {field}) == {offset}, {field!r});")
+            checks.append(f"_Static_assert(sizeof({member}) == {part.itemsize}, {field!r});")
+    checks += [
+        f"_Static_assert((unsigned long){name} == {int(value)}UL, {name!r});" for name, value in CONSTANTS.items()
+    ]
+    source = tmp_path / "layout.c"
+    made = Options(2).layout().c_source()
+    source.write_text('#include "abi/gilk_d.h"\n' + "\n".join(checks).replace("'", '"') + "\n" + made)
+    command = [*compiler(), "-std=gnu11", "-Wall", "-Wno-unused", "-Werror", "-I", str(NATIVE), "-c", str(source)]
+    subprocess.run([*command, "-o", str(tmp_path / "layout.o")], check=True)
+
+
+@settings(deadline=None)
+@given(
+    options=st.builds(
+        Options,
+        processors=st.integers(1, 300),
+        bufsize=st.integers(0, 1 << 30),
+        aggsize=st.integers(0, 1 << 30),
+        dynvarsize=st.integers(0, 1 << 30),
+        largest_variable=st.integers(8, 1000),
+        nspec=st.integers(0, 20),
+        specsize=st.integers(0, 1 << 30),
+        strsize=st.integers(8, 5000),
+        globals_size=st.integers(0, 1 << 20),
+        aggregations=st.integers(0, 100),
+        scratches=st.integers(1, 1000),
+    )
+)
+def test_parts_neither_overlap_nor_stick_out(options: Options) -> None:
+    made = options.layout()
+    parts = [
+        (0, layout.CONTROL.itemsize),
+        (made.drops, made.buffers * 64),
+        (made.generations, made.aggregations * 4),
+        (made.globals, made.globals_size),
+        (made.buffer_first, made.buffers * made.buffer_stride),
+        (made.table_first, layout.BANKS * made.shards * made.table_stride),
+        (made.dynamic_words, made.dynamic_slots * 8),
+        (made.dynamic_reach, made.dynamic_slots * 4),
+        (made.dynamic_first, made.dynamic_slots * made.dynamic_stride),
+        (made.speculation_first, made.speculations * made.speculation_stride),
+        (made.scratch_owner, made.scratches * 4),
+        (made.scratch_first, made.scratches * made.scratch_size),
+    ]
+    parts.sort()
+    for (at, size), (following, _) in zip(parts, [*parts[1:], (made.size, 0)], strict=True):
+        assert at + size <= following
+    assert made.buffer_marks + made.buffer_size // layout.GRANULE * 8 <= made.buffer_data
+    assert made.buffer_data + made.buffer_size <= made.buffer_stride
+    assert made.table_direct + made.aggregations * 4 <= made.table_slot
+    assert made.table_slot + made.table_slots * 8 <= made.table_heap
+    assert made.table_heap + made.heap_size <= made.table_stride
+    assert made.sizes == options.sizes()
+
+
+@pytest.fixture
+def small() -> bytearray:
+    made = Options(1, bufsize=4096, aggsize=4096, dynvarsize=512, specsize=4096, scratches=1).layout()
+    view = bytearray(made.size)
+    Memory(made, view).initialise()
+    return view
+
+
+def test_a_memory_is_read_as_it_was_planned(small: bytearray) -> None:
+    assert Layout.read(memoryview(small)).buffer_size == 4096
+
+
+@given(at=st.integers(0, layout.CONTROL.itemsize - 1), bit=st.integers(0, 7))
+@settings(max_examples=200, deadline=None)
+def test_a_control_page_that_was_written_over_is_refused_or_harmless(at: int, bit: int) -> None:
+    made = Options(1, bufsize=4096, aggsize=4096, dynvarsize=512, specsize=4096, scratches=1).layout()
+    view = bytearray(made.size)
+    Memory(made, view).initialise()
+    view[at] ^= 1 << bit
+    try:
+        read = Layout.read(memoryview(view))
+    except StoreError as error:
+        assert error.slug == "stream-corrupt"
+    else:
+        assert read.size <= len(view)
+        np.ndarray((read.buffers,), layout.BUFFER, view, read.buffer_first, (read.buffer_stride,))
