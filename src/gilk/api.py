@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from gilk.render.report import RunReport
     from gilk.render.trace_report import TraceReport
     from gilk.session.base import Probe
+    from gilk.session.dtrace.asked import Asked as DtraceRequest
+    from gilk.session.dtrace.asked import Preprocess
+    from gilk.session.dtrace.asked import let_go as let_go_dtrace
+    from gilk.session.dtrace.asked import prepare as prepare_dtrace
+    from gilk.session.dtrace.compiled import DoesNotCompile
+    from gilk.session.dtrace.consumer import Consumer
+    from gilk.session.dtrace.enabling import NoSuchProbe
     from gilk.session.elsewhere import Elsewhere
     from gilk.session.experiment.file import Experiment
     from gilk.session.experiment.run import Staged
@@ -50,7 +57,8 @@ if TYPE_CHECKING:
     count, stamp, args, regs, time = Builtin.COUNT, Builtin.STAMP, Builtin.ARGS, Builtin.REGS, Builtin.TIME
 
 __all__ = [
-    "BlockView", "CFunction", "CompileError", "Experiment", "FunctionView", "GilkError", "Graph", "ImageError",
+    "BlockView", "CFunction", "CompileError", "Consumer", "DoesNotCompile", "DtraceRequest", "Experiment",
+    "FunctionView", "GilkError", "Graph", "ImageError", "NoSuchProbe", "Preprocess", "let_go_dtrace", "prepare_dtrace",
     "Kernel", "Loaded", "Place", "Probe", "Progress", "Request", "Result", "Run", "RunReport", "Session", "Staged",
     "StoreError", "Survey", "Target", "Tracing", "TargetError", "UsageError", "args", "attach", "c", "calls", "cfg",
     "count", "driver", "kernel", "lab", "launch", "load_experiment", "parse_request", "prepare_experiment",
@@ -76,6 +84,13 @@ _LAZY = {
     "calls": "gilk.trace.calls:pair",
     "read": "gilk.trace.reading",
     "restore": "gilk.target.restore",
+    "Consumer": "gilk.session.dtrace.consumer",
+    "DoesNotCompile": "gilk.session.dtrace.compiled",
+    "NoSuchProbe": "gilk.session.dtrace.enabling",
+    "Preprocess": "gilk.session.dtrace.asked",
+    "DtraceRequest": "gilk.session.dtrace.asked:Asked",
+    "prepare_dtrace": "gilk.session.dtrace.asked:prepare",
+    "let_go_dtrace": "gilk.session.dtrace.asked:let_go",
 }
 
 
@@ -244,8 +259,12 @@ def parse_request(text: str) -> Request | Chosen:
 
 
 def prepare_run(
-    requests: Sequence[Request | Chosen], pids: Sequence[int], command: Sequence[str], output: Path | None = None,
-    machine: str = "", flight: bool = False,
+    requests: Sequence[Request | Chosen],
+    pids: Sequence[int],
+    command: Sequence[str],
+    output: Path | None = None,
+    machine: str = "",
+    flight: bool = False,
 ) -> Run:
     """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go.
 
@@ -283,9 +302,18 @@ def _held(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
 
 
 def prepare_trace(
-    pids: Sequence[int] = (), command: Sequence[str] = (), output: Path | None = None, start: str = "now",
-    stop: str = "exit", scope: Sequence[str] = (), skip: Sequence[str] = (), everything: bool = False,
-    kernel: Sequence[str] = (), machine: str = "", modules: Sequence[Path] = (), depth: int = 0,
+    pids: Sequence[int] = (),
+    command: Sequence[str] = (),
+    output: Path | None = None,
+    start: str = "now",
+    stop: str = "exit",
+    scope: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    everything: bool = False,
+    kernel: Sequence[str] = (),
+    machine: str = "",
+    modules: Sequence[Path] = (),
+    depth: int = 0,
 ) -> Tracing:
     """A trace of processes, with nothing put in yet. Raises GilkError; then everything is let go.
 

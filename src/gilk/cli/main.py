@@ -26,6 +26,7 @@ COMMANDS = {
     "cfg": "One function: disassembly and control-flow graph, points numbered.",
     "run": "Put instruments into a running or new process and bring back the samples.",
     "trace": "Follow the flow of control from one event to another: every call, with its time.",
+    "dtrace": "Run D programs, as dtrace(1) does, on a process.",
     "experiment": "Run a session described in a file: what goes in where, and when.",
     "show": "Print a file of samples.",
     "query": "Ask a file of samples a question in SQL.",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 from collections.abc import Iterable
 
 from gilk.build.instrument import Compiled, compile_instrument
@@ -32,14 +33,17 @@ class Session(BaseSession):
 
     ``points`` bounds how many counting probes there can be in all, ``threads``
     how many threads have buffers at one time, ``ring`` the bytes of a thread's
-    buffer per record class.
+    buffer per record class. ``extra`` bytes of the shared memory, from ``extra_offset``, are for who asks for them.
     """
 
-    def __init__(self, process: Process, points: int = 1 << 18, threads: int = 1024, ring: int = 4 << 20) -> None:
+    def __init__(
+        self, process: Process, points: int = 1 << 18, threads: int = 1024, ring: int = 4 << 20, extra: int = 0
+    ) -> None:
         geometry = Geometry.plan(min(points, _MOST_POINTS), set(ALL_CLASSES), threads, ring)
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
         self.process = process
-        self._workspace = Workspace(process, geometry.size, PAGE, rings)
+        self.extra_offset = geometry.size + PAGE - 1 & -PAGE
+        self._workspace = Workspace(process, self.extra_offset + extra if extra else geometry.size, PAGE, rings)
         geometry.initialise(memoryview(self._workspace.data))
         super().__init__(Drain(geometry, self._workspace.data), calibrate(), OwnThreads(), geometry.counters)
         self._ledger = Ledger(self._workspace, process.keeper)
@@ -48,6 +52,11 @@ class Session(BaseSession):
         self._shown: list[Batch] = []
         self._signals = Signals(process, self._workspace)
         self._compiled: dict[CFunction, Compiled] = {}
+
+    @property
+    def shared(self) -> mmap.mmap:
+        """The memory that is mapped here and in the process."""
+        return self._workspace.data
 
     @property
     def code(self) -> Process:
@@ -114,7 +123,7 @@ class Session(BaseSession):
 
     def _compile(self, chosen: CFunction) -> Compiled:
         if chosen not in self._compiled:
-            self._compiled[chosen] = compile_instrument(chosen.source, chosen.function)
+            self._compiled[chosen] = compile_instrument(chosen.source, chosen.function, chosen.flags)
         return self._compiled[chosen]
 
     def _look_after(self) -> None:

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk dtrace``: D programs, with the options and the output of dtrace(1)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gilk import api
+from gilk.cli.dtrace_session import carry_out
+from gilk.version import VERSION
+
+_PROGRAM_KINDS = {"n": "{}", "P": "{}:::", "m": "{}::", "f": "{}:", "i": "{}"}
+
+
+class _Programs(click.Command):
+    """Notes -n, -s, -P, -m, -f and -i in the order of the command line."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        parser = self.make_parser(ctx)
+        values, _, order = parser.parse_args(args=list(args))
+        taken: dict[str, int] = {}
+        given = []
+        for parameter in order:
+            name = parameter.name or ""
+            if name in ("n", "s", "P", "m", "f", "i"):
+                index = taken.get(name, 0)
+                taken[name] = index + 1
+                given.append((name, values[name][index]))
+        ctx.obj = given
+        return super().parse_args(ctx, args)
+
+
+def _program(letter: str, what: str) -> Callable[[Any], Any]:
+    return click.option(f"-{letter}", letter, multiple=True, metavar="TEXT", help=f"Enable or list {what}.")
+
+
+@click.command(cls=_Programs, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": True})
+@_program("n", "probes by name, with a program")
+@_program("s", "the probes of a script")
+@_program("P", "the probes of a provider")
+@_program("m", "the probes of a module")
+@_program("f", "the probes of a function")
+@_program("i", "a probe by its number")
+@click.option("-p", "pid", type=int, metavar="PID", help="Attach to a process; $target is its number.")
+@click.option("-c", "command", metavar="COMMAND", help="Run a command, and end when it does; $target is its number.")
+@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Append output to FILE.")
+@click.option("-l", "listing", is_flag=True, help="List the probes that are meant, and enable none.")
+@click.option("-e", "compile_only", is_flag=True, help="Compile, and exit.")
+@click.option("-q", "quiet", is_flag=True, help="Print only what the program prints.")
+@click.option("-w", "destructive", is_flag=True, help="Permit destructive actions.")
+@click.option("-F", "flow", is_flag=True, help="Indent what functions call.")
+@click.option("-Z", "zero", is_flag=True, help="Permit descriptions that match no probes.")
+@click.option("-S", "emit", is_flag=True, help="Print the C that the program was compiled to.")
+@click.option("-b", "bufsize", metavar="SIZE", help="Size of the principal buffers.")
+@click.option("-x", "options", multiple=True, metavar="OPTION[=VALUE]", help="Set an option.")
+@click.option("-C", "cpp", is_flag=True, help="Run cpp on scripts first.")
+@click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro for cpp.")
+@click.option("-U", "undefines", multiple=True, metavar="NAME", help="Undefine one.")
+@click.option("-I", "includes", multiple=True, metavar="DIRECTORY", help="Where cpp looks for files.")
+@click.option("-V", "version", is_flag=True, help="Print the version, and exit.")
+@click.argument("arguments", nargs=-1)
+@click.pass_context
+def dtrace(ctx: click.Context, /, **given: Any) -> int:
+    """Run D programs: `gilk dtrace -n 'pid$target:libc.so.6:malloc:entry { @ = count(); }' -p PID`.
+
+    What stands after the options are the macro arguments $1, $2...
+    """
+    name = "dtrace"
+    if given["version"]:
+        click.echo(f"{name}: gilk {VERSION}, D 2.0")
+        return 0
+    if given["pid"] is not None and given["command"] is not None:
+        raise click.UsageError("-p and -c exclude each other: one process is traced")
+    if not ctx.obj and not given["listing"]:
+        raise click.UsageError("there is no program: give one with -n or -s")
+    preprocess = api.Preprocess(given["cpp"], given["defines"], given["undefines"], given["includes"])
+    request = api.DtraceRequest(
+        programs=tuple((kind, _PROGRAM_KINDS[kind].format(text) if kind != "s" else text) for kind, text in ctx.obj),
+        arguments=given["arguments"],
+        options=tuple(_settings(given)),
+        pid=given["pid"],
+        command=tuple(shlex.split(given["command"])) if given["command"] is not None else (),
+        preprocess=preprocess,
+    )
+    testing = "_DTRACE_TESTING" in os.environ
+    return carry_out(name, request, given["output"], given["listing"], given["compile_only"], given["emit"], testing)
+
+
+def _settings(given: dict[str, Any]) -> list[tuple[str, str | None]]:
+    flags = {"quiet": "quiet", "destructive": "destructive", "flow": "flowindent", "zero": "zdefs"}
+    found: list[tuple[str, str | None]] = [(option, None) for flag, option in flags.items() if given[flag]]
+    if given["bufsize"] is not None:
+        found.append(("bufsize", given["bufsize"]))
+    for text in given["options"]:
+        name, separator, value = text.partition("=")
+        found.append((name, value if separator else None))
+    return found
+
+
+def main() -> int:
+    """``gilk-dtrace``, which can be the interpreter of a script (#!)."""
+    from gilk.cli.main import main as gilk
+
+    return gilk(["dtrace", *sys.argv[1:]])

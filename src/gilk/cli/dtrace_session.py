@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk dtrace`` at work: what it says on standard error, where output goes, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from gilk import api
+from gilk.errors import GilkError
+from gilk.render.d.listing import LISTING_HEADER, listing
+from gilk.render.d.messages import Messages
+from gilk.render.d.printer import Printer
+
+
+class Outlet:
+    """Standard output or the file of -o, until freopen() changes it."""
+
+    def __init__(self, messages: Messages, output: Path | None) -> None:
+        self._messages = messages
+        self._first: IO[bytes] = sys.stdout.buffer if output is None else output.open("ab")
+        self._to = self._first
+
+    def write(self, data: bytes) -> None:
+        self._to.write(data)
+        self._to.flush()
+
+    def complain(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    def system(self, command: bytes) -> None:
+        self._to.flush()
+        subprocess.run(command, shell=True, check=False, stdout=self._to)
+
+    def freopen(self, name: bytes) -> None:
+        """Empty: back to where output went at first."""
+        self._to = self._first if not name else Path(os.fsdecode(name)).open("wb")  # noqa: SIM115 - until the next
+
+    def ftruncate(self) -> None:
+        if self._to is not sys.stdout.buffer:
+            self._to.truncate(0)
+            self._to.seek(0)
+
+
+class _Stop:
+    """Becomes true with the first signal that asks for an end."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._arrived)
+
+    def _arrived(self, *_: object) -> None:
+        self.asked = True
+
+    def __call__(self) -> bool:
+        return self.asked
+
+
+def carry_out(
+    name: str,
+    asked: api.DtraceRequest,
+    output: Path | None,
+    listed: bool,
+    compile_only: bool,
+    emit: bool,
+    testing: bool,
+) -> int:
+    """The exit status: that of exit(), 0, or 1 when something was wrong with the program or with the process."""
+    messages = Messages(name)
+    try:
+        with _prepared(asked) as consumer:
+            if not _compile(consumer, messages):
+                return 1
+            if listed:
+                return _list(consumer)
+            if compile_only:
+                return 0
+            return _run(consumer, messages, output, emit, testing)
+    except GilkError as error:
+        sys.stderr.write(messages.error(error.message))
+        return 1
+
+
+@contextmanager
+def _prepared(asked: api.DtraceRequest) -> Iterator[api.Consumer]:
+    consumer = api.prepare_dtrace(asked)
+    try:
+        yield consumer
+    finally:
+        api.let_go_dtrace(consumer)
+
+
+def _compile(consumer: api.Consumer, messages: Messages) -> bool:
+    try:
+        consumer.compile()
+        return True
+    except api.DoesNotCompile as error:
+        wrong, tagged = error.wrong, consumer.options.flag("errtags")
+        if wrong.text.kind == "script":
+            sys.stderr.write(messages.rejected(wrong.file, wrong.line, wrong.diagnostic, tagged))
+        else:
+            sys.stderr.write(messages.bad_specifier(wrong.text.source.name, wrong.diagnostic, wrong.line, tagged))
+    except api.NoSuchProbe as error:
+        text = consumer.compiled.origins[error.clause - 1]
+        tag = "[D_PDESC_ZERO] " if consumer.options.flag("errtags") else ""
+        what = (
+            f"failed to compile script {text.source.name}: "
+            if text.kind == "script"
+            else f"invalid probe specifier {text.source.name}: "
+        )
+        sys.stderr.write(messages.error(f"{what}{tag}{error}"))
+    return False
+
+
+def _list(consumer: api.Consumer) -> int:
+    enabled = consumer.enabled
+    sys.stdout.write(LISTING_HEADER)
+    for number in sorted(enabled.clauses or enabled.probes):
+        sys.stdout.write(listing(enabled.probes[number]))
+    return 0
+
+
+def _run(consumer: api.Consumer, messages: Messages, output: Path | None, emit: bool, testing: bool) -> int:
+    options = consumer.options
+    if consumer.compiled.program.destructive is not None and not options.flag("destructive"):
+        sys.stderr.write(messages.error("could not enable tracing: Destructive actions not allowed"))
+        return 1
+    stop = _Stop()
+    quiet = Messages(messages.program, options.flag("quiet"))
+    _announce(consumer, quiet)
+    for probe, reason in consumer.start():
+        sys.stderr.write(messages.error(f"{probe}: cannot be enabled: {reason}"))
+    if emit:
+        sys.stderr.write(consumer.tracing.text)
+    tracing = consumer.tracing
+    printer = Printer(
+        Outlet(messages, output), options, messages, consumer.compiled.program.aggregations, tracing.aggregations,
+        consumer.symbols, testing,
+    )  # fmt: skip
+    printer.begin()
+    consumer.run(stop, printer.show)
+    restored = consumer.finish(printer.show)
+    printer.end()
+    if restored is False:
+        sys.stderr.write(messages.error("the code of the process is not, or could not be compared with, what it was"))
+        return 1
+    return consumer.exit_status
+
+
+def _announce(consumer: api.Consumer, messages: Messages) -> None:
+    """How many probes each program is about."""
+    for text in consumer.texts:
+        numbers = [n for n, origin in enumerate(consumer.compiled.origins, 1) if origin is text]
+        matched = sum(consumer.enabled.counts[number] for number in numbers)
+        name = text.source.name
+        if text.kind != "script":
+            name = name[: min((at for mark in "{/;" if (at := name.find(mark)) >= 0), default=len(name))]
+        sys.stderr.write(messages.matched(text.kind, name, matched))
+    if consumer.options.flag("destructive"):
+        sys.stderr.write(messages.destructive())

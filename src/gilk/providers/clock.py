@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The provider ``profile``: probes by the clock. ``tick-N`` fires in the consumer, once for all processors."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gilk.lang.d.probes import Description, Key
+
+_NAME = re.compile(r"tick-(\d+)([a-z]*)\Z")
+_UNITS = {
+    **dict.fromkeys(("ns", "nsec"), 1),
+    **dict.fromkeys(("us", "usec"), 10**3),
+    **dict.fromkeys(("ms", "msec"), 10**6),
+    **dict.fromkeys(("s", "sec"), 10**9),
+    **dict.fromkeys(("m", "min"), 60 * 10**9),
+    **dict.fromkeys(("h", "hour"), 3600 * 10**9),
+    **dict.fromkeys(("d", "day"), 86400 * 10**9),
+}
+_SHORTEST = 200_000  # ns: as DTrace has it
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """``period`` in ns."""
+
+    key: Key
+    period: int
+
+
+def ticks(description: Description) -> Tick | None:
+    """The one that is meant, if any: made on demand, they have no globs."""
+    if description.provider not in ("", "profile") or description.module or description.function:
+        return None
+    period = _period(description.name)
+    return Tick(("profile", "", "", description.name), period) if period else None
+
+
+def _period(name: str) -> int:
+    """0 for what is no such name, and for rates beyond what there are."""
+    found = _NAME.match(name)
+    if found is None or not int(found[1]):
+        return 0
+    count, unit = int(found[1]), found[2] or "hz"
+    period = 10**9 // count if unit == "hz" else count * _UNITS.get(unit, 0)
+    return period if period >= _SHORTEST else 0

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The provider ``dtrace``: probes of the tracing itself. They are always there, and always the first."""
+
+from __future__ import annotations
+
+from gilk.lang.d.probes import Probe
+
+BEGIN = Probe(1, "dtrace", "", "", "BEGIN")
+END = Probe(2, "dtrace", "", "", "END")
+ERROR = Probe(3, "dtrace", "", "", "ERROR")
+PROBES = (BEGIN, END, ERROR)

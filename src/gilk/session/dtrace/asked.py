@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a user asks of dtrace, read into programs, macros and options."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gilk.errors import GilkError, UsageError
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import BadOption, Options
+from gilk.lang.syntax.source import Source
+from gilk.session.dtrace.compiled import Text
+from gilk.session.dtrace.consumer import Consumer
+from gilk.target import process as processes
+from gilk.target.process import Process
+
+_ENVIRONMENT = "DTRACE_OPT_"
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """``wanted``: -C, or #pragma D option cpp."""
+
+    wanted: bool = False
+    defines: tuple[str, ...] = ()
+    undefines: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """``programs``: the letter of the option, and a program or a script's name. ``options`` are those of -x."""
+
+    programs: tuple[tuple[str, str], ...]
+    arguments: tuple[str, ...] = ()
+    options: tuple[tuple[str, str | None], ...] = ()
+    pid: int | None = None
+    command: tuple[str, ...] = ()
+    preprocess: Preprocess = field(default_factory=Preprocess)
+
+
+def prepare(asked: Asked) -> Consumer:
+    """With the process attached or launched; nothing of it is changed yet.
+
+    Raises UsageError `bad-d-option`, `cannot-open-script`, `preprocessor-failed`, TargetError.
+    """
+    options = _options(asked)
+    texts = [_text(letter, given, asked.preprocess) for letter, given in asked.programs]
+    process = _process(asked)
+    return Consumer(texts, _macros(asked, options, process), options, process)
+
+
+def _options(asked: Asked) -> Options:
+    options = Options()
+    named = (
+        (name[len(_ENVIRONMENT) :].lower(), value)
+        for name, value in os.environ.items()
+        if name.startswith(_ENVIRONMENT)
+    )
+    for name, value in (*named, *asked.options):
+        try:
+            options.set(name, value or None)
+        except BadOption as bad:
+            raise UsageError("bad-d-option", f"failed to set -x {name}: {bad}") from None
+    return options
+
+
+def _text(letter: str, given: str, preprocess: Preprocess) -> Text:
+    if letter != "s":
+        return Text("description", Source(given, given))
+    try:
+        content = Path(given).read_bytes()
+    except OSError as error:
+        raise UsageError("cannot-open-script", f"failed to open {given}: {error.strerror}") from None
+    if preprocess.wanted:
+        content = _preprocessed(given, content, preprocess)
+    return Text("script", Source(given, content.decode("utf-8", "surrogateescape")))
+
+
+def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
+    words = ["cpp", "-D__GILK_D__", *(f"-D{each}" for each in how.defines), *(f"-U{each}" for each in how.undefines)]
+    words += [f"-I{each}" for each in (*how.includes, str(Path(name).resolve().parent))]
+    if content.startswith(b"#!"):
+        content = b"//" + content
+    content = b'# 1 "%s"\n' % os.fsencode(name).replace(b"\\", b"\\\\").replace(b'"', b'\\"') + content
+    try:
+        done = subprocess.run(words, input=content, capture_output=True, check=False)
+    except OSError as error:
+        raise UsageError("preprocessor-failed", f"cpp cannot be run: {error.strerror}", "install cpp") from None
+    if done.returncode:
+        raise UsageError("preprocessor-failed", done.stderr.decode(errors="replace").strip())
+    return done.stdout
+
+
+def _process(asked: Asked) -> Process | None:
+    if asked.pid is not None:
+        return processes.attach(asked.pid)
+    return processes.start(list(asked.command)) if asked.command else None
+
+
+def _macros(asked: Asked, options: Options, process: Process | None) -> Macros:
+    values = {
+        "pid": os.getpid(), "ppid": os.getppid(), "uid": os.getuid(), "euid": os.geteuid(), "gid": os.getgid(),
+        "egid": os.getegid(), "pgid": os.getpgrp(), "sid": os.getsid(0), "projid": 0, "taskid": 0,
+        "target": 0 if process is None else process.pid,
+    }  # fmt: skip
+    program = next((given for letter, given in asked.programs if letter == "s"), "dtrace")
+    return Macros(values, (program, *asked.arguments), options.flag("defaultargs"), options.flag("argref"))
+
+
+def let_go(consumer: Consumer) -> None:
+    """Of its process, whatever has happened: it is what it was, and a launched one that has not begun never does."""
+    if consumer.process is not None:
+        consumer.process.kill_unstarted()
+        try:
+            consumer.process.close()
+        except GilkError:
+            consumer.process.keeper.leave()

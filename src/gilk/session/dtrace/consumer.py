@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A whole session of a D program: what it needs is opened, it runs until something ends it, and all is taken out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import Options
+from gilk.lang.d.probes import Probe
+from gilk.session.dtrace.compiled import Compiled, Text, compile_programs
+from gilk.session.dtrace.enabling import Enabled, enable
+from gilk.session.dtrace.symbols import Symbols
+from gilk.session.dtrace.tracing import Happening, Tracing
+from gilk.target.process import Process
+
+_LONGEST = 0.1  # seconds between looks at signals and at the process
+
+
+@dataclass
+class Consumer:
+    """``compile`` first, then ``start``, ``run`` and ``finish``."""
+
+    texts: Sequence[Text]
+    macros: Macros
+    options: Options
+    process: Process | None = None
+    compiled: Compiled = field(init=False)
+    enabled: Enabled = field(init=False)
+    tracing: Tracing = field(init=False)
+    symbols: Symbols = field(init=False)
+
+    def compile(self) -> None:
+        """Raises DoesNotCompile, NoSuchProbe."""
+        self.compiled = compile_programs(self.texts, self.macros, self.options)
+        self.enabled = enable(self.compiled.program, self.process, self.options.flag("zdefs"))
+
+    def start(self) -> list[tuple[Probe, str]]:
+        """Probes go in, BEGIN fires, a launched program runs. Those that cannot be had come back, with the reason."""
+        self.symbols = Symbols(self.process)
+        self.tracing = Tracing(self.compiled.program, self.enabled, self.options, self.process)
+        self.tracing.begin()
+        if self.process is not None:
+            self.process.release()
+        return self.tracing.refused
+
+    def run(self, stop: Callable[[], bool], show: Callable[[Happening], None]) -> None:
+        """Until exit(), until the process has ended, a buffer is full (fill), or ``stop`` says so."""
+        tracing, rate = self.tracing, self.options.number("switchrate") / 1e9
+        due = 0.0
+        while not stop() and tracing.active and not tracing.full and self._goes_on():
+            wait = tracing.fire_ticks()
+            now = time.monotonic()
+            if now >= due:
+                self._drain(show)
+                due = now + rate
+            time.sleep(max(min(wait, due - now, _LONGEST), 0.0))
+
+    def _goes_on(self) -> bool:
+        if self.process is None:
+            return True
+        if not self.process.alive:
+            return False
+        return not self.process.launched or self.process.wait(block=False) is None
+
+    def _drain(self, show: Callable[[Happening], None], final: bool = False) -> int:
+        number = 0
+        for number, happening in enumerate(self.tracing.poll(final), 1):  # noqa: B007 - how many there were
+            show(happening)
+        return number
+
+    def finish(self, show: Callable[[Happening], None]) -> bool | None:
+        """Whether the process is what it was; None without one."""
+        self._drain(show)
+        restored = self.tracing.end()
+        while self._drain(show, final=True):  # faults of END have ERROR to tell of them
+            pass
+        return restored
+
+    @property
+    def exit_status(self) -> int:
+        return self.tracing.exit_status or 0

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Which probes a program is about, and which of its clauses each of them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gilk.lang.d import tree
+from gilk.lang.d.probes import Description, Key, Probe, described
+from gilk.providers import own, pid
+from gilk.providers.clock import Tick, ticks
+from gilk.providers.pid import PidProbe
+from gilk.target.process import Process
+
+
+class NoSuchProbe(Exception):
+    """``clause``: the number of the one whose description matches none."""
+
+    def __init__(self, clause: int, description: Description) -> None:
+        super().__init__(f"probe description {description} does not match any probes")
+        self.clause = clause
+
+
+@dataclass
+class Enabled:
+    """``clauses``: for the number of each probe, those that it runs, in order. ``counts``: for each clause, how many
+    probes its descriptions match, those that they have in common counted for each."""
+
+    probes: dict[int, Probe] = field(default_factory=lambda: {probe.number: probe for probe in own.PROBES})
+    clauses: dict[int, list[int]] = field(default_factory=dict)
+    ticks: list[tuple[Probe, Tick]] = field(default_factory=list)
+    in_process: list[tuple[Probe, PidProbe]] = field(default_factory=list)
+    counts: dict[int, int] = field(default_factory=dict)
+    _made: dict[Key, Probe] = field(default_factory=dict)
+
+    def number(self, key: Key) -> tuple[Probe, bool]:
+        """The probe of that name, and whether it is new: those that two descriptions mean are one."""
+        known = self._made.get(key)
+        if known is not None:
+            return known, False
+        probe = Probe(len(self.probes) + 1, *key)
+        self._made[key] = self.probes[probe.number] = probe
+        return probe, True
+
+    def names(self) -> list[Key]:
+        """By number, from 1."""
+        found = (self.probes[number] for number in sorted(self.probes))
+        return [(probe.provider, probe.module, probe.function, probe.name) for probe in found]
+
+    def groups(self) -> list[tuple[int, ...]]:
+        """Lists of clauses that probes run."""
+        return sorted({tuple(each) for each in self.clauses.values()})
+
+
+def enable(program: tree.Program, process: Process | None, zero: bool) -> Enabled:
+    """``zero``: descriptions that match nothing are not an error (-Z). Raises NoSuchProbe."""
+    enabled = Enabled()
+    for clause in program.clauses:
+        enabled.counts[clause.number] = 0
+        for text in clause.probes:
+            description = described(text)
+            matched = list(_matching(enabled, description, process))
+            if not matched and not zero:
+                raise NoSuchProbe(clause.number, description)
+            enabled.counts[clause.number] += len(matched)
+            for probe in matched:
+                run = enabled.clauses.setdefault(probe.number, [])
+                if clause.number not in run:
+                    run.append(clause.number)
+    return enabled
+
+
+def _matching(enabled: Enabled, description: Description, process: Process | None) -> Iterable[Probe]:
+    yield from (probe for probe in own.PROBES if description.matches(probe))
+    tick = ticks(description)
+    if tick is not None:
+        probe, fresh = enabled.number(tick.key)
+        if fresh:
+            enabled.ticks.append((probe, tick))
+        yield probe
+    for found in pid.probes(process, description) if process is not None else ():
+        probe, fresh = enabled.number(found.key)
+        if fresh:
+            enabled.in_process.append((probe, found))
+        yield probe

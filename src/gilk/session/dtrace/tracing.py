@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A D program at work, from BEGIN to END: what happens comes out as values, in order of time."""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+import mmap
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gilk.build.dprogram import Event, Native
+from gilk.lang.d import tree
+from gilk.lang.d.code.clauses import Part
+from gilk.lang.d.code.unit import GLOBALS_START, unit
+from gilk.lang.d.data import Aggregation
+from gilk.lang.d.options import Options
+from gilk.lang.d.probes import Probe
+from gilk.lang.d.types import size_of
+from gilk.providers import own
+from gilk.session.dtrace.enabling import Enabled
+from gilk.session.dtrace.environment import environment
+from gilk.session.dtrace.in_process import InProcess
+from gilk.target.process import Process
+from gilk.trace import clock
+from gilk.trace.d.aggregations import Aggregations
+from gilk.trace.d.drops import Drop, Drops
+from gilk.trace.d.layout import EPID_FAULT, FAULT_DATA, LAYOUT_FIELDS, Policy, State
+from gilk.trace.d.memory import Memory
+from gilk.trace.d.memory import Options as Sizes
+from gilk.trace.d.records import Record, Records
+
+_POLICIES = {"switch": Policy.SWITCH, "fill": Policy.FILL, "ring": Policy.RING}
+_MARGIN = 2_000_000  # ns: a record that is being made now may belong before one that is whole
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """What one clause recorded in one go."""
+
+    probe: Probe
+    cpu: int
+    part: Part
+    data: bytes
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A run-time error of a clause."""
+
+    probe: Probe
+    clause: int
+    kind: int
+    address: int
+
+
+Happening = Firing | Fault | Drop
+
+
+class Tracing:
+    """``process``: the one that is traced, if any; what is put into it is taken out by close()."""
+
+    def __init__(self, program: tree.Program, enabled: Enabled, options: Options, process: Process | None) -> None:
+        self.program, self.enabled, self._options = program, enabled, options
+        layout = _sizes(program, options).layout()
+        self._groups = enabled.groups()
+        self._clock = clock.calibrate()
+        fields = {name: int(getattr(layout, name)) for name in LAYOUT_FIELDS}
+        made = unit(program, fields, self._groups, enabled.names())
+        self._parts = {part.epid: part for part in made.parts}
+        self._native = Native(made.text)
+        points = sum(len(made.points) for _, made in enabled.in_process)
+        self._inside = InProcess(process, layout.size, points) if process is not None else None
+        buffer = self._inside.memory if self._inside else memoryview(mmap.mmap(-1, layout.size))
+        self._buffer = buffer
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+        self.memory = Memory(layout, buffer)
+        self.memory.initialise()
+        self.memory.globals()[:GLOBALS_START] = environment(self._clock, process).ljust(GLOBALS_START, b"\0")
+        self._records, self._drops = Records(self.memory), Drops(self.memory)
+        self.aggregations = Aggregations(self.memory, program.aggregations)
+        self._due = [(0, n) for n in range(len(enabled.ticks))]
+        self.refused: list[tuple[Probe, str]] = []
+        self.text = made.text
+
+    # From begin to end.
+
+    def begin(self) -> None:
+        """BEGIN first; probes in the process are put in before it, and find the program inactive."""
+        if self._inside is not None:
+            self.refused = self._inside.insert(self.text, self.enabled, self._groups)
+        self.memory.state = State.ACTIVE
+        self._fire(own.BEGIN)
+        now = time.monotonic_ns()
+        self._due = [(now + tick.period, n) for n, (_, tick) in enumerate(self.enabled.ticks)]
+        heapq.heapify(self._due)
+
+    def fire_ticks(self) -> float:
+        """Those that are due; how long until the next, in seconds."""
+        now = time.monotonic_ns()
+        while self._due and self._due[0][0] <= now and self.active:
+            when, number = self._due[0]
+            probe, tick = self.enabled.ticks[number]
+            self._fire(probe)
+            late = (now - when) // tick.period  # what was missed is not made up for
+            heapq.heapreplace(self._due, (when + (late + 1) * tick.period, number))
+        return (self._due[0][0] - time.monotonic_ns()) / 1e9 if self._due else 1e9
+
+    @property
+    def active(self) -> bool:
+        return self.memory.state is State.ACTIVE
+
+    @property
+    def exit_status(self) -> int | None:
+        return self.memory.exit_status
+
+    @property
+    def full(self) -> bool:
+        """With the policy fill, when there is no more room."""
+        return self._options.text("bufpolicy") == "fill" and self._records.full
+
+    def poll(self, final: bool = False) -> Iterator[Happening]:
+        """What has happened since, in order of time."""
+        if self._options.text("bufpolicy") == "switch" or final:
+            until = None if final or self._inside is None else self._now() - int(_MARGIN * self._clock.ticks_per_ns)
+            yield from self._happenings(self._records.poll(until, final))
+        yield from self._drops.look()
+
+    def end(self) -> bool | None:
+        """Take everything out, and let END fire. Whether the process is what it was; None without one."""
+        self.memory.state = State.INACTIVE
+        restored = self._inside.close() if self._inside is not None else None
+        self._fire(own.END)
+        return restored
+
+    # Firing.
+
+    def _fire(self, probe: Probe, arguments: tuple[int, ...] = ()) -> None:
+        clauses = self.enabled.clauses.get(probe.number)
+        if clauses is None:
+            return
+        event = Event(time=self._now(), thread=1 << 63 | threading.get_native_id(), probe=probe.number)
+        event.cpu, event.pid, event.tid = 0, os.getpid(), threading.get_native_id()
+        for number, value in enumerate(arguments):
+            event.arg[number] = value & (1 << 64) - 1
+        always = probe in (own.END, own.ERROR)
+        self._native.fire(self._groups.index(tuple(clauses)), self._address, event, always)
+
+    def _now(self) -> int:
+        return clock.sample()[0]
+
+    # What has come.
+
+    def _happenings(self, records: list[Record]) -> Iterator[Happening]:
+        for record in records:
+            probe = self.enabled.probes.get(record.probe)
+            if probe is None:
+                continue
+            if record.epid == EPID_FAULT:
+                yield from self._fault(record, probe)
+            elif (part := self._parts.get(record.epid)) is not None and len(record.data) >= part.size:
+                yield Firing(probe, record.cpu, part, record.data, record.tsc)
+
+    def _fault(self, record: Record, probe: Probe) -> Iterator[Happening]:
+        if len(record.data) < FAULT_DATA.itemsize:
+            return
+        told = np.frombuffer(record.data, FAULT_DATA, 1)[0]
+        fault = Fault(probe, int(told["action"]), int(told["fault"]), int(told["address"]))
+        yield fault
+        if probe is not own.ERROR:
+            self._fire(own.ERROR, (0, probe.number, fault.clause, 0, fault.kind, fault.address))
+
+
+def contents_of(aggregations: Aggregations, wanted: Aggregation) -> dict[bytes, tuple[int, ...]]:
+    """The rows of one."""
+    return {key: cells for (number, key), cells in aggregations.snapshot().items() if number == wanted.number}
+
+
+def _sizes(program: tree.Program, options: Options) -> Sizes:
+    largest = 16
+    for variable in program.variables:
+        if variable.scope == "self" or variable.keys is not None:
+            keys = sum(-(-size_of(key, program.strsize) // 8) * 8 for key in variable.keys or ())
+            largest = max(largest, keys + -(-size_of(variable.type, program.strsize) // 8) * 8)
+    keyed = any(variable.scope == "self" or variable.keys is not None for variable in program.variables)
+    return Sizes(
+        processors=os.cpu_count() or 1,
+        bufsize=options.number("bufsize"),
+        policy=_POLICIES[options.text("bufpolicy")],
+        aggsize=options.number("aggsize"),
+        dynvarsize=options.number("dynvarsize") if keyed else 0,
+        largest_variable=largest,
+        nspec=options.number("nspec"),
+        specsize=options.number("specsize"),
+        strsize=program.strsize,
+        globals_size=GLOBALS_START + program.globals_size,
+        aggregations=len(program.aggregations),
+        scratchsize=options.number("scratchsize"),
+    )

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk dtrace``: what a user types, and what comes of it. What programs mean is in tests/lang/d."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.behaviour.harness import Loop, differences, leftovers, wait_for
+from tests.programs.build import build
+
+Dtrace = Callable[..., subprocess.CompletedProcess[str]]
+HOT = "pid$target:a.out:hot"
+TEXT = "pid$target:a.out:text_hash"
+
+
+@pytest.fixture
+def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
+    def run(*words: object, **more: str) -> subprocess.CompletedProcess[str]:
+        command = ["gilk", "dtrace", *map(str, words)]
+        return subprocess.run(
+            command, cwd=tmp_path, env={**gilk_on_path, **more}, capture_output=True, text=True, timeout=120
+        )
+
+    return run
+
+
+def test_a_program_without_a_process(dtrace: Dtrace) -> None:
+    done = dtrace("-n", 'BEGIN { printf("%d %s", 1 + 2, probename); exit(7); }')
+    assert done.returncode == 7
+    assert done.stderr == "dtrace: description 'BEGIN ' matched 1 probe\n"
+    assert done.stdout == (
+        "CPU     ID                    FUNCTION:NAME\n  0      1                           :BEGIN 3 BEGIN\n\n"
+    )
+
+
+def test_the_form_for_tests(dtrace: Dtrace) -> None:
+    done = dtrace("-n", "BEGIN { trace(1); exit(0); }", _DTRACE_TESTING="1")
+    assert done.stdout == f"{'FUNCTION:NAME':>32}\n{':BEGIN':>32}           1\n\n"
+
+
+def test_no_call_is_missed_or_counted_twice(dtrace: Dtrace) -> None:
+    """Eight threads on however many processors; the program itself says how often it called."""
+    program = f"""
+        {HOT}:entry {{ @calls = count(); @by[tid % 3, arg0 & 1] = count(); self->in = 1; }}
+        {HOT}:return /self->in/ {{ @returns = count(); self->in = 0; }}
+        pid$target:a.out:hot_asm:entry {{ @s = sum(1); @q = quantize(arg0); @calls_asm = count(); }}
+        END {{ printa("calls %@d\\n", @calls); printa("returns %@d\\n", @returns); printa("asm %@d\\n", @calls_asm);
+               printa("sum %@d\\n", @s); printa("part %@d\\n", @by); trunc(@q); }}"""
+    done = dtrace("-q", "-c", f"{build('hot8')} loop 1", "-n", program)
+    assert (done.returncode, done.stderr) == (0, "")
+    numbers = {name: list(map(int, re.findall(rf"^{name} (\d+)$", done.stdout, re.M))) for name in
+               ("calls", "returns", "asm", "sum", "part", "calls hot", "calls hot_asm")}  # fmt: skip
+    assert numbers["calls hot"][0] > 1000
+    assert numbers["calls"] == numbers["returns"] == numbers["calls hot"] == [sum(numbers["part"])]
+    assert numbers["asm"] == numbers["sum"] == numbers["calls hot_asm"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_process_is_left_as_it_was(gilk_on_path: dict[str, str], number: signal.Signals) -> None:
+    with Loop([build("work")]) as loop:
+        words = [
+            "gilk",
+            "dtrace",
+            "-q",
+            "-p",
+            str(loop.pid),
+            "-n",
+            f'{TEXT}:entry {{ @ = count(); }} END {{ printf("end"); }}',
+        ]
+        with subprocess.Popen(
+            words, env=gilk_on_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as run:
+            assert wait_for(lambda: differences(loop.pid))
+            run.send_signal(number)
+            out, err = run.communicate(timeout=60)
+        assert wait_for(lambda: not differences(loop.pid) and not leftovers(loop.pid))
+        if number != signal.SIGKILL:
+            assert (run.returncode, err) == (0, "")
+            assert re.fullmatch(r"end\n\s+\d+\n", out)
+
+
+def test_memory_that_is_not_there_is_a_fault_of_the_clause_and_nothing_to_the_process(dtrace: Dtrace) -> None:
+    program = f"""
+        {TEXT}:entry /!seen/ {{ seen = 1; printf("%s", copyinstr(8)); printf("not reached"); }}
+        {TEXT}:entry {{ @[copyinstr(arg0) != ""] = count(); }} ERROR {{ printf("fault %d", arg4); }}"""
+    with Loop([build("work")]) as loop:
+        done = dtrace("-p", loop.pid, "-q", "-n", "int seen;" + program + " tick-300ms { exit(0); }")
+        assert done.returncode == 0
+        assert re.search(
+            r"^dtrace: error in dt_clause_0 for probe ID \d+ \(pid\d+:a.out:text_hash:entry\): invalid address",
+            done.stderr,
+        )
+        assert done.stdout.startswith("fault 1\n")
+        assert int(done.stdout.split()[-1]) > 0
+        assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
+
+
+def test_listing(dtrace: Dtrace) -> None:
+    with Loop([build("work")]) as loop:
+        done = dtrace("-l", "-p", loop.pid, "-n", f"{TEXT}:", "-P", "dtrace")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    pid = f"pid{loop.pid}"
+    assert rows == [
+        ["ID", "PROVIDER", "MODULE", "FUNCTION", "NAME"],
+        ["1", "dtrace", "BEGIN"],
+        ["2", "dtrace", "END"],
+        ["3", "dtrace", "ERROR"],
+        ["4", pid, "a.out", "text_hash", "entry"],
+        ["5", pid, "a.out", "text_hash", "return"],
+    ]
+
+
+def test_a_script_with_arguments(dtrace: Dtrace, tmp_path: Path) -> None:
+    script = tmp_path / "words.d"
+    script.write_text(
+        '#!/usr/bin/env -S gilk-dtrace -s\n#pragma D option quiet\nBEGIN { printf("%s %d\\n", $$1, $2); exit(0); }\n'
+    )
+    done = dtrace("-s", script, "word", "12")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "word 12\n\n", "")
+    interpreter = [sys.executable, "-c", "import sys; from gilk.cli.dtrace import main; sys.exit(main())"]
+    direct = subprocess.run([*interpreter, "-s", script, "word", "13"], capture_output=True, text=True, check=True)
+    assert direct.stdout == "word 13\n\n"
+
+
+def test_the_preprocessor(dtrace: Dtrace, tmp_path: Path) -> None:
+    (tmp_path / "number.h").write_text("#define NUMBER 41\n")
+    script = tmp_path / "cpp.d"
+    script.write_text('#include "number.h"\n#ifdef MORE\nBEGIN { trace(NUMBER + MORE); exit(0); }\n#endif\n')
+    done = dtrace("-C", "-D", "MORE=1", "-q", "-s", script)
+    assert (done.returncode, done.stdout) == (0, "42\n")
+    script.write_text('#include "number.h"\nBEGIN { nothing; }\n')
+    assert f"script {script}: line 2: " in dtrace("-C", "-s", script).stderr
+
+
+def test_output_is_appended_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
+    for _ in range(2):
+        done = dtrace("-q", "-o", "out", "-n", 'BEGIN { printf("x"); exit(0); }')
+        assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "out").read_text() == "x\nx\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-n", "BEGIN { nothing; }"], "line 1: failed to resolve nothing: Unknown variable name"),
+        (["-xerrtags", "-n", "BEGIN { nothing; }"], "[D_IDENT_UNDEF] line 1: "),
+        (["-n", "nosuch:::probe"], "probe description nosuch:::probe does not match any probes"),
+        (["-s", "/nowhere.d"], "dtrace: failed to open /nowhere.d: No such file or directory"),
+        (["-x", "foo", "-n", "BEGIN"], "dtrace: failed to set -x foo: Invalid option name"),
+        (["-p", "1999999999", "-n", "BEGIN"], "dtrace: there is no process 1999999999"),
+        (["-n", 'BEGIN { system("true"); }'], "Destructive actions not allowed"),
+        (["-n", "BEGIN { ustack(); }"], "ustack( ) is not implemented (yet)"),
+    ],
+)
+def test_what_is_wrong_is_said(dtrace: Dtrace, words: list[str], said: str) -> None:
+    done = dtrace(*words)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nothing_is_run_of_a_program_that_is_only_compiled(dtrace: Dtrace) -> None:
+    done = dtrace("-e", "-n", 'BEGIN { printf("run"); exit(3); }')
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_destructive_actions_that_are_allowed(dtrace: Dtrace) -> None:
+    done = dtrace("-w", "-q", "-n", 'BEGIN { printf("a\\n"); system("echo %d", 6 * 7); printf("b\\n"); exit(0); }')
+    assert (done.returncode, done.stdout) == (0, "a\n42\nb\n\n")
