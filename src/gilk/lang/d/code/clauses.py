@@ -113,9 +113,13 @@ class Clauses:
         aggregation, what = statement.aggregation, statement.aggregation.what
         key, name = self._expressions.places.key(statement.keys, aggregation.keys, aggregation.key_size)
         arguments = [str(aggregation.number), name, str(aggregation.key_size)]
+        weight = "1"
         if statement.value is not None:
-            arguments.append(self._expressions.emit(statement.value))
-        weight = "1" if statement.weight is None else self._expressions.emit(statement.weight)
+            key += f"gd_s64 value = {self._expressions.emit(statement.value)}; "
+            arguments.append("value")
+        if statement.weight is not None:
+            key += f"gd_s64 weight = {self._expressions.emit(statement.weight)}; "
+            weight = "weight"
         if what.function is Function.QUANTIZE:
             arguments.append(weight)
         elif what.function is Function.LQUANTIZE:

@@ -6,14 +6,15 @@ The C wraps where D does (-fwrapv), and never does what C leaves undefined: divi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from gilk.lang.d import tree
-from gilk.lang.d.code import intrinsics
+from gilk.lang.d.code import effects, intrinsics
 from gilk.lang.d.code.emit import Names, c_type, constant, string
-from gilk.lang.d.code.places import Places, bit_field
-from gilk.lang.d.types import Array, Integer, Pointer, Record, String, Void
+from gilk.lang.d.code.places import Emit, Places, bit_field
+from gilk.lang.d.types import Array, Integer, Record, String, Type, Void, promoted
 
 
 class Expressions:
@@ -30,21 +31,29 @@ class Expressions:
     def _constant(self, node: tree.Constant) -> str:
         return constant(node.type, node.value)
 
+    def _named(self, node: _Named) -> str:
+        return node.name
+
     def _literal(self, node: tree.Literal) -> str:
         return string(node.value, self._strsize - 1)
 
     def _builtin(self, node: tree.Builtin) -> str:
         if node.index is not None:
-            return f"gd_register(c, {self.emit(node.index)})"
+            value = self._name()
+            read = f"gd_u64 {value} = gd_register(c, {self.emit(node.index)});"
+            return f"({{ {read} if (c->fault) goto fault; {value}; }})"
         return intrinsics.emit(node)
 
     def _place(self, node: tree.Place | tree.Keyed | tree.Part) -> str:
         return self.places.read(node)
 
     def _field(self, node: tree.Field) -> str:
-        if isinstance(node.type, Record | Array):
-            return self.emit(node.address)
         value = self._name()
+        if isinstance(node.type, Record | Array):
+            size = self.places.size(node.type)
+            room = f"gd_u8 *{value} = gd_alloca(c, {size}); if (!{value}) goto fault;"
+            load = f"if (!gd_load(c, {value}, {self.emit(node.address)}, {size})) goto fault;"
+            return f"({{ {room} {load} (gd_u64){value}; }})"
         load = f"if (!gd_load(c, &{value}, {self.emit(node.address)}, sizeof {value})) goto fault;"
         read = bit_field(value, node.type, node.bits, node.shift) if node.bits else value
         return f"({{ {c_type(node.type)} {value}; {load} {read}; }})"
@@ -55,7 +64,14 @@ class Expressions:
         return f"(({c_type(node.type)})({node.operator}{self.emit(node.operand)}))"
 
     def _binary(self, node: tree.Binary) -> str:
-        left, right, kind = self.emit(node.left), self.emit(node.right), c_type(node.type)
+        if node.operator not in ("&&", "||"):
+            before, (first, second) = self._in_order((node.left, node.right))
+            if before:
+                return f"({{ {before}{self._operated(node, first, second)}; }})"
+        return self._operated(node, self.emit(node.left), self.emit(node.right))
+
+    def _operated(self, node: tree.Binary, left: str, right: str) -> str:
+        kind = c_type(node.type)
         if node.operator == "^^":
             return f"((gd_s32)(!{left} != !{right}))"
         if isinstance(node.left.type, String):
@@ -66,6 +82,15 @@ class Expressions:
             bits = 8 * node.type.size if isinstance(node.type, Integer) else 64
             return f"(({kind})({left} {node.operator} ({right} & {bits - 1})))"
         return f"(({kind})({left} {node.operator} {right}))"
+
+    def _in_order(self, values: Sequence[tree.Expression], emit: Emit | None = None) -> tuple[str, list[str]]:
+        """From left to right, as D has it: where that matters, C that gives them names, and the names."""
+        emit = emit or self.emit
+        if len(values) < 2 or not any(map(effects.has, values)):
+            return "", [emit(value) for value in values]
+        names = [self._name() for _ in values]
+        given = zip(values, names, strict=True)
+        return "".join(f"{c_type(value.type)} {name} = {emit(value)}; " for value, name in given), names
 
     def _divide(self, operator: str, kind: str, left: str, right: str, signed: bool) -> str:
         """The smallest number divided by -1 would be a trap, not a value."""
@@ -107,20 +132,34 @@ class Expressions:
     # Assignment.
 
     def _assign(self, node: tree.Assign) -> str:
-        value, target = self._name(), node.target
-        if node.operator:
-            given = self._binary(_applied(node))
-            kind = c_type(target.type)
-            return f"({{ {kind} {value} = ({kind}){given}; {self.places.write(target, value)}{value}; }})"
-        return (
-            f"({{ {c_type(target.type)} {value} = {self._nullable(node.value)}; "
-            f"{self.places.write(target, value)}{value}; }})"
-        )
+        value, kind = self._name(), c_type(node.target.type)
+        if not node.operator:
+            write = self.places.write(node.target, value)
+            return f"({{ {kind} {value} = {self._nullable(node.value)}; {write}{_kept(node.target, value)}; }})"
+        before, target = self._once(node.target)
+        given = self._binary(_applied(replace(node, target=target)))
+        write = self.places.write(target, value)
+        return f"({{ {before}{kind} {value} = ({kind}){given}; {write}{_kept(target, value)}; }})"
+
+    def _once(self, target: tree.Target) -> tuple[str, tree.Target]:
+        """For what is both read and written: C that evaluates its keys and indices, if that must be but once."""
+        if not effects.has(target):
+            return "", target
+        texts: list[str] = []
+
+        def named(value: tree.Expression) -> tree.Expression:
+            name = self._name()
+            texts.append(f"{c_type(value.type)} {name} = {self.emit(value)}; ")
+            return cast(tree.Expression, _Named(value.type, name))
+
+        found = effects.replaced(target, named)
+        return "".join(texts), found
 
     def _step(self, node: tree.Step) -> str:
         old, new, kind = self._name(), self._name(), c_type(node.type)
-        text = f"{kind} {old} = {self.places.read(node.target)}; {kind} {new} = ({kind})({old} + ({node.by})); "
-        return f"({{ {text}{self.places.write(node.target, new)}{new if node.before else old}; }})"
+        before, target = self._once(node.target)
+        text = f"{before}{kind} {old} = {self.places.read(target)}; {kind} {new} = ({kind})({old} + ({node.by})); "
+        return f"({{ {text}{self.places.write(target, new)}{_kept(target, new) if node.before else old}; }})"
 
     def _call(self, node: tree.Call) -> str:
         """A string that is not there is an address that cannot be used."""
@@ -135,18 +174,29 @@ class Expressions:
         """Where NULL will do, for what may be."""
         if not isinstance(node, tree.Call):
             return self.emit(node)
-        emit = self._nullable if node.name == "is_set" else self.emit
-        arguments = [emit(argument) for argument in node.arguments]
-        return intrinsics.call(node, arguments, self._strsize, self._name)
+        before, arguments = self._in_order(node.arguments, self._nullable if node.name == "is_set" else None)
+        text = intrinsics.call(node, arguments, self._strsize, self._name)
+        return f"({{ {before}{text}; }})" if before else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """An expression whose value a C variable has."""
+
+    type: Type
+    name: str
+
+
+def _kept(target: tree.Target, value: str) -> str:
+    """What ``target`` is, once the C variable ``value`` has been assigned to it: a bit-field has but its bits."""
+    if isinstance(target, tree.Part) and target.bits:
+        return bit_field(f"((gd_u64){value} << {target.shift})", target.type, target.bits, target.shift)
+    return value
 
 
 def _applied(node: tree.Assign) -> tree.Binary:
-    """What a compound assignment computes, in the type of its right side."""
-    type_ = node.value.type
-    if node.operator in ("<<", ">>"):
-        type_ = node.target.type if isinstance(node.target.type, Integer) and node.target.type.size >= 4 else type_
-    if isinstance(node.target.type, Pointer):
-        type_ = node.value.type
+    """What a compound assignment computes, in the type of its right side; of shifts in that of the left one."""
+    type_ = promoted(node.target.type) if node.operator in ("<<", ">>") else node.value.type
     return tree.Binary(type_, node.operator, tree.Convert(type_, node.target), node.value)
 
 
@@ -166,4 +216,5 @@ _HANDLERS: dict[type, Callable[[Expressions, Any], str]] = {
     tree.Step: Expressions._step,
     tree.Comma: Expressions._comma,
     tree.Call: Expressions._call,
+    _Named: Expressions._named,
 }

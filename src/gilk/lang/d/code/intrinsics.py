@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from gilk.lang.d import tree
 from gilk.lang.d.code.emit import Names
-from gilk.lang.syntax.source import Rejected, Span
 
 _VARIABLES = {
     **{f"arg{n}": f"((gd_s64)c->event->arg[{n}])" for n in range(10)},
@@ -28,39 +27,46 @@ _VARIABLES = {
 }
 #: Those that make a string, into a buffer that they are given first.
 _MAKE = frozenset(("strjoin", "substr", "basename", "dirname", "cleanpath", "lltostr", "strtok", "tolower", "toupper"))
+#: Those that may find that what they are given makes no sense.
+_FAULTY = frozenset(("lltostr",))
 #: Those that have no string to give when they find nothing.
 NULLABLE = frozenset(("strtok", "strchr", "strrchr", "strstr"))
-_DEFAULTS = {"lltostr": ["10"], "index": ["0"], "rindex": ["0x7fffffff"], "strtoll": ["10"], "substr": ["0x7fffffff"]}
-_MOST = {"lltostr": 2, "index": 3, "rindex": 3, "strtoll": 2, "substr": 3}
+#: What stands for a last argument that is left out, and how many there are with it.
+_DEFAULTS = {
+    "copyinstr": (2, "~0UL"),
+    "lltostr": (2, "10"),
+    "index": (3, "0"),
+    "rindex": (3, "0x7fffffff"),
+    "strtoll": (2, "10"),
+    "substr": (3, "0x7fffffff"),
+}
 _SWAPS = {"htons": 16, "ntohs": 16, "htonl": 32, "ntohl": 32, "htonll": 64, "ntohll": 64}
 
 
 def emit(node: tree.Builtin) -> str:
-    text = _VARIABLES.get(node.name)
-    if text is None:
-        raise Rejected("D_UNSUPPORTED", Span(0, 0), f"{node.name} is not implemented (yet)")
-    return text
+    return _VARIABLES[node.name]
 
 
 def call(node: tree.Call, arguments: list[str], strsize: int, name: Names) -> str:
     """The call, its arguments being C already."""
-    if len(arguments) < _MOST.get(node.name, 0):
-        arguments = [*arguments, *_DEFAULTS[node.name]]
+    most, default = _DEFAULTS.get(node.name, (0, ""))
+    if len(arguments) < most:
+        arguments = [*arguments, default]
     given = "".join(f", {argument}" for argument in arguments)
     if node.name in _SWAPS:
         return f"((gd_u{_SWAPS[node.name]})__builtin_bswap{_SWAPS[node.name]}({arguments[0]}))"
     if node.name in _MAKE:
         return _made(node.name, given, strsize, name)
-    special = _SPECIAL.get(node.name)
-    if special is None:
-        raise Rejected("D_UNSUPPORTED", Span(0, 0), f"{node.name}( ) is not implemented (yet)")
-    return special.format(*arguments, given=given, v=name(), w=name(), strsize=strsize)
+    return _SPECIAL[node.name].format(*arguments, given=given, v=name(), w=name(), strsize=strsize)
 
 
 def _made(function: str, given: str, strsize: int, name: Names) -> str:
     to = name("s")
     room = f"char *{to} = gd_alloca(c, {strsize}); if (!{to}) goto fault;"
-    return f"({{ {room} (const char *)gd_{function}(c, {to}{given}); }})"
+    check = "if (c->fault) goto fault; " if function in _FAULTY else ""
+    result = name("s")
+    made = f"const char *{result} = gd_{function}(c, {to}{given}); {check}{result};"
+    return f"({{ {room} {made} }})"
 
 
 _SPECIAL = {
@@ -75,7 +81,7 @@ _SPECIAL = {
     "strlen": "gd_strlen(c{given})",
     "index": "((gd_s32)gd_index(c{given}))",
     "rindex": "((gd_s32)gd_rindex(c{given}))",
-    "strtoll": "gd_strtoll(c{given})",
+    "strtoll": "({{ gd_s64 {v} = gd_strtoll(c{given}); if (c->fault) goto fault; {v}; }})",
     "rand": "gd_rand(c)",
     "speculation": "((gd_s32)gd_speculation(c))",
     "getmajor": "((gd_u32)({0} >> 32))",
@@ -86,8 +92,8 @@ _SPECIAL = {
         "if (!{v} || !gd_load(c, {v}, {0}, {w})) goto fault; (gd_u64){v}; }})"
     ),
     "copyinstr": (
-        "({{ char *{v} = gd_alloca(c, {strsize}); "
-        "if (!{v} || !gd_copyin_string(c, {v}, {0}, {strsize})) goto fault; (const char *){v}; }})"
+        "({{ gd_u64 {w} = {1}; char *{v} = gd_alloca(c, {strsize}); if ({w} > {strsize}) {w} = {strsize}; "
+        "if (!{v} || !gd_copyin_string(c, {v}, {0}, {w})) goto fault; (const char *){v}; }})"
     ),
     "copyinto": "({{ if (!gd_copy(c, {2}, {0}, {1})) goto fault; }})",
     "bcopy": "({{ if (!gd_copy(c, {1}, {0}, {2})) goto fault; }})",

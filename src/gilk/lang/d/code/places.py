@@ -175,6 +175,8 @@ def bit_field(whole: str, type_: Type, bits: int, shift: int) -> str:
     size = 8 * (type_.size if isinstance(type_, Integer) else 4)
     up = size - bits - shift
     kind = c_type(type_)
+    if isinstance(type_, Enumeration) and all(value >= 0 for _, value in type_.names):
+        kind = "gd_u32"  # as compilers have it
     return f"(({kind})(({kind})((gd_u64){whole} << {up}) >> {size - bits}))"
 
 

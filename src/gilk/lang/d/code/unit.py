@@ -16,7 +16,10 @@ ProbeName = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Unit:
-    """``text`` defines, for each group of clauses, ``void d_group_N(unsigned char *memory, struct gd_event *)``."""
+    """``text`` defines, for each group of clauses, ``void d_group_N(unsigned char *memory, struct gd_event *, own)``:
+    ``own`` is 0 in a process, 1 in the consumer, which has no process's memory to read, and 3 for what fires also when
+    the program is not active.
+    """
 
     text: str
     parts: tuple[Part, ...]
@@ -62,7 +65,7 @@ static inline __attribute__((unused)) const char *gd_probe_text(struct gd_contex
 """
 
 _GROUP = """
-__attribute__((used)) void d_group_{number}(unsigned char *memory, const struct gd_event *event, unsigned int no_memory)
+__attribute__((used)) void d_group_{number}(unsigned char *memory, const struct gd_event *event, unsigned int own)
 {{
 	gd_u64 local[{size} / 8 + 1];
 	struct gd_context context;
@@ -73,8 +76,8 @@ __attribute__((used)) void d_group_{number}(unsigned char *memory, const struct 
 
 _CALL = """\
 	gd_begin(&context, memory, &layout, event);
-	context.no_memory = no_memory;
-	if (gd_active(&context))
+	context.no_memory = own & 1;
+	if (own & 2 || gd_active(&context))
 		clause_{clause}(&context, (gd_u8 *)local);
 	else
 		gd_end(&context);

@@ -160,7 +160,7 @@ class Actions:
 
     def _tracemem(self, call: ast.Call, known: Callable_) -> tree.Statement:
         check_length(call, known)
-        address = self._calls.argument(call, 1, "addr")
+        address = self._tracemem_number(call, 1, "addr", Tag.D_TRACEMEM_ADDR)
         size = self._check(call.arguments[1])
         if not isinstance(size, tree.Constant):
             raise Rejected(
@@ -174,9 +174,17 @@ class Actions:
         data: tuple[Datum, ...] = (self.layout.add(whole, call.span),)
         values: tuple[tree.Expression, ...] = (whole,)
         if len(call.arguments) > 2:
-            shown = self._calls.argument(call, 3, "int")
+            shown = self._tracemem_number(call, 3, "int", Tag.D_TRACEMEM_DYNSIZE)
             data, values = (*data, self.layout.add(shown, call.span)), (*values, shown)
         return tree.Data("tracemem", data, values)
+
+    def _tracemem_number(self, call: ast.Call, number: int, kind: str, tag: Tag) -> tree.Expression:
+        try:
+            return self._calls.argument(call, number, kind)
+        except Rejected as rejected:
+            if rejected.diagnostic.tag != Tag.D_PROTO_ARG:
+                raise
+            raise Rejected(tag, call.span, rejected.diagnostic.message) from None
 
     def _exit(self, call: ast.Call, known: Callable_) -> tree.Statement:
         check_length(call, known)

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 
 from gilk.lang.d import ast, tree
-from gilk.lang.d.data import Aggregating, Datum, Function
+from gilk.lang.d.data import Aggregating, Datum, Function, Kind
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.calls import check_length
 from gilk.lang.d.meaning.functions import FUNCTIONS, Role
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.types import INT64, Special, String, is_arithmetic, is_scalar
+from gilk.lang.d.types import INT64, VOID, Integer, Pointer, Special, String, Type, is_arithmetic, is_scalar
 from gilk.lang.syntax.source import Rejected
 
 _MOST_CELLS = 1 << 16
@@ -54,9 +55,13 @@ class Aggregations:
 
     def _keys(self, target: ast.Aggregate) -> tuple[list[tuple[Datum, tree.Expression]], Layout]:
         layout = Layout(self._scope.strsize)
+        known = self._scope.aggregations.get(target.name)
+        before = known.keys if known is not None else ()
         keys = []
-        for key in target.keys or ():
+        for key, first in zip_longest(target.keys or (), before[: len(target.keys or ())]):
             value = self._value(key)
+            if first is not None and first.kind is Kind.INT and is_scalar(value.type):
+                value = constants.convert(_integer(first), value)
             if not is_scalar(value.type) and not isinstance(value.type, String | Special):
                 value = operands.as_string(value, key.span)
             keys.append((layout.add(value, key.span), value))
@@ -121,3 +126,8 @@ class Aggregations:
         if (high - low + 1) * steps > _MOST_CELLS:
             raise Rejected(Tag.D_LLQUANT_FACTORNSTEPS, call.span, f"llquantize( ) has more than {_MOST_CELLS} buckets")
         return Aggregating(Function.LLQUANTIZE, low, high, 1, factor, steps)
+
+
+def _integer(key: Datum) -> Type:
+    """What a key is converted to: the type of the first one at its place."""
+    return Pointer(VOID) if key.pointer else Integer(f"{8 * key.size}-bit integer", key.size, key.signed, 0)

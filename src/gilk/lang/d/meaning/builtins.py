@@ -27,6 +27,10 @@ def _builtins() -> dict[str, Type]:
 
 
 BUILTINS = _builtins()
+#: Those that a program is refused for.
+UNSUPPORTED = frozenset(
+    ["vtimestamp", "cwd", "root", "euid", "egid", "stackdepth", "ustackdepth", "errno", "ipl", "caller"]
+)
 
 
 def _constants() -> dict[str, int]:

@@ -64,7 +64,8 @@ class Calls:
             self.argument(call, number, kind) for number, kind in enumerate(known.parameters[: len(call.arguments)], 1)
         )
         if known.type in (Special.STACK, Special.USTACK):
-            arguments = (self._frames(call, arguments),)
+            self._frames(call, arguments)
+            raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
         return tree.Call(known.type, known.name, arguments)
 
     def _frames(self, call: ast.Call, arguments: tuple[tree.Expression, ...]) -> tree.Constant:
@@ -73,13 +74,16 @@ class Calls:
         found = arguments[0]
         if not isinstance(found, tree.Constant) or not 0 < found.value <= _MOST_FRAMES:
             what = f"a positive integral constant up to {_MOST_FRAMES}"
-            raise Rejected(Tag.D_USTACK_FRAMES, call.span, f"{call.name}( ) argument #1 must be {what}")
+            tag = Tag.D_STACK_SIZE if call.name == "stack" else Tag.D_USTACK_FRAMES
+            raise Rejected(tag, call.span, f"{call.name}( ) argument #1 must be {what}")
         return found
 
     def argument(self, call: ast.Call, number: int, parameter: str) -> tree.Expression:
         """Checked and converted. Raises Rejected."""
         given, kind = call.arguments[number - 1], parameter.rstrip("?")
         value = self._check(given)
+        if (call.name, number) == ("strtok", 1) and operands.is_null(value):
+            return operands.NO_STRING
         if kind == "str":
             if not operands.is_text(operands.decayed(value).type) and not operands.holds_text(value):
                 raise mismatch(call, number, "string", text(value.type))

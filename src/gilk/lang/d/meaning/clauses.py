@@ -88,12 +88,13 @@ class Clauses:
                 return self._expression(statement.value)
 
     def _if(self, statement: ast.If) -> tuple[tree.Statement, ...]:
+        """One whose condition is known is what it chooses."""
         test = self._expressions.condition(statement.test, Tag.D_OP_SCALAR, "the condition of if")
-        branches = (self._branch(statement.then), self._branch(statement.otherwise))
         known = constants.truth(test)
         if known is not None:
-            return branches[0] if known else branches[1]
-        return (tree.If(test, *branches),)
+            chosen = statement.then if known else statement.otherwise
+            return () if chosen is None else self._block(chosen)
+        return (tree.If(test, self._branch(statement.then), self._branch(statement.otherwise)),)
 
     def _branch(self, block: ast.Block | None) -> tuple[tree.Statement, ...]:
         """Its record is its own."""

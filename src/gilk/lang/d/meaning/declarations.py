@@ -93,9 +93,7 @@ class Declarations:
         found = basic(base.words)
         if found is None:
             name = " ".join(words)
-            if len(words) == 1:
-                raise Rejected(Tag.D_TYPE_ERR, base.span, f"failed to resolve type {name}: Unknown type name")
-            raise Rejected(Tag.D_DECL_COMBO, base.span, f"invalid type combination: {name}")
+            raise Rejected(Tag.D_TYPE_ERR, base.span, f"failed to resolve type {name}: Unknown type name")
         return found
 
     def _enumeration(self, base: ast.TagType) -> Enumeration:
@@ -139,7 +137,10 @@ class Declarations:
         return found
 
     def complete(self, type_: Type) -> Type:
-        """A struct that was only named when the type was made may be known by now."""
+        """A struct that was only named when the type was made may be known by now; also behind a pointer."""
+        if isinstance(type_, Pointer):
+            to = self.complete(type_.to)
+            return type_ if to is type_.to else Pointer(to)
         if isinstance(type_, Record) and not type_.complete:
             known = self._scope.tags.get(f"{type_.kind} {type_.tag}")
             return known if isinstance(known, Record) else type_

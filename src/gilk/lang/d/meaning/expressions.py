@@ -8,7 +8,7 @@ from typing import Any
 
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
-from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
+from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, UNSUPPORTED
 from gilk.lang.d.meaning.calls import Calls
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.places import Places
@@ -22,6 +22,7 @@ from gilk.lang.d.types import (
     UINT64,
     ULONG,
     VOID,
+    Array,
     Integer,
     Pointer,
     Record,
@@ -81,6 +82,10 @@ class Expressions:
             return self._scope.inlines[name.name]
         if name.name in self._scope.enumerators:
             return constants.integer(self._scope.enumerators[name.name])
+        if name.name in UNSUPPORTED:
+            raise Rejected(Tag.D_UNSUPPORTED, name.span, f"{name.name} is not implemented (yet)")
+        if isinstance(BUILTINS.get(name.name), Array):
+            raise Rejected(Tag.D_OP_DYN, name.span, f"an array is used without an index: {name.name}")
         if name.name in BUILTINS:
             return tree.Builtin(BUILTINS[name.name], name.name)
         if name.name == "NULL":
@@ -154,7 +159,7 @@ class Expressions:
             type_ = common(yes.type, no.type)
             return tree.Conditional(type_, test, constants.convert(type_, yes), constants.convert(type_, no))
         if isinstance(yes.type, String) or isinstance(no.type, String):
-            if operands.is_text(yes.type) and operands.is_text(no.type):
+            if operands.is_assignable(STRING, yes.type) and operands.is_assignable(STRING, no.type):
                 span = expression.span
                 return tree.Conditional(STRING, test, operands.as_string(yes, span), operands.as_string(no, span))
         elif is_scalar(yes.type) and is_scalar(no.type):

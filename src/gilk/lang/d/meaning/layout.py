@@ -42,6 +42,8 @@ class Layout:
                 return Kind.INT, size, size
             case String():
                 return Kind.STRING, self._strsize, 1
+            case Record(complete=False):
+                raise Rejected(Tag.D_OP_INCOMPLETE, span, f"{text(type_)} is incomplete")
             case Record() | Array():
                 return Kind.BYTES, size_of(type_, self._strsize), 8
             case Special.USTACK | Special.STACK:

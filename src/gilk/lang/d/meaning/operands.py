@@ -48,7 +48,11 @@ def is_text(type_: Type) -> bool:
 
 def holds_text(value: tree.Expression) -> bool:
     """An array of characters."""
-    return isinstance(value.type, Array) and isinstance(value.type.of, Integer) and value.type.of.size == 1
+    return _is_characters(value.type)
+
+
+def _is_characters(type_: Type) -> bool:
+    return isinstance(type_, Array) and isinstance(type_.of, Integer) and type_.of.size == CHAR.size
 
 
 def as_string(value: tree.Expression, span: Span, operator: str = "stringof") -> tree.Expression:
@@ -62,9 +66,17 @@ def as_string(value: tree.Expression, span: Span, operator: str = "stringof") ->
     raise Rejected(Tag.D_STRINGOF_TYPE, span, f"cannot apply stringof to a value of type {text(value.type)}")
 
 
+def is_null(value: tree.Expression) -> bool:
+    return isinstance(value, tree.Constant) and not value.value
+
+
+#: What a string variable is set to by NULL or 0.
+NO_STRING = tree.Constant(STRING, 0)
+
+
 def is_assignable(to: Type, from_: Type) -> bool:
     if isinstance(to, String):
-        return is_text(from_)
+        return is_text(from_) or _is_characters(from_)
     if is_scalar(to):
         return is_scalar(from_)
     return to == from_
@@ -139,16 +151,13 @@ def _comparison(operator: str, left: tree.Expression, right: tree.Expression, sp
         type_ = UINT64 if pointers else common(left.type, right.type)
         return constants.binary(operator, INT, constants.convert(type_, left), constants.convert(type_, right))
     for one, other in ((left, right), (right, left)):
-        if isinstance(one.type, String) and _is_null(other) and operator in ("==", "!="):
+        null = is_null(other) and isinstance(other.type, Pointer)
+        if isinstance(one.type, String) and null and operator in ("==", "!="):
             return tree.Binary(INT, operator, tree.Call(INT, "is_set", (one,)), constants.integer(0))
-    texts = is_text(left.type) and is_text(right.type)
+    texts = is_assignable(STRING, left.type) and is_assignable(STRING, right.type)
     if texts and (isinstance(left.type, String) or isinstance(right.type, String)):
         return tree.Binary(INT, operator, as_string(left, span), as_string(right, span))
     raise Rejected(*incompatible(operator, left.type, right.type, span))
-
-
-def _is_null(value: tree.Expression) -> bool:
-    return isinstance(value, tree.Constant) and isinstance(value.type, Pointer) and not value.value
 
 
 def incompatible(operator: str, left: Type, right: Type, span: Span) -> tuple[str, Span, str]:

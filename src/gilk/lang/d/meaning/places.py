@@ -17,8 +17,10 @@ from gilk.lang.d.types import (
     INT64,
     UINT64,
     Array,
+    Float,
     Member,
     Pointer,
+    Record,
     Special,
     String,
     Type,
@@ -49,9 +51,10 @@ class Places:
         return self._place(variable)
 
     def _place(self, variable: tree.Variable) -> tree.Place | tree.Keyed:
+        type_ = self._declarations.complete(variable.type)
         if variable.scope == "self":
-            return tree.Keyed(variable.type, variable.number, True, (), (), 0)
-        return tree.Place(variable.type, variable.scope, variable.offset)
+            return tree.Keyed(type_, variable.number, True, (), (), 0)
+        return tree.Place(type_, variable.scope, variable.offset)
 
     def named(self, variable: ast.Variable) -> tree.Expression:
         known = self._scope.variable(variable.scope, variable.name)
@@ -76,14 +79,16 @@ class Places:
         value = self._value(expression.value)
         if isinstance(value.type, Void | Special):
             raise Rejected(Tag.D_OP_VOID, expression.span, f"cannot assign a value of type {text(value.type)}")
+        if isinstance(value.type, Record) and not value.type.complete:
+            raise Rejected(Tag.D_OP_INCOMPLETE, expression.span, f"{text(value.type)} is incomplete")
         target = self._target(
             expression.target, INT64 if operator and is_arithmetic(value.type) else value.type, expression.op
         )
         if operator:
             return self._compound(target, operator, value, expression)
-        if isinstance(target.type, String) and operands.is_text(value.type):
-            return tree.Assign(target.type, target, "", operands.as_string(value, expression.span))
-        if not operands.is_assignable(target.type, value.type):
+        if isinstance(target.type, String) and operands.is_null(value):
+            return tree.Assign(target.type, target, "", operands.NO_STRING)
+        if not operands.is_assignable(target.type, value.type) or isinstance(value.type, Float):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
         return tree.Assign(target.type, target, "", operands.converted(target.type, value, expression.span))
 
@@ -91,7 +96,7 @@ class Places:
         self, target: tree.Target, operator: str, value: tree.Expression, expression: ast.Assign
     ) -> tree.Expression:
         whole = operands.binary(operator, target, value, expression.span)
-        if not isinstance(whole, tree.Binary | tree.Convert) or not is_scalar(target.type):
+        if not isinstance(whole, tree.Binary | tree.Convert) or isinstance(value.type, Pointer):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
         if isinstance(whole, tree.Convert):  # a pointer is moved
             assert isinstance(whole.operand, tree.Binary)
@@ -140,9 +145,9 @@ class Places:
     def _declare_array(self, expression: ast.Index, type_: Type) -> None:
         """An associative array that is assigned to for the first time."""
         name = self._known(expression.base)
-        if name is None or self._scope.variable(*name) is not None or name[0] == "this" or name[1] in BUILTINS:
+        if name is None or self._scope.variable(*name) is not None:
             return
-        if name[0] == "global" and (name[1] in self._scope.inlines or name[1] == "args"):
+        if name[0] == "global" and (name[1] in BUILTINS or name[1] in self._scope.inlines or name[1] == "args"):
             return
         keys = tuple(_key_type(self._value(key), key.span) for key in expression.keys)
         self._scope.declare(expression.span, tree.Variable(name[1], name[0], type_, keys))
@@ -159,11 +164,13 @@ class Places:
             return self._argument(expression)
         if len(expression.keys) != 1:
             raise Rejected(Tag.D_KEY_PROTO, expression.span, "only an associative array has several keys")
-        base, key = self._check(expression.base), self._value(expression.keys[0])
+        own = BUILTINS.get(name[1]) if name is not None and known is None and name[0] == "global" else None
+        key = self._value(expression.keys[0])
         if not is_arithmetic(key.type):
             raise Rejected(Tag.D_ARR_INDEX, expression.span, "an index must be of integral type")
-        if isinstance(base, tree.Builtin) and isinstance(base.type, Array):
-            return tree.Builtin(base.type.of, base.name, constants.convert(UINT64, key))
+        if isinstance(own, Array) and isinstance(expression.base, ast.Name):
+            return tree.Builtin(own.of, expression.base.name, constants.convert(UINT64, key))
+        base = self._check(expression.base)
         if isinstance(base, tree.Place | tree.Keyed | tree.Part) and isinstance(base.type, Array):
             return self._part(base, base.type, key, expression.span)
         pointer = operands.decayed(base)
@@ -189,7 +196,8 @@ class Places:
                 )  # fmt: skip
             keys.append(operands.converted(type_, key, expression.span))
             data.append(layout.add(keys[-1], expression.span))
-        return tree.Keyed(known.type, known.number, known.scope == "self", tuple(keys), tuple(data), layout.size)
+        type_ = self._declarations.complete(known.type)
+        return tree.Keyed(type_, known.number, known.scope == "self", tuple(keys), tuple(data), layout.size)
 
     def _argument(self, expression: ast.Index) -> tree.Expression:
         key = self._value(expression.keys[0])

@@ -11,6 +11,9 @@ from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.types import ALIASES, Enumeration, Record, Type, align_of, size_of, text
 from gilk.lang.syntax.source import Rejected, Span
 
+#: Bytes: they lie on the stack of whatever thread comes by.
+_MOST_LOCAL = 1 << 15
+
 
 @dataclass
 class Scope:
@@ -43,11 +46,13 @@ class Scope:
                 both = f"\t current: {_declared(variable)}\n\tprevious: {_declared(known)}"
                 raise Rejected(Tag.D_DECL_IDRED, span, f"identifier redeclared: {_named(variable)}\n{both}")
             return known
-        placed = self._placed(variable)
+        placed = self._placed(span, variable)
         self.variables[variable.scope, variable.name] = placed
         return placed
 
-    def _placed(self, variable: tree.Variable) -> tree.Variable:
+    def _placed(self, span: Span, variable: tree.Variable) -> tree.Variable:
+        if variable.scope == "this" and variable.keys is not None:
+            raise Rejected(Tag.D_ARR_LOCAL, span, f"local associative arrays are not supported: this->{variable.name}")
         if variable.scope == "self" or variable.keys is not None:
             self._looked_up += 1
             return replace(variable, number=self._looked_up)
@@ -55,6 +60,9 @@ class Scope:
         if variable.scope == "this":
             offset = -(-self.this_size // align) * align
             self.this_size = offset + size
+            if self.this_size > _MOST_LOCAL:
+                what = f"clause-local variables take more than {_MOST_LOCAL} bytes: {variable.name}"
+                raise Rejected(Tag.D_DECL_ARRSUB, span, what)
         else:
             offset = -(-self.globals_size // align) * align
             self.globals_size = offset + size

@@ -37,14 +37,16 @@ class Tag(StrEnum):
     D_XLATE_NONE = "D_XLATE_NONE"  # no such translator
     D_ARR_BADREF = "D_ARR_BADREF"  # an index of what is no array, or outside of it
     D_ARR_INDEX = "D_ARR_INDEX"  # an index that is no integer
+    D_ARR_LOCAL = "D_ARR_LOCAL"  # an associative array that is clause-local
     D_ARGS_IDX = "D_ARGS_IDX"  # args[ ] beyond its end
     D_ARGS_TYPE = "D_ARGS_TYPE"  # args[ ] with an index that is not constant
     D_KEY_PROTO = "D_KEY_PROTO"  # another number of keys than before
     D_KEY_TYPE = "D_KEY_TYPE"  # a key of another type than before
     D_PRED_SCALAR = "D_PRED_SCALAR"
     D_TRACE_VOID = "D_TRACE_VOID"  # what cannot be recorded
-    D_TRACEMEM_ARGS = "D_TRACEMEM_ARGS"
+    D_TRACEMEM_ADDR = "D_TRACEMEM_ADDR"
     D_TRACEMEM_SIZE = "D_TRACEMEM_SIZE"
+    D_TRACEMEM_DYNSIZE = "D_TRACEMEM_DYNSIZE"
     D_USTACK_FRAMES = "D_USTACK_FRAMES"
     D_STACK_SIZE = "D_STACK_SIZE"
     D_AGG_FUNC = "D_AGG_FUNC"  # an aggregation that is assigned something else
@@ -70,7 +72,6 @@ class Tag(StrEnum):
     D_TRUNC_AGGARG = "D_TRUNC_AGGARG"
     D_NORMALIZE_AGGARG = "D_NORMALIZE_AGGARG"
     D_NORMALIZE_SCALAR = "D_NORMALIZE_SCALAR"
-    D_PRINTA_AGGARG = "D_PRINTA_AGGARG"
     D_SPEC_SPEC = "D_SPEC_SPEC"  # speculate() twice
     D_SPEC_DREC = "D_SPEC_DREC"  # after data were recorded
     D_SPEC_COMM = "D_SPEC_COMM"  # after commit()
@@ -82,7 +83,6 @@ class Tag(StrEnum):
     D_DREC_COMM = "D_DREC_COMM"  # data after commit()
     D_DECL_IDRED = "D_DECL_IDRED"
     D_DECL_TYPERED = "D_DECL_TYPERED"
-    D_DECL_COMBO = "D_DECL_COMBO"
     D_DECL_VOIDOBJ = "D_DECL_VOIDOBJ"
     D_DECL_INCOMPLETE = "D_DECL_INCOMPLETE"
     D_DECL_ARRSUB = "D_DECL_ARRSUB"
@@ -92,6 +92,5 @@ class Tag(StrEnum):
     D_DECL_BFSIZE = "D_DECL_BFSIZE"
     D_DECL_MNAME = "D_DECL_MNAME"
     D_DECL_STRPARM = "D_DECL_STRPARM"
-    D_DECL_USELESS = "D_DECL_USELESS"
     D_PRAGMA_OPTSET = "D_PRAGMA_OPTSET"  # an option that there is not, or a value that it cannot have
     D_UNSUPPORTED = "D_UNSUPPORTED"  # D, but not here yet

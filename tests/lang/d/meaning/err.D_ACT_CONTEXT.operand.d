@@ -1,0 +1,2 @@
+/* Nor is it an operand. */
+BEGIN { trace(exit(0) + 1); }

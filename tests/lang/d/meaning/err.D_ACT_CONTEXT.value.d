@@ -1,0 +1,2 @@
+/* An action is not a value. */
+BEGIN { x = trace(1); }

@@ -1,0 +1,2 @@
+/* Nor are destructive actions. */
+BEGIN { speculate(1); system("true"); }

@@ -1,0 +1,2 @@
+/* A constant is nowhere. */
+BEGIN { trace(&1); }

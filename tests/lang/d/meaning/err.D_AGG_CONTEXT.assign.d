@@ -1,0 +1,2 @@
+/* count() is not a value. */
+BEGIN { x = count(); }

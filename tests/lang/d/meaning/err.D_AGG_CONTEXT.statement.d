@@ -1,0 +1,2 @@
+/* Nor is it a statement. */
+BEGIN { count(); }

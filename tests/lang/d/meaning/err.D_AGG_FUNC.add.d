@@ -1,0 +1,2 @@
+/* Nor is anything added to it. */
+BEGIN { @ += count(); }

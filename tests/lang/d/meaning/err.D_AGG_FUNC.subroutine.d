@@ -1,0 +1,2 @@
+/* strlen() does not aggregate. */
+BEGIN { @ = strlen("a"); }

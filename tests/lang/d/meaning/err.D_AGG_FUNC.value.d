@@ -1,0 +1,2 @@
+/* An aggregation is not assigned a value. */
+BEGIN { @ = 1; }

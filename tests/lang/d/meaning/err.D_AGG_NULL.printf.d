@@ -1,0 +1,2 @@
+/* Nor is it for printf(). */
+BEGIN { @a = count(); printf("%d", @a); }

@@ -1,0 +1,2 @@
+/* And one set of parameters. */
+BEGIN { @a = lquantize(1, 0, 9); @a = lquantize(1, 0, 8); }

@@ -1,0 +1,2 @@
+/* The sum of strings is not defined. */
+BEGIN { @ = sum("a"); }

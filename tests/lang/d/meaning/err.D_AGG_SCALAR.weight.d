@@ -1,0 +1,2 @@
+/* Nor is a string a weight. */
+BEGIN { @ = quantize(1, "a"); }

@@ -1,0 +1,2 @@
+/* Aggregations are not speculative. */
+BEGIN { speculate(1); @ = count(); }

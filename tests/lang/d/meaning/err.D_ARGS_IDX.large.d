@@ -1,0 +1,2 @@
+/* args[] has ten elements. */
+BEGIN { trace(args[10]); }

@@ -1,0 +1,2 @@
+/* And none before the first. */
+BEGIN { trace(args[-1]); }

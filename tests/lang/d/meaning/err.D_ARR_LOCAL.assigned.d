@@ -1,0 +1,2 @@
+/* Nor do they become such. */
+BEGIN { this->x[1] = 2; }

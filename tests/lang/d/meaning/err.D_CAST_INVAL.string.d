@@ -1,0 +1,2 @@
+/* A string is not made a number. */
+BEGIN { trace((int)"1"); }

@@ -1,0 +1,2 @@
+/* clear() is about an aggregation. */
+BEGIN { clear(1); }

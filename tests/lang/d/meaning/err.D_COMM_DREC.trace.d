@@ -1,0 +1,2 @@
+/* And before it records anything. */
+BEGIN { trace(1); commit(1); }

@@ -1,0 +1,2 @@
+/* And not negative. */
+int a[-1];

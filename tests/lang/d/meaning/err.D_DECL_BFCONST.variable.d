@@ -1,0 +1,2 @@
+/* The size of a bit-field is a constant. */
+struct s { int a : pid; };

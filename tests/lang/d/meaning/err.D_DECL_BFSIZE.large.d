@@ -1,0 +1,2 @@
+/* And not larger than its type. */
+struct s { int a : 33; };

@@ -1,0 +1,2 @@
+/* And not without bits. */
+struct s { int a : 0; };

@@ -1,0 +1,2 @@
+/* A bit-field is an integer. */
+struct s { char *a : 3; };

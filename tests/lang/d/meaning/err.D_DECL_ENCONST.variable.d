@@ -1,0 +1,2 @@
+/* An enumerator is a constant. */
+enum e { A = pid };

@@ -1,0 +1,2 @@
+/* Nor is an enumerator. */
+enum a { A }; enum b { A };

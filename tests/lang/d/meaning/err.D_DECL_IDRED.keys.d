@@ -1,0 +1,2 @@
+/* An associative array has one set of keys. */
+int x[int]; int x[string];

@@ -1,0 +1,2 @@
+/* A variable has one type. */
+int x; string x;

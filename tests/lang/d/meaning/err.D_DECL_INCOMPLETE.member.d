@@ -1,0 +1,2 @@
+/* So has that of a member. */
+struct s { struct s inner; };

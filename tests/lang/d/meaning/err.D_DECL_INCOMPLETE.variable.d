@@ -1,0 +1,2 @@
+/* A variable's struct has been declared. */
+struct nonesuch x;

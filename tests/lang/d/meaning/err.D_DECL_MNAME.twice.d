@@ -1,0 +1,2 @@
+/* Members have different names. */
+struct s { int a; char a; };

@@ -1,0 +1,2 @@
+/* Nor arrays of them. */
+void x[3];

@@ -1,0 +1,2 @@
+/* There are no variables without a type. */
+void x;

@@ -1,0 +1,2 @@
+/* A number leads nowhere. */
+BEGIN { trace(*5); }

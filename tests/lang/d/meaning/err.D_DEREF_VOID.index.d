@@ -1,0 +1,2 @@
+/* With an index it is not either. */
+BEGIN { trace(((void *)4)[1]); }

@@ -1,0 +1,2 @@
+/* And records nothing afterwards. */
+BEGIN { commit(1); trace(1); }

@@ -1,0 +1,2 @@
+/* Nor is exit(). */
+BEGIN { speculate(1); exit(0); }

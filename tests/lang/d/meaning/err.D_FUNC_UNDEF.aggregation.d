@@ -1,0 +1,2 @@
+/* Nor can it aggregate. */
+BEGIN { @ = nonesuch(1); }

@@ -1,0 +1,2 @@
+/* A function that there is not cannot be called. */
+BEGIN { nonesuch(1); }

@@ -1,0 +1,2 @@
+/* A variable that nothing has been assigned to before is not known. */
+BEGIN { trace(x); }

@@ -1,0 +1,2 @@
+/* Nor is a thread-local one. */
+BEGIN /self->x/ { trace(1); }

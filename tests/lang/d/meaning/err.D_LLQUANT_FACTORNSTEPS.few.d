@@ -1,0 +1,2 @@
+/* And no fewer. */
+BEGIN { @ = llquantize(1, 10, 0, 3, 5); }

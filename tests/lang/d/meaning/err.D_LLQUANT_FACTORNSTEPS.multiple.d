@@ -1,0 +1,2 @@
+/* The steps are a multiple of the factor. */
+BEGIN { @ = llquantize(1, 10, 0, 3, 15); }

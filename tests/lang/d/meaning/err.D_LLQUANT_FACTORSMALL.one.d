@@ -1,0 +1,2 @@
+/* Powers of one do not grow. */
+BEGIN { @ = llquantize(1, 1, 0, 3, 10); }

@@ -1,0 +1,2 @@
+/* The factor is a constant. */
+BEGIN { @ = llquantize(1, pid, 0, 3, 10); }

@@ -1,0 +1,2 @@
+/* So is the lower magnitude. */
+BEGIN { @ = llquantize(1, 10, pid, 3, 10); }

@@ -1,0 +1,2 @@
+/* And fit 64 bits. */
+BEGIN { @ = llquantize(1, 10, 0, 19, 10); }

@@ -1,0 +1,2 @@
+/* A step goes upwards. */
+BEGIN { @ = lquantize(1, 0, 9, -1); }

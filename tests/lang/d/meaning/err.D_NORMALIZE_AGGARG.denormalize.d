@@ -1,0 +1,2 @@
+/* denormalize() too. */
+BEGIN { denormalize(1); }

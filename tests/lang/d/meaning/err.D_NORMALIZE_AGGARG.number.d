@@ -1,0 +1,2 @@
+/* normalize() too. */
+BEGIN { normalize(1, 2); }

@@ -1,0 +1,2 @@
+/* Nor has a bit-field. */
+struct s { int a : 3; }; BEGIN { trace(offsetof(struct s, a)); }

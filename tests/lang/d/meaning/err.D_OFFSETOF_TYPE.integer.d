@@ -1,0 +1,2 @@
+/* Nor has an integer members. */
+BEGIN { trace(offsetof(int, a)); }

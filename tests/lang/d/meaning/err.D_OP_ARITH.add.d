@@ -1,0 +1,2 @@
+/* Strings are not added. */
+BEGIN { trace("a" + "b"); }

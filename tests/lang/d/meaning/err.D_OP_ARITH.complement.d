@@ -1,0 +1,2 @@
+/* The bits of a pointer are not turned over. */
+BEGIN { trace(~(int *)4); }

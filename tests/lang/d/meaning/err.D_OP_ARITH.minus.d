@@ -1,0 +1,2 @@
+/* A string has no negative. */
+BEGIN { trace(-"a"); }

@@ -1,0 +1,2 @@
+/* A pointer is not multiplied. */
+BEGIN { trace((int *)4 * 2); }

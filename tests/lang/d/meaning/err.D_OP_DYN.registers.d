@@ -1,0 +1,2 @@
+/* Nor have the registers, all at once. */
+BEGIN { trace(uregs); }

@@ -1,0 +1,2 @@
+/* A string and an integer are not compared. */
+BEGIN { trace("a" == 1); }

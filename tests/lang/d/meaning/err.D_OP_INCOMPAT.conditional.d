@@ -1,0 +1,2 @@
+/* Both values of ?: are of one kind. */
+BEGIN { x = pid ? "a" : 1; }

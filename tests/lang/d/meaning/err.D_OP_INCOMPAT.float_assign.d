@@ -1,0 +1,2 @@
+/* Nor are they assigned. */
+float d; BEGIN { d = d; }

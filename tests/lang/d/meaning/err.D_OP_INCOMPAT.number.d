@@ -1,0 +1,2 @@
+/* Nor a number to a string. */
+BEGIN { x = "a"; x = 1; }

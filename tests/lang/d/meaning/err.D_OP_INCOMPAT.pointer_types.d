@@ -1,0 +1,2 @@
+/* Pointers to different things have no distance. */
+BEGIN { trace((int *)8 - (char *)4); }

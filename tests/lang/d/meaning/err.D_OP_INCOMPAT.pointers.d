@@ -1,0 +1,2 @@
+/* Two pointers are not added. */
+BEGIN { trace((int *)1 + (int *)2); }

@@ -1,0 +1,2 @@
+/* Of a struct that is not declared no member is known. */
+BEGIN { trace(((struct nonesuch *)4)->a); }

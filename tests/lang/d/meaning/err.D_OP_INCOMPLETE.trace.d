@@ -1,0 +1,2 @@
+/* Or to trace. */
+BEGIN { trace(*(struct nonesuch *)4); }

@@ -1,0 +1,2 @@
+/* The bits of strings are not combined. */
+BEGIN { trace("a" & 1); }

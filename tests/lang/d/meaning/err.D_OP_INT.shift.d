@@ -1,0 +1,2 @@
+/* A pointer is not shifted. */
+BEGIN { trace((int *)4 << 1); }

@@ -1,0 +1,2 @@
+/* A constant cannot be assigned to. */
+BEGIN { 1 = 2; }

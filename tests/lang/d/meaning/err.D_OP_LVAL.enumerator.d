@@ -1,0 +1,2 @@
+/* Nor can an enumerator. */
+enum e { A }; BEGIN { A = 1; }

@@ -1,0 +1,2 @@
+/* Nor be increased. */
+BEGIN { 1++; }

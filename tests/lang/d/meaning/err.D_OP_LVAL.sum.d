@@ -1,0 +1,2 @@
+/* Nor can a sum. */
+BEGIN { x = 1; x + 1 = 2; }

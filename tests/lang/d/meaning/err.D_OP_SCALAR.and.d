@@ -1,0 +1,2 @@
+/* Nor are strings combined by &&. */
+BEGIN { trace("a" && 1); }

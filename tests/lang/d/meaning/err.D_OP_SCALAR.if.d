@@ -1,0 +1,2 @@
+/* Nor in if. */
+BEGIN { if (probename) trace(1); }

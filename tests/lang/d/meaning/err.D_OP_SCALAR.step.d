@@ -1,0 +1,2 @@
+/* A string has no successor. */
+BEGIN { x = "a"; x++; }

@@ -1,0 +1,2 @@
+/* Nor can a string decide. */
+BEGIN { x = probename ? 1 : 2; }

@@ -1,0 +1,2 @@
+/* An integer has no members. */
+BEGIN { x = 1; trace(x.a); }

@@ -1,0 +1,2 @@
+/* Nor can it be assigned. */
+BEGIN { x = (void)1; }

@@ -1,0 +1,2 @@
+/* What has no value is not an operand. */
+BEGIN { trace((void)1 + 1); }

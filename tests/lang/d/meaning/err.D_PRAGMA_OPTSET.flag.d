@@ -1,0 +1,2 @@
+/* A flag is on or off. */
+#pragma D option quiet=perhaps

@@ -1,0 +1,2 @@
+/* And it must be given. */
+#pragma D option bufsize

@@ -1,0 +1,2 @@
+/* There is no such option. */
+#pragma D option nonesuch

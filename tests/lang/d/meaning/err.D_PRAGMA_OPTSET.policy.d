@@ -1,0 +1,2 @@
+/* There are three policies. */
+#pragma D option bufpolicy=sideways

@@ -1,0 +1,2 @@
+/* A size is a number. */
+#pragma D option bufsize=large

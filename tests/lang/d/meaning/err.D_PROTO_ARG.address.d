@@ -1,0 +1,2 @@
+/* A string is not an address. */
+BEGIN { trace(copyinstr("a")); }

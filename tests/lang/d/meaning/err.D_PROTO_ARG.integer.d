@@ -1,0 +1,2 @@
+/* The status of exit() is an integer. */
+BEGIN { exit("1"); }

@@ -1,0 +1,2 @@
+/* An aggregation has no value that could be traced. */
+BEGIN { @a = count(); trace(@a); }

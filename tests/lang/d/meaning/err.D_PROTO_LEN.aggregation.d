@@ -1,0 +1,2 @@
+/* count() takes none. */
+BEGIN { @ = count(1); }

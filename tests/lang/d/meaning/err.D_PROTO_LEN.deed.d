@@ -1,0 +1,2 @@
+/* speculate() needs to know which speculation. */
+BEGIN { speculate(); }

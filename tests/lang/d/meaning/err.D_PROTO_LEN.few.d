@@ -1,0 +1,2 @@
+/* trace() takes one argument. */
+BEGIN { trace(); }

@@ -1,0 +1,2 @@
+/* sum() takes one. */
+BEGIN { @ = sum(); }

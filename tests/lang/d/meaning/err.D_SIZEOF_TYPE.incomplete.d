@@ -1,0 +1,2 @@
+/* Nor has what is not declared. */
+BEGIN { trace(sizeof (struct nonesuch)); }

@@ -1,0 +1,2 @@
+/* The same goes for the kernel's. */
+BEGIN { stack(0); }

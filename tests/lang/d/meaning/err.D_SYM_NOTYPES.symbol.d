@@ -1,0 +1,2 @@
+/* The types of a program's symbols are not known. */
+BEGIN { trace(`errno); }

@@ -1,0 +1,2 @@
+/* What tracemem() shows is at an address. */
+BEGIN { tracemem("a", 4); }

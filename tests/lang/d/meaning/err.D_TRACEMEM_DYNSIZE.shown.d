@@ -1,0 +1,2 @@
+/* How much of it is shown is an integer. */
+BEGIN { tracemem(arg0, 4, "4"); }

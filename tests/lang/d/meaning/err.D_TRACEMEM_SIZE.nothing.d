@@ -1,0 +1,2 @@
+/* And a positive one. */
+BEGIN { tracemem(arg0, 0); }

@@ -1,0 +1,2 @@
+/* And an integer. */
+BEGIN { tracemem(arg0, "4"); }

@@ -1,0 +1,2 @@
+/* tracemem() takes a constant size. */
+BEGIN { tracemem(arg0, pid); }

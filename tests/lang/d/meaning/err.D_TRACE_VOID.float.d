@@ -1,0 +1,2 @@
+/* Nor can a floating point value (yet). */
+BEGIN { trace(*(double *)8); }

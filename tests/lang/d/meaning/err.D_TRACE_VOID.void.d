@@ -1,0 +1,2 @@
+/* What has no value cannot be traced. */
+BEGIN { trace((void)1); }

@@ -1,0 +1,2 @@
+/* trunc() too. */
+BEGIN { trunc("a"); }

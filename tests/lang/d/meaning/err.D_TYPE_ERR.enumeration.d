@@ -1,0 +1,2 @@
+/* An enumeration too. */
+enum nonesuch x;

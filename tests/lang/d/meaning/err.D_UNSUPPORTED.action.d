@@ -1,0 +1,2 @@
+/* actions, */
+BEGIN { print(1); }

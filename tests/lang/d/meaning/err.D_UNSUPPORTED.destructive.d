@@ -1,0 +1,2 @@
+/* destructive ones, */
+BEGIN { raise(9); }

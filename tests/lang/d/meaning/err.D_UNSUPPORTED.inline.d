@@ -1,0 +1,2 @@
+/* and inlines with keys. */
+inline int x[int a] = 1;

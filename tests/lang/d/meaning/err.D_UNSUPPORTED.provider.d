@@ -1,0 +1,2 @@
+/* provider definitions, */
+provider p { probe q(int); };

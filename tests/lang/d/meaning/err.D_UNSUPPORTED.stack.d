@@ -1,0 +1,2 @@
+/* stacks, */
+BEGIN { stack(); }

@@ -1,0 +1,2 @@
+/* translators, */
+struct s { int a; }; translator struct s < int x > { a = x; };

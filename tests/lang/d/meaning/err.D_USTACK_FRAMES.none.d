@@ -1,0 +1,2 @@
+/* And positive. */
+BEGIN { ustack(0); }

@@ -1,0 +1,2 @@
+/* How many frames there are is a constant. */
+BEGIN { ustack(pid); }

@@ -1,0 +1,8 @@
+/* What is at no address cannot be read, and what is not alloca()'s not be written. */
+#pragma D option quiet
+BEGIN { trace(*(int *)16); }
+BEGIN { trace(copyinstr(16)); }
+BEGIN { bcopy((char *)alloca(4), (char *)16, 4); }
+BEGIN { alloca(1 << 30); }
+BEGIN { x = *(struct { int a; } *)32; }
+BEGIN { printf("on\n"); exit(0); }
