@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-import shlex
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +14,13 @@ import click
 
 from gilk import api
 from gilk.cli.dtrace_session import carry_out
+from gilk.cli.running import split_command
+from gilk.errors import UsageError
 from gilk.version import VERSION
 
-_PROGRAM_KINDS = {"n": "{}", "P": "{}:::", "m": "{}::", "f": "{}:", "i": "{}"}
+#: What is added to a description that names only a provider, a module or a function; a program may follow it.
+_REST = {"P": ":::", "m": "::", "f": ":"}
+_DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
 
 
 class _Programs(click.Command):
@@ -77,20 +81,27 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
         click.echo(f"{name}: gilk {VERSION}, D 2.0")
         return 0
     if given["pid"] is not None and given["command"] is not None:
-        raise click.UsageError("-p and -c exclude each other: one process is traced")
+        raise UsageError("two-processes", "-p and -c exclude each other: one process is traced")
     if not ctx.obj and not given["listing"]:
-        raise click.UsageError("there is no program: give one with -n or -s")
+        raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
     preprocess = api.Preprocess(given["cpp"], given["defines"], given["undefines"], given["includes"])
     request = api.DtraceRequest(
-        programs=tuple((kind, _PROGRAM_KINDS[kind].format(text) if kind != "s" else text) for kind, text in ctx.obj),
+        programs=tuple((letter, _completed(letter, text)) for letter, text in ctx.obj),
         arguments=given["arguments"],
         options=tuple(_settings(given)),
         pid=given["pid"],
-        command=tuple(shlex.split(given["command"])) if given["command"] is not None else (),
+        command=split_command(given["command"], ()),
         preprocess=preprocess,
     )
     testing = "_DTRACE_TESTING" in os.environ
     return carry_out(name, request, given["output"], given["listing"], given["compile_only"], given["emit"], testing)
+
+
+def _completed(letter: str, text: str) -> str:
+    found = _DESCRIBED.match(text)
+    if letter not in _REST or found is None:
+        return text
+    return f"{found[1]}{_REST[letter]}{found[2]}"
 
 
 def _settings(given: dict[str, Any]) -> list[tuple[str, str | None]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from gilk.target import process as processes
 from gilk.target.process import Process
 
 _ENVIRONMENT = "DTRACE_OPT_"
+#: Options that have a say in how the text itself is read.
+_EARLY = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+(defaultargs|argref)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,9 @@ def prepare(asked: Asked) -> Consumer:
     """
     options = _options(asked)
     texts = [_text(letter, given, asked.preprocess) for letter, given in asked.programs]
+    for text in texts:
+        for found in _EARLY.finditer(text.source.text):
+            options.set(found[1], None)
     process = _process(asked)
     return Consumer(texts, _macros(asked, options, process), options, process)
 

@@ -61,6 +61,8 @@ def enable(program: tree.Program, process: Process | None, zero: bool) -> Enable
         for text in clause.probes:
             description = described(text)
             matched = list(_matching(enabled, description, process))
+            if text.isdigit():
+                matched = [probe for probe in own.PROBES if probe.number == int(text)]
             if not matched and not zero:
                 raise NoSuchProbe(clause.number, description)
             enabled.counts[clause.number] += len(matched)

@@ -69,10 +69,16 @@ class Clauses:
         first = next(i for i, one in enumerate(statements) if isinstance(one, tree.Data))
         given = iter(part.actions)
         lines = [self._statement(one) for one in statements[:first]]
-        lines += [f"epid = {part.epid};", f"if (!gd_reserve(c, {part.epid}, {part.size})) goto done;"]
+        lines += [f"epid = {part.epid};", *self._reserve(part)]
         for one in statements[first:]:
             lines += self._data(next(given)) if isinstance(one, tree.Data) else [self._statement(one)]
         return [*lines, "gd_commit(c);"]
+
+    def _reserve(self, part: Part) -> list[str]:
+        """A program that is to exit does so also where there is no room for a record of it."""
+        ends = (self._expressions.emit(one.values[0]) for one in part.actions if one.action == "exit")
+        exits = [f"\tgd_exit(c, (gd_u32){status});" for status in ends]
+        return [f"if (!gd_reserve(c, {part.epid}, {part.size})) {{", *exits, "\tgoto done;", "}"]
 
     def _part(self, clause: tree.Clause, actions: Iterable[tree.Data]) -> Part:
         """Its data begin at 0."""

@@ -40,9 +40,9 @@ class Aggregations:
         if known.role is not Role.AGGREGATING:
             raise Rejected(Tag.D_AGG_FUNC, call.span, f"{call.name}( ) is not an aggregating function")
         check_length(call, known)
+        keys, layout = self._keys(target)
         how, used = self._what(Function(call.name), call)
         values = [self._operand(argument, call, n) for n, argument in enumerate(call.arguments, 1) if n in (1, *used)]
-        keys, layout = self._keys(target)
         aggregation = self._scope.aggregation(assign.span, target.name, how, tuple(d for d, _ in keys), layout.size)
         value, weight = (*values, None, None)[:2]
         return tree.Aggregate(aggregation, tuple(key for _, key in keys), value, weight)

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""docs/d: each page has all rows of its table and no others; what it calls refused is refused, the rest compiles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+import pytest
+
+from gilk.lang.d import tags
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.meaning import tags as meaning_tags
+from gilk.lang.d.meaning.builtins import BUILTINS, UNSUPPORTED
+from gilk.lang.d.meaning.functions import FUNCTIONS, Role
+from gilk.lang.d.options import ROWS, Options, Shape
+from gilk.lang.d.printf import PrintfTag
+from gilk.lang.syntax.source import Source
+from gilk.render.d.messages import FAULTS, Fault
+from gilk.session.dtrace.compiled import DoesNotCompile, Text, compile_programs
+
+ROOT = Path(__file__).parents[3]
+PAGES = ROOT / "docs" / "d"
+_WORD = re.compile(r"`(\w+)[^`]*`")
+
+
+def rows(page: str) -> Iterator[tuple[str, list[str]]]:
+    """Of all its tables: the heading above it, and the cells."""
+    heading = ""
+    for line in (PAGES / page).read_text().splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        elif line.startswith("| `"):
+            yield heading, [cell.strip() for cell in line.strip("|").split(" |")]
+
+
+def named(page: str, *headings: str, other: bool = False) -> list[str]:
+    """What the first cells name in the tables under these headings, or under all; ``other``: under all but these."""
+    found = (cells for heading, cells in rows(page) if not headings or (heading in headings) is not other)
+    return [word for cells in found for word in _WORD.findall(cells[0])]
+
+
+def tag_of(statement: str, before: str = "", probe: str = "BEGIN") -> str:
+    """Of what is wrong with it; empty if nothing is."""
+    source = Source("test", f"{before} {probe} {{ {statement} }}")
+    try:
+        compile_programs([Text("script", source)], Macros({"target": 1}), Options())
+    except DoesNotCompile as error:
+        return error.wrong.diagnostic.tag
+    return ""
+
+
+# Functions.
+
+_BEFORE = "self int s; BEGIN { @ = count(); @by[pid] = count(); }"
+_NOT_FUNCTIONS = ("Formats",)
+
+
+def test_actions_names_all_functions_once() -> None:
+    found = named("actions.md", *_NOT_FUNCTIONS, other=True)
+    assert sorted(found) == sorted(FUNCTIONS)
+
+
+def examples() -> list[str]:
+    return [
+        cells[-1].strip("`") for heading, cells in rows("actions.md") if heading not in (*_NOT_FUNCTIONS, "Refused")
+    ]
+
+
+@pytest.mark.parametrize("example", examples())
+def test_examples_of_actions_compile(example: str) -> None:
+    assert tag_of(example, _BEFORE) == ""
+
+
+def test_each_row_has_an_example_of_its_own() -> None:
+    for heading, cells in rows("actions.md"):
+        if heading not in (*_NOT_FUNCTIONS, "Refused"):
+            (name,) = _WORD.findall(cells[0])
+            assert f"{name}(" in cells[-1], cells
+
+
+_ARGUMENTS = {"int": "1", "addr": "arg0", "str": '"a"', "fmt": '"a"', "agg": "@", "any": "1", "id": "1"}
+
+
+@pytest.mark.parametrize("name", named("actions.md", "Refused"))
+def test_functions_are_refused_as_the_page_says(name: str) -> None:
+    known = FUNCTIONS[name]
+    given = [_ARGUMENTS[each] for each in known.parameters[: known.least]]
+    assert tag_of(f"{name}({', '.join(given)});", _BEFORE) == "D_UNSUPPORTED"
+
+
+def test_prototypes_have_as_many_arguments_as_the_table() -> None:
+    for heading, cells in rows("actions.md"):
+        if heading in (*_NOT_FUNCTIONS, "Refused"):
+            continue
+        (name,) = _WORD.findall(cells[0])
+        inside = cells[0][cells[0].index("(") + 1 : cells[0].rindex(")")]
+        optional = re.compile(r"\[[^\[\]]*\]")
+        while optional.search(inside):
+            inside = optional.sub("", inside)
+        given = [word for word in re.findall(r"@|\w+|\.\.\.", inside) if word != "..."]
+        assert len(given) == FUNCTIONS[name].least, cells[0]
+
+
+# Variables.
+
+
+def test_variables_names_all_variables_once() -> None:
+    assert sorted(named("variables.md")) == sorted(BUILTINS)
+
+
+def test_variables_are_refused_as_the_page_says() -> None:
+    assert set(named("variables.md", "Refused")) == UNSUPPORTED
+    for name in BUILTINS:
+        use = "uregs[R_RIP]" if name == "uregs" else name
+        assert tag_of(f"trace({use});") == ("D_UNSUPPORTED" if name in UNSUPPORTED else ""), name
+
+
+# Options.
+
+
+def test_options_names_all_options_in_order() -> None:
+    assert named("options.md") == list(ROWS)
+
+
+def text_of(name: str) -> str:
+    """A default, as the page writes it."""
+    shape, default = ROWS[name]
+    match shape:
+        case Shape.FLAG:
+            return "on" if default else "off"
+        case Shape.SIZE:
+            number = int(default)
+            power = max(n for n in range(4) if number % (1 << 10 * n) == 0)
+            return f"{number >> 10 * power}{' kmg'[power]}".replace(" ", "")
+        case Shape.TIME:
+            return f"{int(default) // 10**9}s"
+    return str(default)
+
+
+def test_options_have_the_defaults_that_the_page_says() -> None:
+    for _, cells in rows("options.md"):
+        (name,) = _WORD.findall(cells[0])
+        assert cells[1] == text_of(name), name
+
+
+def test_options_have_an_effect_where_the_page_says_so() -> None:
+    """It has one where something asks for its value."""
+    asked: set[str] = set()
+    for path in (ROOT / "src" / "gilk").rglob("*.py"):
+        asked.update(re.findall(r"options\.(?:flag|number|text)\(\"(\w+)\"\)", path.read_text()))
+    effects = {_WORD.findall(cells[0])[0]: cells[2] for _, cells in rows("options.md")}
+    assert effects == {name: "yes" if name in asked else "none" for name in ROWS}
+
+
+# Errors.
+
+
+def all_tags() -> set[str]:
+    enums: tuple[type[StrEnum], ...] = (tags.Tag, meaning_tags.Tag, PrintfTag)
+    return {str(each) for enum in enums for each in enum}
+
+
+def test_errors_names_all_tags_once() -> None:
+    found = [word for word in named("errors.md") if word.startswith("D_")]
+    assert sorted(found) == sorted(all_tags())
+
+
+def test_errors_describes_each() -> None:
+    assert [cells for _, cells in rows("errors.md") if not cells[1]] == []
+
+
+def test_errors_names_faults_by_their_numbers() -> None:
+    faults = [cells for heading, cells in rows("errors.md") if heading == "Faults"]
+    assert len(faults) > 3
+    for name, number, _ in faults:
+        assert FAULTS[Fault(int(number))] == name.strip("`")
+
+
+# The tests themselves.
+
+
+def test_what_the_roles_are_is_known() -> None:
+    """A new role would need a table of its own."""
+    assert {known.role for known in FUNCTIONS.values()} == {Role.SUBROUTINE, Role.ACTION, Role.DEED, Role.AGGREGATING}
+
+
+def test_compiling_can_fail() -> None:
+    assert tag_of("nosuch();") == "D_FUNC_UNDEF"
+    assert tag_of("trace(1);") == ""

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs that run: what they print, and what is complained of. Next to ``tst.NAME.d`` is what it prints, ``.out``.
+
+Where there are such: ``.err`` complaints, ``.args`` arguments, ``.status`` of exit().
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lang.d.programs import HERE
+from tests.lang.d.sessions import run
+
+PROGRAMS = sorted(HERE.glob("run/tst.*.d"))
+
+
+def beside(path: Path, suffix: str) -> str:
+    found = path.with_suffix(suffix)
+    return found.read_text() if found.exists() else ""
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name[4:-2])
+def test_a_program_prints_what_it_should(path: Path) -> None:
+    assert path.read_text().startswith("/* ")
+    ran = run(path)
+    assert ran.output.decode() == path.with_suffix(".out").read_text()
+    assert ran.errors == beside(path, ".err")
+    assert ran.status == int(beside(path, ".status") or 0)
