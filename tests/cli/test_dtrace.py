@@ -142,6 +142,13 @@ def test_arguments_that_are_not_given(dtrace: Dtrace) -> None:
     assert dtrace("-q", "-n", text).returncode == 1
 
 
+def test_an_argument_is_used_by_whichever_program(dtrace: Dtrace) -> None:
+    programs = ["-q", "-n", "BEGIN { exit(0); }", "-n", "END { trace($1); }"]
+    assert dtrace(*programs, "12").stdout == "12\n"
+    done = dtrace(*programs, "12", "13")
+    assert (done.returncode, "extraneous argument '13' ($2 is not referenced)" in done.stderr) == (1, True)
+
+
 def test_an_exit_is_not_lost_for_want_of_room(dtrace: Dtrace) -> None:
     program = 'tick-1ms { printf("%d\\n", i++); } tick-300ms { exit(4); } dtrace:::BEGIN { trace(i); }'
     done = dtrace("-q", "-b", "4k", "-x", "switchrate=60s", "-n", "int i;" + program)

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from gilk.lang.d import tree
+from gilk.lang.d import ast, tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.check import Checker
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.d.parser import parse
+from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Diagnostic, Rejected, Source, Span
 
 
@@ -47,50 +49,54 @@ class Compiled:
 
 
 def compile_programs(texts: Sequence[Text], macros: Macros, options: Options) -> Compiled:
-    """Pragmas set ``options``. Raises DoesNotCompile."""
-    read = [(text, parse(text.source, macros)) for text in texts]
-    for text, parsed in read:
-        if parsed.program is None:
-            raise DoesNotCompile(
-                Wrong(text, text.source.name, text.source.line(parsed.diagnostics[0].span), parsed.diagnostics[0])
-            )
-    checker: Checker | None = None
+    """Pragmas set ``options``, all of them before anything is laid out. Raises DoesNotCompile."""
+    programs = _read(texts, macros)
+    for text, program in programs:
+        with _placed(text, program):
+            for item in program.items:
+                if isinstance(item, ast.Pragma) and item.kind == "option":
+                    _set(options, item)
+    checker = Checker(options.number("strsize"))
     origins: list[Text] = []
-    for text, parsed in read:
-        assert parsed.program is not None
-        for item in parsed.program.items:
-            if checker is None and not _is_option(item):
-                checker = Checker(options.number("strsize"))
-            try:
-                _item(checker, item, options)
-            except Rejected as rejected:
-                file, line = parsed.program.place(rejected.diagnostic.span)
-                raise DoesNotCompile(Wrong(text, file, line, rejected.diagnostic)) from None
-            if checker is not None:
-                origins += [text] * (checker.clauses - len(origins))
-    used = {number for _, parsed in read for number in parsed.used}
-    for text, parsed in read:
-        for diagnostic in parsed.diagnostics:
-            if len(read) == 1 or not used:
-                raise DoesNotCompile(Wrong(text, text.source.name, 0, diagnostic))
-    return Compiled((checker or Checker(options.number("strsize"))).program(), tuple(origins))
+    for text, program in programs:
+        with _placed(text, program):
+            for item in program.items:
+                checker.item(item)
+        origins += [text] * (checker.clauses - len(origins))
+    return Compiled(checker.program(), tuple(origins))
 
 
-def _is_option(item: object) -> bool:
-    return getattr(item, "kind", None) == "option"
+def _read(texts: Sequence[Text], macros: Macros) -> list[tuple[Text, ast.Program]]:
+    """An argument that any of the programs has use for is used."""
+    found, used = [], set[int]()
+    for text in texts:
+        parsed = parse(text.source, replace(macros, argref=True))
+        if parsed.program is None:
+            diagnostic = parsed.diagnostics[0]
+            raise DoesNotCompile(Wrong(text, text.source.name, text.source.line(diagnostic.span), diagnostic))
+        found.append((text, parsed.program))
+        used |= parsed.used
+    unused = [number for number in range(1, len(macros.arguments)) if number not in used]
+    if unused and texts and not macros.argref:
+        what = f"extraneous argument '{macros.arguments[unused[0]]}' (${unused[0]} is not referenced)"
+        raise DoesNotCompile(Wrong(texts[0], texts[0].source.name, 0, Diagnostic(Tag.D_MACRO_UNUSED, Span(0, 0), what)))
+    return found
 
 
-def _item(checker: Checker | None, item: object, options: Options) -> None:
-    """Options that come first have a say in how the rest is laid out."""
-    if _is_option(item):
-        words: tuple[str, ...] = item.words  # type: ignore[attr-defined]
-        name, value = words[0], words[1] if len(words) > 1 else None
-        try:
-            options.set(name, value)
-        except BadOption as bad:
-            span: Span = item.span  # type: ignore[attr-defined]
-            what = f"failed to set option '{name}'" + (f" to '{value}'" if value else "")
-            raise Rejected("D_PRAGMA_OPTSET", span, f"{what}: {bad}") from None
-        return
-    assert checker is not None
-    checker.item(item)  # type: ignore[arg-type]
+@contextmanager
+def _placed(text: Text, program: ast.Program) -> Iterator[None]:
+    """What is wrong in there is told with its file and line."""
+    try:
+        yield
+    except Rejected as rejected:
+        file, line = program.place(rejected.diagnostic.span)
+        raise DoesNotCompile(Wrong(text, file, line, rejected.diagnostic)) from None
+
+
+def _set(options: Options, pragma: ast.Pragma) -> None:
+    name, value = (*pragma.words, None)[:2]
+    try:
+        options.set(str(name), value)
+    except BadOption as bad:
+        what = f"failed to set option '{name}'" + (f" to '{value}'" if value else "")
+        raise Rejected("D_PRAGMA_OPTSET", pragma.span, f"{what}: {bad}") from None
