@@ -168,6 +168,29 @@ def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str, tmp_p
         assert differences(child.pid) == []
 
 
+def test_d_looks_at_no_memory_where_that_may_kill(program: Path) -> None:
+    """The process goes on, and clauses that need nothing of its memory can be enabled."""
+    with sandboxed(program, "kill") as child:
+        for clause, status in (("@[copyinstr(arg0)] = count();", 1), ("@ = count();", 0)):
+            words = [
+                "-q",
+                "-p",
+                str(child.pid),
+                "-n",
+                f"pid$target::hot:entry {{ {clause} }} tick-200ms {{ exit(0); }}",
+            ]
+            run = subprocess.run(
+                [sys.executable, "-m", "gilk", "dtrace", *words],
+                env={**os.environ, **ENVIRONMENT},
+                capture_output=True,
+                text=True,
+            )
+            assert run.returncode == status, run.stderr
+            assert ("has a seccomp filter of its own" in run.stderr) == bool(status)
+            assert child.poll() is None
+            assert differences(child.pid) == []
+
+
 @pytest.mark.parametrize("limit", ["20", "300", "2000"])
 def test_a_process_without_the_room_keeps_nothing_of_ours(program: Path, limit: str) -> None:
     """Megabytes of address space: for nothing, for the code only, and for a part of the data."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,6 +44,13 @@ def filters(tid: int | str) -> Filters:
 def _ours() -> Filters:
     """We have those that we came with: we give ourselves none."""
     return filters("self")
+
+
+def may_kill(pid: int) -> bool:
+    """Whether any thread of the process has a filter of its own, which may kill it for a system call."""
+    with contextlib.suppress(OSError):
+        return any(filters(f"{pid}/task/{tid}").may_kill(_ours()) for tid in os.listdir(f"/proc/{pid}/task"))
+    return False
 
 
 @contextlib.contextmanager

@@ -7,14 +7,17 @@ import tempfile
 from pathlib import Path
 
 from gilk.build.dprogram import FLAGS
+from gilk.errors import TargetError
 from gilk.lang.d.code.entries import Entry, entries, is_light
 from gilk.lang.d.probes import Probe
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.request import CFunction, Wanted
 from gilk.session.session import Session
+from gilk.target import seccomp
 from gilk.target.process import Process
 
 _THREADS, _RING = 1024, 4096
+_LOOKS = ("gd_load(", "gd_copyin_string(", "gd_copy(")
 
 
 class InProcess:
@@ -27,7 +30,8 @@ class InProcess:
         self.memory = memoryview(self._session.shared)[start : start + size]
 
     def insert(self, text: str, enabled: Enabled, groups: list[tuple[int, ...]]) -> list[tuple[Probe, str]]:
-        """Put in all probes; those that are refused come back, with the reason."""
+        """Put in all probes; those that are refused come back, with the reason. Raises TargetError `may-not-look`."""
+        self._check_looks(text)
         light = is_light(text)
         found = [(probe, made, part, point) for probe, made in enabled.in_process for part, point in made.points]
         chosen = [
@@ -45,6 +49,16 @@ class InProcess:
         probes = self._session.insert_wanted(wanted) if wanted else ()
         refusals = ((found[n][0], str(probe.refusal)) for n, probe in enumerate(probes) if probe.refusal is not None)
         return list(dict(refusals).items())
+
+    def _check_looks(self, text: str) -> None:
+        """Memory is looked at by a system call in the process itself: native/runtime/d/peek.h."""
+        pid = self._session.process.pid
+        if any(look in text for look in _LOOKS) and seccomp.may_kill(pid):
+            raise TargetError(
+                "may-not-look",
+                f"process {pid} has a seccomp filter of its own, which may kill it for copyin() and the like",
+                "clauses that do not look at its memory can be enabled",
+            )
 
     def close(self) -> bool | None:
         self._session.close()

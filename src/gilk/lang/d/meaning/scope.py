@@ -12,7 +12,7 @@ from gilk.lang.d.types import ALIASES, Enumeration, Record, Type, align_of, size
 from gilk.lang.syntax.source import Rejected, Span
 
 #: Bytes: they lie on the stack of whatever thread comes by.
-_MOST_LOCAL = 1 << 15
+_MOST_LOCAL = 1 << 12
 
 
 @dataclass
