@@ -27,6 +27,11 @@ from tests.programs.build import build, names
 
 #: `many` has 11 000 functions, `exec` is another process image every few milliseconds (test_lifecycle.py).
 LOOPS = [name for name in names() if name not in ("many", "exec")]
+#: Those whose threads, signals, children, libraries or frames make it matter when they are attached to; all of them are
+#: run with every block instrumented from the start (test_every_block.py).
+MOVING = (
+    "threads", "hot8", "fork", "signals", "sigpc", "exceptions", "syscalls", "dlopen", "rseq", "setjmp", "interp", "avx",
+)  # fmt: skip
 #: Their masks and dispositions stay as they are.
 STEADY = ("hot8", "work", "recursion", "interp", "sigpc")
 
@@ -36,7 +41,7 @@ def assert_clean(pid: int) -> None:
     assert leftovers(pid) == []
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", [n if n in MOVING else pytest.param(n, marks=pytest.mark.stress) for n in LOOPS])
 def test_all_blocks_of_a_running_program(name: str) -> None:
     with Loop([build(name)]) as loop:
         time.sleep(0.1)
@@ -54,9 +59,8 @@ def test_all_blocks_of_a_running_program(name: str) -> None:
         assert wait_for(lambda: cpu(loop.pid) > ticks or state(loop.pid) == "S")
 
 
-@pytest.mark.parametrize(
-    "name", ["threads", *(pytest.param(n, marks=pytest.mark.stress) for n in ("exceptions", "syscalls", "fork"))]
-)
+@pytest.mark.stress
+@pytest.mark.parametrize("name", ["threads", "exceptions", "syscalls", "fork"])
 def test_all_blocks_of_libc_too(name: str) -> None:
     with Loop([build(name)]) as loop:
         with api.attach(loop.pid) as target, target.session() as session:

@@ -106,6 +106,7 @@ def test_memory_taken_every_time_is_an_error_and_does_no_harm() -> None:
         assert session._workspace._mapped.isdisjoint(program.taken)
 
 
+@pytest.mark.stress
 def test_functions_from_the_repository_whose_place_is_taken_are_left_out() -> None:
     with grabber(times=1) as program, api.attach(program.process.pid) as target, target.session() as session:
         workspace = session._workspace

@@ -64,20 +64,15 @@ def test_no_call_is_missed_or_counted_twice(dtrace: Dtrace) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_process_is_left_as_it_was(gilk_on_path: dict[str, str], number: signal.Signals) -> None:
+    once = f'int n; {TEXT}:entry /!n/ {{ n = 1; printf("hit\\n"); }}'
+    program = once + f' {TEXT}:entry {{ @ = count(); }} END {{ printf("end"); }}'
     with Loop([build("work")]) as loop:
-        words = [
-            "gilk",
-            "dtrace",
-            "-q",
-            "-p",
-            str(loop.pid),
-            "-n",
-            f'{TEXT}:entry {{ @ = count(); }} END {{ printf("end"); }}',
-        ]
+        words = ["gilk", "dtrace", "-q", "-x", "switchrate=20ms", "-p", str(loop.pid), "-n", program]
         with subprocess.Popen(
             words, env=gilk_on_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as run:
-            assert wait_for(lambda: differences(loop.pid))
+            assert run.stdout and run.stdout.readline() == "hit\n"
+            assert differences(loop.pid)
             run.send_signal(number)
             out, err = run.communicate(timeout=60)
         assert wait_for(lambda: not differences(loop.pid) and not leftovers(loop.pid))

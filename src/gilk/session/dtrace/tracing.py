@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,14 +19,12 @@ from gilk.build.dprogram import Event, Native
 from gilk.lang.d import tree
 from gilk.lang.d.code.clauses import Part
 from gilk.lang.d.code.unit import GLOBALS_START, unit
-from gilk.lang.d.data import Aggregation
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import Probe
 from gilk.lang.d.types import size_of
 from gilk.providers import own
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.environment import environment
-from gilk.session.dtrace.in_process import InProcess
 from gilk.target.process import Process
 from gilk.trace import clock
 from gilk.trace.d.aggregations import Aggregations
@@ -34,6 +33,9 @@ from gilk.trace.d.layout import EPID_FAULT, FAULT_DATA, LAYOUT_FIELDS, Policy, S
 from gilk.trace.d.memory import Memory
 from gilk.trace.d.memory import Options as Sizes
 from gilk.trace.d.records import Record, Records
+
+if TYPE_CHECKING:
+    from gilk.session.dtrace.in_process import InProcess
 
 _POLICIES = {"switch": Policy.SWITCH, "fill": Policy.FILL, "ring": Policy.RING}
 _MARGIN = 2_000_000  # ns: a record that is being made now may belong before one that is whole
@@ -76,7 +78,7 @@ class Tracing:
         self._parts = {part.epid: part for part in made.parts}
         self._native = Native(made.text)
         points = sum(len(made.points) for _, made in enabled.in_process)
-        self._inside = InProcess(process, layout.size, points) if process is not None else None
+        self._inside = _inside(process, layout.size, points) if process is not None else None
         buffer = self._inside.memory if self._inside else memoryview(mmap.mmap(-1, layout.size))
         self._buffer = buffer
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
@@ -177,9 +179,11 @@ class Tracing:
             self._fire(own.ERROR, (0, probe.number, fault.clause, 0, fault.kind, fault.address))
 
 
-def contents_of(aggregations: Aggregations, wanted: Aggregation) -> dict[bytes, tuple[int, ...]]:
-    """The rows of one."""
-    return {key: cells for (number, key), cells in aggregations.snapshot().items() if number == wanted.number}
+def _inside(process: Process, size: int, points: int) -> InProcess:
+    """What puts probes into processes takes half a second to import, which programs without one need not wait for."""
+    from gilk.session.dtrace.in_process import InProcess
+
+    return InProcess(process, size, points)
 
 
 def _sizes(program: tree.Program, options: Options) -> Sizes:
