@@ -178,7 +178,7 @@ def test_vector_state_is_kept_when_libc_is_called(instruments: Path, where: str)
 
 
 @pytest.mark.parametrize("name", ["redzone", "ipara", "recursion", "exceptions", "setjmp", "signals", "threads"])
-@pytest.mark.parametrize("function", ["simple_instr", "both", "calls_libc"])
+@pytest.mark.parametrize("function", ["simple_instr", pytest.param("both", marks=pytest.mark.stress), "calls_libc"])
 def test_programs_do_not_notice(instruments: Path, name: str, function: str) -> None:
     command = [build(name), "1"]
     ran = run([f"*:entry={instruments}:{function}", f"*:return={instruments}:{function}"], command, timeout=120)

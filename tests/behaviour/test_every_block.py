@@ -16,6 +16,11 @@ from tests.programs.build import build, names
 
 #: What gilk does not do (docs/limits.md): the program counter that a handler sees is that of the patch.
 SEES_ADDRESSES = {"sigpc"}
+#: Programs whose functions are left in other ways than by their returns, too, or in other threads and processes.
+LEFT = (
+    "recursion", "tailcall", "exceptions", "setjmp", "threads", "fork", "vfork", "spawn", "signals", "unwind", "ucontext",
+    "jumptable", "hot8",
+)  # fmt: skip
 PROGRAMS = [name for name in names() if name not in SEES_ADDRESSES and name != "many"]
 #: Some of each: threads, signals, exceptions, forked children, jumps out of functions.
 WITH_LIBC = ["threads", "exceptions", "setjmp"]
@@ -101,6 +106,7 @@ def small(name: str) -> list[str | Path]:
     return [build(name), *([AMOUNT[name]] if name in AMOUNT else [])]
 
 
+@pytest.mark.stress  # what `time` puts at entries is the same stamp
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_stamp_on_every_entry(name: str) -> None:
     ran, expected = run(["*:entry=stamp"], small(name)), plain(small(name))
@@ -108,7 +114,7 @@ def test_stamp_on_every_entry(name: str) -> None:
     assert ran.report["restored"] is True
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [n if n in LEFT else pytest.param(n, marks=pytest.mark.stress) for n in PROGRAMS])
 def test_time_on_every_entry(name: str) -> None:
     """Every call that was seen to begin is seen to end, but for those that are left in another way."""
     ran, expected = run(["*:entry=time"], small(name)), plain(small(name))

@@ -25,7 +25,7 @@ def calls(output: str, function: str) -> int:
 
 @pytest.mark.parametrize(
     ("where", "instrument", "cycles"),
-    [(*way, 40) for way in WAYS]
+    [(*way, 15) for way in WAYS]
     + [pytest.param(*way, n, marks=pytest.mark.stress) for way, n in zip(WAYS, (10_000, 1000, 1000), strict=True)],
 )
 def test_toggling_hot_functions(where: str, instrument: str, cycles: int) -> None:
@@ -53,7 +53,7 @@ def test_toggling_hot_functions(where: str, instrument: str, cycles: int) -> Non
 @pytest.mark.parametrize("cycles", CYCLES)
 def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
     """Counters at hot() and in hot_asm(), from the first call to the last, while others come and go in both."""
-    with redirected() as (out, _), api.launch([str(build("hot8")), "loop", "8" if cycles < 1000 else "120"]) as target:
+    with redirected() as (out, _), api.launch([str(build("hot8")), "loop", "4" if cycles < 1000 else "120"]) as target:
         with target.session(points=1 << 18) as session:
             stays = [session.insert(where, api.count)[0] for where in ("hot:entry", "hot_asm:entry", "hot_asm:return")]
             target.resume()
