@@ -259,12 +259,8 @@ def parse_request(text: str) -> Request | Chosen:
 
 
 def prepare_run(
-    requests: Sequence[Request | Chosen],
-    pids: Sequence[int],
-    command: Sequence[str],
-    output: Path | None = None,
-    machine: str = "",
-    flight: bool = False,
+    requests: Sequence[Request | Chosen], pids: Sequence[int], command: Sequence[str], output: Path | None = None,
+    machine: str = "", flight: bool = False,
 ) -> Run:
     """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go.
 
@@ -302,18 +298,9 @@ def _held(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
 
 
 def prepare_trace(
-    pids: Sequence[int] = (),
-    command: Sequence[str] = (),
-    output: Path | None = None,
-    start: str = "now",
-    stop: str = "exit",
-    scope: Sequence[str] = (),
-    skip: Sequence[str] = (),
-    everything: bool = False,
-    kernel: Sequence[str] = (),
-    machine: str = "",
-    modules: Sequence[Path] = (),
-    depth: int = 0,
+    pids: Sequence[int] = (), command: Sequence[str] = (), output: Path | None = None, start: str = "now",
+    stop: str = "exit", scope: Sequence[str] = (), skip: Sequence[str] = (), everything: bool = False,
+    kernel: Sequence[str] = (), machine: str = "", modules: Sequence[Path] = (), depth: int = 0,
 ) -> Tracing:
     """A trace of processes, with nothing put in yet. Raises GilkError; then everything is let go.
 

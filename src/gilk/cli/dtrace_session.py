@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from gilk import api
+from gilk.cli.running import Stop
 from gilk.errors import GilkError
 from gilk.render.d.listing import LISTING_HEADER, listing
 from gilk.render.d.messages import Messages
@@ -22,8 +22,7 @@ from gilk.render.d.printer import Printer
 class Outlet:
     """Standard output or the file of -o, until freopen() changes it."""
 
-    def __init__(self, messages: Messages, output: Path | None) -> None:
-        self._messages = messages
+    def __init__(self, output: Path | None) -> None:
         self._first: IO[bytes] = sys.stdout.buffer if output is None else output.open("ab")
         self._to = self._first
 
@@ -47,21 +46,6 @@ class Outlet:
         if self._to is not sys.stdout.buffer:
             self._to.truncate(0)
             self._to.seek(0)
-
-
-class _Stop:
-    """Becomes true with the first signal that asks for an end."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._arrived)
-
-    def _arrived(self, *_: object) -> None:
-        self.asked = True
-
-    def __call__(self) -> bool:
-        return self.asked
 
 
 def carry_out(
@@ -133,7 +117,8 @@ def _run(consumer: api.Consumer, messages: Messages, output: Path | None, emit: 
     if consumer.compiled.program.destructive is not None and not options.flag("destructive"):
         sys.stderr.write(messages.error("could not enable tracing: Destructive actions not allowed"))
         return 1
-    stop = _Stop()
+    stop = Stop()
+    stop.install()
     quiet = Messages(messages.program, options.flag("quiet"))
     _announce(consumer, quiet)
     for probe, reason in consumer.start():
@@ -142,7 +127,7 @@ def _run(consumer: api.Consumer, messages: Messages, output: Path | None, emit: 
         sys.stderr.write(consumer.tracing.text)
     tracing = consumer.tracing
     printer = Printer(
-        Outlet(messages, output), options, messages, consumer.compiled.program.aggregations, tracing.aggregations,
+        Outlet(output), options, messages, consumer.compiled.program.aggregations, tracing.aggregations,
         consumer.symbols, testing,
     )  # fmt: skip
     printer.begin()

@@ -6,18 +6,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gilk.lang.d.options import NANOSECONDS
 from gilk.lang.d.probes import Description, Key
 
 _NAME = re.compile(r"tick-(\d+)([a-z]*)\Z")
-_UNITS = {
-    **dict.fromkeys(("ns", "nsec"), 1),
-    **dict.fromkeys(("us", "usec"), 10**3),
-    **dict.fromkeys(("ms", "msec"), 10**6),
-    **dict.fromkeys(("s", "sec"), 10**9),
-    **dict.fromkeys(("m", "min"), 60 * 10**9),
-    **dict.fromkeys(("h", "hour"), 3600 * 10**9),
-    **dict.fromkeys(("d", "day"), 86400 * 10**9),
-}
 _SHORTEST = 200_000  # ns: as DTrace has it
 
 
@@ -43,5 +35,5 @@ def _period(name: str) -> int:
     if found is None or not int(found[1]):
         return 0
     count, unit = int(found[1]), found[2] or "hz"
-    period = 10**9 // count if unit == "hz" else count * _UNITS.get(unit, 0)
+    period = 10**9 // count if unit == "hz" else count * NANOSECONDS.get(unit, 0)
     return period if period >= _SHORTEST else 0

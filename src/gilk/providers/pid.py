@@ -13,12 +13,11 @@ from gilk.errors import UsageError
 from gilk.image.model import Span
 from gilk.lang.d.probes import Description, Key
 from gilk.splice import points
-from gilk.splice.points import Point
+from gilk.splice.points import Point, Spec
 from gilk.target.base import Loaded
 from gilk.target.process import Process
 
 _OFFSET = re.compile(r"[0-9a-f]+\Z")
-_VERSION = re.compile(r"(-[0-9.]+)?\.so.*\Z")
 _MAIN = ("a.out", "-")
 
 
@@ -57,9 +56,7 @@ def _is_meant(loaded: Loaded, module: str) -> bool:
     """``libc`` also means libc.so.6."""
     if not module:
         return True
-    if loaded.main and module in _MAIN:
-        return True
-    return fnmatch.fnmatchcase(loaded.name, module) or fnmatch.fnmatchcase(_VERSION.sub("", loaded.name), module)
+    return (loaded.main and module in _MAIN) or Spec(module, "*", "entry").matches_image(loaded.name, loaded.main)
 
 
 def _functions(process: Process, loaded: Loaded, glob: str) -> list[Span]:

@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 _SIZE = re.compile(r"(\d+)([kmgt]?)b?\Z", re.IGNORECASE)
 _TIME = re.compile(r"(\d+)(ns|nsec|us|usec|ms|msec|s|sec|m|min|h|hour|d|day|hz)?\Z", re.IGNORECASE)
-_NANOSECONDS = {
+NANOSECONDS = {
     **dict.fromkeys(("ns", "nsec"), 1),
     **dict.fromkeys(("us", "usec"), 10**3),
     **dict.fromkeys(("ms", "msec"), 10**6),
@@ -128,7 +128,7 @@ def _time(value: str | None) -> int:
     if found is None or not int(found[1]):
         raise BadOption("Invalid value for specified option")
     unit = (found[2] or "hz").lower()
-    return 10**9 // int(found[1]) if unit == "hz" else int(found[1]) * _NANOSECONDS[unit]
+    return 10**9 // int(found[1]) if unit == "hz" else int(found[1]) * NANOSECONDS[unit]
 
 
 def _policy(value: str | None) -> str:

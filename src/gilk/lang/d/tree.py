@@ -176,7 +176,7 @@ class Aggregate:
 class Data:
     """Something for the consumer: what it is to do, with what values of the record.
 
-    ``text``: a format, a file name. ``aggregations``: names of those that it is about. ``type``: of what print() shows.
+    ``text``: a format, a file name. ``aggregations``: names of those that it is about.
     """
 
     action: str
@@ -184,8 +184,6 @@ class Data:
     values: tuple[Expression, ...] = ()
     text: str | None = None
     aggregations: tuple[str, ...] = ()
-    number: int = 0
-    type: Type | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,12 +111,12 @@ class Messages:
         """A run-time error in a clause. ``pc``: where in its code, if that is known."""
         kind = next((one for one in Fault if one == fault), Fault.UNKNOWN)
         where = "" if pc is None else f" at BPF pc {pc}"
-        text = f"error in {clause} for probe ID {probe.number} ({describe(probe)}): "
+        text = f"error in {clause} for probe ID {probe.number} ({probe}): "
         return self.error(f"{text}{FAULTS[kind]}{_details(kind, address)}{where}")
 
     def library_fault(self, clause: str, probe: Probe, what: str) -> str:
         """Of what the consumer does itself: freopen(), setopt()."""
-        return self.error(f"error in {clause} for probe ID {probe.number} ({describe(probe)}): {what}")
+        return self.error(f"error in {clause} for probe ID {probe.number} ({probe}): {what}")
 
     def rejected(self, script: str, line: int, diagnostic: Diagnostic, tagged: bool = False) -> str:
         """A script that does not compile. ``tagged``: the option errtags."""
@@ -139,10 +139,6 @@ class Messages:
         exact = size % (1 << 10 * unit) == 0
         amount = f"{size >> 10 * unit}{_UNITS[unit]}" if exact else f"{size} bytes"
         return self.error(f"{what} lowered to {amount}")
-
-
-def describe(probe: Probe) -> str:
-    return f"{probe.provider}:{probe.module}:{probe.function}:{probe.name}"
 
 
 def _details(fault: Fault, address: int) -> str:

@@ -49,7 +49,6 @@ class Firing:
     cpu: int
     part: Part
     data: bytes
-    ticks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class Tracing:
         self.memory.globals()[:GLOBALS_START] = environment(self._clock, process).ljust(GLOBALS_START, b"\0")
         self._records, self._drops = Records(self.memory), Drops(self.memory)
         self.aggregations = Aggregations(self.memory, program.aggregations)
-        self._due = [(0, n) for n in range(len(enabled.ticks))]
+        self._due: list[tuple[int, int]] = []  # when, and which tick: a heap
         self.refused: list[tuple[Probe, str]] = []
         self.text = made.text
 
@@ -167,7 +166,7 @@ class Tracing:
             if record.epid == EPID_FAULT:
                 yield from self._fault(record, probe)
             elif (part := self._parts.get(record.epid)) is not None and len(record.data) >= part.size:
-                yield Firing(probe, record.cpu, part, record.data, record.tsc)
+                yield Firing(probe, record.cpu, part, record.data)
 
     def _fault(self, record: Record, probe: Probe) -> Iterator[Happening]:
         if len(record.data) < FAULT_DATA.itemsize:

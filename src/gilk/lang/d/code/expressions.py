@@ -123,7 +123,7 @@ class Expressions:
         room = f"char *{to} = gd_alloca(c, {self._strsize}); if (!{to}) goto fault;"
         if isinstance(operand.type, Array):
             size = min(operand.type.count, self._strsize - 1)
-            take = f"gd_bytes({to}, (const void *){self.emit(operand)}, {size}); {to}[{size}] = 0;"
+            take = f"gd_bcopy({to}, (const void *){self.emit(operand)}, {size}); {to}[{size}] = 0;"
         else:
             address = self.emit(operand)
             take = f"if (!gd_copyin_string(c, {to}, (gd_u64){address}, {self._strsize})) goto fault;"

@@ -108,7 +108,7 @@ class Places:
         if datum.kind is Kind.BYTES and isinstance(value, tree.Field):
             return f"if (!gd_load(c, {to}, {self._emit(value.address)}, {datum.size})) goto fault; "
         if datum.kind is Kind.BYTES:
-            return f"gd_bytes({to}, (const void *){self._emit(value)}, {datum.size}); "
+            return f"gd_bcopy({to}, (const void *){self._emit(value)}, {datum.size}); "
         return f"gd_put_{datum.kind}(c, (gd_u64 *){to}, {datum.size // 8}, {self._symbol(value)}); "
 
     def _symbol(self, value: tree.Expression) -> str:
@@ -131,7 +131,7 @@ class Places:
         if isinstance(type_, String):
             return f"gd_put_string({address}, {value}, {self._strsize}); "
         if not is_scalar(type_):
-            return f"gd_bytes({address}, (const void *){value}, {self.size(type_)}); "
+            return f"gd_bcopy({address}, (const void *){value}, {self.size(type_)}); "
         if not bits:
             return f"*({c_type(type_)} *){address} = {value}; "
         mask = ((1 << bits) - 1) << shift

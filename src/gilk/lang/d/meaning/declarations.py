@@ -10,7 +10,6 @@ from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.types import (
-    INT,
     VOID,
     Array,
     Enumeration,
@@ -223,8 +222,3 @@ class _Layout:
     def record(self, kind: str, tag: str) -> Record:
         size = -(-self._bits // (8 * self._align)) * self._align
         return Record(kind, tag, size, self._align, tuple(self._members))
-
-
-def enumerator(scope: Scope, name: str) -> tree.Constant | None:
-    value = scope.enumerators.get(name)
-    return None if value is None else tree.Constant(INT, value)

@@ -29,11 +29,6 @@ class Layout:
         signed = isinstance(value.type, Enumeration) or (isinstance(value.type, Integer) and value.type.signed)
         return Datum(kind, offset, size, signed, isinstance(value.type, Pointer))
 
-    def raw(self, size: int) -> Datum:
-        offset = -(-self.size // 8) * 8
-        self.size = offset + size
-        return Datum(Kind.BYTES, offset, size)
-
     def _kind(self, value: tree.Expression, span: Span) -> tuple[Kind, int, int]:
         type_: Type = value.type
         match type_:

@@ -67,11 +67,6 @@ static inline gd_u64 gd_register(struct gd_context *c, gd_u64 index)
 	return c->event->regs[place[index]];
 }
 
-static inline void gd_bytes(void *to, const void *from, gd_u64 size)
-{
-	gd_bcopy(to, from, size);
-}
-
 /* bcopy() and copyinto(): stores go to scratch memory of this very clause, and nowhere else. */
 static inline bool gd_copy(struct gd_context *c, gd_u64 to, gd_u64 from, gd_u64 size)
 {
