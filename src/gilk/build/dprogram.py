@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import tempfile
 from pathlib import Path
 
-from gilk.build.toolchain import NATIVE, compile_object, compiler
-from gilk.errors import CompileError
+from gilk.build.toolchain import NATIVE, compile_object, link_shared
 
 #: D's arithmetic wraps, and its variables are bytes that are read as what they are declared to be.
 FLAGS = ("-I", str(NATIVE), "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unused-value")
 ARGUMENTS = 10
+_VISIBLE = "#pragma GCC visibility push(default)\n"  # instruments are compiled with all of it hidden
 
 
 class Event(ctypes.Structure):
@@ -34,12 +33,9 @@ class Native:
     def __init__(self, text: str) -> None:
         with tempfile.TemporaryDirectory(prefix="gilk-") as name:
             source, made, library = (Path(name) / each for each in ("program.c", "program.o", "program.so"))
-            source.write_text(_head() + text)
+            source.write_text(_VISIBLE + text)
             compile_object(source, made, ["-fPIC", *FLAGS])
-            command = [*compiler(), "-nostdlib", "-shared", "-o", str(library), str(made)]
-            linked = subprocess.run(command, capture_output=True, text=True, check=False)
-            if linked.returncode:
-                raise CompileError("does-not-link", linked.stderr.strip())
+            link_shared(made, library)
             self._library = ctypes.CDLL(str(library))
 
     def fire(self, group: int, memory: int, event: Event, always: bool) -> None:
@@ -50,7 +46,3 @@ class Native:
         run = self._library[f"d_group_{group}"]
         run.restype = None
         run(ctypes.c_void_p(memory), ctypes.byref(event), ctypes.c_uint(3 if always else 1))
-
-
-def _head() -> str:
-    return "#pragma GCC visibility push(default)\n"

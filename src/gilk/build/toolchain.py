@@ -64,6 +64,11 @@ def link(objects: list[Path], script: Path, output: Path, symbols: dict[str, int
     _run([*compiler(), *options, f"-Wl,-T,{script}", *defined, *map(str, objects), "-o", str(output)], "does-not-link")
 
 
+def link_shared(made: Path, output: Path) -> None:
+    """A library of its own, which needs nothing. Raises CompileError `does-not-link`."""
+    _run([*compiler(), "-nostdlib", "-shared", str(made), "-o", str(output)], "does-not-link")
+
+
 def prune(source: Path, output: Path, entry: str, *keep: str) -> None:
     """Leave out of an object file what ``entry`` and ``keep`` do not need."""
     options = ["-nostdlib", "-r", f"-Wl,--gc-sections,-e,{entry}", *(f"-Wl,-u,{name}" for name in keep)]

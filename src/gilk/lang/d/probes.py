@@ -26,17 +26,20 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Each field is a shell glob; one that is empty is about anything."""
+    """Each field is a shell glob; one that is empty is about anything. ``number``: only a probe's id, if not 0."""
 
     provider: str
     module: str
     function: str
     name: str
+    number: int = 0
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.module}:{self.function}:{self.name}"
 
     def matches(self, probe: Probe) -> bool:
+        if self.number:
+            return probe.number == self.number
         fields = (probe.provider, probe.module, probe.function, probe.name)
         globs = (self.provider, self.module, self.function, self.name)
         return all(not glob or fnmatch.fnmatchcase(field, glob) for field, glob in zip(fields, globs, strict=True))
@@ -45,4 +48,5 @@ class Description:
 def described(text: str) -> Description:
     """Fields are filled from the right: ``BEGIN`` is a name, ``malloc:entry`` a function's."""
     fields = text.split(":")
-    return Description(*[""] * (4 - len(fields)), *fields[-4:])
+    provider, module, function, name = [""] * (4 - len(fields)) + fields[-4:]
+    return Description(provider, module, function, name, int(text) if text.isdigit() else 0)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol
@@ -66,7 +66,7 @@ class Printer:
     def end(self) -> None:
         """What was not printed by the program is printed now."""
         self.outlet.write(b"\n")
-        left = [self._contents(one) for one in self.known if one.name not in self._printed]
+        left = self._contents([one for one in self.known if one.name not in self._printed])
         self.outlet.write(aggregations.print_all([one for one in left if one.rows], self._order(), self._indent))
 
     # Records.
@@ -95,8 +95,8 @@ class Printer:
     def _values(self, firing: Firing, action: tree.Data) -> list[Value]:
         return [decode(datum, firing.data, self._resolve) for datum in action.data]
 
-    def _number(self, firing: Firing, action: tree.Data) -> int:
-        datum = action.data[0]
+    def _number(self, firing: Firing, action: tree.Data, which: int = 0) -> int:
+        datum = action.data[which]
         return int.from_bytes(firing.data[datum.offset : datum.offset + datum.size], "little", signed=True)
 
     # Actions.
@@ -116,10 +116,7 @@ class Printer:
 
     def _tracemem(self, firing: Firing, action: tree.Data) -> None:
         datum = action.data[0]
-        size = datum.size
-        if len(action.data) > 1:
-            shown = action.data[1]
-            size = int.from_bytes(firing.data[shown.offset : shown.offset + shown.size], "little", signed=True)
+        size = self._number(firing, action, 1) if len(action.data) > 1 else datum.size
         size = min(max(size, 0), datum.size)
         self.outlet.write(hexdump.hexdump(firing.data[datum.offset : datum.offset + size]))
 
@@ -149,13 +146,15 @@ class Printer:
     def _aggregation(self, name: str) -> Aggregation:
         return next(one for one in self.known if one.name == name)
 
-    def _contents(self, wanted: Aggregation) -> Contents:
-        rows = []
+    def _contents(self, wanted: Sequence[Aggregation]) -> list[Contents]:
+        """Of all of them as they are at one moment."""
+        rows: dict[int, list[Row]] = {one.number: [] for one in wanted}
+        keys = {one.number: one.keys for one in wanted}
         for (number, key), cells in self.totals.snapshot().items():
-            if number == wanted.number:
-                keys = tuple(decode(datum, key, self._resolve) for datum in wanted.keys)
-                rows.append(Row(key, keys, cells))
-        return Contents(wanted, tuple(rows), self._normal.get(wanted.name, 1))
+            if number in rows:
+                values = tuple(decode(datum, key, self._resolve) for datum in keys[number])
+                rows[number].append(Row(key, values, cells))
+        return [Contents(one, tuple(rows[one.number]), self._normal.get(one.name, 1)) for one in wanted]
 
     def _order(self) -> Order:
         options = self.options
@@ -168,7 +167,7 @@ class Printer:
 
     def _printa(self, firing: Firing, action: tree.Data) -> None:
         self._printed.update(action.aggregations)
-        contents = [self._contents(self._aggregation(name)) for name in action.aggregations]
+        contents = self._contents([self._aggregation(name) for name in action.aggregations])
         pieces = None if action.text is None else _pieces(action.text)
         self.outlet.write(aggregations.printa(contents, pieces, self._order(), self._indent))
 
@@ -178,7 +177,7 @@ class Printer:
 
     def _trunc(self, firing: Firing, action: tree.Data) -> None:
         wanted = self._aggregation(action.aggregations[0])
-        contents = self._contents(wanted)
+        (contents,) = self._contents([wanted])
         keep = self._number(firing, action) if action.data else 0
         kept = {row.key for row in sorting.truncated(contents, keep).rows} if action.data else set()
         self.totals.trunc(wanted.number, [row.key for row in contents.rows if row.key not in kept])

@@ -61,8 +61,6 @@ def enable(program: tree.Program, process: Process | None, zero: bool) -> Enable
         for text in clause.probes:
             description = described(text)
             matched = list(_matching(enabled, description, process))
-            if text.isdigit():
-                matched = [probe for probe in own.PROBES if probe.number == int(text)]
             if not matched and not zero:
                 raise NoSuchProbe(clause.number, description)
             enabled.counts[clause.number] += len(matched)
@@ -75,6 +73,8 @@ def enable(program: tree.Program, process: Process | None, zero: bool) -> Enable
 
 def _matching(enabled: Enabled, description: Description, process: Process | None) -> Iterable[Probe]:
     yield from (probe for probe in own.PROBES if description.matches(probe))
+    if description.number:
+        return  # only those have numbers that are known beforehand
     tick = ticks(description)
     if tick is not None:
         probe, fresh = enabled.number(tick.key)

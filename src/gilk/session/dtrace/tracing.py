@@ -75,7 +75,8 @@ class Tracing:
         fields = {name: int(getattr(layout, name)) for name in LAYOUT_FIELDS}
         made = unit(program, fields, self._groups, enabled.names())
         self._parts = {part.epid: part for part in made.parts}
-        self._native = Native(made.text)
+        here = {probe.number for probe in (*own.PROBES, *(probe for probe, _ in enabled.ticks))}
+        self._native = Native(made.text) if here & enabled.clauses.keys() else None
         points = sum(len(made.points) for _, made in enabled.in_process)
         self._inside = _inside(process, layout.size, points) if process is not None else None
         buffer = self._inside.memory if self._inside else memoryview(mmap.mmap(-1, layout.size))
@@ -144,7 +145,7 @@ class Tracing:
 
     def _fire(self, probe: Probe, arguments: tuple[int, ...] = ()) -> None:
         clauses = self.enabled.clauses.get(probe.number)
-        if clauses is None:
+        if clauses is None or self._native is None:
             return
         event = Event(time=self._now(), thread=1 << 63 | threading.get_native_id(), probe=probe.number)
         event.cpu, event.pid, event.tid = 0, os.getpid(), threading.get_native_id()
