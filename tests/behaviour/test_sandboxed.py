@@ -171,9 +171,10 @@ def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str, tmp_p
 def test_d_looks_at_no_memory_where_that_may_kill(program: Path) -> None:
     """The process goes on, and clauses that need nothing of its memory can be enabled."""
     with sandboxed(program, "kill") as child:
-        for clause, status in (("@[copyinstr(arg0)] = count();", 1), ("@ = count();", 0)):
+        for clause, status in (("@[copyinstr(arg0)] = count();", 1), ("stop();", 1), ("@ = count();", 0)):
             words = [
                 "-q",
+                "-w",
                 "-p",
                 str(child.pid),
                 "-n",

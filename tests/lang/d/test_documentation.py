@@ -14,7 +14,8 @@ from gilk.lang.d import tags
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning import tags as meaning_tags
 from gilk.lang.d.meaning.builtins import BUILTINS, UNSUPPORTED
-from gilk.lang.d.meaning.functions import FUNCTIONS, Role
+from gilk.lang.d.meaning.builtins import OF_THE_KERNEL as VARIABLES_OF_THE_KERNEL
+from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Role
 from gilk.lang.d.options import ROWS, Options, Shape
 from gilk.lang.d.printf import PrintfTag
 from gilk.lang.syntax.source import Source
@@ -56,6 +57,7 @@ def tag_of(statement: str, before: str = "", probe: str = "BEGIN") -> str:
 
 _BEFORE = "self int s; BEGIN { @ = count(); @by[pid] = count(); }"
 _NOT_FUNCTIONS = ("Formats",)
+_REFUSED = ("Refused", "Of the kernel")
 
 
 def test_actions_names_all_functions_once() -> None:
@@ -65,7 +67,7 @@ def test_actions_names_all_functions_once() -> None:
 
 def examples() -> list[str]:
     return [
-        cells[-1].strip("`") for heading, cells in rows("actions.md") if heading not in (*_NOT_FUNCTIONS, "Refused")
+        cells[-1].strip("`") for heading, cells in rows("actions.md") if heading not in (*_NOT_FUNCTIONS, *_REFUSED)
     ]
 
 
@@ -76,7 +78,7 @@ def test_examples_of_actions_compile(example: str) -> None:
 
 def test_each_row_has_an_example_of_its_own() -> None:
     for heading, cells in rows("actions.md"):
-        if heading not in (*_NOT_FUNCTIONS, "Refused"):
+        if heading not in (*_NOT_FUNCTIONS, *_REFUSED):
             (name,) = _WORD.findall(cells[0])
             assert f"{name}(" in cells[-1], cells
 
@@ -84,16 +86,18 @@ def test_each_row_has_an_example_of_its_own() -> None:
 _ARGUMENTS = {"int": "1", "addr": "arg0", "str": '"a"', "fmt": '"a"', "agg": "@", "any": "1", "id": "1"}
 
 
-@pytest.mark.parametrize("name", named("actions.md", "Refused"))
+@pytest.mark.parametrize("name", named("actions.md", *_REFUSED))
 def test_functions_are_refused_as_the_page_says(name: str) -> None:
     known = FUNCTIONS[name]
     given = [_ARGUMENTS[each] for each in known.parameters[: known.least]]
-    assert tag_of(f"{name}({', '.join(given)});", _BEFORE) == "D_UNSUPPORTED"
+    tag = "D_KERNEL" if name in named("actions.md", "Of the kernel") else "D_UNSUPPORTED"
+    assert (tag == "D_KERNEL") == (name in OF_THE_KERNEL)
+    assert tag_of(f"{name}({', '.join(given)});", _BEFORE) == tag
 
 
 def test_prototypes_have_as_many_arguments_as_the_table() -> None:
     for heading, cells in rows("actions.md"):
-        if heading in (*_NOT_FUNCTIONS, "Refused"):
+        if heading in (*_NOT_FUNCTIONS, *_REFUSED):
             continue
         (name,) = _WORD.findall(cells[0])
         inside = cells[0][cells[0].index("(") + 1 : cells[0].rindex(")")]
@@ -113,9 +117,11 @@ def test_variables_names_all_variables_once() -> None:
 
 def test_variables_are_refused_as_the_page_says() -> None:
     assert set(named("variables.md", "Refused")) == UNSUPPORTED
+    assert set(named("variables.md", "Of the kernel")) == VARIABLES_OF_THE_KERNEL
+    tags = {**dict.fromkeys(UNSUPPORTED, "D_UNSUPPORTED"), **dict.fromkeys(VARIABLES_OF_THE_KERNEL, "D_KERNEL")}
     for name in BUILTINS:
         use = "uregs[R_RIP]" if name == "uregs" else name
-        assert tag_of(f"trace({use});") == ("D_UNSUPPORTED" if name in UNSUPPORTED else ""), name
+        assert tag_of(f"trace({use});") == tags.get(name, ""), name
 
 
 # Options.

@@ -3,7 +3,7 @@
  * The runtime of D as functions that ctypes can call. A session is one memory
  * with one event, as if everything were the same hit of the same clause.
  */
-#include "runtime/d/d.h"
+#include "runtime/d/deeds.h"
 
 #define OUT __attribute__((visibility("default")))
 
@@ -11,6 +11,7 @@ struct session {
 	struct gd_context ctx;
 	struct gd_layout layout;
 	struct gd_event event;
+	gd_u64 signals;
 };
 
 OUT unsigned long t_session_size(void)
@@ -27,6 +28,8 @@ OUT void t_open(struct session *s, gd_u8 *memory, const struct gd_layout *layout
 	s->event.pid = 77;
 	s->event.thread = tid;
 	gd_begin(&s->ctx, memory, &s->layout, &s->event);
+	s->signals = 0;
+	s->ctx.signals = &s->signals;
 }
 
 OUT void t_end(struct session *s)
@@ -167,6 +170,37 @@ OUT bool t_load(struct session *s, void *to, gd_u64 address, gd_u64 size)
 OUT bool t_store(struct session *s, gd_u64 address, const void *from, gd_u64 size)
 {
 	return gd_store(&s->ctx, address, from, size);
+}
+
+OUT bool t_store_string(struct session *s, gd_u64 address, const char *text, gd_u64 most)
+{
+	return gd_store_string(&s->ctx, address, text, most);
+}
+
+OUT bool t_ask_signal(struct session *s, gd_s64 number)
+{
+	return gd_ask_signal(&s->ctx, number);
+}
+
+OUT void t_no_memory(struct session *s)
+{
+	s->ctx.no_memory = 1;
+}
+
+OUT gd_u64 t_signals(struct session *s)
+{
+	return s->signals;
+}
+
+OUT void t_send_signals(struct session *s)
+{
+	gd_send_signals(s->signals);
+	s->signals = 0;
+}
+
+OUT bool t_chill(struct session *s, gd_s64 ns)
+{
+	return gd_chill(&s->ctx, ns);
 }
 
 OUT bool t_copyin_string(struct session *s, char *to, gd_u64 from, gd_u64 size)

@@ -187,7 +187,9 @@ struct gd_drops {
 struct gd_buffer {
 	gd_u64 wpos;
 	gd_u64 full; /* fill: set when something found no room */
-	gd_u64 reserved[6];
+	gd_u64 chill_since; /* ns: when a second of chill() began on this processor, */
+	gd_u64 chill_spent; /* and how much of it was spent so */
+	gd_u64 reserved[4];
 	gd_u64 limit; /* up to where may be written; the reader's, with GD_RING the writers' */
 	gd_u64 reserved2[7];
 };
@@ -302,6 +304,7 @@ struct gd_context {
 	gd_u64 done;	/* what the mark will be */
 	gd_u8 *scratch; /* null: none claimed */
 	const char *token; /* where strtok(NULL, ...) goes on; null: nowhere */
+	gd_u64 *signals; /* bit number - 1: to be sent when all clauses have run; set only where there may be any */
 	gd_u64 address; /* of the fault */
 	gd_u32 fault;	/* enum gd_fault; 0: none */
 	gd_u32 speculation; /* records go to this one; 0: to the principal buffer */
@@ -351,6 +354,8 @@ struct gd_context {
  *   bool gd_load(ctx, void *to, u64 address, u64 size);
  *   bool gd_store(ctx, u64 address, const void *from, u64 size);       copyout()
  *   bool gd_copyin_string(ctx, char *to, u64 from, u64 size);          always ends in NUL, within size
+ *
+ *   Destructive actions: deeds.h.
  *
  *   Strings lie in buffers of layout->strsize bytes. Those that make one take `to`, such a buffer, and return it.
  *   See strings.h for strlen strcmp strjoin substr index rindex strchr strrchr strstr strtok basename

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from pathlib import Path
@@ -11,19 +12,28 @@ from gilk.target.process import Process
 from gilk.trace.clock import Clock, realtime_offset
 
 _SHIFT = 24
-_FIELDS = struct.Struct("<QQQIIIIII64s")
+_FIELDS = struct.Struct("<QQQIIIIIIII64s256s")
 
 
 def environment(clock: Clock, process: Process | None) -> bytes:
     pid = os.getpid() if process is None else process.pid
-    name, ppid, uid, gid = _status(pid)
+    status = _status(pid)
+    (uid, euid), (gid, egid) = (map(int, status[name].split()[:2]) for name in (b"Uid", b"Gid"))
     mult = round((1 << _SHIFT) / clock.ticks_per_ns)
     wall = clock.ns0 + realtime_offset()
-    return _FIELDS.pack(clock.tsc0, clock.ns0, wall, mult, _SHIFT, ppid, uid, gid, 0, name[:63])
+    numbers = int(status[b"PPid"]), uid, gid, euid, egid, 0
+    return _FIELDS.pack(
+        clock.tsc0, clock.ns0, wall, mult, _SHIFT, *numbers, status[b"Name"].strip()[:63], _root(pid)[:255]
+    )
 
 
-def _status(pid: int) -> tuple[bytes, int, int, int]:
-    """Name, parent, user and group, as /proc/PID/status has them."""
-    rows = dict(line.split(b":", 1) for line in Path(f"/proc/{pid}/status").read_bytes().splitlines() if b":" in line)
-    first = {name: int(rows[name].split()[0]) for name in (b"PPid", b"Uid", b"Gid")}
-    return rows[b"Name"].strip(), first[b"PPid"], first[b"Uid"], first[b"Gid"]
+def _status(pid: int) -> dict[bytes, bytes]:
+    """Rows of /proc/PID/status."""
+    text = Path(f"/proc/{pid}/status").read_bytes()
+    return dict(line.split(b":", 1) for line in text.splitlines() if b":" in line)
+
+
+def _root(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return os.fsencode(os.readlink(f"/proc/{pid}/root"))
+    return b"<unknown>"

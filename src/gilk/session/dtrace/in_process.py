@@ -17,7 +17,11 @@ from gilk.target import seccomp
 from gilk.target.process import Process
 
 _THREADS, _RING = 1024, 4096
-_LOOKS = ("gd_load(", "gd_copyin_string(", "gd_copy(")
+#: What C calls that makes system calls in the process.
+_CALLS = (
+    *("gd_load(", "gd_copyin_string(", "gd_copy(", "gd_store(", "gd_store_string("),
+    *("gd_ask_signal(", "gd_vtimestamp(", "gd_cwd("),
+)
 
 
 class InProcess:
@@ -31,7 +35,7 @@ class InProcess:
 
     def insert(self, text: str, enabled: Enabled, groups: list[tuple[int, ...]]) -> list[tuple[Probe, str]]:
         """Put in all probes; those that are refused come back, with the reason. Raises TargetError `may-not-look`."""
-        self._check_looks(text)
+        self._check_calls(text)
         light = is_light(text)
         found = [(probe, made, part, point) for probe, made in enabled.in_process for part, point in made.points]
         chosen = [
@@ -50,14 +54,14 @@ class InProcess:
         refusals = ((found[n][0], str(probe.refusal)) for n, probe in enumerate(probes) if probe.refusal is not None)
         return list(dict(refusals).items())
 
-    def _check_looks(self, text: str) -> None:
-        """Memory is looked at by a system call in the process itself: native/runtime/d/peek.h."""
+    def _check_calls(self, text: str) -> None:
+        """Of system calls in the process itself, such as those that look at memory: native/runtime/d/peek.h."""
         pid = self._session.process.pid
-        if any(look in text for look in _LOOKS) and seccomp.may_kill(pid):
+        if any(call in text for call in _CALLS) and seccomp.may_kill(pid):
             raise TargetError(
                 "may-not-look",
-                f"process {pid} has a seccomp filter of its own, which may kill it for copyin() and the like",
-                "clauses that do not look at its memory can be enabled",
+                f"process {pid} has a seccomp filter of its own, which may kill it for a system call of a clause",
+                "clauses that do not look at its memory, nor change it, can be enabled",
             )
 
     def close(self) -> bool | None:

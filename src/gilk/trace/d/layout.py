@@ -63,7 +63,10 @@ RECORD = np.dtype(
 )
 FAULT_DATA = np.dtype([("epid", "<u4"), ("action", "<u4"), ("offset", "<u4"), ("fault", "<u4"), ("address", "<u8")])
 BUFFER = np.dtype(
-    [("wpos", "<u8"), ("full", "<u8"), ("reserved", "<u8", (6,)), ("limit", "<u8"), ("reserved2", "<u8", (7,))]
+    [
+        *(("wpos", "<u8"), ("full", "<u8"), ("chill_since", "<u8"), ("chill_spent", "<u8")),
+        *(("reserved", "<u8", (4,)), ("limit", "<u8"), ("reserved2", "<u8", (7,))),
+    ]
 )
 TABLE = np.dtype([("used", "<u8"), ("reserved", "<u8", (7,))])
 ENTRY = np.dtype([("number", "<u4"), ("key_size", "<u4"), ("cells", "<u4"), ("touched", "<u4")])

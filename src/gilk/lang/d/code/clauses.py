@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gilk.lang.d import tree
-from gilk.lang.d.code.emit import string
 from gilk.lang.d.code.expressions import Expressions
 from gilk.lang.d.data import Datum, Function
 from gilk.lang.d.types import Void
@@ -111,9 +110,8 @@ class Clauses:
         raise AssertionError(f"{statement} is not in a row")
 
     def _act(self, statement: tree.Act) -> str:
-        identity = self._expressions.emit(statement.arguments[0])
-        function = {"speculate": "gd_speculate", "commit": "gd_commit_speculation", "discard": "gd_discard_speculation"}
-        return f"{function[statement.action]}(c, {identity});"
+        before, arguments = self._expressions.in_order(statement.arguments)
+        return f"{{ {before}{_DEEDS[statement.action].format(*arguments)} }}"
 
     def _aggregate(self, statement: tree.Aggregate) -> str:
         aggregation, what = statement.aggregation, statement.aggregation.what
@@ -145,9 +143,24 @@ def _deeper(lines: list[str]) -> list[str]:
     return [f"\t{line}" for line in lines]
 
 
+#: The last of them are destructive, and may be refused when they are to be done.
+_DEEDS = {
+    "speculate": "gd_speculate(c, {0});",
+    "commit": "gd_commit_speculation(c, {0});",
+    "discard": "gd_discard_speculation(c, {0});",
+    "stop": "if (!gd_ask_signal(c, GD_SIGSTOP)) goto fault;",
+    "raise": "if (!gd_ask_signal(c, {0})) goto fault;",
+    "copyout": "if (!gd_store(c, {1}, (const void *){0}, {2})) goto fault;",
+    "copyoutstr": "if (!gd_store_string(c, {1}, {0}, {2})) goto fault;",
+    "chill": "if (!gd_chill(c, {0})) goto fault;",
+}
+#: Of C that asks for signals: groups of such clauses send them.
+ASKS = "gd_ask_signal("
+
 _FUNCTION = """\
 static void clause_{number}(struct gd_context *c, gd_u8 *t)
 {{
+	gd_u64 vtime __attribute__((unused)) = 0;
 	gd_u32 epid = 0;
 
 	(void)t;
@@ -162,9 +175,3 @@ done: __attribute__((unused));
 	gd_end(c);
 }}
 """
-
-
-def probe_names(names: list[tuple[str, str, str, str]]) -> str:
-    """A table for probeprov and the like; probe numbers begin at 1."""
-    rows = "".join(f"\t{{ {', '.join(string(part) for part in row)} }},\n" for row in names)
-    return f'static const char *const probe_names[][4] = {{\n{rows}\t{{ "", "", "", "" }}\n}};\n'

@@ -42,7 +42,7 @@ class Expressions:
             value = self._name()
             read = f"gd_u64 {value} = gd_register(c, {self.emit(node.index)});"
             return f"({{ {read} if (c->fault) goto fault; {value}; }})"
-        return intrinsics.emit(node)
+        return intrinsics.emit(node, self._strsize, self._name)
 
     def _place(self, node: tree.Place | tree.Keyed | tree.Part) -> str:
         return self.places.read(node)
@@ -65,7 +65,7 @@ class Expressions:
 
     def _binary(self, node: tree.Binary) -> str:
         if node.operator not in ("&&", "||"):
-            before, (first, second) = self._in_order((node.left, node.right))
+            before, (first, second) = self.in_order((node.left, node.right))
             if before:
                 return f"({{ {before}{self._operated(node, first, second)}; }})"
         return self._operated(node, self.emit(node.left), self.emit(node.right))
@@ -83,7 +83,7 @@ class Expressions:
             return f"(({kind})({left} {node.operator} ({right} & {bits - 1})))"
         return f"(({kind})({left} {node.operator} {right}))"
 
-    def _in_order(self, values: Sequence[tree.Expression], emit: Emit | None = None) -> tuple[str, list[str]]:
+    def in_order(self, values: Sequence[tree.Expression], emit: Emit | None = None) -> tuple[str, list[str]]:
         """From left to right, as D has it: where that matters, C that gives them names, and the names."""
         emit = emit or self.emit
         if len(values) < 2 or not any(map(effects.has, values)):
@@ -174,7 +174,7 @@ class Expressions:
         """Where NULL will do, for what may be."""
         if not isinstance(node, tree.Call):
             return self.emit(node)
-        before, arguments = self._in_order(node.arguments, self._nullable if node.name == "is_set" else None)
+        before, arguments = self.in_order(node.arguments, self._nullable if node.name == "is_set" else None)
         text = intrinsics.call(node, arguments, self._strsize, self._name)
         return f"({{ {before}{text}; }})" if before else text
 

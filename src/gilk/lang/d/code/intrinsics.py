@@ -20,6 +20,11 @@ _VARIABLES = {
     "ppid": "((gd_s32)gd_environment(c)->ppid)",
     "uid": "gd_environment(c)->uid",
     "gid": "gd_environment(c)->gid",
+    "euid": "gd_environment(c)->euid",
+    "egid": "gd_environment(c)->egid",
+    "root": "gd_environment(c)->root",
+    "vtimestamp": "gd_vtimestamp(&vtime)",
+    "ipl": "((gd_s32)0)",
     "id": "c->event->probe",
     "epid": "epid",
     "cpu": "((gd_s32)c->event->cpu)",
@@ -43,7 +48,13 @@ _DEFAULTS = {
 _SWAPS = {"htons": 16, "ntohs": 16, "htonl": 32, "ntohl": 32, "htonll": 64, "ntohll": 64}
 
 
-def emit(node: tree.Builtin) -> str:
+_PATH = 4096  # the longest that the kernel gives
+
+
+def emit(node: tree.Builtin, strsize: int, name: Names) -> str:
+    if node.name == "cwd":
+        to, size = name("s"), max(strsize, _PATH)
+        return f"({{ char *{to} = gd_alloca(c, {size}); if (!{to}) goto fault; gd_cwd({to}, {size}); }})"
     return _VARIABLES[node.name]
 
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gilk.lang.d import tree
-from gilk.lang.d.code.clauses import Clauses, Part, probe_names
+from gilk.lang.d.code.clauses import ASKS, Clauses, Part
+from gilk.lang.d.code.emit import string
 
 #: At the start of the globals lies the environment (native/runtime/d/program.h).
-GLOBALS_START = 256
+GLOBALS_START = 512
 ProbeName = tuple[str, str, str, str]
 
 
@@ -37,19 +38,30 @@ def unit(
     clauses = Clauses(program.strsize, GLOBALS_START)
     functions = [clauses.clause(clause) for clause in program.clauses]
     fields = "".join(f"\t.{name} = {value}UL,\n" for name, value in layout.items())
-    text = _HEAD.format(layout=fields, names=probe_names([("", "", "", ""), *probes]))
+    text = _HEAD.format(layout=fields, names=_probe_names([("", "", "", ""), *probes]))
     text += "\n".join(functions)
-    text += "".join(_group(number, group, program.this_size) for number, group in enumerate(groups))
+    asking = {clause.number for clause, body in zip(program.clauses, functions, strict=True) if ASKS in body}
+    for number, group in enumerate(groups):
+        text += _group(number, group, program.this_size, not asking.isdisjoint(group))
     return Unit(text, tuple(clauses.parts))
 
 
-def _group(number: int, clauses: tuple[int, ...], this_size: int) -> str:
+def _probe_names(names: list[ProbeName]) -> str:
+    """A table for probeprov and the like; probe numbers begin at 1."""
+    rows = "".join(f"\t{{ {', '.join(string(part) for part in row)} }},\n" for row in names)
+    return f'static const char *const probe_names[][4] = {{\n{rows}\t{{ "", "", "", "" }}\n}};\n'
+
+
+def _group(number: int, clauses: tuple[int, ...], this_size: int, asks: bool) -> str:
+    """``asks``: any of them may ask for signals."""
     calls = "".join(_CALL.format(clause=clause) for clause in clauses)
-    return _GROUP.format(number=number, size=max(this_size, 8), calls=calls)
+    if asks:
+        calls = f"\tcontext.signals = &signals;\n{calls}\tgd_send_signals(signals);\n"
+    return _GROUP.format(number=number, size=max(this_size, 8), calls=calls, more="\tgd_u64 signals = 0;\n" * asks)
 
 
 _HEAD = """\
-#include "runtime/d/program.h"
+#include "runtime/d/deeds.h"
 
 static const struct gd_layout layout = {{
 {layout}}};
@@ -69,7 +81,7 @@ __attribute__((used)) void d_group_{number}(unsigned char *memory, const struct 
 {{
 	gd_u64 local[{size} / 8 + 1];
 	struct gd_context context;
-
+{more}
 	gd_zero(local, sizeof local);
 {calls}}}
 """

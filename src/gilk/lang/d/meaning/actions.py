@@ -9,7 +9,7 @@ from gilk.lang.d import ast, tree
 from gilk.lang.d.data import Aggregation, Datum, Kind
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.calls import Calls, check_length, mismatch
-from gilk.lang.d.meaning.functions import Callable_, Role
+from gilk.lang.d.meaning.functions import OF_THE_KERNEL, Callable_, Role
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
@@ -71,8 +71,8 @@ class Actions:
 
     def _deed(self, call: ast.Call, known: Callable_) -> tree.Statement:
         check_length(call, known)
-        if call.name not in ("speculate", "commit", "discard"):
-            raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
+        if call.name in OF_THE_KERNEL:
+            raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
         arguments = tuple(self._calls.argument(call, n, kind) for n, kind in enumerate(known.parameters, 1))
         return tree.Act(call.name, arguments)
 

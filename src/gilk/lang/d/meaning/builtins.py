@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import signal
 
-from gilk.lang.d.types import ALIASES, INT, INT64, STRING, UINT, UINT64, Array, Type
+from gilk.lang.d.types import ALIASES, INT, INT64, STRING, UINT, UINT64, VOID, Array, Pointer, Type
 
 _REGISTERS = "R15 R14 R13 R12 RBP RBX R11 R10 R9 R8 RDI RSI RDX RCX RAX TRAPNO ERR RIP CS RFL RSP SS"
 
@@ -21,6 +21,7 @@ def _builtins() -> dict[str, Type]:
         ("id epid stackdepth ustackdepth", UINT),
         ("cpu errno ipl", INT),
         ("caller ucaller", UINT64),
+        ("curthread", Pointer(VOID)),
         ("uregs", Array(UINT64, 64)),
     ]
     return {name: type_ for names, type_ in rows for name in names.split()}
@@ -28,9 +29,9 @@ def _builtins() -> dict[str, Type]:
 
 BUILTINS = _builtins()
 #: Those that a program is refused for.
-UNSUPPORTED = frozenset(
-    ["vtimestamp", "cwd", "root", "euid", "egid", "stackdepth", "ustackdepth", "errno", "ipl", "caller"]
-)
+UNSUPPORTED = frozenset(["ustackdepth", "errno"])
+#: Those that only a probe in the kernel would have a value for.
+OF_THE_KERNEL = frozenset(["caller", "stackdepth", "curthread"])
 
 
 def _constants() -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
-from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, UNSUPPORTED
+from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, OF_THE_KERNEL, UNSUPPORTED
 from gilk.lang.d.meaning.calls import Calls
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.places import Places
@@ -82,6 +82,8 @@ class Expressions:
             return self._scope.inlines[name.name]
         if name.name in self._scope.enumerators:
             return constants.integer(self._scope.enumerators[name.name])
+        if name.name in OF_THE_KERNEL:
+            raise Rejected(Tag.D_KERNEL, name.span, f"{name.name} is about the kernel, where no clause runs")
         if name.name in UNSUPPORTED:
             raise Rejected(Tag.D_UNSUPPORTED, name.span, f"{name.name} is not implemented (yet)")
         if isinstance(BUILTINS.get(name.name), Array):

@@ -93,4 +93,5 @@ class Tag(StrEnum):
     D_DECL_MNAME = "D_DECL_MNAME"
     D_DECL_STRPARM = "D_DECL_STRPARM"
     D_PRAGMA_OPTSET = "D_PRAGMA_OPTSET"  # an option that there is not, or a value that it cannot have
+    D_KERNEL = "D_KERNEL"  # it is about the kernel, where no clause runs
     D_UNSUPPORTED = "D_UNSUPPORTED"  # D, but not here yet

@@ -63,6 +63,14 @@ static inline bool gd_is_ours(struct gd_context *ctx, gd_u64 address, gd_u64 siz
 	return at < ctx->layout->size && size <= ctx->layout->size - at;
 }
 
+/* Whether any of it is. */
+static inline bool gd_meets_ours(struct gd_context *ctx, gd_u64 address, gd_u64 size)
+{
+	gd_u64 ours = (gd_u64)ctx->memory;
+
+	return address - ours < ctx->layout->size || ours - address < size;
+}
+
 static inline bool gd_load(struct gd_context *ctx, void *to, gd_u64 address, gd_u64 size)
 {
 	if (gd_is_ours(ctx, address, size)) {
@@ -76,7 +84,7 @@ static inline bool gd_load(struct gd_context *ctx, void *to, gd_u64 address, gd_
 
 static inline bool gd_store(struct gd_context *ctx, gd_u64 address, const void *from, gd_u64 size)
 {
-	if (gd_is_ours(ctx, address, size)) /* the program's data, not the process's */
+	if (gd_meets_ours(ctx, address, size)) /* the program's data, not the process's */
 		return gd_fail(ctx, GD_FAULT_ADDRESS, address);
 	if (ctx->no_memory || (size && host_poke(gd_self(ctx), address, from, size)))
 		return gd_fail(ctx, GD_FAULT_ADDRESS, address);

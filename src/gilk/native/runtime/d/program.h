@@ -15,6 +15,19 @@ typedef signed char gd_s8;
 typedef short gd_s16;
 typedef int gd_s32;
 
+/* As much as there is room for, and zeroes behind it: keys are compared as bytes. What is null is empty. */
+static inline void gd_put_string(void *to, const char *from, gd_u64 size)
+{
+	char *out = to;
+	gd_u64 i = 0;
+
+	for (; from && i + 1 < size && from[i]; i++) {
+		out[i] = from[i];
+		GD_LOOP();
+	}
+	gd_zero(out + i, size - i);
+}
+
 struct gd_environment {
 	gd_u64 tsc;  /* at that time, in ns since the machine started, */
 	gd_u64 ns;
@@ -24,8 +37,11 @@ struct gd_environment {
 	gd_u32 ppid;
 	gd_u32 uid;
 	gd_u32 gid;
+	gd_u32 euid;
+	gd_u32 egid;
 	gd_u32 reserved;
 	char execname[64];
+	char root[256];
 };
 
 static inline const struct gd_environment *gd_environment(struct gd_context *c)
@@ -33,21 +49,47 @@ static inline const struct gd_environment *gd_environment(struct gd_context *c)
 	return (const struct gd_environment *)(c->memory + c->layout->globals);
 }
 
-static inline gd_u64 gd_since(struct gd_context *c)
+static inline gd_u64 gd_since(struct gd_context *c, gd_u64 tsc)
 {
 	const struct gd_environment *e = gd_environment(c);
 
-	return (gd_u64)((__int128)(gd_s64)(c->event->time - e->tsc) * e->mult >> (e->shift & 63));
+	return (gd_u64)((__int128)(gd_s64)(tsc - e->tsc) * e->mult >> (e->shift & 63));
+}
+
+/* ns since the machine started, at a time by the counter. */
+static inline gd_u64 gd_at(struct gd_context *c, gd_u64 tsc)
+{
+	return gd_environment(c)->ns + gd_since(c, tsc);
 }
 
 static inline gd_u64 gd_timestamp(struct gd_context *c)
 {
-	return gd_environment(c)->ns + gd_since(c);
+	return gd_at(c, c->event->time);
 }
 
 static inline gd_u64 gd_walltimestamp(struct gd_context *c)
 {
-	return gd_environment(c)->wall + gd_since(c);
+	return gd_environment(c)->wall + gd_since(c, c->event->time);
+}
+
+/* What the thread has had of a processor, in ns: asked for once in a clause. */
+static inline gd_u64 gd_vtimestamp(gd_u64 *kept)
+{
+	struct host_time time = {0, 0};
+
+	if (!*kept) {
+		host_syscall4(228, 3, (gd_u64)&time, 0, 0); /* clock_gettime, CLOCK_THREAD_CPUTIME_ID */
+		*kept = (gd_u64)time.seconds * 1000000000UL + (gd_u64)time.nanoseconds;
+	}
+	return *kept;
+}
+
+/* In room for `size` bytes. A directory that was removed, or is out of reach, has no name. */
+static inline const char *gd_cwd(char *to, gd_u64 size)
+{
+	if ((gd_s64)host_syscall4(79, (gd_u64)to, size, 0, 0) <= 0 || to[0] != '/') /* getcwd */
+		gd_put_string(to, "<unknown>", size);
+	return to;
 }
 
 static inline const char *gd_execname(struct gd_context *c)
@@ -80,19 +122,6 @@ static inline bool gd_copy(struct gd_context *c, gd_u64 to, gd_u64 from, gd_u64 
 static inline gd_s32 gd_is_set(const char *text)
 {
 	return text && *text;
-}
-
-/* As much as there is room for, and zeroes behind it: keys are compared as bytes. What is null is empty. */
-static inline void gd_put_string(void *to, const char *from, gd_u64 size)
-{
-	char *out = to;
-	gd_u64 i = 0;
-
-	for (; from && i + 1 < size && from[i]; i++) {
-		out[i] = from[i];
-		GD_LOOP();
-	}
-	gd_zero(out + i, size - i);
 }
 
 static inline void gd_put_symbol(struct gd_context *c, gd_u64 *to, gd_u64 words, gd_u64 address)

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What a program does to the process by its destructive actions: signals,
+ * stores, delays.
+ *
+ * Signals are only asked for in a clause, and sent when all clauses of the
+ * firing have run and hold nothing any more: a thread that stops, dies, or leaves by a
+ * longjmp of its handler then keeps no record open and no scratch memory.
+ *
+ * Need, besides host.h:
+ *   host_signal(pid, tid, n)    send a signal to a thread, as tgkill(2) does
+ *
+ * Ownership: ctx->signals is a word of the caller's.
+ */
+#ifndef GILK_D_DEEDS_H
+#define GILK_D_DEEDS_H
+
+#include "program.h"
+
+#define GD_SIGNALS 64
+#define GD_SIGSTOP 19
+#define GD_CHILL_MOST 500000000UL /* ns, of */
+#define GD_CHILL_IN 1000000000UL  /* each such time, on a processor: as DTrace limits it */
+
+static inline void host_signal(gd_u32 pid, gd_u32 tid, gd_u32 number)
+{
+	host_syscall4(234, pid, tid, number, 0); /* tgkill */
+}
+
+/* Not where no process fired the probe: the thread there is the consumer's. */
+static inline bool gd_ask_signal(struct gd_context *ctx, gd_s64 number)
+{
+	if (ctx->no_memory || number < 1 || number > GD_SIGNALS)
+		return gd_fail(ctx, GD_FAULT_ILLEGAL, (gd_u64)number);
+	*ctx->signals |= 1UL << (number - 1);
+	return true;
+}
+
+/* To this very thread, the lowest number first. */
+static inline void gd_send_signals(gd_u64 wanted)
+{
+	gd_u32 pid, tid;
+
+	if (gd_likely(!wanted))
+		return;
+	pid = host_pid();
+	tid = host_tid();
+	for (; wanted; wanted &= wanted - 1)
+		host_signal(pid, tid, (gd_u32)__builtin_ctzl(wanted) + 1);
+}
+
+/* copyoutstr(): with its NUL, if that is within `most`. */
+static inline bool gd_store_string(struct gd_context *ctx, gd_u64 address, const char *text, gd_u64 most)
+{
+	gd_u64 size = gd_strlen(ctx, text) + 1;
+
+	return gd_store(ctx, address, text, size < most ? size : most);
+}
+
+static inline gd_u64 gd_now(struct gd_context *ctx)
+{
+	return gd_at(ctx, host_clock());
+}
+
+static inline struct gd_buffer *gd_chilled(struct gd_context *ctx)
+{
+	return gd_buffer_of(ctx).head;
+}
+
+/* Whether it may be as long as that, within what this processor has left of the time: counts it, if so. */
+static inline bool gd_may_chill(struct gd_context *ctx, gd_u64 ns)
+{
+	struct gd_buffer *b = gd_chilled(ctx);
+	gd_u64 since = gd_get(&b->chill_since), now = gd_now(ctx);
+
+	if (now - since > GD_CHILL_IN && gd_swap(&b->chill_since, since, now))
+		gd_put(&b->chill_spent, 0);
+	if (ns > GD_CHILL_MOST)
+		return false;
+	if (__atomic_fetch_add(&b->chill_spent, ns, __ATOMIC_RELAXED) + ns <= GD_CHILL_MOST)
+		return true;
+	gd_add(&b->chill_spent, -ns);
+	return false;
+}
+
+/* It spins, as in DTrace: a thread that slept would give others the processor. */
+static inline bool gd_chill(struct gd_context *ctx, gd_s64 ns)
+{
+	gd_u64 start = gd_now(ctx);
+
+	if (ns < 0 || !gd_may_chill(ctx, (gd_u64)ns))
+		return gd_fail(ctx, GD_FAULT_ILLEGAL, (gd_u64)ns);
+	while (gd_now(ctx) - start < (gd_u64)ns)
+		__builtin_ia32_pause();
+	return true;
+}
+
+#endif

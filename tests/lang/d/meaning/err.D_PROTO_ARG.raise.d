@@ -1,0 +1,2 @@
+/* A signal is a number. */
+BEGIN { raise("SIGINT"); }

@@ -1,0 +1,2 @@
+/* copyout() is told how much. */
+BEGIN { copyout(alloca(8), 16); }

@@ -1,2 +1,0 @@
-/* destructive ones, */
-BEGIN { raise(9); }

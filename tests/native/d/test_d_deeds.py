@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Destructive actions in C: stores that cannot be, signals that are asked for, and how long a delay may be."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import signal
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gilk.trace.d.memory import Options
+from tests.native.d.session import Session, Shared
+
+ADDRESS, ILLEGAL = 1, 3
+PAGE = mmap.PAGESIZE
+_shared = Shared(Options(1, strsize=64, globals_size=512))
+
+
+def fresh() -> Session:
+    return _shared.session()
+
+
+@contextmanager
+def page(*, writable: bool = True, size: int = PAGE) -> Iterator[tuple[mmap.mmap, int]]:
+    """Memory full of dots, and its address."""
+    memory = mmap.mmap(-1, size)
+    memory[:] = b"." * size
+    view = ctypes.c_char.from_buffer(memory)
+    address = ctypes.addressof(view)
+    if not writable:
+        assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), mmap.PROT_READ) == 0
+    yield memory, address
+    if not writable:
+        ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_WRITE)
+    del view
+
+
+@settings(deadline=None)
+@given(text=st.binary(max_size=80), most=st.integers(0, 100))
+def test_a_string_is_stored_as_far_as_there_is_room(text: bytes, most: int) -> None:
+    stored = (text.split(b"\0")[0][:64] + b"\0")[:most]
+    if len(text.split(b"\0")[0]) >= 64:
+        return  # no string of D's is that long
+    with page() as (memory, address):
+        assert fresh().store_string(address, text, most)
+        assert memory[:101] == stored + b"." * (101 - len(stored))
+
+
+def test_what_cannot_be_written_is_a_fault() -> None:
+    with page(writable=False) as (memory, address):
+        for at in (address, 0, 8, 1 << 63, (1 << 64) - 8):
+            session = fresh()
+            assert not session.store(at, b"12345678", 8)
+            assert (session.fault(), session.fault_address() & (1 << 64) - 1) == (ADDRESS, at)
+        assert memory[:8] == b"." * 8
+
+
+def test_what_it_is_made_of_may_be_unreadable() -> None:
+    """The kernel finds out, not the process."""
+    with page() as (memory, address):
+        session = fresh()
+        assert not session.store(address, ctypes.c_void_p(8), 8)
+        assert (session.fault(), memory[:8]) == (ADDRESS, b"." * 8)
+
+
+@given(st.integers(-64, 64), st.integers(1, 128), st.booleans())
+def test_no_store_goes_to_the_memory_of_the_program(offset: int, size: int, end: bool) -> None:
+    """Whole, in part, from before it or beyond its end. Only what does not meet it is tried at all."""
+    start = _shared.address + (_shared.layout.size if end else 0)
+    met = max(start + offset, _shared.address) < min(start + offset + size, _shared.address + _shared.layout.size)
+    before = bytes(_shared.map[:64])
+    session = fresh()
+    if met:
+        assert not session.store(start + offset, b"\xff" * 128, size)
+        assert session.fault() == ADDRESS
+        assert bytes(_shared.map[:64]) == before
+
+
+def test_signals_are_sent_when_it_is_time_and_to_this_thread() -> None:
+    got: list[int] = []
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda number, _: got.append(number))
+    try:
+        session = fresh()
+        for number in (signal.SIGUSR2, signal.SIGUSR1, signal.SIGUSR2):
+            assert session.ask_signal(number)
+        assert got == []
+        session.send_signals()
+        assert sorted(got) == [signal.SIGUSR1, signal.SIGUSR2]
+        waiting: list[set[int]] = []
+        other = threading.Thread(target=lambda: waiting.append(_pending_after(signal.SIGUSR1)))
+        other.start()
+        other.join()
+        assert waiting == [{signal.SIGUSR1}]
+    finally:
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _pending_after(number: int) -> set[int]:
+    """What a thread that blocks it has pending for itself."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    session = fresh()
+    session.ask_signal(number)
+    session.send_signals()
+    pending = {int(each) for each in signal.sigpending()}
+    signal.sigtimedwait([number], 0)
+    return pending
+
+
+@pytest.mark.parametrize("number", [0, -1, 65, 1 << 40, 1 << 63])
+def test_a_signal_that_there_is_not(number: int) -> None:
+    session = fresh()
+    assert not session.ask_signal(number)
+    assert (session.fault(), session.signals()) == (ILLEGAL, 0)
+
+
+def test_nothing_is_done_to_the_consumer() -> None:
+    with page() as (memory, address):
+        for deed in (lambda s: s.store(address, b"1234", 4), lambda s: s.ask_signal(signal.SIGKILL)):
+            session = fresh()
+            session.no_memory()
+            assert not deed(session)
+        assert memory[:4] == b"...."
+
+
+# Delays.
+
+NOW = 5_000_000_000
+
+
+@contextmanager
+def frozen() -> Iterator[None]:
+    """Time stands still: the counter makes no nanoseconds."""
+    _shared.memory.globals()[:32] = struct.pack("<QQQII", 0, NOW, 0, 0, 0)
+    yield
+    _shared.memory.globals()[:32] = bytes(32)
+
+
+def spent(since: int, so_far: int) -> None:
+    _shared.memory.heads["chill_since"], _shared.memory.heads["chill_spent"] = since, so_far
+
+
+@pytest.mark.parametrize(("ns", "so_far"), [(2, 499_999_999), (500_000_001, 0), (1 << 62, 0), (-1, 0), (1 << 63, 1)])
+def test_what_is_more_than_half_of_the_time_is_refused(ns: int, so_far: int) -> None:
+    with frozen():
+        spent(NOW - 10**9, so_far)
+        session = fresh()
+        assert not session.chill(ns)
+        assert session.fault() == ILLEGAL
+        assert _shared.memory.heads["chill_spent"] == [so_far]
+
+
+def test_another_second_begins() -> None:
+    with frozen():
+        spent(NOW - 10**9 - 1, 500_000_000)
+        assert fresh().chill(0)
+        assert _shared.memory.heads["chill_spent"] == [0]
+        assert _shared.memory.heads["chill_since"] == [NOW]
+
+
+def test_what_is_spent_is_counted() -> None:
+    _shared.memory.globals()[:32] = struct.pack("<QQQII", 0, NOW, 0, 1 << 24, 24)  # a nanosecond a tick
+    spent(0, 0)
+    for _ in range(3):
+        assert fresh().chill(1000)
+    assert _shared.memory.heads["chill_spent"] == [3000]
