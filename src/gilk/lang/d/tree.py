@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gilk.lang.d.data import Aggregation, Datum
-from gilk.lang.d.types import String, Type
+from gilk.lang.d.types import String, Translated, Type
 from gilk.lang.syntax.source import Span
 
 # Expressions.
@@ -142,6 +142,35 @@ class Comma:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """A parameter of an inline or of a translator, whose value a Let of that number gives."""
+
+    type: Type
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """``body``, in which each Bound of a number has the value next to it, which is computed once, before."""
+
+    type: Type
+    bindings: tuple[tuple[int, Expression], ...]
+    body: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Xlate:
+    """``operand`` as the translator of that number sees it. Only its members have values: no code is made of it.
+    ``bindings`` are those of a Let around it.
+    """
+
+    type: Translated
+    translator: int
+    operand: Expression
+    bindings: tuple[tuple[int, Expression], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """Of a subroutine: something with a value, and without an effect outside of D's memory."""
 
@@ -153,7 +182,7 @@ class Call:
 Target: TypeAlias = Place | Keyed | Part
 Expression: TypeAlias = (
     Constant | Literal | Builtin | Place | Keyed | Field | Part | Unary | Binary | Conditional | Convert
-    | Assign | Step | Comma | Call
+    | Assign | Step | Comma | Bound | Let | Xlate | Call
 )  # fmt: skip
 
 # Statements.

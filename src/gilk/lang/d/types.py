@@ -85,6 +85,14 @@ class Enumeration:
     names: tuple[tuple[str, int], ...] = field(compare=False, default=(), repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """What a translator gives: a struct or union whose members are expressions, or a pointer to one. It is nowhere."""
+
+    record: Record
+    pointer: bool
+
+
 class Special(StrEnum):
     """What can be traced, printed or be a key, and nothing else."""
 
@@ -97,7 +105,7 @@ class Special(StrEnum):
     MOD = "mod"
 
 
-Type: TypeAlias = "Integer | Float | Void | String | Pointer | Array | Record | Enumeration | Special"
+Type: TypeAlias = "Integer | Float | Void | String | Pointer | Array | Record | Enumeration | Translated | Special"
 
 CHAR = Integer("char", 1, True, 0)
 SHORT = Integer("short", 2, True, 1)
@@ -249,4 +257,6 @@ def text(type_: Type) -> str:
             return f"{type_.kind} {type_.tag or '(anon)'}"
         case Enumeration():
             return f"enum {type_.tag or '(anon)'}"
+        case Translated():
+            return text(Pointer(type_.record) if type_.pointer else type_.record)
     return str(type_)

@@ -6,6 +6,8 @@ Productions are those of C, but for arrays, whose brackets may have types betwee
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from gilk.lang.d import ast
 from gilk.lang.d.cursor import Cursor
 from gilk.lang.d.depth import NESTING, too_deep
@@ -19,10 +21,10 @@ _STARTS_TYPE = _WORDS | TAGS
 _STARTS_PARAMETER = _STARTS_TYPE | STORAGE | {"..."}
 
 
-class Types(Cursor):
+class Types(Cursor, ABC):
+    @abstractmethod
     def conditional(self) -> ast.Expr:
         """Of an array's size, a bit-field's width, an enumerator's value."""
-        raise NotImplementedError
 
     def type_name(self) -> ast.TypeName:
         """type_name: specifier_qualifier_list [abstract_declarator]"""

@@ -35,6 +35,10 @@ def _parts(value: tree.Expression) -> tuple[tree.Expression, ...]:
             return (operand,)
         case tree.Binary(left=left, right=right) | tree.Comma(left=left, right=right):
             return left, right
+        case tree.Let(bindings=bindings, body=body):
+            return (*(value for _, value in bindings), body)
+        case tree.Xlate(bindings=bindings):
+            return tuple(value for _, value in bindings)
         case tree.Conditional(test=test, yes=yes, no=no):
             return test, yes, no
     return ()

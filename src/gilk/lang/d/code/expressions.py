@@ -14,13 +14,14 @@ from gilk.lang.d import tree
 from gilk.lang.d.code import effects, intrinsics
 from gilk.lang.d.code.emit import Names, c_type, constant, string
 from gilk.lang.d.code.places import Emit, Places, bit_field
-from gilk.lang.d.types import Array, Integer, Record, String, Type, Void, promoted
+from gilk.lang.d.types import UINT64, Array, Integer, Record, String, Type, Void, promoted
 
 
 class Expressions:
     def __init__(self, strsize: int, globals_start: int) -> None:
         self._strsize = strsize
         self._name = Names()
+        self._bound: dict[int, str] = {}
         self.places = Places(self.emit, self._name, strsize, globals_start)
 
     def emit(self, expression: tree.Expression) -> str:
@@ -33,6 +34,23 @@ class Expressions:
 
     def _named(self, node: _Named) -> str:
         return node.name
+
+    def _parameter(self, node: tree.Bound) -> str:
+        return self._bound[node.number]
+
+    def _let(self, node: tree.Let) -> str:
+        text, names, outer = "", {}, self._bound
+        for number, value in node.bindings:
+            names[number] = self._name()
+            text += f"{c_type(value.type)} {names[number]} = {self.emit(value)}; "
+        self._bound = {**outer, **names}
+        body = self.emit(node.body)
+        self._bound = outer
+        return f"({{ {text}{body}; }})"
+
+    def _xlate(self, node: tree.Xlate) -> str:
+        """As a whole it is nothing; what is translated may do something."""
+        return self._let(tree.Let(UINT64, node.bindings, tree.Constant(UINT64, 0)))
 
     def _literal(self, node: tree.Literal) -> str:
         return string(node.value, self._strsize - 1)
@@ -215,6 +233,9 @@ _HANDLERS: dict[type, Callable[[Expressions, Any], str]] = {
     tree.Assign: Expressions._assign,
     tree.Step: Expressions._step,
     tree.Comma: Expressions._comma,
+    tree.Bound: Expressions._parameter,
+    tree.Let: Expressions._let,
+    tree.Xlate: Expressions._xlate,
     tree.Call: Expressions._call,
     _Named: Expressions._named,
 }

@@ -33,6 +33,7 @@ from gilk.lang.d.types import (
     Pointer,
     Special,
     String,
+    Translated,
     Type,
     Void,
     is_arithmetic,
@@ -154,6 +155,8 @@ class Actions:
         value = self._check(argument)
         if isinstance(value.type, Void):
             raise Rejected(Tag.D_TRACE_VOID, call.span, "trace( ) may not be applied to a void expression")
+        if isinstance(value.type, Translated):
+            raise Rejected(Tag.D_TRACE_DYN, call.span, "trace( ) may not be applied to what a translator gives")
         if not isinstance(value, tree.Field):
             value = self._printable(value)
         return tree.Data("trace", (self.layout.add(value, call.span),), (value,))

@@ -17,7 +17,6 @@ from gilk.lang.d.types import (
     Member,
     Pointer,
     Record,
-    String,
     Type,
     Void,
     align_of,
@@ -44,6 +43,10 @@ class Declarations:
     def type_name(self, name: ast.TypeName) -> Type:
         """Raises Rejected."""
         return self.declared(name.base, name.declarator)[0]
+
+    def resolved(self, name: ast.TypeName) -> Type:
+        """The same, with all that is known of it by now."""
+        return self.complete(self.type_name(name))
 
     def declared(self, base: ast.BaseType, declarator: ast.Declarator) -> tuple[Type, tuple[Type, ...] | None]:
         """The type, and of an associative array those of its keys."""
@@ -188,8 +191,6 @@ class _Layout:
         name, size, align = member.declarator.name or "", self._scope.size(type_), align_of(type_)
         if (isinstance(type_, Record) and not type_.complete) or isinstance(type_, Void):
             raise Rejected(Tag.D_DECL_INCOMPLETE, member.span, f"incomplete struct/union/enum {text(type_)}: {name}")
-        if isinstance(type_, String):
-            raise Rejected(Tag.D_DECL_STRPARM, member.span, f"a member cannot be a string: {name}")
         if name and any(known.name == name for known in self._members):
             raise Rejected(Tag.D_DECL_MNAME, member.span, f"duplicate member name: {name}")
         if bits is None:

@@ -11,9 +11,11 @@ from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, OF_THE_KERNEL, UNSUPPORTED
 from gilk.lang.d.meaning.calls import Calls
 from gilk.lang.d.meaning.declarations import Declarations
+from gilk.lang.d.meaning.inlines import Inlines
 from gilk.lang.d.meaning.places import Places
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.meaning.translators import Translators, without_pointer
 from gilk.lang.d.types import (
     INT,
     LONG,
@@ -28,6 +30,7 @@ from gilk.lang.d.types import (
     Record,
     Special,
     String,
+    Translated,
     Void,
     common,
     is_arithmetic,
@@ -44,12 +47,15 @@ class Expressions:
         self._scope = scope
         self.declarations = Declarations(scope, self.value)
         self._calls = Calls(scope, self.check)
+        self.translators = Translators(scope, self.declarations, self.check)
+        self.inlines = Inlines(scope, self.declarations, self.check)
         self._places = Places(scope, self.declarations, self.check, self.value)
 
     def check(self, expression: ast.Expr) -> tree.Expression:
         """Raises Rejected."""
         handler: Callable[[Any, Any], tree.Expression] = _HANDLERS[type(expression)]
-        return handler(self, expression)
+        with self._scope.extent.node(expression.span):
+            return handler(self, expression)
 
     def value(self, expression: ast.Expr) -> tree.Expression:
         """The same, where arrays are where they begin."""
@@ -75,11 +81,13 @@ class Expressions:
         return tree.Literal(literal.value)
 
     def _name(self, name: ast.Name) -> tree.Expression:
+        if name.name in self._scope.parameters:
+            return self._scope.parameters[name.name]
         variable = self._scope.variable("global", name.name)
         if variable is not None:
             return self._places.of(variable, name.span)
         if name.name in self._scope.inlines:
-            return self._scope.inlines[name.name]
+            return self.inlines.named(self._scope.inlines[name.name], name.span)
         if name.name in self._scope.enumerators:
             return constants.integer(self._scope.enumerators[name.name])
         if name.name in OF_THE_KERNEL:
@@ -128,11 +136,13 @@ class Expressions:
         return self._at(self.value(expression.operand), expression)
 
     def _at(self, pointer: tree.Expression, expression: ast.Expr) -> tree.Expression:
+        if isinstance(pointer, tree.Xlate) and pointer.type.pointer:
+            return without_pointer(pointer)
         if not isinstance(pointer.type, Pointer):
             raise Rejected(Tag.D_DEREF_NONPTR, expression.span, "cannot dereference non-pointer type")
         if isinstance(pointer.type.to, Void):
             raise Rejected(Tag.D_DEREF_VOID, expression.span, "cannot dereference pointer to void")
-        return tree.Field(self.declarations.complete(pointer.type.to), constants.convert(UINT64, pointer))
+        return operands.at(self.declarations.complete(pointer.type.to), constants.convert(UINT64, pointer))
 
     def _address(self, expression: ast.Unary) -> tree.Expression:
         operand = self.check(expression.operand)
@@ -146,7 +156,7 @@ class Expressions:
 
     def _binary(self, expression: ast.Binary) -> tree.Expression:
         left, right = self.value(expression.left), self.value(expression.right)
-        return operands.binary(expression.op, left, right, expression.span)
+        return operands.binary(expression.op, left, right, expression.span, self._scope.strsize)
 
     def _assign(self, expression: ast.Assign) -> tree.Expression:
         return self._places.assign(expression)
@@ -176,12 +186,17 @@ class Expressions:
     # What is reached through something else.
 
     def _index(self, expression: ast.Index) -> tree.Expression:
+        base = expression.base
+        if isinstance(base, ast.Name) and self._scope.has_parameters(base.name):
+            return self.inlines.indexed(base.name, expression)
         return self._places.index(expression, self._at)
 
     def _member(self, expression: ast.Member) -> tree.Expression:
         base = self.check(expression.base)
         if expression.arrow:
             base = self._through(base, expression)
+        if isinstance(base, tree.Xlate) and not base.type.pointer:
+            return self.translators.member(base, expression.name, expression.span)
         type_ = self.declarations.complete(base.type)
         if not isinstance(type_, Record):
             raise Rejected(Tag.D_OP_SOU, expression.span, "operator . must be applied to a struct or union")
@@ -194,6 +209,8 @@ class Expressions:
 
     def _through(self, base: tree.Expression, expression: ast.Member) -> tree.Expression:
         pointer = operands.decayed(base)
+        if isinstance(pointer, tree.Xlate) and pointer.type.pointer:
+            return without_pointer(pointer)
         if not isinstance(pointer.type, Pointer):
             raise Rejected(Tag.D_OP_PTR, expression.span, "operator -> must be applied to a pointer")
         return self._at(pointer, expression)
@@ -224,6 +241,8 @@ class Expressions:
         return self._size(expression, self.check(operand).type)
 
     def _size(self, expression: ast.Expr, type_: Any) -> tree.Expression:
+        if isinstance(type_, Translated):
+            type_ = Pointer(type_.record) if type_.pointer else type_.record
         if isinstance(type_, Void | Special) or (isinstance(type_, Record) and not type_.complete):
             raise Rejected(Tag.D_SIZEOF_TYPE, expression.span, f"cannot apply sizeof to {text(type_)}")
         return tree.Constant(ULONG, self._scope.size(type_))
@@ -241,8 +260,7 @@ class Expressions:
         return tree.Constant(ULONG, member.offset)
 
     def _xlate(self, expression: ast.Xlate) -> tree.Expression:
-        type_ = text(self.declarations.type_name(expression.type))
-        raise Rejected(Tag.D_XLATE_NONE, expression.span, f"translator to {type_} is not defined")
+        return self.translators.xlate(expression)
 
     def _call(self, expression: ast.Call) -> tree.Expression:
         return self._calls.subroutine(expression)

@@ -48,10 +48,11 @@ def is_text(type_: Type) -> bool:
 
 def holds_text(value: tree.Expression) -> bool:
     """An array of characters."""
-    return _is_characters(value.type)
+    return is_characters(value.type)
 
 
-def _is_characters(type_: Type) -> bool:
+def is_characters(type_: Type) -> bool:
+    """An array of them."""
     return isinstance(type_, Array) and isinstance(type_.of, Integer) and type_.of.size == CHAR.size
 
 
@@ -76,7 +77,7 @@ NO_STRING = tree.Constant(STRING, 0)
 
 def is_assignable(to: Type, from_: Type) -> bool:
     if isinstance(to, String):
-        return is_text(from_) or _is_characters(from_)
+        return is_text(from_) or is_characters(from_)
     if is_scalar(to):
         return is_scalar(from_)
     return to == from_
@@ -101,7 +102,8 @@ def unary(operator: str, operand: tree.Expression, span: Span) -> tree.Expressio
     return wide if operator == "+" else constants.unary(operator, type_, wide)
 
 
-def binary(operator: str, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression:
+def binary(operator: str, left: tree.Expression, right: tree.Expression, span: Span, strsize: int) -> tree.Expression:
+    """``strsize``: bytes of a string, which pointers to some step by."""
     for each in (left, right):
         _check_kind(operator, each.type, span)
     if operator in LOGIC:
@@ -109,7 +111,7 @@ def binary(operator: str, left: tree.Expression, right: tree.Expression, span: S
     if operator in COMPARISONS:
         return _comparison(operator, left, right, span)
     if operator in ("+", "-") and (isinstance(left.type, Pointer) or isinstance(right.type, Pointer)):
-        return _pointer(operator, left, right, span)
+        return _pointer(operator, left, right, span, strsize)
     if not is_arithmetic(left.type) or not is_arithmetic(right.type):
         raise Rejected(*_not_arithmetic(operator, span))
     if operator in ("<<", ">>"):
@@ -164,11 +166,11 @@ def incompatible(operator: str, left: Type, right: Type, span: Span) -> tuple[st
     return Tag.D_OP_INCOMPAT, span, f'operands have incompatible types: "{text(left)}" {operator} "{text(right)}"'
 
 
-def _pointer(operator: str, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression:
+def _pointer(operator: str, left: tree.Expression, right: tree.Expression, span: Span, strsize: int) -> tree.Expression:
     if isinstance(left.type, Pointer) and isinstance(right.type, Pointer):
         if operator == "+" or left.type != right.type:
             raise Rejected(*incompatible(operator, left.type, right.type, span))
-        size = tree.Constant(INT64, max(size_of(left.type.to, 1), 1))
+        size = tree.Constant(INT64, max(size_of(left.type.to, strsize), 1))
         bytes_ = tree.Binary(INT64, "-", constants.convert(INT64, left), constants.convert(INT64, right))
         return tree.Binary(INT64, "/", bytes_, size)
     if operator == "-" and isinstance(right.type, Pointer):
@@ -176,16 +178,23 @@ def _pointer(operator: str, left: tree.Expression, right: tree.Expression, span:
     pointer, index = (left, right) if isinstance(left.type, Pointer) else (right, left)
     if not is_arithmetic(index.type):
         raise Rejected(*incompatible(operator, left.type, right.type, span))
-    return offset(pointer, operator, index)
+    return offset(pointer, operator, index, strsize)
 
 
-def offset(pointer: tree.Expression, operator: str, index: tree.Expression) -> tree.Expression:
+def offset(pointer: tree.Expression, operator: str, index: tree.Expression, strsize: int) -> tree.Expression:
     """``pointer`` moved by so many of what it points to."""
     assert isinstance(pointer.type, Pointer)
-    size = max(size_of(pointer.type.to, 1), 1)
+    size = max(size_of(pointer.type.to, strsize), 1)
     distance = constants.binary("*", INT64, constants.convert(INT64, index), tree.Constant(INT64, size))
     moved = constants.binary(operator, UINT64, constants.convert(UINT64, pointer), constants.convert(UINT64, distance))
     return constants.convert(pointer.type, moved)
+
+
+def at(type_: Type, address: tree.Expression, bits: int = 0, shift: int = 0) -> tree.Expression:
+    """What lies there. Of a string its characters do, and they are copied."""
+    if isinstance(type_, String):
+        return tree.Convert(STRING, constants.convert(Pointer(CHAR), address))
+    return tree.Field(type_, address, bits, shift)
 
 
 def moved(address: tree.Expression, by: int) -> tree.Expression:

@@ -23,6 +23,7 @@ from gilk.lang.d.types import (
     Record,
     Special,
     String,
+    Translated,
     Type,
     Void,
     is_arithmetic,
@@ -79,6 +80,8 @@ class Places:
         value = self._value(expression.value)
         if isinstance(value.type, Void | Special):
             raise Rejected(Tag.D_OP_VOID, expression.span, f"cannot assign a value of type {text(value.type)}")
+        if isinstance(value.type, Translated):
+            raise Rejected(Tag.D_OP_DYN, expression.span, f"cannot assign what a translator gives: {text(value.type)}")
         if isinstance(value.type, Record) and not value.type.complete:
             raise Rejected(Tag.D_OP_INCOMPLETE, expression.span, f"{text(value.type)} is incomplete")
         target = self._target(
@@ -95,7 +98,7 @@ class Places:
     def _compound(
         self, target: tree.Target, operator: str, value: tree.Expression, expression: ast.Assign
     ) -> tree.Expression:
-        whole = operands.binary(operator, target, value, expression.span)
+        whole = operands.binary(operator, target, value, expression.span, self._scope.strsize)
         if not isinstance(whole, tree.Binary | tree.Convert) or isinstance(value.type, Pointer):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
         if isinstance(whole, tree.Convert):  # a pointer is moved
@@ -176,7 +179,9 @@ class Places:
         pointer = operands.decayed(base)
         if not isinstance(pointer.type, Pointer):
             raise Rejected(Tag.D_ARR_BADREF, expression.span, "[ ] must be applied to an array or a pointer")
-        return at(operands.offset(pointer, "+", key) if not isinstance(pointer.type.to, Void) else pointer, expression)
+        if isinstance(pointer.type.to, Void):
+            return at(pointer, expression)
+        return at(operands.offset(pointer, "+", key, self._scope.strsize), expression)
 
     def _element(self, known: tree.Variable, types: tuple[Type, ...], expression: ast.Index) -> tree.Keyed:
         given = [self._value(key) for key in expression.keys]
@@ -220,11 +225,16 @@ class Places:
     def member(self, base: tree.Expression, member: Member) -> tree.Expression:
         type_ = self._declarations.complete(member.type)
         if isinstance(base, tree.Field):
-            return tree.Field(type_, operands.moved(base.address, member.offset), member.bits, member.shift)
+            address = operands.moved(base.address, member.offset)
+            return operands.at(type_, address, member.bits, member.shift)
         if isinstance(base, tree.Part):
             return replace(base, type=type_, offset=base.offset + member.offset, bits=member.bits, shift=member.shift)
-        assert isinstance(base, tree.Place | tree.Keyed)
-        return tree.Part(type_, base, member.offset, (), member.bits, member.shift)
+        if isinstance(base, tree.Let):
+            return replace(base, type=type_, body=self.member(base.body, member))
+        if isinstance(base, tree.Place | tree.Keyed):
+            return tree.Part(type_, base, member.offset, (), member.bits, member.shift)
+        start = operands.moved(tree.Convert(Pointer(type_), base), member.offset)
+        return operands.at(type_, start, member.bits, member.shift)
 
 
 def _key_type(value: tree.Expression, span: Span) -> Type:

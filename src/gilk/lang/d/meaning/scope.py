@@ -3,16 +3,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from gilk.lang.d import tree
+from gilk.lang.d import ast, tree
 from gilk.lang.d.data import Aggregating, Aggregation, Datum
+from gilk.lang.d.meaning.extent import NOTHING, Extent, Measure
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.types import ALIASES, Enumeration, Record, Type, align_of, size_of, text
 from gilk.lang.syntax.source import Rejected, Span
 
 #: Bytes: they lie on the stack of whatever thread comes by.
 _MOST_LOCAL = 1 << 12
+
+
+@dataclass(frozen=True)
+class Inline:
+    """``value`` of one without ``parameters``; the ``text`` of one that has some, None otherwise."""
+
+    type: Type
+    value: tree.Expression
+    measure: Measure = NOTHING
+    parameters: tuple[tuple[str, Type], ...] = ()
+    text: ast.Expr | None = None
 
 
 @dataclass
@@ -23,15 +37,38 @@ class Scope:
     typedefs: dict[str, Type] = field(default_factory=lambda: dict(ALIASES))
     tags: dict[str, Record | Enumeration] = field(default_factory=dict)
     enumerators: dict[str, int] = field(default_factory=dict)
-    inlines: dict[str, tree.Expression] = field(default_factory=dict)
+    inlines: dict[str, Inline] = field(default_factory=dict)
+    parameters: dict[str, tree.Expression] = field(default_factory=dict)
+    extent: Extent = field(default_factory=Extent)
     variables: dict[tuple[str, str], tree.Variable] = field(default_factory=dict)
     aggregations: dict[str, Aggregation] = field(default_factory=dict)
     globals_size: int = 0
     this_size: int = 0
     _looked_up: int = 0
+    _bound: int = 0
 
     def size(self, type_: Type) -> int:
         return size_of(type_, self.strsize)
+
+    # Parameters of inlines and translators.
+
+    def fresh(self, type_: Type) -> tree.Bound:
+        """One that has no value yet."""
+        self._bound += 1
+        return tree.Bound(type_, self._bound)
+
+    def has_parameters(self, name: str) -> bool:
+        """Whether it means an inline that has some."""
+        if name in self.parameters or name not in self.inlines:
+            return False
+        return self.inlines[name].text is not None
+
+    @contextmanager
+    def bound(self, parameters: Mapping[str, tree.Expression]) -> Iterator[None]:
+        """These are the parameters, and no others."""
+        outer, self.parameters = self.parameters, dict(parameters)
+        yield
+        self.parameters = outer
 
     # Variables.
 

@@ -35,6 +35,12 @@ class Tag(StrEnum):
     D_STRINGOF_TYPE = "D_STRINGOF_TYPE"
     D_OFFSETOF_TYPE = "D_OFFSETOF_TYPE"
     D_XLATE_NONE = "D_XLATE_NONE"  # no such translator
+    D_XLATE_REDECL = "D_XLATE_REDECL"  # a second one of the same types
+    D_XLATE_NOCONV = "D_XLATE_NOCONV"  # it says nothing of that member
+    D_XLATE_SOU = "D_XLATE_SOU"  # it is to give something else than a struct or union
+    D_XLATE_INCOMPAT = "D_XLATE_INCOMPAT"  # a member's expression has another type
+    D_XLATE_MEMB = "D_XLATE_MEMB"  # a member that there is not
+    D_DECL_PROTO_FORM = "D_DECL_PROTO_FORM"  # a parameter without a name
     D_ARR_BADREF = "D_ARR_BADREF"  # an index of what is no array, or outside of it
     D_ARR_INDEX = "D_ARR_INDEX"  # an index that is no integer
     D_ARR_LOCAL = "D_ARR_LOCAL"  # an associative array that is clause-local
@@ -44,6 +50,7 @@ class Tag(StrEnum):
     D_KEY_TYPE = "D_KEY_TYPE"  # a key of another type than before
     D_PRED_SCALAR = "D_PRED_SCALAR"
     D_TRACE_VOID = "D_TRACE_VOID"  # what cannot be recorded
+    D_TRACE_DYN = "D_TRACE_DYN"  # what a translator gives
     D_TRACEMEM_ADDR = "D_TRACEMEM_ADDR"
     D_TRACEMEM_SIZE = "D_TRACEMEM_SIZE"
     D_TRACEMEM_DYNSIZE = "D_TRACEMEM_DYNSIZE"
@@ -91,7 +98,6 @@ class Tag(StrEnum):
     D_DECL_BFTYPE = "D_DECL_BFTYPE"
     D_DECL_BFSIZE = "D_DECL_BFSIZE"
     D_DECL_MNAME = "D_DECL_MNAME"
-    D_DECL_STRPARM = "D_DECL_STRPARM"
     D_PRAGMA_OPTSET = "D_PRAGMA_OPTSET"  # an option that there is not, or a value that it cannot have
     D_KERNEL = "D_KERNEL"  # it is about the kernel, where no clause runs
     D_UNSUPPORTED = "D_UNSUPPORTED"  # D, but not here yet

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""How large and how high what a program means becomes: inlines that contain inlines double with every line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from gilk.lang.d.depth import HEIGHT, too_deep
+from gilk.lang.d.tags import Tag
+from gilk.lang.syntax.source import Rejected, Span
+
+_MOST = 1 << 18  # nodes of one item
+
+
+class Measure(NamedTuple):
+    nodes: int
+    height: int
+
+
+NOTHING = Measure(0, 0)
+
+
+class Extent:
+    """Of the item that is being checked."""
+
+    def __init__(self) -> None:
+        self._nodes = self._level = self._peak = 0
+
+    def begin(self) -> None:
+        self._nodes = self._level = self._peak = 0
+
+    def measure(self) -> Measure:
+        """Of what has been checked since begin()."""
+        return Measure(self._nodes, self._peak)
+
+    @contextmanager
+    def node(self, span: Span) -> Iterator[None]:
+        """Raises Rejected."""
+        self.add(Measure(1, 1), span)
+        self._level += 1
+        yield
+        self._level -= 1
+
+    def add(self, what: Measure, span: Span) -> None:
+        """Something that has been measured stands there. Raises Rejected."""
+        self._nodes += what.nodes
+        self._peak = max(self._peak, self._level + what.height)
+        if self._peak > HEIGHT:
+            raise too_deep(span)
+        if self._nodes > _MOST:
+            raise Rejected(Tag.D_SYNTAX, span, "too large, with what its inlines stand for")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Inlines: names for expressions. One with keys has parameters, and is checked anew for what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gilk.lang.d import ast, tree
+from gilk.lang.d.meaning import operands, substitution
+from gilk.lang.d.meaning.declarations import Declarations
+from gilk.lang.d.meaning.extent import NOTHING
+from gilk.lang.d.meaning.scope import Inline, Scope
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.meaning.translators import is_fit
+from gilk.lang.d.types import Type, is_scalar, text
+from gilk.lang.syntax.source import Rejected, Span
+
+Check = Callable[[ast.Expr], tree.Expression]
+
+
+class Inlines:
+    """``check`` gives expressions as they are."""
+
+    def __init__(self, scope: Scope, declarations: Declarations, check: Check) -> None:
+        self._scope = scope
+        self._declarations = declarations
+        self._check = check
+
+    def define(self, item: ast.Inline) -> None:
+        """Raises Rejected."""
+        type_, keys = self._declarations.declared(item.base, item.declarator)
+        name = item.declarator.name or ""
+        if name in self._scope.inlines or self._scope.variable("global", name) is not None:
+            raise Rejected(Tag.D_DECL_IDRED, item.span, f"identifier redefined: {name}")
+        parameters = self._parameters(item.declarator, keys) if keys is not None else ()
+        with self._scope.bound({name: self._scope.fresh(each) for name, each in parameters}):
+            value = self._fit(type_, self._check(item.value), item.span)
+        text_ = item.value if keys is not None else None
+        measure = self._scope.extent.measure() if keys is None else NOTHING
+        self._scope.inlines[name] = Inline(type_, value, measure, parameters, text_)
+
+    def _parameters(self, declarator: ast.Declarator, types: tuple[Type, ...]) -> tuple[tuple[str, Type], ...]:
+        (keyed,) = (shape for shape in declarator.shape if isinstance(shape, ast.KeyedBy))
+        found: dict[str, Type] = {}
+        for given, type_ in zip(keyed.types, types, strict=True):
+            name = given.declarator.name
+            if name is None:
+                what = f"inline declaration requires names for its parameters: {declarator.name}"
+                raise Rejected(Tag.D_DECL_PROTO_FORM, given.span, what)
+            if name in found:
+                raise Rejected(Tag.D_DECL_IDRED, given.span, f"identifier redeclared: {name}")
+            found[name] = type_
+        return tuple(found.items())
+
+    def _fit(self, type_: Type, found: tree.Expression, span: Span) -> tree.Expression:
+        value = operands.decayed(found)
+        if isinstance(value, tree.Xlate) and is_fit(type_, value.type):
+            return value
+        if not operands.is_assignable(type_, value.type) and not (is_scalar(type_) and is_scalar(value.type)):
+            raise Rejected(*operands.incompatible("=", type_, value.type, span))
+        return operands.converted(type_, found, span)
+
+    def named(self, inline: Inline, span: Span) -> tree.Expression:
+        """One without keys. Raises Rejected."""
+        if inline.text is not None:
+            raise Rejected(Tag.D_OP_DYN, span, "an inline that has parameters is used without them")
+        self._scope.extent.add(inline.measure, span)
+        return inline.value
+
+    def indexed(self, name: str, expression: ast.Index) -> tree.Expression:
+        """One with keys. Raises Rejected."""
+        inline = self._scope.inlines[name]
+        assert inline.text is not None
+        if len(expression.keys) != len(inline.parameters):
+            given, wanted = len(expression.keys), len(inline.parameters)
+            what = f"{name}[ ] prototype mismatch: {given} key{'' if given == 1 else 's'} passed, {wanted} expected"
+            raise Rejected(Tag.D_KEY_PROTO, expression.span, what)
+        values: dict[str, tree.Expression] = {}
+        bindings: substitution.Bindings = ()
+        for number, ((parameter, type_), key) in enumerate(zip(inline.parameters, expression.keys, strict=True), 1):
+            value = self._key(name, number, type_, key)
+            values[parameter], more = substitution.bind(self._scope, type_, value, key.span)
+            bindings += more
+        with self._scope.bound(values):
+            found = self._fit(inline.type, self._check(inline.text), expression.span)
+        return substitution.let(bindings, found)
+
+    def _key(self, name: str, number: int, type_: Type, key: ast.Expr) -> tree.Expression:
+        value = operands.decayed(self._check(key))
+        if not is_fit(type_, value.type):
+            what = f"{name}[ ] key #{number} is incompatible with prototype:"
+            both = f"\n\tprototype: {text(type_)}\n\t argument: {text(value.type)}"
+            raise Rejected(Tag.D_KEY_TYPE, key.span, what + both)
+        return value

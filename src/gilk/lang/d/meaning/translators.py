@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Translators: what one gives is nowhere in memory; each of its members is an expression of what is translated.
+
+The manual's chapter is *Translators*. Members are checked where the translator stands, and again where one is used,
+with what is translated in the place of the parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gilk.lang.d import ast, tree
+from gilk.lang.d.meaning import operands, substitution
+from gilk.lang.d.meaning.declarations import Declarations
+from gilk.lang.d.meaning.scope import Scope
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.types import STRING, Member, Pointer, Record, Translated, Type, Void, is_scalar, text
+from gilk.lang.syntax.source import Rejected, Span
+
+Check = Callable[[ast.Expr], tree.Expression]
+
+
+@dataclass(frozen=True)
+class Translator:
+    """``members``: of each the type that it is declared with, and the expression."""
+
+    output: Record
+    input: Type
+    parameter: str
+    members: dict[str, tuple[Member, ast.Expr]]
+
+
+class Translators:
+    """``check`` gives expressions as they are."""
+
+    def __init__(self, scope: Scope, declarations: Declarations, check: Check) -> None:
+        self._scope = scope
+        self._declarations = declarations
+        self._check = check
+        self._known: list[Translator] = []
+
+    def define(self, item: ast.Translator) -> None:
+        """Raises Rejected."""
+        found = self._declared(item)
+        if any((each.output, each.input) == (found.output, found.input) for each in self._known):
+            what = f"translator from {text(found.input)} to {text(found.output)} has already been declared"
+            raise Rejected(Tag.D_XLATE_REDECL, item.span, what)
+        for member in item.members:
+            self._add(found, member)
+        self._known.append(found)
+        parameter = self._scope.fresh(found.input)
+        for member in item.members:
+            self._member(found, member.name, parameter, member.span)
+
+    def _declared(self, item: ast.Translator) -> Translator:
+        output = self._declarations.resolved(item.output)
+        if not isinstance(output, Record):
+            what = f"translator output type must be a struct or union: {text(output)}"
+            raise Rejected(Tag.D_XLATE_SOU, item.output.span, what)
+        input_ = self._declarations.resolved(item.input)
+        if isinstance(input_, Void):
+            raise Rejected(Tag.D_DECL_VOIDOBJ, item.input.span, "a translator cannot be of void")
+        for type_, span in ((output, item.output.span), (input_, item.input.span)):
+            if isinstance(type_, Record) and not type_.complete:
+                raise Rejected(Tag.D_OP_INCOMPLETE, span, f"{text(type_)} is incomplete")
+        return Translator(output, input_, item.name, {})
+
+    def _add(self, translator: Translator, member: ast.TranslatorMember) -> None:
+        known = translator.output.member(member.name)
+        if known is None:
+            what = f"translator member {member.name} is not a member of {text(translator.output)}"
+            raise Rejected(Tag.D_XLATE_MEMB, member.span, what)
+        if member.name in translator.members:
+            raise Rejected(Tag.D_XLATE_MEMB, member.span, f"translator member {member.name} is declared twice")
+        translator.members[member.name] = (known, member.value)
+
+    def _member(self, translator: Translator, name: str, operand: tree.Expression, span: Span) -> tree.Expression:
+        """Its expression, where ``operand`` is what is translated."""
+        member, expression = translator.members[name]
+        with self._scope.bound({translator.parameter: operand}):
+            found = self._check(expression)
+        type_ = self._declarations.complete(member.type)
+        if is_translated(found.type, type_) or (found.type == type_ and not is_scalar(type_)):
+            return found
+        if operands.is_characters(type_) and operands.is_assignable(STRING, found.type):
+            return operands.as_string(found, span)
+        if not operands.is_assignable(type_, operands.decayed(found).type):
+            what = f"translator member {name} definition uses incompatible types: "
+            raise Rejected(Tag.D_XLATE_INCOMPAT, span, f'{what}"{text(type_)}" = "{text(found.type)}"')
+        return operands.converted(type_, found, span)
+
+    # Their use.
+
+    def xlate(self, expression: ast.Xlate) -> tree.Expression:
+        """Raises Rejected."""
+        wanted, operand = self._declarations.resolved(expression.type), self._check(expression.operand)
+        return self.translated(wanted, operand, expression.span)
+
+    def translated(self, wanted: Type, operand: tree.Expression, span: Span) -> tree.Expression:
+        """``operand`` as ``wanted``: a struct, or a pointer to one."""
+        output = self._declarations.complete(wanted.to if isinstance(wanted, Pointer) else wanted)
+        value = operands.decayed(operand)
+        number = self._for(output, value.type) if isinstance(output, Record) else None
+        if number is None or not isinstance(output, Record):
+            what = f"translator from {text(value.type)} to {text(wanted)} is not defined"
+            raise Rejected(Tag.D_XLATE_NONE, span, what)
+        type_ = Translated(output, isinstance(wanted, Pointer))
+        name, bindings = substitution.bind(self._scope, self._known[number].input, value, span)
+        return tree.Xlate(type_, number, name, bindings)
+
+    def _for(self, output: Record, given: Type) -> int | None:
+        """The number of the translator: from that very type, or else from one that it can be converted to."""
+        fitting = [number for number, each in enumerate(self._known) if each.output == output]
+        exact = [number for number in fitting if self._known[number].input == given]
+        others = [number for number in fitting if is_fit(self._known[number].input, given)]
+        return next(iter((*exact, *others)), None)
+
+    def member(self, base: tree.Xlate, name: str, span: Span) -> tree.Expression:
+        """Raises Rejected."""
+        translator = self._known[base.translator]
+        if translator.output.member(name) is None:
+            raise Rejected(Tag.D_TYPE_MEMBER, span, f"{name} is not a member of {text(translator.output)}")
+        if name not in translator.members:
+            what = f"translator does not define conversion for member: {name}"
+            raise Rejected(Tag.D_XLATE_NOCONV, span, what)
+        return substitution.let(base.bindings, self._member(translator, name, base.operand, span))
+
+
+def is_translated(found: Type, type_: Type) -> bool:
+    """Whether it is a translation that stands for a value of ``type_``."""
+    if not isinstance(found, Translated):
+        return False
+    return found.record == (type_.to if isinstance(type_, Pointer) and found.pointer else type_)
+
+
+def is_fit(type_: Type, given: Type) -> bool:
+    return is_translated(given, type_) or operands.is_assignable(type_, given)
+
+
+def without_pointer(found: tree.Xlate) -> tree.Xlate:
+    """What a translated pointer leads to."""
+    return replace(found, type=Translated(found.type.record, False))

@@ -1,0 +1,2 @@
+/* A name is of one parameter. */
+inline int f[int a, int a] = a;

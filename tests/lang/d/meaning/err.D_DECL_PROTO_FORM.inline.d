@@ -1,0 +1,2 @@
+/* Parameters of an inline have names. */
+inline int f[int] = 1;

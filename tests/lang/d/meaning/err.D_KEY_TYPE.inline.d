@@ -1,0 +1,2 @@
+/* They are of their types. */
+inline int f[int a] = a; BEGIN { trace(f["one"]); }

@@ -1,0 +1,2 @@
+/* An inline with parameters wants them. */
+inline int f[int a] = a; BEGIN { trace(f); }

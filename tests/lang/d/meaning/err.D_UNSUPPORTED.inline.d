@@ -1,2 +1,0 @@
-/* and inlines with keys. */
-inline int x[int a] = 1;

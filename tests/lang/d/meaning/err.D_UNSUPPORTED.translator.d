@@ -1,2 +1,0 @@
-/* translators, */
-struct s { int a; }; translator struct s < int x > { a = x; };

@@ -1,0 +1,2 @@
+/* A string is no number. */
+struct o { int x; }; translator struct o < int n > { x = "one"; };

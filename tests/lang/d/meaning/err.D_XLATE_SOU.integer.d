@@ -1,0 +1,2 @@
+/* A translator gives a struct or union. */
+translator int < int n > { };
