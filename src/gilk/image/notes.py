@@ -22,7 +22,7 @@ def build_id(header: Header) -> str:
 def noted_build_id(header: Header) -> str:
     """The hex digits of the NT_GNU_BUILD_ID note, or ''."""
     for notes in _tables(header):
-        for owner, kind, content in _notes(notes):
+        for owner, kind, content in each(notes):
             if owner == b"GNU\0" and kind == NT_GNU_BUILD_ID and content:
                 return content.hex()
     return ""
@@ -50,7 +50,7 @@ def _tables(header: Header) -> Iterator[bytes]:
             continue
 
 
-def _notes(table: bytes) -> Iterator[tuple[bytes, int, bytes]]:
+def each(table: bytes) -> Iterator[tuple[bytes, int, bytes]]:
     """(owner, type, content) of each note.
 
     Property notes, which are aligned to 8 bytes, read as well: their sizes are multiples of 8.

@@ -6,12 +6,12 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gilk.analysis.model import Function
 from gilk.errors import UsageError
 from gilk.image.model import Span
-from gilk.lang.d.probes import Description, Key
+from gilk.lang.d.probes import Description
+from gilk.providers.probe import ProcessProbe, Site
 from gilk.splice import points
 from gilk.splice.points import Point, Spec
 from gilk.target.base import Loaded
@@ -21,38 +21,30 @@ _OFFSET = re.compile(r"[0-9a-f]+\Z")
 _MAIN = ("a.out", "-")
 
 
-@dataclass(frozen=True, slots=True)
-class PidProbe:
-    """``points``: where it fires: one, or the returns of a function, each with the part of the function it lies in.
-
-    ``start``: of the function, at run time; arg0 of a return is how far from there it is.
-    """
-
-    key: Key
-    loaded: Loaded
-    points: tuple[tuple[Function, Point], ...]
-    start: int
-
-    @property
-    def returns(self) -> bool:
-        return self.key[3] == "return"
+_STACK = tuple(f"d_word(regs, regs->rsp + {8 * n + 8}, 8)" for n in range(4))
+_ENTRY = ("regs->rdi", "regs->rsi", "regs->rdx", "regs->rcx", "regs->r8", "regs->r9", *_STACK)
+_RETURN = ("regs->rip - start", "regs->rax")
 
 
-def probes(process: Process, description: Description) -> Iterator[PidProbe]:
+def probes(process: Process, description: Description) -> Iterator[ProcessProbe]:
     """Those that are meant; none when it is about something else."""
     provider = f"pid{process.pid}"
     if not fnmatch.fnmatchcase(provider, description.provider or "?"):
         return
     for loaded in process.loaded():
-        if not _is_meant(loaded, description.module):
+        if not is_meant(loaded, description.module):
             continue
         for span in _functions(process, loaded, description.function):
             for name, where in _places(process, loaded, span, description.name):
                 module = "a.out" if loaded.main else loaded.name
-                yield PidProbe((provider, module, span.name, name), loaded, where, span.start + loaded.bias)
+                key, arguments = (provider, module, span.name, name), _RETURN if name == "return" else _ENTRY
+                start = span.start + loaded.bias
+                whole = name in ("entry", "return")
+                sites = tuple(Site(loaded, part, point, arguments, start, whole) for part, point in where)
+                yield ProcessProbe(key, sites)
 
 
-def _is_meant(loaded: Loaded, module: str) -> bool:
+def is_meant(loaded: Loaded, module: str) -> bool:
     """``libc`` also means libc.so.6."""
     if not module:
         return True

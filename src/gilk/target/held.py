@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gilk.target.call_list import CallList
 from gilk.target.copies import Copy
+from gilk.target.semaphores import Semaphore
 
 _PAGE = 4096
 
@@ -40,6 +41,7 @@ class Held:
     pages: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     calls: CallList | None = None
+    semaphores: list[Semaphore] = field(default_factory=list)
 
     def in_arena(self, address: int) -> bool:
         return any(a.base <= address < a.base + a.size for a in self.arenas)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from gilk.errors import TargetError
 from gilk.target import copies as code_copies
+from gilk.target import semaphores
 from gilk.target.batch import Batch
 from gilk.target.call_list import LOOP, CallList
 from gilk.target.changing import Changer, Outcome, Task
@@ -25,6 +26,7 @@ from gilk.target.memory import Memory
 from gilk.target.places import Places
 from gilk.target.refusals import check_free, check_gs, expecting, refusable
 from gilk.target.remote import MADV_WIPEONFORK, MADVISE, Remote, remote
+from gilk.target.semaphores import Semaphore
 from gilk.target.shared_memory import share
 from gilk.target.steps import Exchanged, Steps
 from gilk.target.world import World
@@ -64,6 +66,7 @@ class Keeper:
         self._expected: Units = {}
         self._ready: _Prepared | None = None  # for what is expected
         self._made: _Prepared | None = None  # the last change, until it is noted
+        self._lowered = False  # the semaphores that are held were lowered again
 
     # What is put into the target, once.
 
@@ -110,6 +113,20 @@ class Keeper:
         return sorted(
             {(handler, restorer) for handler, flags, restorer in found if handler > 1 and flags & _SA_SIGINFO}
         )
+
+    def raise_semaphores(self, counters: list[Semaphore]) -> None:
+        """Until the end, add one to each."""
+        with self.world.stopped():
+            self._lowered = False
+            self.held.semaphores += semaphores.change(self.pid, self.memory, counters, 1)
+
+    def _lower_semaphores(self) -> None:
+        """Once, however often the end is tried. A child that forked before they were raised has none to lower."""
+        if self._lowered or not self.held.semaphores:
+            return
+        with contextlib.suppress(OSError), self.world.stopped():
+            semaphores.change(self.pid, self.memory, self.held.semaphores, -1)
+            self._lowered = True
 
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[Remote]:
@@ -242,6 +259,7 @@ class Keeper:
         restored = True
         try:
             self._open_gates()
+            self._lower_semaphores()
             self.change({n: set(one.active) for n, one in self._staged.items()}, {})
             self.catch_up()
             restored = self._is_original(staged)
@@ -308,6 +326,7 @@ class Keeper:
             if any(copy.in_force for copy in self.held.copies):
                 with contextlib.suppress(OSError), self.world.stopped():  # else it is the copies that are written
                     self._changer.exchange()
+            self._lower_semaphores()
             self._undo_last_first(staged)
             restored = self._is_original(staged)
             self._take_out()

@@ -26,6 +26,7 @@ from gilk.target.held import ArenaMap
 from gilk.target.image import analyse
 from gilk.target.launch import End
 from gilk.target.maps import Mapping, heap_start, occupied, read_maps
+from gilk.target.semaphores import Semaphore
 
 _T = TypeVar("_T")
 
@@ -166,6 +167,10 @@ class Process:
             self._held = False
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
+
+    def raise_semaphores(self, counters: list[Semaphore]) -> None:
+        """Have these say, until the end, that somebody listens."""
+        self.keeper.ask("raise_semaphores", counters)
 
     def wait(self, block: bool = False) -> End | None:
         return self.keeper.wait(block)

@@ -24,6 +24,7 @@ from gilk.target.copies import Copy, Units
 from gilk.target.held import ArenaMap
 from gilk.target.keeper import Keeper
 from gilk.target.launch import Command, End
+from gilk.target.semaphores import Semaphore
 
 _TICK = 0.05
 _FIRST = -20  # nice(2)
@@ -105,6 +106,9 @@ class Server:
 
     def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
         return self.keeper.handlers(signals)
+
+    def raise_semaphores(self, counters: list[Semaphore]) -> None:
+        self.keeper.raise_semaphores(counters)
 
     def stage(self, number: int, batch: Batch) -> None:
         self.keeper.stage(number, batch)

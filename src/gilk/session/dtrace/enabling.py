@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, Key, Probe, described
-from gilk.providers import own, pid
+from gilk.providers import own, pid, usdt
 from gilk.providers.clock import Tick, ticks
-from gilk.providers.pid import PidProbe
+from gilk.providers.probe import ProcessProbe, Provider
 from gilk.target.process import Process
+
+_IN_PROCESS: tuple[Provider, ...] = (pid.probes, usdt.probes)
 
 
 class NoSuchProbe(Exception):
@@ -30,7 +32,7 @@ class Enabled:
     probes: dict[int, Probe] = field(default_factory=lambda: {probe.number: probe for probe in own.PROBES})
     clauses: dict[int, list[int]] = field(default_factory=dict)
     ticks: list[tuple[Probe, Tick]] = field(default_factory=list)
-    in_process: list[tuple[Probe, PidProbe]] = field(default_factory=list)
+    in_process: list[tuple[Probe, ProcessProbe]] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
     _made: dict[Key, Probe] = field(default_factory=dict)
 
@@ -81,8 +83,11 @@ def _matching(enabled: Enabled, description: Description, process: Process | Non
         if fresh:
             enabled.ticks.append((probe, tick))
         yield probe
-    for found in pid.probes(process, description) if process is not None else ():
-        probe, fresh = enabled.number(found.key)
-        if fresh:
-            enabled.in_process.append((probe, found))
-        yield probe
+    if process is None:
+        return
+    for provider in _IN_PROCESS:
+        for found in provider(process, description):
+            probe, fresh = enabled.number(found.key)
+            if fresh:
+                enabled.in_process.append((probe, found))
+            yield probe

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import tempfile
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from gilk.build.dprogram import FLAGS
 from gilk.errors import TargetError
-from gilk.lang.d.code.entries import Entry, entries, is_light
+from gilk.lang.d.code.entries import ENTER, Entry, Uses, calls_system, entries, uses
 from gilk.lang.d.probes import Probe
+from gilk.providers.probe import Site
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.request import CFunction, Wanted
 from gilk.session.session import Session
@@ -17,11 +20,6 @@ from gilk.target import seccomp
 from gilk.target.process import Process
 
 _THREADS, _RING = 1024, 4096
-#: What C calls that makes system calls in the process.
-_CALLS = (
-    *("gd_load(", "gd_copyin_string(", "gd_copy(", "gd_store(", "gd_store_string("),
-    *("gd_ask_signal(", "gd_vtimestamp(", "gd_cwd("),
-)
 
 
 class InProcess:
@@ -35,29 +33,35 @@ class InProcess:
 
     def insert(self, text: str, enabled: Enabled, groups: list[tuple[int, ...]]) -> list[tuple[Probe, str]]:
         """Put in all probes; those that are refused come back, with the reason. Raises TargetError `may-not-look`."""
-        self._check_calls(text)
-        light = is_light(text)
-        found = [(probe, made, part, point) for probe, made in enabled.in_process for part, point in made.points]
-        chosen = [
-            Entry(groups.index(tuple(enabled.clauses[probe.number])), made.returns, light)
-            for probe, made, _, _ in found
-        ]
+        needs = uses(text)
+        found, refused = _sites(enabled, groups, needs)
+        kinds = list(dict.fromkeys(entry for _, _, entry in found))
+        numbers = {entry: number for number, entry in enumerate(kinds)}
+        chosen = [numbers[entry] for _, _, entry in found]
+        starts = [site.start for _, site, _ in found]
+        whole = text + entries(self._session.extra_offset, kinds, chosen, [probe.number for probe, *_ in found], starts)
+        self._check_calls(whole)
         source = Path(self._place.name) / "program.c"
-        numbers, starts = [probe.number for probe, *_ in found], [made.start for _, made, *_ in found]
-        kinds = sorted(set(chosen), key=lambda entry: entry.name)
-        source.write_text(text + entries(self._session.extra_offset, kinds, numbers, starts))
-        wanted = [
-            Wanted(made.loaded, part, point, CFunction(source, entry.name, FLAGS), "other")
-            for entry, (_, made, part, point) in zip(chosen, found, strict=True)
-        ]
+        source.write_text(whole)
+        function = CFunction(source, ENTER, FLAGS)
+        wanted = [Wanted(site.loaded, site.part, site.point, function, "other") for _, site, _ in found]
         probes = self._session.insert_wanted(wanted) if wanted else ()
-        refusals = ((found[n][0], str(probe.refusal)) for n, probe in enumerate(probes) if probe.refusal is not None)
-        return list(dict(refusals).items())
+        for (probe, *_), made in zip(found, probes, strict=True):
+            if made.refusal is not None:
+                refused[probe] = str(made.refusal)
+        self._listen(enabled, set(refused))
+        return list(refused.items())
+
+    def _listen(self, enabled: Enabled, refused: set[Probe]) -> None:
+        """Have the program make ready what probes are to be told, where it does so only when somebody listens."""
+        wanted = {one for probe, made in enabled.in_process if probe not in refused for one in made.semaphores}
+        if wanted:
+            self._session.process.raise_semaphores([(one.address, one.path) for one in wanted])
 
     def _check_calls(self, text: str) -> None:
         """Of system calls in the process itself, such as those that look at memory: native/runtime/d/peek.h."""
         pid = self._session.process.pid
-        if any(call in text for call in _CALLS) and seccomp.may_kill(pid):
+        if calls_system(text) and seccomp.may_kill(pid):
             raise TargetError(
                 "may-not-look",
                 f"process {pid} has a seccomp filter of its own, which may kill it for a system call of a clause",
@@ -68,3 +72,21 @@ class InProcess:
         self._session.close()
         self._place.cleanup()
         return self._session.restored
+
+
+def _sites(
+    enabled: Enabled, groups: list[tuple[int, ...]], needs: dict[int, Uses]
+) -> tuple[list[tuple[Probe, Site, Entry]], dict[Probe, str]]:
+    """All places of all probes with what is done there; and probes that have an argument which cannot be fetched."""
+    found, refused = [], {}
+    for probe, made in enabled.in_process:
+        clauses = tuple(enabled.clauses[probe.number])
+        used = reduce(or_, (needs[clause] for clause in clauses), Uses())
+        for site in made.sites:
+            missing = [n for n in sorted(used.arguments) if n < len(site.arguments) and site.arguments[n] is None]
+            if missing:
+                refused[probe] = f"arg{missing[0]} is where it cannot be fetched from"
+            else:
+                arguments = tuple(each or "0" for each in site.arguments)
+                found.append((probe, site, Entry(groups.index(clauses), used, arguments, site.function)))
+    return found, refused

@@ -77,7 +77,7 @@ class Tracing:
         self._parts = {part.epid: part for part in made.parts}
         here = {probe.number for probe in (*own.PROBES, *(probe for probe, _ in enabled.ticks))}
         self._native = Native(made.text) if here & enabled.clauses.keys() else None
-        points = sum(len(made.points) for _, made in enabled.in_process)
+        points = sum(len(made.sites) for _, made in enabled.in_process)
         self._inside = _inside(process, layout.size, points) if process is not None else None
         buffer = self._inside.memory if self._inside else memoryview(mmap.mmap(-1, layout.size))
         self._buffer = buffer

@@ -3,53 +3,110 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+_ARGUMENT = re.compile(r"event->arg\[(\d)\]")
+_CLAUSE = re.compile(r"^static void clause_(\d+)\(.*?^}", re.MULTILINE | re.DOTALL)
+#: What stands in C that makes use of registers.
+_REGISTERS = ("event->regs", "gd_register(")
+#: What C calls that makes system calls in the process.
+_CALLS = (
+    *("gd_load(", "gd_copyin_string(", "gd_copy(", "gd_store(", "gd_store_string("),
+    *("gd_ask_signal(", "gd_vtimestamp(", "gd_cwd(", "d_word(regs"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Of the machine's state, what clauses want: all else is not fetched. ``arguments``: their numbers."""
+
+    arguments: frozenset[int] = frozenset()
+    registers: bool = False
+    caller: bool = False
+
+    @property
+    def light(self) -> bool:
+        """Nothing at all: fewer registers are saved."""
+        return not (self.arguments or self.registers or self.caller)
+
+    def __or__(self, other: Uses) -> Uses:
+        return Uses(self.arguments | other.arguments, self.registers or other.registers, self.caller or other.caller)
+
+
+def uses(text: str) -> dict[int, Uses]:
+    """For each clause of a program's C, what it makes use of."""
+    return {int(found[1]): _uses(found[0]) for found in _CLAUSE.finditer(text)}
+
+
+def _uses(text: str) -> Uses:
+    arguments = frozenset(map(int, _ARGUMENT.findall(text)))
+    return Uses(arguments, any(each in text for each in _REGISTERS), "event->caller" in text)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """``returns``: of points where functions are left, whose arg0 and arg1 are their own. ``light``: the clauses need
-    nothing of the registers, and fewer are saved."""
+    """What is done at a place: the clauses of ``group`` run, which make use of ``used``.
+
+    ``arguments``: C for each of those that there are. ``function``: one begins or ends there, and the return address
+    is on top of the stack.
+    """
 
     group: int
-    returns: bool
-    light: bool
-
-    @property
-    def name(self) -> str:
-        return f"d_enter_{self.group}{'_return' if self.returns else ''}"
+    used: Uses
+    arguments: tuple[str, ...]
+    function: bool = False
 
 
-_NEEDS = ("event->arg", "event->caller", "gd_register(")
+def calls_system(text: str) -> bool:
+    """Whether that C makes system calls in the process, such as to look at its memory: native/runtime/d/peek.h."""
+    return any(call in text for call in _CALLS)
 
 
-def is_light(text: str) -> bool:
-    """Of C that makes no use of registers."""
-    return not any(need in text for need in _NEEDS)
+ENTER = "d_enter"
 
 
-def entries(memory: int, wanted: list[Entry], probes: list[int], starts: list[int]) -> str:
-    """``memory``: how far behind gilk_control it begins. By instrument number, from 1: ``probes`` are their numbers,
-    ``starts`` the addresses of their functions.
+def entries(memory: int, kinds: Sequence[Entry], chosen: Sequence[int], probes: list[int], starts: list[int]) -> str:
+    """``memory``: how far behind gilk_control it begins. By instrument number, from 1: ``chosen`` are indexes of
+    ``kinds``, ``probes`` numbers of probes, and ``starts`` what ``start`` is in arguments.
     """
     text = _HEAD.format(
         memory=memory,
+        kinds=", ".join(map(str, [0, *chosen])),
         probes=", ".join(map(str, [0, *probes])),
         starts=", ".join(f"{start:#x}UL" for start in [0, *starts]),
     )
-    return text + "".join(_entry(each) for each in wanted)
+    light = all(kind.used.light for kind in kinds)
+    text += "".join(_entry(number, each, light) for number, each in enumerate(kinds))
+    calls = [f"d_enter_{number}({'iid' if light else 'regs, iid'});\n" for number in range(len(kinds))]
+    if len(calls) > 1:
+        cases = "".join(f"\tcase {number}:\n\t\t{call}\t\tbreak;\n" for number, call in enumerate(calls))
+        body = f"\tswitch (d_kinds[iid]) {{\n{cases}\t}}\n"
+    else:
+        body = "".join(f"\t{call}" for call in calls)
+    return text + _ENTER.format(name=ENTER, regs="" if light else _REGS, body=body)
 
 
-def _entry(entry: Entry) -> str:
-    if entry.light:
-        return _LIGHT.format(name=entry.name, group=entry.group)
-    arguments = _RETURN_ARGUMENTS if entry.returns else _ENTRY_ARGUMENTS
-    return _WHOLE.format(name=entry.name, group=entry.group, arguments=arguments)
+def _entry(number: int, entry: Entry, light: bool) -> str:
+    lines = []
+    if entry.used.registers:
+        lines.append("event.regs = (const gd_u64 *)regs;")
+    if entry.used.caller:
+        top = "*(const gd_u64 *)regs->rsp" if entry.function else "d_word(regs, regs->rsp, 8)"
+        lines.append(f"event.caller = {top};")
+    given = dict(enumerate(entry.arguments))
+    lines += [f"event.arg[{n}] = {given.get(n, '0')};" for n in sorted(entry.used.arguments)]
+    body = "".join(f"\t{line}\n" for line in lines)
+    return _ONE.format(number=number, regs="" if light else _REGS, body=body, group=entry.group)
 
+
+_REGS = "const struct gilk_regs *regs, "
 
 _HEAD = """
 #include <gilk.h>
 
+static const unsigned short d_kinds[] __attribute__((unused)) = {{ {kinds} }};
 static const unsigned int d_probes[] = {{ {probes} }};
 static const unsigned long d_starts[] __attribute__((unused)) = {{ {starts} }};
 
@@ -72,42 +129,36 @@ static inline void d_event(struct gd_event *event, unsigned int iid)
 	event->caller = 0;
 	event->regs = 0;
 }}
-"""
 
-_LIGHT = """
-void {name}(unsigned int iid)
+/*
+ * A value of the process's memory, 0 where there is none. The page right under the red zone is there, since the
+ * patch has just written to it.
+ */
+static inline __attribute__((unused)) gd_u64 d_word(const struct gilk_regs *regs, gd_u64 address, gd_u64 size)
 {{
-	struct gd_event event;
+	gd_u64 page = (regs->rsp - 129) / GILK_PAGE, value = 0;
 
-	d_event(&event, iid);
-	d_group_{group}(d_memory(), &event, 0);
+	if (address / GILK_PAGE == page && (address + size - 1) / GILK_PAGE == page)
+		gd_bcopy(&value, (const void *)address, size);
+	else if (host_peek(host_pid(), &value, address, size))
+		value = 0;
+	return value;
 }}
 """
 
-_WHOLE = """
-void {name}(const struct gilk_regs *regs, unsigned int iid)
+_ONE = """
+static void d_enter_{number}({regs}unsigned int iid)
 {{
+	const gd_u64 start __attribute__((unused)) = d_starts[iid];
 	struct gd_event event;
 
 	d_event(&event, iid);
-	event.regs = (const gd_u64 *)regs;
-	event.caller = *(const gd_u64 *)regs->rsp;
-{arguments}	d_group_{group}(d_memory(), &event, 0);
+{body}	d_group_{group}(d_memory(), &event, 0);
 }}
 """
 
-_ENTRY_ARGUMENTS = """\
-	event.arg[0] = regs->rdi;
-	event.arg[1] = regs->rsi;
-	event.arg[2] = regs->rdx;
-	event.arg[3] = regs->rcx;
-	event.arg[4] = regs->r8;
-	event.arg[5] = regs->r9;
-	event.arg[6] = event.arg[7] = event.arg[8] = event.arg[9] = 0;
-"""
-
-_RETURN_ARGUMENTS = """\
-	gd_zero(event.arg, sizeof event.arg);
-	event.arg[0] = regs->rip - d_starts[iid];
-	event.arg[1] = regs->rax;
+_ENTER = """
+void {name}({regs}unsigned int iid)
+{{
+{body}}}
 """

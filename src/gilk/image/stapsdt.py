@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Places that a program's author marked: the notes of <sys/sdt.h>, which systemtap's wiki describes.
+
+https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gilk.image import header, notes
+from gilk.image.memory import MALFORMED
+from gilk.image.source import open_source
+
+_SECTION, _BASE = ".note.stapsdt", ".stapsdt.base"
+_OWNER, _KIND = b"stapsdt\0", 3
+_MOST = 1 << 24  # bytes, of all notes
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A nop at ``address`` that stands for probe ``name``. ``semaphore``: of a 16-bit counter of those who listen, 0
+    without one. Both are link-time. ``arguments``: operands as an assembler has them, each with its size.
+    """
+
+    provider: str
+    name: str
+    address: int
+    semaphore: int
+    arguments: str
+
+
+def marks(path: Path) -> tuple[Mark, ...]:
+    """In the order of the file; those that are broken are left out. Raises ImageError as elf.load() does."""
+    with open_source(path) as source:
+        return _marks(header.parse(source))
+
+
+def _marks(head: header.Header) -> tuple[Mark, ...]:
+    section, base = head.section(_SECTION), head.section(_BASE)
+    if section is None or section.size > _MOST:
+        return ()
+    try:
+        content = head.content(section)
+    except MALFORMED:
+        return ()
+    return tuple(_read(content, 0 if base is None else base.address))
+
+
+def _read(content: bytes, base: int) -> Iterator[Mark]:
+    for owner, kind, described in notes.each(content):
+        if owner == _OWNER and kind == _KIND and len(described) >= 24:
+            address, noted, semaphore = struct.unpack_from("<QQQ", described)
+            moved = base - noted if base and noted else 0  # by who prelinked the file
+            provider, name, arguments = _strings(described[24:])
+            if provider and name:
+                yield Mark(provider, name, address + moved, semaphore and semaphore + moved, arguments)
+
+
+def _strings(described: bytes) -> tuple[str, str, str]:
+    parts = [part.decode("utf-8", "replace") for part in described.split(b"\0")]
+    provider, name, arguments = (*parts, "", "", "")[:3]
+    return provider, name, arguments

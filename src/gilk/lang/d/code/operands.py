@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Operands as an assembler writes them, to C that fetches them at a probe: ``-4@%edi``, ``8@-8(%rbp,%rax,8)``.
+
+What stands before the @ is the size in bytes, negative of what has a sign; f after it: a floating-point number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+#: The address of a symbol at run time; None for one that is not known, or that is not the only one of its name.
+Symbol = Callable[[str], int | None]
+
+_SPLIT = re.compile(r"(?:[^\s(]|\([^)]*\))+")
+_SIZED = re.compile(r"(?:(-?)([1248])@)?(.+)\Z", re.DOTALL)
+_NUMBER = r"-?(?:0x[0-9a-f]+|\d+)"
+_LITERAL = re.compile(rf"\$({_NUMBER})\Z", re.IGNORECASE)
+_MEMORY = re.compile(r"([^()%$]*)(?:\(\s*(?:%(\w+))?\s*(?:,\s*%(\w+)\s*)?(?:,\s*([1248])\s*)?\))?\Z")
+_TERM = re.compile(rf"\s*([+-]?)\s*(?:({_NUMBER})|([A-Za-z_.][\w.$@]*))", re.IGNORECASE)
+
+
+def _registers() -> dict[str, tuple[str, int, int]]:
+    """Name: the whole register, how many bytes of it, and from which on."""
+    found: dict[str, tuple[str, int, int]] = {}
+    for name in ("ax", "bx", "cx", "dx"):
+        low = name[0]
+        found |= {f"r{name}": (f"r{name}", 8, 0), f"e{name}": (f"r{name}", 4, 0), name: (f"r{name}", 2, 0)}
+        found |= {f"{low}l": (f"r{name}", 1, 0), f"{low}h": (f"r{name}", 1, 1)}
+    for name in ("si", "di", "bp", "sp"):
+        found |= {f"r{name}": (f"r{name}", 8, 0), f"e{name}": (f"r{name}", 4, 0), name: (f"r{name}", 2, 0)}
+        found[f"{name}l"] = (f"r{name}", 1, 0)
+    for number in range(8, 16):
+        found |= {f"r{number}{end}": (f"r{number}", size, 0) for end, size in (("", 8), ("d", 4), ("w", 2), ("b", 1))}
+    return found
+
+
+_REGISTERS = _registers()
+
+
+def operands(text: str, symbol: Symbol) -> tuple[str | None, ...]:
+    """C for each operand; None for one that cannot be fetched. At a probe ``regs`` is the machine's state."""
+    return tuple(_operand(found[0], symbol) for found in _SPLIT.finditer(text))
+
+
+def _operand(text: str, symbol: Symbol) -> str | None:
+    sized = _SIZED.match(text)
+    if sized is None:
+        return None
+    size, place = int(sized[2] or 8), sized[3]
+    type_ = f"gd_{'s' if sized[1] else 'u'}{8 * size}"
+    if literal := _LITERAL.match(place):
+        return f"({type_})({int(literal[1], 0) & (1 << 64) - 1:#x}UL)"
+    if place.startswith("%"):
+        return _register(place[1:], size, bool(sized[1]))
+    address = _address(place, symbol)
+    return None if address is None else f"({type_})d_word(regs, {address}, {size})"
+
+
+def _register(name: str, size: int, signed: bool) -> str | None:
+    known = _REGISTERS.get(name)
+    if known is None:
+        return None
+    whole, there, first = known
+    shifted = f"(regs->{whole} >> {8 * first})" if first else f"regs->{whole}"
+    return f"(gd_{'s' if signed else 'u'}{8 * min(size, there)}){shifted}"
+
+
+def _address(place: str, symbol: Symbol) -> str | None:
+    found = _MEMORY.match(place)
+    if found is None or (not found[1] and found[2] is None and found[3] is None):
+        return None
+    displacement = _displacement(found[1], symbol)
+    relative = found[2] == "rip"
+    if displacement is None or (relative and (found[3] or _is_number(found[1]))):
+        return None
+    terms = [f"{displacement & (1 << 64) - 1:#x}UL"]
+    for name, scale in ((None if relative else found[2], "1"), (found[3], found[4] or "1")):
+        if name is not None:
+            known = _REGISTERS.get(name)
+            if known is None or known[1] != 8:
+                return None
+            terms.append(f"regs->{known[0]} * {scale}")
+    return " + ".join(terms)
+
+
+def _is_number(text: str) -> bool:
+    return all(not name for _, _, name in _terms(text))
+
+
+def _displacement(text: str, symbol: Symbol) -> int | None:
+    """A sum of numbers and symbols. Nothing is 0."""
+    total = 0
+    if _TERM.sub("", text).strip():
+        return None
+    for sign, number, name in _terms(text):
+        value = int(number, 0) if number else symbol(name.partition("@")[0])
+        if value is None:
+            return None
+        total += -value if sign == "-" else value
+    return total
+
+
+def _terms(text: str) -> Iterator[tuple[str, str, str]]:
+    return ((found[1], found[2] or "", found[3] or "") for found in _TERM.finditer(text))

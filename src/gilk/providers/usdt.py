@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The providers that programs and libraries bring along (<sys/sdt.h>): ``NAMEpid:module:function:probe``."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from gilk.errors import GilkError
+from gilk.image.model import Image
+from gilk.image.stapsdt import Mark, marks
+from gilk.lang.d.code.operands import operands
+from gilk.lang.d.probes import Description, Key
+from gilk.providers.pid import is_meant
+from gilk.providers.probe import ProcessProbe, Semaphore, Site
+from gilk.splice.points import Point
+from gilk.target.base import Loaded
+from gilk.target.process import Process
+
+_Found = list[tuple[Site, Mark]]
+
+
+def probes(process: Process, description: Description) -> Iterator[ProcessProbe]:
+    if not description.provider:
+        return
+    for loaded in process.loaded():
+        if is_meant(loaded, description.module):
+            by_key: dict[Key, _Found] = {}
+            for mark in _marks(loaded.path):
+                if _matches(mark, process.pid, description):
+                    _add(by_key, process, loaded, mark, description.function)
+            yield from (_probe(key, loaded, found) for key, found in by_key.items())
+
+
+@lru_cache(maxsize=256)
+def _marks(path: Path) -> tuple[Mark, ...]:
+    try:
+        return marks(path)
+    except GilkError:
+        return ()
+
+
+def name(mark: Mark) -> str:
+    """DTrace's: a C name cannot have a dash, for which two underscores stand."""
+    return mark.name.replace("__", "-")
+
+
+def _matches(mark: Mark, pid: int, description: Description) -> bool:
+    if not fnmatch.fnmatchcase(f"{mark.provider}{pid}", description.provider):
+        return False
+    globs = description.name
+    return not globs or any(fnmatch.fnmatchcase(each, globs) for each in (name(mark), mark.name))
+
+
+def _add(by_key: dict[Key, _Found], process: Process, loaded: Loaded, mark: Mark, glob: str) -> None:
+    """One probe may have several sites, in one function or more."""
+    image, analysis = process.image(loaded.path), process.analysis(loaded)
+    span = image.span_at(mark.address)
+    if span is None or (glob and not any(fnmatch.fnmatchcase(each, glob) for each in (span.name, *span.aliases))):
+        return
+    part = analysis.function(span)
+    point = Point(image.name, part.name, f"+{mark.address - part.start:#x}", mark.address, False)
+    fetched = operands(mark.arguments, lambda symbol: _symbol(image, loaded.bias, symbol))
+    key = (f"{mark.provider}{process.pid}", loaded.name, span.name, name(mark))
+    by_key.setdefault(key, []).append((Site(loaded, part, point, fetched), mark))
+
+
+def _probe(key: Key, loaded: Loaded, found: _Found) -> ProcessProbe:
+    counted = {mark.semaphore for _, mark in found if mark.semaphore}
+    semaphores = frozenset(Semaphore(address + loaded.bias, str(loaded.path)) for address in counted)
+    return ProcessProbe(key, tuple(site for site, _ in found), semaphores)
+
+
+def _symbol(image: Image, bias: int, symbol: str) -> int | None:
+    """Where the one of that name is, at run time."""
+    found = {each.address for each in image.symbols if each.name == symbol}
+    return found.pop() + bias if len(found) == 1 else None

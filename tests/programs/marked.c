@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Places that the program marks for tracers, as <sys/sdt.h> does, and a function with ten arguments. It prints how
+ * often it passed each, what it passed there, added up, and how often somebody listened:
+ *   steps N sum S listened L
+ */
+#include "check.h"
+
+#define STRING(x) #x
+#define MARK_AT(provider, name, semaphore, arguments)                              \
+	"990:\tnop\n"                                                              \
+	"\t.pushsection .note.stapsdt,\"\",\"note\"\n\t.balign 4\n"                \
+	"\t.4byte 992f-991f, 994f-993f, 3\n"                                       \
+	"991:\t.asciz \"stapsdt\"\n992:\t.balign 4\n"                              \
+	"993:\t.8byte 990b, _.stapsdt.base, " semaphore "\n"                       \
+	"\t.asciz \"" #provider "\"\n\t.asciz \"" #name "\"\n\t.asciz \"" arguments "\"\n" \
+	"994:\t.balign 4\n\t.popsection\n"                                         \
+	"\t.ifndef _.stapsdt.base\n"                                               \
+	"\t.pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n"  \
+	"\t.weak _.stapsdt.base\n\t.hidden _.stapsdt.base\n"                       \
+	"_.stapsdt.base:\t.space 1\n\t.size _.stapsdt.base, 1\n\t.popsection\n\t.endif\n"
+
+/* What sdt.h's probes of the same name count themselves by. */
+__attribute__((used, section(".probes"))) volatile unsigned short marked_step_semaphore;
+__attribute__((used)) long marked_total;
+static long steps, sum, listened;
+static int looping;
+
+NOINLINE void step(long i);
+NOINLINE void step(long i)
+{
+	int low = (int)-i;
+	volatile short half = (short)(-i);
+	unsigned char byte = (unsigned char)i;
+
+	marked_total += i;
+	__asm__ volatile(MARK_AT(marked, work__step, "marked_step_semaphore",
+				 "-4@%k0 -2@%1 1@%b2 4@$3 -4@$-5 8@marked_total(%%rip)")
+			 :
+			 : "r"(low), "m"(half), "q"(byte)
+			 : "memory");
+	steps++;
+	sum += i;
+	listened += marked_step_semaphore != 0;
+}
+
+/* The same probe at another place, its operands elsewhere. */
+NOINLINE void other_step(long i);
+NOINLINE void other_step(long i)
+{
+	long table[4] = { 0, 0, (short)-i, 0 };
+
+	marked_total += i;
+	__asm__ volatile("movl %k[minus], %%edi\n\tmovl $0xff77, %%edx\n\tmovb %b[byte], %%dh\n"
+			 MARK_AT(marked, work__step, "marked_step_semaphore",
+				 "-4@%%edi -2@(%%rax,%%rcx,8) 1@%%dh 4@$0x3 -4@$-5 8@-8+marked_total+8(%%rip)")
+			 :
+			 : [minus] "r"((int)-i), [byte] "Q"((char)i), "a"(table), "c"(2L)
+			 : "rdi", "rdx", "memory");
+	steps++;
+	sum += i;
+	listened += marked_step_semaphore != 0;
+}
+
+NOINLINE void unlistened(double value);
+NOINLINE void unlistened(double value)
+{
+	__asm__ volatile(MARK_AT(marked, float, "0", "8f@%0 -4@$7") : : "x"(value));
+}
+
+NOINLINE long ten(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j);
+NOINLINE long ten(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j)
+{
+	BARRIER();
+	return a + b + c + d + e + f + 2 * g + 3 * h + 4 * i + 5 * j;
+}
+
+static void one_round(long amount)
+{
+	for (long i = 0; i < amount; i++) {
+		if (i & 1)
+			other_step(i);
+		else
+			step(i);
+		unlistened((double)i);
+		CHECK(ten(1, 2, 3, 4, 5, 6, i, i + 1, i + 2, -i) == 32 + 4 * i, "ten(%ld)", i);
+	}
+	CHECK(marked_total == sum, "the total is %ld, not %ld", marked_total, sum);
+	if (!looping)
+		printf("steps %ld sum %ld listened %ld\n", steps, sum, listened);
+}
+
+int main(int argc, char **argv)
+{
+	looping = argc > 1 && !strcmp(argv[1], "loop");
+	return run_rounds(argc, argv, "marked", 1000, one_round);
+}

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""D programs on a process, without a command line around them: what they print, and what they are refused."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from gilk.render.d.messages import Messages
+from gilk.render.d.printer import Printer
+from gilk.session.dtrace.asked import Asked, let_go, prepare
+from gilk.session.dtrace.consumer import Consumer
+from tests.lang.d.sessions import Pages
+
+LONGEST = 60.0  # seconds
+
+
+@dataclass(frozen=True)
+class Traced:
+    """``lines`` of output that are not empty. ``refused``: probes, with the reason. ``restored``: all is as it was."""
+
+    lines: list[str]
+    refused: dict[str, str]
+    errors: str
+    restored: bool | None
+
+    def numbers(self) -> dict[str, int]:
+        """Of lines ``name number``; also of aggregations whose key is a name."""
+        rows = [line.rsplit(None, 1) for line in self.lines]
+        return {row[0].strip(): int(row[1]) for row in rows if len(row) == 2 and row[1].lstrip("-").isdigit()}
+
+
+def traced(text: str, *command: str | Path, pid: int | None = None) -> Traced:
+    """``command``: what is launched, its output goes where ours does; or ``pid``: what is attached to."""
+    asked = Asked((("n", text),), options=(("quiet", None),), pid=pid, command=tuple(map(str, command)))
+    consumer = prepare(asked)
+    try:
+        return _run(consumer)
+    finally:
+        let_go(consumer)
+
+
+def _run(consumer: Consumer) -> Traced:
+    consumer.compile()
+    refused = {str(probe): reason for probe, reason in consumer.start()}
+    pages, known, tracing = Pages(), consumer.compiled.program.aggregations, consumer.tracing
+    printer = Printer(pages, consumer.options, Messages(), known, tracing.aggregations, consumer.symbols)
+    printer.begin()
+    due = time.monotonic() + LONGEST
+    consumer.run(lambda: time.monotonic() > due, printer.show)
+    restored = consumer.finish(printer.show)
+    printer.end()
+    lines = [line for line in pages.output.decode().splitlines() if line.strip()]
+    return Traced(lines, refused, pages.errors, restored)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Marks that programs bring along: what readelf says of them is what fires, with the values that the program passed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gilk.errors import GilkError
+from gilk.image.elf import load
+from gilk.image.stapsdt import marks
+from gilk.lang.d.code.operands import operands
+from gilk.lang.d.probes import described
+from gilk.providers import usdt
+from gilk.target.process import Process, attach
+from tests.behaviour.harness import Loop, differences, leftovers
+from tests.programs.build import build
+from tests.providers.sessions import traced
+
+_WITH_MARKS = [
+    Path("/usr/lib/x86_64-linux-gnu/libstdc++.so.6"),
+    Path("/usr/bin/python3"),
+    *Path("/usr/lib/jvm").glob("*/lib/server/libjvm.so"),
+]
+_NOTE = re.compile(
+    r"Provider: (\S+)\s+Name: (\S+)\s+Location: (\S+), Base: \S+, Semaphore: (\S+)\s+Arguments: ?(.*)", re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("path", _WITH_MARKS, ids=lambda path: path.name)
+def test_marks_are_those_that_readelf_shows(path: Path) -> None:
+    try:
+        found = marks(path)
+    except GilkError:
+        pytest.skip("not there")
+    told = subprocess.run(["readelf", "-nW", path], capture_output=True, text=True, check=True).stdout
+    rows = [
+        (p, n, int(at, 16), int(counter, 16), arguments.strip()) for p, n, at, counter, arguments in _NOTE.findall(told)
+    ]
+    assert rows
+    assert [(m.provider, m.name, m.address, m.semaphore, m.arguments.strip()) for m in found] == rows
+
+
+def test_an_image_without_marks_has_none() -> None:
+    assert marks(build("work")) == ()
+
+
+def test_operands_that_cannot_be_fetched_are_named() -> None:
+    for text in ("8f@%xmm0", "4@%st(1)", "8@%fs:16", "8@8(%rip)", "8@gone(%rip)", "8@(%eax)", "8@-", "8@a*b(%rax)"):
+        assert operands(text, {"here": 64}.get) == (None,), text
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("-4@%edi", "(gd_s32)regs->rdi"),
+        ("1@%ch", "(gd_u8)(regs->rcx >> 8)"),
+        ("8@%r9d", "(gd_u32)regs->r9"),
+        ("%r9", "(gd_u64)regs->r9"),
+        ("2@$-1", "(gd_u16)(0xffffffffffffffffUL)"),
+        ("-8@-8(%rbp, %rax, 4)", "(gd_s64)d_word(regs, 0xfffffffffffffff8UL + regs->rbp * 1 + regs->rax * 4, 8)"),
+        ("4@(,%rbx,2)", "(gd_u32)d_word(regs, 0x0UL + regs->rbx * 2, 4)"),
+        ("4@here+4(%rip)", "(gd_u32)d_word(regs, 0x44UL, 4)"),
+        ("4@0x10-here(%rdi)", "(gd_u32)d_word(regs, 0xffffffffffffffd0UL + regs->rdi * 1, 4)"),
+    ],
+)  # fmt: skip
+def test_an_operand_is_c(text: str, expected: str) -> None:
+    assert operands(text, {"here": 64}.get) == (expected,)
+
+
+def test_every_passage_fires_with_the_values_of_the_program(capfd: pytest.CaptureFixture[str]) -> None:
+    program = """
+        marked$target:::work-step { @n["passages"] = count(); @a["first"] = sum(arg0); @b["second"] = sum(arg1); }
+        marked$target:a.out::work__step { @c["third"] = sum(arg2); @l["both"] = sum(arg3 * 10 + arg4); }
+        marked$target:::work-* { @["last"] = max(arg5); }
+        marked$target:::float { @f["float"] = sum(arg1); }
+        pid$target:a.out:ten:entry { @s["stack"] = sum(arg6 + 2 * arg7 + 3 * arg8 + 4 * arg9); }"""
+    done = traced(program, build("marked"))
+    steps, total, listened = map(int, re.findall(r"\d+", capfd.readouterr().out.splitlines()[0]))
+    assert (steps, listened) == (1000, 1000)
+    assert done.numbers() == {
+        "passages": steps, "first": -total, "second": -total, "third": sum(i & 255 for i in range(steps)),
+        "both": 25 * steps, "last": total, "float": 7 * steps, "stack": sum(2 * i + 8 for i in range(steps)),
+    }  # fmt: skip
+    assert (done.refused, done.errors) == ({}, "")
+
+
+def test_who_listens_is_taken_back() -> None:
+    """And an argument that nobody can fetch is a refusal of its probe."""
+    with Loop([build("marked")]) as loop:
+        program = "marked*:::work-step { @ = count(); } marked*:::float { trace(arg0); } tick-100ms { exit(0); }"
+        done = traced(program, pid=loop.pid)
+        assert done.restored and int(done.lines[0]) > 0
+        assert list(done.refused.values()) == ["arg0 is where it cannot be fetched from"]
+        assert (differences(loop.pid), leftovers(loop.pid), _semaphore(loop.pid)) == ([], [], 0)
+
+
+def _semaphore(pid: int) -> int:
+    """Of marked.c, in that process."""
+    image = load(build("marked"))
+    address = next(each.address for each in image.symbols if each.name == "marked_step_semaphore")
+    base = int(Path(f"/proc/{pid}/maps").read_text().split("-", 1)[0], 16)
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(base + address)
+        return int.from_bytes(memory.read(2), "little")
+
+
+def test_names_and_globs() -> None:
+    with Loop([build("marked")]) as loop, attach(loop.pid) as process:
+        provider = f"marked{loop.pid}"
+        both = [(provider, "marked", function, "work-step") for function in ("step", "other_step")]
+        assert sorted(listed(process, "mark*:::work*")) == sorted(both)
+        assert listed(process, f"{provider}:marked:other_step:work__step") == both[1:]
+        assert [row[3] for row in listed(process, f"{provider}:::f*")] == ["float"]
+        assert listed(process, "work-step") == listed(process, "marked:::") == listed(process, "marked0:::") == []
+
+
+def listed(process: Process, text: str) -> list[tuple[str, str, str, str]]:
+    return [probe.key for probe in usdt.probes(process, described(text))]
+
+
+@pytest.mark.stress
+def test_functions_of_python_are_those_that_gdb_stops_at() -> None:
+    python = ["/usr/bin/python3", "-I", "-S", "-c", _COUNTING]
+    if not marks(Path(python[0])):
+        pytest.skip("python3 has no marks")
+    program = "python$target:::function-entry, python$target:::function-return { @[probename] = count(); }"
+    words = ["-batch", "-ex", "set breakpoint pending on"]
+    for number, name in enumerate(("entry", "return"), 1):
+        words += ["-ex", f"break -probe-stap python:function__{name}", "-ex", f"ignore {number} 1000000"]
+    told = subprocess.run(
+        ["gdb", "-q", *words, "-ex", "run", "-ex", "info breakpoints", "--args", *python],
+        capture_output=True,
+        text=True,
+    )
+    hits = [int(number) for number in re.findall(r"already hit (\d+) times", told.stdout)]
+    assert traced(program, *python).numbers() == dict(zip(("function-entry", "function-return"), hits, strict=True))
+
+
+_COUNTING = """\
+import sys
+def inner(n): return n + 1
+def outer(): return sum(inner(n) for n in range(100))
+sys.setprofile(lambda *_: None)
+for _ in range(20): outer()
+"""
