@@ -31,6 +31,30 @@ int main(void)
 	return 0;
 }
 """
+SLEEPS = 10
+#: Sleeps on a processor where its child is busy all the time.
+WAITS = r"""
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+int main(void)
+{
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	sched_setaffinity(0, sizeof one, &one);
+	int child = fork();
+	if (!child)
+		for (;;)
+			;
+	for (int i = 0; i < SLEEPS; i++)
+		nanosleep(&(struct timespec){0, 100000000}, 0);
+	kill(child, SIGKILL);
+	return 0;
+}
+"""
 ROOT = Path(__file__).parents[3]
 
 
@@ -51,18 +75,44 @@ def test_another_machines_kernel_is_put_on_ours(session: KernelSession, guest: G
 @pytest.mark.stress
 def test_a_process_and_the_kernel_it_runs_on(kernel: KernelTarget, guest: Guest, exchange: Path) -> None:
     """gilk runs there too, with both as its targets: by one counter, so their samples take turns without exception."""
-    program, samples = exchange / "turns", exchange / "turns.parquet"
-    subprocess.run(["cc", "-O1", "-static", "-x", "c", "-", "-o", program], input=TURNS, text=True, check=True)
-    guest.link.close_driver()
+    program, samples = compiled(exchange / "turns", TURNS), exchange / "turns.parquet"
     points = ["-i", "marked:entry=stamp", "-i", "kernel:__x64_sys_getsid:entry=args"]
+    there(guest, "run", *points, "-o", str(samples), "--", str(program))
+    names = [row["function"] for row in read(samples).samples.to_pylist() if row["thread"] == "turns"]
+    assert names == ["marked", "__x64_sys_getsid"] * 200
+
+
+@pytest.mark.stress
+def test_interrupts_while_another_runs(kernel: KernelTarget, guest: Guest, exchange: Path) -> None:
+    """What a sleeping program waits for comes while another has its processor: only --kernel=irq shows it."""
+    program, trace = compiled(exchange / "waits", WAITS), exchange / "waits.parquet"
+    wanted = ["--kernel=*hrtimer_interrupt", "--kernel=hrtimer_wakeup", "--kernel=__x64_sys_*nanosleep"]
+    found = {}
+    for name, more in (("alone", []), ("irq", ["--kernel=irq"])):
+        there(guest, "trace", *wanted, *more, "--scope", "waits:", "-o", str(trace), "--", str(program))
+        found[name] = read(trace).flow.table.to_pylist()
+    sleeps = [row for row in found["irq"] if row["function"].endswith("nanosleep") and row["tid"] > 0]
+    assert len(sleeps) >= SLEEPS
+    assert not [row for row in found["alone"] if row["tid"] < 0]
+    wakes = sorted(row["start"] for row in found["irq"] if row["tid"] < 0 and row["function"] == "hrtimer_wakeup")
+    for sleep in sleeps:
+        assert any(sleep["start"] < wake < sleep["start"] + sleep["duration"] for wake in wakes)
+
+
+def compiled(path: Path, source: str) -> Path:
+    subprocess.run(["cc", "-O1", "-static", f"-DSLEEPS={SLEEPS}", "-x", "c", "-", "-o", path], input=source, text=True, check=True)
+    return path
+
+
+def there(guest: Guest, *words: str) -> None:
+    """gilk, in the virtual machine."""
+    guest.link.close_driver()
     settings = {
         "PYTHONPATH": ROOT / "src",
         "GILK_CACHE": cache_dir(),
         "GILK_KERNELS": kernels_dir(),
         "PATH": os.environ["PATH"],
     }
-    words = ["env", *(f"{name}={value}" for name, value in settings.items()), sys.executable, "-m", "gilk", "run"]
-    status, _, said = guest.vm.run([*words, *points, "-o", str(samples), "--", str(program)], timeout=3000)
+    prefix = ["env", *(f"{name}={value}" for name, value in settings.items()), sys.executable, "-m", "gilk"]
+    status, _, said = guest.vm.run([*prefix, *words], timeout=3000)
     assert status == 0, said.decode()
-    names = [row["function"] for row in read(samples).samples.to_pylist() if row["thread"] == "turns"]
-    assert names == ["marked", "__x64_sys_getsid"] * 200
