@@ -100,7 +100,8 @@ def test_interrupts_while_another_runs(kernel: KernelTarget, guest: Guest, excha
 
 
 def compiled(path: Path, source: str) -> Path:
-    subprocess.run(["cc", "-O1", "-static", f"-DSLEEPS={SLEEPS}", "-x", "c", "-", "-o", path], input=source, text=True, check=True)
+    words = ["cc", "-O1", "-static", f"-DSLEEPS={SLEEPS}", "-x", "c", "-", "-o", path]
+    subprocess.run(words, input=source, text=True, check=True)
     return path
 
 
