@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from gilk.session.experiment.run import Staged
     from gilk.session.follow.tracing import Tracing
     from gilk.session.kernel_session import KernelSession
+    from gilk.session.outcome import Result
     from gilk.session.places import BlockView, FunctionView, Place
     from gilk.session.request import Builtin, CFunction, Request
-    from gilk.session.run import Progress, Result, Run
+    from gilk.session.run import Progress, Run
     from gilk.session.session import Session
     from gilk.session.strategy import Chosen
     from gilk.session.survey.scanning import Graph, Survey, cfg, scan

@@ -18,8 +18,10 @@ import pyarrow as pa
 from gilk.errors import GilkError, MachineGone, StoreError, TargetError
 from gilk.session.base import BaseSession, Probe
 from gilk.session.elsewhere import Elsewhere
-from gilk.session.experiment.samples import padded, schema_of
+from gilk.session.experiment.samples import schema_of
+from gilk.session.kept import Kept
 from gilk.session.kernel_session import KernelSession
+from gilk.session.outcome import Result, added, numbers
 from gilk.session.request import Request, Wanted, expand
 from gilk.session.session import Session
 from gilk.target.kernel.target import KernelTarget
@@ -34,12 +36,10 @@ _TICK = 0.05  # seconds between looks at the buffers, and at the processes
 _CALM = 0.2  # how full of 1 a buffer may be found, for there to be time to convert what was in it
 _WAITING = 1 << 29  # bytes that may wait to be converted; beyond, records are dropped rather than memory filled
 _PRESENT_EVERY = 0.05
-_RING = (
-    16 << 20
-)  # bytes of each buffer: what a busy thread records in the time that gilk may have to wait for a processor
+#: Bytes of each buffer: what a busy thread records in the time that gilk may have to wait for a processor.
+_RING = 16 << 20
 _KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
 _LATE, _LATE_PER_POINT = 60.0, 0.01  # seconds for a machine that may hang to take everything out
-_KEPT = 20_000_000  # records kept in memory for the report when no file is written
 
 
 @dataclass
@@ -51,22 +51,6 @@ class Progress:
     records: int = 0
     drops: int = 0
     what: str = ""  # what it is doing, when that is not the same all the time
-
-
-@dataclass
-class Result:
-    """What came of a run. ``calls`` is None when nothing was timed; ``restored`` is over all processes, None when
-    that cannot be known."""
-
-    counts: dict[str, int]
-    calls: Calls | None
-    numbers: dict[str, Any]
-    tactics: dict[str, int]
-    refusals: dict[str, int]
-    restored: bool | None
-    partial: bool
-    notes: list[str]
-    file: str
 
 
 @dataclass
@@ -85,12 +69,8 @@ class Run:
     partial: bool = False
     lost: MachineGone | None = None  # why the other machine cannot be asked any more
     _ended: set[int] = field(default_factory=set)
-    _tables: list[pa.Table] = field(default_factory=list)
-    _kept: int = 0
-    _left_out: int = 0
+    _kept: Kept = field(default_factory=Kept)
     _zero: int = 0  # time 0 of all samples, in ns of our CLOCK_MONOTONIC
-    _schema: pa.Schema = None
-    _writer: Writer | None = None
     _began: float = 0.0
     _looked: float = 0.0
 
@@ -123,7 +103,7 @@ class Run:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
             points = max(len(wanted), 1)
             self._put(KernelSession(self.kernel, points, _KERNEL_RING, self.flight), wanted)
-        self._schema = schema_of(row.kind for session in self.sessions for row in session.rows)
+        self._kept.schema = schema_of(row.kind for session in self.sessions for row in session.rows)
 
     @contextlib.contextmanager
     def _unless_ended(self, process: Process) -> Iterator[None]:
@@ -149,7 +129,7 @@ class Run:
         if self.output is None:
             return
         try:
-            self._writer = Writer(self.output, self._schema, self._about())
+            self._kept.writer = Writer(self.output, self._kept.schema, self._about())
         except OSError as error:
             raise StoreError("cannot-write", f"{self.output}: {error.strerror}") from None
 
@@ -233,26 +213,10 @@ class Run:
         return Progress(time.monotonic() - self._began, hits, records, drops)
 
     def _keep(self, table: pa.Table) -> None:
-        if not table.num_rows:
-            return
-        table = padded(table, self._schema)
-        if self._writer is not None:
-            with self._noting():
-                self._writer.write(table)
-        if self._kept < _KEPT:
-            self._tables.append(table)
-            self._kept += table.num_rows
-        else:
-            self._left_out += table.num_rows
-
-    @contextlib.contextmanager
-    def _noting(self):  # type: ignore[no-untyped-def]
-        """A disk that is full ends the writing, not the run."""
-        try:
-            yield
-        except (StoreError, OSError) as error:
+        trouble = self._kept.add(table)
+        if trouble:
             self.partial = True
-            self.notes.append(str(error))
+            self.notes.append(trouble)
 
     def finish(self) -> Result:
         """Take everything out, and say what there was. Notes what went wrong instead of raising."""
@@ -269,79 +233,50 @@ class Run:
                 self.partial = True
                 self.notes.append(f"{session.code.who}: {error}")
         self._leave()
-        if self._left_out:
-            self.notes.append(f"latencies are of the first {_KEPT} records; -o FILE keeps all")
+        if self._kept.reservation:
+            self.notes.append(self._kept.reservation)
         result = self._result()
         self._close_file(result, duration)
         return result
 
     def _result(self) -> Result:
-        counts: dict[str, int] = {}
-        tactics: dict[str, int] = {}
-        refusals: dict[str, int] = {}
-        for session in self.sessions:
-            for total, part in (
-                (counts, session.counts()),
-                (tactics, session.tactics()),
-                (refusals, session.refusals()),
-            ):
-                for name, number in part.items():
-                    total[name] = total.get(name, 0) + number
+        counts = added([session.counts() for session in self.sessions])
+        tactics = added([session.tactics() for session in self.sessions])
+        refusals = added([session.refusals() for session in self.sessions])
         restored = None if self.lost else all(session.restored is True for session in self.sessions)
         if restored is False:
             self.notes.append("the code of a process could not be compared with, or is not, what it was")
-        return Result(
-            counts,
-            self._calls(),
-            self._numbers(tactics, refusals),
-            tactics,
-            refusals,
-            restored,
-            self.partial,
-            self.notes,
-            "",
-        )
+        told = self._numbers(tactics, refusals)
+        return Result(counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "")
 
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
-        drains = [session.drain for session in self.sessions]
-        return {
-            "records": sum(session.records for session in self.sessions),
-            "drops": sum(drain.drops() for drain in drains),
-            "lost": sum(drain.lost() for drain in drains),
-            "nested": sum(drain.nested() for drain in drains),
-            "corrupt": sum(drain.corrupt for drain in drains),
-            "asked": sum(session.totals.asked for session in self.sessions),
-            "spliced": sum(tactics.values()),
-            "refused": sum(refusals.values()),
-            "activation_ms": 1000 * sum(session.totals.activation for session in self.sessions),
-        }
+        return numbers(self.sessions, tactics, refusals)
 
     def _calls(self) -> Calls | None:
         if not any(row.kind in ("time-entry", "time-head") for session in self.sessions for row in session.rows):
             return None
-        table = self._samples()
+        table = self._kept.table()
         return None if table is None else pair(table)
 
-    def _samples(self) -> pa.Table | None:
-        """Those that were kept, in order of time; None if there are none."""
-        if not self._tables:
-            return None
-        table = pa.concat_tables(self._tables, promote_options="default")
-        times = table["time"].to_numpy()
-        return table if (times[1:] >= times[:-1]).all() else table.sort_by("time")
-
     def _close_file(self, result: Result, duration: int) -> None:
-        if self._writer is None:
+        if self._kept.writer is None:
             return
-        numbers = result.numbers
-        lost = {name: numbers[name] for name in ("drops", "lost", "nested", "corrupt")}
-        trace = self._traced()
-        tally = Tally(result.counts, **lost, duration=duration, partial=self.partial, report={}, trace=trace)
-        self._writer.describe(self._about())
-        result.file = str(self._writer.close(tally))
-        if self._writer.trouble is not None:
+        tally = Tally(
+            result.counts, **result.lost, duration=duration, partial=self.partial, report=self._report(),
+            trace=self._traced(),
+        )  # fmt: skip
+        result.file, trouble = self._kept.close(tally, self._described())
+        if trouble:
             result.partial = True
-            result.notes.append(f"{result.file} is incomplete: {self._writer.trouble}")
+            result.notes.append(trouble)
+
+    def _described(self) -> About | None:
+        """What the file is to say of itself, if that is known only by now."""
+        return self._about()
+
+    def _report(self) -> dict[str, Any]:
+        """What else is to be kept in the file."""
+        return {}
 
     def _traced(self) -> Traced | None:
         """What a trace says of itself; this is none."""
@@ -361,8 +296,8 @@ class Run:
             with contextlib.suppress(GilkError):
                 session.close()
         self._leave()
-        if self._writer is not None:
-            self._writer.abandon()
+        if self._kept.writer is not None:
+            self._kept.writer.abandon()
 
 
 def _ending(process: Process) -> bool:

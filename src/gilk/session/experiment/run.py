@@ -30,13 +30,13 @@ from gilk.session.experiment.samples import schema_of, writer
 from gilk.session.experiment.told import edges, take_hit, with_edges
 from gilk.session.experiment.workload import Workload
 from gilk.session.kernel_session import KernelSession
+from gilk.session.outcome import Result
 from gilk.session.request import Request, Wanted
 from gilk.session.session import Session
 from gilk.session.strategy import Chosen
 from gilk.target.base import Code
 from gilk.target.kernel.target import KernelTarget
 from gilk.target.process import Process
-from gilk.trace.about import Tally
 
 _SOON = 0.05  # seconds: what is due within them is waited for
 _REST = 9  # watching for first hits may take one part of so many and one of the target's time
@@ -84,7 +84,7 @@ class Staged(run.Run):
         if self.kernel is not None:
             meant = self._meant(self.kernel, 0)
             self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), run._KERNEL_RING, self.flight))
-        self._schema = schema_of(w.kind for placed in self.placed for w in placed.wanted)
+        self._kept.schema = schema_of(w.kind for placed in self.placed for w in placed.wanted)
         self._change(0.0, first=True)
 
     def _meant(self, target: Code, pid: int) -> Meant:
@@ -110,7 +110,9 @@ class Staged(run.Run):
         if self.output is not None:
             wanted = [[w for p in self.placed if p.session is s for w in p.wanted] for s in self.sessions]
             first, pids = self.sessions[0], tuple(p.pid for p in self.processes)
-            self._writer = writer(self.output, self._schema, self.command, pids, self._zero, first.clock, wanted)
+            self._kept.writer = writer(
+                self.output, self._kept.schema, self.command, pids, self._zero, first.clock, wanted
+            )  # fmt: skip
 
     def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[run.Progress], None]) -> None:
         def over() -> bool:
@@ -226,11 +228,11 @@ class Staged(run.Run):
             return session.close()
         except GilkError as error:
             self.notes.append(f"{session.code.who}: {error}")
-            return self._schema.empty_table()
+            return self._kept.schema.empty_table()
 
     # What came of it.
 
-    def finish(self) -> run.Result:
+    def finish(self) -> Result:
         if self.interrupted and self.unattended:
             self.partial = True
             self.notes.append(f"interrupted after {time.monotonic() - self._began:.1f} s")
@@ -240,7 +242,7 @@ class Staged(run.Run):
             self.workload.end(self.processes)
         return result
 
-    def _result(self) -> run.Result:
+    def _result(self) -> Result:
         """Of all that was ever in, where a plain run tells what is in at the end."""
         for placed in self.placed:
             placed.ended(self._since(self._finishing))
@@ -261,16 +263,11 @@ class Staged(run.Run):
             "edges": edges(self.placed),
         }
 
-    def _close_file(self, result: run.Result, duration: int) -> None:
-        if self._writer is None:
-            return
-        lost = {name: result.numbers[name] for name in ("drops", "lost", "nested", "corrupt")}
-        report = {"notes": self.notes, "experiment": self.happened()}
-        tally = Tally(result.counts, **lost, duration=duration, partial=self.partial, report=report)
-        result.file = str(self._writer.close(tally))
-        if self._writer.trouble is not None:
-            result.partial = True
-            result.notes.append(f"{result.file} is incomplete: {self._writer.trouble}")
+    def _described(self) -> None:
+        """All of it was known when the file was opened."""
+
+    def _report(self) -> dict[str, Any]:
+        return {"notes": self.notes, "experiment": self.happened()}
 
     def abort(self) -> None:
         super().abort()

@@ -29,8 +29,9 @@ from gilk.session.follow.scope import Scope
 from gilk.session.follow.throttle import Throttle
 from gilk.session.follow.watch import Watch
 from gilk.session.kernel_session import KernelSession
+from gilk.session.outcome import Result
 from gilk.session.request import Wanted, expand
-from gilk.session.run import Progress, Result, Run
+from gilk.session.run import Progress, Run
 from gilk.splice import points
 from gilk.splice.capture import Progress as Progressed
 from gilk.target.base import Loaded
@@ -92,7 +93,7 @@ class Tracing(Run):
         self._insert_kernel()
         if self.processes and not any(follower.functions for follower in self._followers):
             raise UsageError("nothing-to-follow", f"the scope {self.scope} has no function", "see gilk scan")
-        self._schema = schema_of(row.kind for session in self.sessions for row in session.rows)
+        self._kept.schema = schema_of(row.kind for session in self.sessions for row in session.rows)
         self._set_gates(present)
         for follower in self._followers:
             if not (follower.process.unstarted and isinstance(self.start, Now)):
@@ -306,7 +307,7 @@ class Tracing(Run):
 
     def flow(self) -> Flow | None:
         """All calls, as a tree; None when nothing was recorded."""
-        table = self._samples()
+        table = self._kept.table()
         return None if table is None else flow_build.build(table, self._about(), Tally(trace=self.traced()))
 
     @property

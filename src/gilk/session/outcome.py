@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What came of a run, over all its sessions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gilk.session.base import BaseSession
+from gilk.trace.calls import Calls
+
+_LOST = ("drops", "lost", "nested", "corrupt")
+
+
+@dataclass
+class Result:
+    """``calls`` is None when nothing was timed; ``restored`` is over all processes, None when that cannot be known."""
+
+    counts: dict[str, int]
+    calls: Calls | None
+    numbers: dict[str, Any]
+    tactics: dict[str, int]
+    refusals: dict[str, int]
+    restored: bool | None
+    partial: bool
+    notes: list[str]
+    file: str
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """Records that did not come, by why."""
+        return {name: self.numbers[name] for name in _LOST}
+
+
+def added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Name by name."""
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part)
+    return dict(total)
+
+
+def numbers(sessions: Sequence[BaseSession], tactics: Mapping[str, int], refusals: Mapping[str, int]) -> dict[str, Any]:
+    drains = [session.drain for session in sessions]
+    return {
+        "records": sum(session.records for session in sessions),
+        "drops": sum(drain.drops() for drain in drains),
+        "lost": sum(drain.lost() for drain in drains),
+        "nested": sum(drain.nested() for drain in drains),
+        "corrupt": sum(drain.corrupt for drain in drains),
+        "asked": sum(session.totals.asked for session in sessions),
+        "spliced": sum(tactics.values()),
+        "refused": sum(refusals.values()),
+        "activation_ms": 1000 * sum(session.totals.activation for session in sessions),
+    }
