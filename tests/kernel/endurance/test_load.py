@@ -17,8 +17,9 @@ HOURS = int(os.environ.get("GILK_ENDURANCE", "30"))  # sessions of the long run
 
 
 def survived(churn: Churn) -> None:
+    """Any block may be drawn, reserved ones too: what share of those allowed has a place, test_scan.py tells."""
     assert churn.hit > 0
-    assert sum(churn.tactics.values()) > 0.97 * (sum(churn.tactics.values()) + sum(churn.refusals.values()))
+    assert sum(churn.tactics.values()) > 0.95 * (sum(churn.tactics.values()) + sum(churn.refusals.values()))
 
 
 def test_points_come_and_go_under_load(guest: Guest, kernel: KernelTarget) -> None:

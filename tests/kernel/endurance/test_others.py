@@ -9,6 +9,7 @@ from gilk.target.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.load import stressed
 from tests.kernel.endurance.others import OTHERS, come_and_go, others
+from tests.kernel.endurance.turns import TURNS
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.stress]
 
@@ -19,6 +20,7 @@ def test_others_come_and_go_too(guest: Guest, kernel: KernelTarget, name: str) -
         assert come_and_go(guest, kernel, 1) > 0
 
 
+@TURNS
 @pytest.mark.timeout(7200)
 def test_all_of_them_at_once_for_long(guest: Guest, kernel: KernelTarget) -> None:
     with stressed(guest), others(guest, OTHERS):
