@@ -25,22 +25,35 @@ LARGEST_DEBUGDATA = 1 << 28  # bytes, decompressed
 
 def debug_table(header: Header) -> symbols.Table | None:
     """The symbol table of the program's debug file, or of its .gnu_debugdata; None when it has neither."""
-    for path, check in _candidates(header):
-        try:
-            with open_source(path) as source:
-                table = _matching(header, source, check)
-        except ImageError:
-            continue
+    for debug in files(header):
+        table = symbols.symtab(debug, "debug")
         if table is not None:
             return table
     return _mini(header)
+
+
+def files(header: Header) -> Iterator[Header]:
+    """The debug files that belong to the program, each open until the next is asked for."""
+    for path, check in _candidates(header):
+        try:
+            with open_source(path) as source:
+                debug = elf.parse(source)
+                if _belongs(header, debug, check):
+                    yield debug
+        except ImageError:
+            continue
+
+
+def by_build_id(identity: str) -> Path:
+    """Where the debug file of that identity is, if it is installed."""
+    return ROOT / ".build-id" / identity[:2] / f"{identity[2:]}.debug"
 
 
 def _candidates(header: Header) -> Iterator[tuple[Path, int | None]]:
     """Where a debug file may be, with its CRC when that is how it is recognised."""
     identity = notes.noted_build_id(header)
     if len(identity) > 2:
-        yield ROOT / ".build-id" / identity[:2] / f"{identity[2:]}.debug", None
+        yield by_build_id(identity), None
     name, check = _link(header)
     if name:
         folder = header.source.path.parent
@@ -65,15 +78,12 @@ def _link(header: Header) -> tuple[str, int]:
     return name.decode("utf-8", "surrogateescape"), int(check)
 
 
-def _matching(header: Header, source: Source, check: int | None) -> symbols.Table | None:
-    """The debug file's table if it belongs to ``header``: by build id when both have one, else by CRC."""
-    debug = elf.parse(source)
+def _belongs(header: Header, debug: Header, check: int | None) -> bool:
+    """Whether the debug file is that of ``header``: by build id when both have one, else by CRC."""
     ours, theirs = notes.noted_build_id(header), notes.noted_build_id(debug)
     if ours and theirs:
-        return symbols.symtab(debug, "debug") if ours == theirs else None
-    if check is None or _crc(source) != check:
-        return None
-    return symbols.symtab(debug, "debug")
+        return ours == theirs
+    return check is not None and _crc(debug.source) == check
 
 
 def _crc(source: Source) -> int:

@@ -13,12 +13,13 @@ from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
 from gilk.session.dtrace.compiled import Compiled, DoesNotCompile, Text, compile_programs
 from tests.lang.d.programs import HERE
+from tests.lang.d.worlds import Known
 
 ERRORS = sorted(HERE.glob("meaning/err.*.d"))
 
 
 def compiled(text: str) -> Compiled:
-    return compile_programs([Text("script", Source("test", text))], Macros({}, ("test",)), Options())
+    return compile_programs([Text("script", Source("test", text))], Macros({}, ("test",)), Options(), Known())
 
 
 @pytest.mark.parametrize("path", ERRORS, ids=lambda path: path.name[4:-2])

@@ -55,7 +55,8 @@ class Token(NamedTuple):
 _BLANK = re.compile(r"(?:[ \t\n\r\f\v]|\\\r?\n)+")
 _TOKEN = re.compile(
     r"""
-    (?P<name>[A-Za-z_`][\w`]*)
+    (?P<symbol>(?:\d+`)?(?:a\.out|[A-Za-z_][\w.+-]{0,80}?\.so(?:\.\d+)*)`[A-Za-z_]\w*|\d+`[A-Za-z_][\w`]*)
+  | (?P<name>[A-Za-z_`][\w`]*)
   | (?P<real>\d+\.\d*(?:[eE][-+]?\d+)?[fFlL]? | \.\d+(?:[eE][-+]?\d+)?[fFlL]? | \d+[eE][-+]?\d+[fFlL]?)
   | (?P<number>\d\w*)
   | (?P<text>"(?:[^"\\\n]|\\[^\n])*"?)
@@ -96,6 +97,8 @@ class Lexer:
             return Token(Kind.SIGN, span, text)
         if group == "name":
             return Token(Kind.KEYWORD if text in KEYWORDS else Kind.NAME, span, text, text)
+        if group == "symbol":
+            return Token(Kind.NAME, span, text, text)
         if group == "aggregate":
             return Token(Kind.AGGREGATE, span, text, text[1:] or "_")
         return self._literal(group, text, span)

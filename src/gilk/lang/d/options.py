@@ -54,6 +54,7 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
     "cleanrate": (Shape.TIME, 10**9),
     "stackframes": (Shape.NUMBER, 20),
     "ustackframes": (Shape.NUMBER, 100),
+    "printsize": (Shape.SIZE, 1024),
     "stackindent": (Shape.NUMBER, 14),
     "aggsortkey": (Shape.FLAG, 0),
     "aggsortkeypos": (Shape.NUMBER, 0),

@@ -205,7 +205,8 @@ class Aggregate:
 class Data:
     """Something for the consumer: what it is to do, with what values of the record.
 
-    ``text``: a format, a file name. ``aggregations``: names of those that it is about.
+    ``text``: a format, a file name. ``aggregations``: names of those that it is about. ``shown``: for print(), the type
+    of what is in memory.
     """
 
     action: str
@@ -213,6 +214,7 @@ class Data:
     values: tuple[Expression, ...] = ()
     text: str | None = None
     aggregations: tuple[str, ...] = ()
+    shown: Type | None = None
 
 
 @dataclass(frozen=True, slots=True)

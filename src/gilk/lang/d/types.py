@@ -58,10 +58,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A struct or union. ``complete`` is False of one that was only named. Its members are not compared."""
+    """A struct or union. ``complete`` is False of one that was only named. Its members are not compared.
+
+    ``origin``: where one is known from that the program has not declared. Two of the same name are not the same there.
+    """
 
     kind: str
     tag: str
+    origin: str = ""
     size: int = field(compare=False, default=0)
     align: int = field(compare=False, default=1)
     members: tuple[Member, ...] = field(compare=False, default=(), repr=False)

@@ -44,6 +44,8 @@ class Types(Cursor, ABC):
         token = self.peek(distance)
         if token.kind is not Kind.NAME:
             return token.text in _STARTS_TYPE
+        if self._at_scoped_tag(distance):
+            return True
         after = distance + 1
         while self.peek(after).text == "*":
             after += 1
@@ -75,6 +77,8 @@ class Types(Cursor, ABC):
             elif token.text in TAGS:
                 self._once(found, token.span)
                 found.named = self._enum() if token.text == "enum" else self._struct_or_union()
+            elif found.named is None and self._at_scoped_tag(0):
+                found.named = self._scoped_tag()
             elif not found.complete and self._names_type(bool(found.storage or found.words)):
                 found.named = ast.BasicType(token.span, (self.take().word,))
             else:
@@ -82,6 +86,17 @@ class Types(Cursor, ABC):
         if self.last is first:
             raise self.unexpected("expected a type")
         return found.storage, found.base(self.since(start))
+
+    def _at_scoped_tag(self, distance: int) -> bool:
+        """lib`struct foo"""
+        token = self.peek(distance)
+        return token.kind is Kind.NAME and token.word.rpartition("`")[2] in TAGS
+
+    def _scoped_tag(self) -> ast.TagType:
+        """scoped_tag: MODULE '`' ('struct' | 'union' | 'enum') IDENT"""
+        start = self.take()
+        module, _, kind = start.word.rpartition("`")
+        return ast.TagType(self.since(start.span), kind, f"{module}`{self.name().word}")
 
     def _once(self, found: Specifiers, span: Span) -> None:
         if found.named is not None:

@@ -12,7 +12,7 @@ from gilk.lang.d import tree
 from gilk.lang.d.data import Aggregation, Kind
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.d.printf import Conversion, Literal, parse_format
-from gilk.render.d import aggregations, hexdump, printf, records, sorting, stacks, trace
+from gilk.render.d import aggregations, hexdump, printf, records, sorting, stacks, trace, typed
 from gilk.render.d.contents import Contents, Row
 from gilk.render.d.messages import Drop, Messages
 from gilk.render.d.sorting import Order
@@ -120,6 +120,14 @@ class Printer:
         size = min(max(size, 0), datum.size)
         self.outlet.write(hexdump.hexdump(firing.data[datum.offset : datum.offset + size]))
 
+    def _print(self, firing: Firing, action: tree.Data) -> None:
+        address, whole = action.data
+        start = int.from_bytes(firing.data[address.offset : address.offset + 8], "little")
+        data = firing.data[whole.offset : whole.offset + whole.size]
+        assert action.shown is not None
+        strsize, most = self.options.number("strsize"), self.options.number("printsize")
+        self.outlet.write(typed.printed(start, action.shown, data, most, strsize))
+
     def _system(self, firing: Firing, action: tree.Data) -> None:
         self.outlet.system(self._formatted(firing, action))
 
@@ -220,6 +228,7 @@ _ACTIONS: dict[str, Action] = {
     "printf": Printer._printf,
     "trace": Printer._trace,
     "tracemem": Printer._tracemem,
+    "print": Printer._print,
     "printa": Printer._printa,
     "clear": Printer._clear,
     "trunc": Printer._trunc,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from gilk.lang.d import ast, tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.check import Checker
+from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.d.parser import parse
 from gilk.lang.d.tags import Tag
@@ -48,7 +49,7 @@ class Compiled:
     origins: tuple[Text, ...]
 
 
-def compile_programs(texts: Sequence[Text], macros: Macros, options: Options) -> Compiled:
+def compile_programs(texts: Sequence[Text], macros: Macros, options: Options, world: World | None = None) -> Compiled:
     """Pragmas set ``options``, all of them before anything is laid out. Raises DoesNotCompile."""
     programs = _read(texts, macros)
     for text, program in programs:
@@ -56,7 +57,7 @@ def compile_programs(texts: Sequence[Text], macros: Macros, options: Options) ->
             for item in program.items:
                 if isinstance(item, ast.Pragma) and item.kind == "option":
                     _set(options, item)
-    checker = Checker(options.number("strsize"))
+    checker = Checker(options.number("strsize"), world)
     origins: list[Text] = []
     for text, program in programs:
         with _placed(text, program):

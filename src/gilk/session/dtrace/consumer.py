@@ -14,8 +14,10 @@ from gilk.session.dtrace.compiled import Compiled, Text, compile_programs
 from gilk.session.dtrace.enabling import Enabled, enable
 from gilk.session.dtrace.symbols import Symbols
 from gilk.session.dtrace.tracing import Happening, Tracing
+from gilk.session.dtrace.world import World
 from gilk.target.process import Process
 
+PROVIDERS = frozenset(("dtrace", "profile", "pid"))
 _LONGEST = 0.1  # seconds between looks at signals and at the process
 
 
@@ -34,7 +36,7 @@ class Consumer:
 
     def compile(self) -> None:
         """Raises DoesNotCompile, NoSuchProbe."""
-        self.compiled = compile_programs(self.texts, self.macros, self.options)
+        self.compiled = compile_programs(self.texts, self.macros, self.options, World(self.process, PROVIDERS))
         self.enabled = enable(self.compiled.program, self.process, self.options.flag("zdefs"))
 
     def start(self) -> list[tuple[Probe, str]]:

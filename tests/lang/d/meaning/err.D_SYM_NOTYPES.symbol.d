@@ -1,2 +1,2 @@
-/* The types of a program's symbols are not known. */
-BEGIN { trace(`errno); }
+/* Of a symbol without debug information the type is not known. */
+BEGIN { trace(`untyped); }

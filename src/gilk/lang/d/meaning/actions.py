@@ -9,6 +9,7 @@ from gilk.lang.d import ast, tree
 from gilk.lang.d.data import Aggregation, Datum, Kind
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.calls import Calls, check_length, mismatch
+from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.functions import OF_THE_KERNEL, Callable_, Role
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
@@ -26,11 +27,13 @@ from gilk.lang.d.printf_check import (
 from gilk.lang.d.types import (
     INT,
     INT64,
+    UINT64,
     Array,
     Enumeration,
     Float,
     Integer,
     Pointer,
+    Record,
     Special,
     String,
     Translated,
@@ -48,8 +51,9 @@ _USER_SYMBOLS = (Special.USYM, Special.UMOD, Special.UADDR)
 class Actions:
     """``check`` gives expressions as they are, ``layout`` is of the record that is being filled: see begin()."""
 
-    def __init__(self, scope: Scope, check_: Callable[[ast.Expr], tree.Expression]) -> None:
+    def __init__(self, scope: Scope, declarations: Declarations, check_: Callable[[ast.Expr], tree.Expression]) -> None:
         self._scope = scope
+        self._declarations = declarations
         self._check = check_
         self._calls = Calls(scope, check_)
         self.layout = Layout(scope.strsize)
@@ -161,6 +165,23 @@ class Actions:
             value = self._printable(value)
         return tree.Data("trace", (self.layout.add(value, call.span),), (value,))
 
+    def _print(self, call: ast.Call, known: Callable_) -> tree.Statement:
+        """Where it points to, and what is there."""
+        check_length(call, known)
+        given = self._check(call.arguments[0])
+        pointer = operands.decayed(given)
+        if not isinstance(pointer.type, Pointer) or isinstance(pointer.type.to, Void):
+            raise mismatch(call, 1, "pointer", text(pointer.type))
+        shown = given.type if isinstance(given.type, Array) else self._declarations.complete(pointer.type.to)
+        if isinstance(shown, Record) and not shown.complete:
+            raise Rejected(Tag.D_OP_INCOMPLETE, call.span, f"{text(shown)} is incomplete")
+        place = self._declarations.own("print", UINT64, call.span)
+        start = tree.Assign(UINT64, place, "", constants.convert(UINT64, pointer))
+        size = min(max(self._scope.size(shown), 1), _LARGEST)
+        whole = tree.Field(Array(Integer("char", 1, True, 0), size), place)
+        data = (self.layout.add(start, call.span), self.layout.add(whole, call.span))
+        return tree.Data("print", data, (start, whole), shown=shown)
+
     def _tracemem(self, call: ast.Call, known: Callable_) -> tree.Statement:
         check_length(call, known)
         address = self._tracemem_number(call, 1, "addr", Tag.D_TRACEMEM_ADDR)
@@ -213,6 +234,7 @@ _SPECIAL: dict[str, Callable[[Actions, ast.Call, Callable_], tree.Statement]] = 
     "printa": Actions._printa,
     **dict.fromkeys(("clear", "trunc", "normalize", "denormalize"), Actions._about),
     "trace": Actions._trace,
+    "print": Actions._print,
     "tracemem": Actions._tracemem,
     "exit": Actions._exit,
     "setopt": Actions._setopt,

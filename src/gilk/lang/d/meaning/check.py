@@ -7,16 +7,15 @@ from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning.clauses import Clauses
 from gilk.lang.d.meaning.expressions import Expressions
 from gilk.lang.d.meaning.scope import Scope
-from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.syntax.source import Rejected
+from gilk.lang.d.meaning.world import Nothing, World
 
 
 class Checker:
     """Takes the items of a program, or of several that share their variables, in the order of their text."""
 
-    def __init__(self, strsize: int = 256) -> None:
+    def __init__(self, strsize: int = 256, world: World | None = None) -> None:
         """``strsize``: the option, in bytes."""
-        self._scope = Scope(strsize)
+        self._scope = Scope(strsize, world or Nothing())
         self._expressions = Expressions(self._scope)
         self._clauses = Clauses(self._scope, self._expressions)
         self._found: list[tree.Clause] = []
@@ -41,7 +40,7 @@ class Checker:
             case ast.Translator():
                 self._expressions.translators.define(item)
             case ast.ProviderDefinition():
-                raise Rejected(Tag.D_UNSUPPORTED, item.span, "provider definitions are not implemented (yet)")
+                self._expressions.arguments.define(item)
 
     def program(self) -> tree.Program:
         scope = self._scope

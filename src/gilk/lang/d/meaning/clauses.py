@@ -58,7 +58,7 @@ class _Order:
 class Clauses:
     def __init__(self, scope: Scope, expressions: Expressions) -> None:
         self._expressions = expressions
-        self._actions = Actions(scope, expressions.check)
+        self._actions = Actions(scope, expressions.declarations, expressions.check)
         self._aggregations = Aggregations(scope, expressions.value)
         self._order = _Order()
         self.destructive: Span | None = None
@@ -67,10 +67,11 @@ class Clauses:
         """Raises Rejected."""
         self._order = _Order()
         self._actions.begin()
+        probes = tuple(probe.text for probe in clause.probes)
+        self._expressions.arguments.begin(probes)
         test = None
         if clause.predicate is not None:
             test = self._expressions.condition(clause.predicate, Tag.D_PRED_SCALAR, "predicate result")
-        probes = tuple(probe.text for probe in clause.probes)
         if clause.body is None or not clause.body.statements:
             return tree.Clause(number, clause.span, probes, test, (tree.Data("default"),))
         return tree.Clause(number, clause.span, probes, test, self._block(clause.body))

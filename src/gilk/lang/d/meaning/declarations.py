@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 
 from gilk.lang.d import ast, tree
@@ -73,6 +74,7 @@ class Declarations:
         count = 0 if shape.size is None else self.constant(shape.size, Tag.D_DECL_ARRSUB, "an array's dimension")
         if isinstance(type_, Void):
             raise Rejected(Tag.D_DECL_VOIDOBJ, shape.span, "cannot declare an array of void")
+        type_ = self.complete(type_)
         if count < 0 or count * max(self._scope.size(type_), 1) > _LARGEST:
             raise Rejected(Tag.D_DECL_ARRSUB, shape.span, f"cannot declare an array of {count} elements")
         return Array(type_, count)
@@ -92,17 +94,28 @@ class Declarations:
         words = tuple(word for word in base.words if word not in ("const", "volatile", "restrict"))
         if len(words) == 1 and words[0] in self._scope.typedefs:
             return self._scope.typedefs[words[0]]
-        found = basic(base.words)
+        found = basic(base.words) or (self._elsewhere("", words[0]) if len(words) == 1 else None)
         if found is None:
             name = " ".join(words)
             raise Rejected(Tag.D_TYPE_ERR, base.span, f"failed to resolve type {name}: Unknown type name")
         return found
 
-    def _enumeration(self, base: ast.TagType) -> Enumeration:
+    def _elsewhere(self, kind: str, name: str) -> Type | None:
+        """A type of what the program is about: ``name`` can say of which image, before a backquote."""
+        module, _, own = name.rpartition("`")
+        return self._scope.world.type(module, kind, own)
+
+    def known(self, name: str) -> Type | None:
+        """What has that name, and needs no word before it."""
+        if name in self._scope.typedefs:
+            return self.complete(self._scope.typedefs[name])
+        return self._elsewhere("", name)
+
+    def _enumeration(self, base: ast.TagType) -> Enumeration | Integer:
         key = f"enum {base.tag}"
         if base.enumerators is None:
-            known = self._scope.tags.get(key)
-            if not isinstance(known, Enumeration):
+            known = self._scope.tags.get(key) or self._elsewhere("enum", base.tag or "")
+            if not isinstance(known, Enumeration | Integer):
                 raise Rejected(Tag.D_TYPE_ERR, base.span, f"failed to resolve type {key}: Unknown type name")
             return known
         names, value = [], -1
@@ -129,7 +142,7 @@ class Declarations:
             self._scope.tags[key] = Record(base.kind, base.tag, complete=False)
         laid = _Layout(base.kind == "union", self._scope)
         for member in base.members:
-            type_, _ = self.declared(member.base, member.declarator)
+            type_ = self.complete(self.declared(member.base, member.declarator)[0])
             bits = member.bits
             width = None if bits is None else self.constant(bits, Tag.D_DECL_BFCONST, "a bit-field's size")
             laid.add(member, type_, width)
@@ -139,14 +152,24 @@ class Declarations:
         return found
 
     def complete(self, type_: Type) -> Type:
-        """A struct that was only named when the type was made may be known by now; also behind a pointer."""
-        if isinstance(type_, Pointer):
-            to = self.complete(type_.to)
-            return type_ if to is type_.to else Pointer(to)
-        if isinstance(type_, Record) and not type_.complete:
-            known = self._scope.tags.get(f"{type_.kind} {type_.tag}")
-            return known if isinstance(known, Record) else type_
-        return type_
+        """A struct that was only named when the type was made may be known by now, or known elsewhere."""
+        if not isinstance(type_, Record) or type_.complete:
+            return type_
+        if type_.origin:
+            return self._scope.world.completed(type_)
+        known = self._scope.tags.get(f"{type_.kind} {type_.tag}") or self._elsewhere(type_.kind, type_.tag)
+        return known if isinstance(known, Record) else type_
+
+    def stepping(self, value: tree.Expression) -> tree.Expression:
+        """The same, of which it is known how large what it points to is, if that is known at all."""
+        if not isinstance(value.type, Pointer) or not isinstance(value.type.to, Record) or value.type.to.complete:
+            return value
+        return replace(value, type=Pointer(self.complete(value.type.to)))
+
+    def own(self, name: str, type_: Type, span: Span) -> tree.Place:
+        """A clause-local variable that the program cannot name."""
+        variable = self._scope.declare(span, tree.Variable(f"({name})", "this", type_))
+        return tree.Place(type_, "this", variable.offset)
 
     # Declarations.
 
@@ -166,6 +189,7 @@ class Declarations:
                 raise Rejected(Tag.D_DECL_IDRED, declarator.span, f"typedef redeclared: {name}")
             self._scope.typedefs[name] = type_
             return
+        type_ = self.complete(type_)
         if isinstance(type_, Void):
             raise Rejected(Tag.D_DECL_VOIDOBJ, declarator.span, f"cannot declare void object: {name}")
         if isinstance(type_, Record) and not type_.complete:
@@ -222,4 +246,4 @@ class _Layout:
 
     def record(self, kind: str, tag: str) -> Record:
         size = -(-self._bits // (8 * self._align)) * self._align
-        return Record(kind, tag, size, self._align, tuple(self._members))
+        return Record(kind, tag, "", size, self._align, tuple(self._members))

@@ -8,6 +8,7 @@ from typing import Any
 
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
+from gilk.lang.d.meaning.arguments import Arguments
 from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, OF_THE_KERNEL, UNSUPPORTED
 from gilk.lang.d.meaning.calls import Calls
 from gilk.lang.d.meaning.declarations import Declarations
@@ -49,7 +50,8 @@ class Expressions:
         self._calls = Calls(scope, self.check)
         self.translators = Translators(scope, self.declarations, self.check)
         self.inlines = Inlines(scope, self.declarations, self.check)
-        self._places = Places(scope, self.declarations, self.check, self.value)
+        self.arguments = Arguments(scope, self.declarations, self.translators)
+        self._places = Places(scope, self.declarations, self.arguments, self.check, self.value)
 
     def check(self, expression: ast.Expr) -> tree.Expression:
         """Raises Rejected."""
@@ -109,7 +111,15 @@ class Expressions:
 
     def _symbol(self, symbol: ast.Symbol) -> tree.Expression:
         name = f"{symbol.module}`{symbol.name}"
-        raise Rejected(Tag.D_SYM_NOTYPES, symbol.span, f"no symbolic type information is available for {name}")
+        found = self._scope.world.symbol(symbol.module, symbol.name)
+        if found is None:
+            raise Rejected(Tag.D_IDENT_UNDEF, symbol.span, f"failed to resolve {name}: Unknown symbol name")
+        address = tree.Constant(UINT64, found.address)
+        if found.code:
+            return tree.Convert(Pointer(VOID), address)
+        if found.type is None:
+            raise Rejected(Tag.D_SYM_NOTYPES, symbol.span, f"no symbolic type information is available for {name}")
+        return operands.at(self.declarations.complete(found.type), address)
 
     def _aggregate(self, aggregate: ast.Aggregate) -> tree.Expression:
         raise Rejected(
@@ -155,7 +165,7 @@ class Expressions:
         raise Rejected(Tag.D_ADDROF_LVAL, expression.span, "operand of & must be an lvalue")
 
     def _binary(self, expression: ast.Binary) -> tree.Expression:
-        left, right = self.value(expression.left), self.value(expression.right)
+        left, right = (self.declarations.stepping(self.value(each)) for each in (expression.left, expression.right))
         return operands.binary(expression.op, left, right, expression.span, self._scope.strsize)
 
     def _assign(self, expression: ast.Assign) -> tree.Expression:
@@ -235,10 +245,19 @@ class Expressions:
     def _sizeof(self, expression: ast.Sizeof) -> tree.Expression:
         operand = expression.operand
         if isinstance(operand, ast.Name) and self._scope.variable("global", operand.name) is None:
-            known = self._scope.typedefs.get(operand.name)
+            known = None if self._is_expression(operand.name) else self.declarations.known(operand.name)
             if known is not None:
-                return self._size(expression, self.declarations.complete(known))
+                return self._size(expression, known)
+        if isinstance(operand, ast.Symbol):
+            known = self.declarations.known(f"{operand.module}`{operand.name}")
+            if known is not None:
+                return self._size(expression, known)
         return self._size(expression, self.check(operand).type)
+
+    def _is_expression(self, name: str) -> bool:
+        scope = self._scope
+        known = name in scope.parameters or name in scope.inlines or name in scope.enumerators
+        return known or name in BUILTINS or name in CONSTANTS
 
     def _size(self, expression: ast.Expr, type_: Any) -> tree.Expression:
         if isinstance(type_, Translated):

@@ -8,7 +8,7 @@ Parameters are named by what they take:
     fmt     a string constant    agg     an aggregation
     any     whatever has a value that can be recorded
     rest    any number of what a format asks for
-    id      what speculation() gave
+    id      what speculation() gave    ptr  a pointer to something whose type is known
 
 A name that ends in ``?`` may be left out.
 """
@@ -105,7 +105,7 @@ FUNCTIONS: dict[str, Callable_] = {
         printa fmt? agg rest
         trace any
         tracemem addr int int?
-        print any
+        print ptr
         exit int
         clear agg
         trunc agg int?

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
+from gilk.lang.d.meaning.arguments import Arguments
 from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.layout import Layout
@@ -38,9 +39,12 @@ Check = Callable[[ast.Expr], tree.Expression]
 class Places:
     """``check`` gives expressions as they are, ``value`` with arrays turned into where they begin."""
 
-    def __init__(self, scope: Scope, declarations: Declarations, check: Check, value: Check) -> None:
+    def __init__(
+        self, scope: Scope, declarations: Declarations, arguments: Arguments, check: Check, value: Check
+    ) -> None:
         self._scope = scope
         self._declarations = declarations
+        self._arguments = arguments
         self._check = check
         self._value = value
 
@@ -98,7 +102,9 @@ class Places:
     def _compound(
         self, target: tree.Target, operator: str, value: tree.Expression, expression: ast.Assign
     ) -> tree.Expression:
-        whole = operands.binary(operator, target, value, expression.span, self._scope.strsize)
+        whole = operands.binary(
+            operator, self._declarations.stepping(target), value, expression.span, self._scope.strsize
+        )
         if not isinstance(whole, tree.Binary | tree.Convert) or isinstance(value.type, Pointer):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
         if isinstance(whole, tree.Convert):  # a pointer is moved
@@ -111,7 +117,7 @@ class Places:
         if not is_scalar(target.type):
             raise Rejected(Tag.D_OP_SCALAR, operand.span, "operator ++ requires an operand of scalar type")
         if isinstance(target.type, Pointer):
-            by *= max(self._scope.size(target.type.to), 1)
+            by *= max(self._scope.size(self._declarations.complete(target.type.to)), 1)
         return tree.Step(target.type, target, by, before)
 
     def _target(self, expression: ast.Expr, type_: Type, operator: str) -> tree.Target:
@@ -176,7 +182,7 @@ class Places:
         base = self._check(expression.base)
         if isinstance(base, tree.Place | tree.Keyed | tree.Part) and isinstance(base.type, Array):
             return self._part(base, base.type, key, expression.span)
-        pointer = operands.decayed(base)
+        pointer = self._declarations.stepping(operands.decayed(base))
         if not isinstance(pointer.type, Pointer):
             raise Rejected(Tag.D_ARR_BADREF, expression.span, "[ ] must be applied to an array or a pointer")
         if isinstance(pointer.type.to, Void):
@@ -208,9 +214,7 @@ class Places:
         key = self._value(expression.keys[0])
         if not isinstance(key, tree.Constant):
             raise Rejected(Tag.D_ARGS_TYPE, expression.span, "args[ ] must be referenced by an integral constant")
-        if not 0 <= key.value < 10:
-            raise Rejected(Tag.D_ARGS_IDX, expression.span, f"index {key.value} is out of range for args[ ]")
-        return tree.Builtin(INT64, f"arg{key.value}")
+        return self._arguments.argument(key.value, expression.span)
 
     def _part(
         self, base: tree.Place | tree.Keyed | tree.Part, array: Array, key: tree.Expression, span: Span

@@ -11,6 +11,7 @@ from gilk.lang.d import ast, tree
 from gilk.lang.d.data import Aggregating, Aggregation, Datum
 from gilk.lang.d.meaning.extent import NOTHING, Extent, Measure
 from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.meaning.world import Nothing, World
 from gilk.lang.d.types import ALIASES, Enumeration, Record, Type, align_of, size_of, text
 from gilk.lang.syntax.source import Rejected, Span
 
@@ -34,6 +35,7 @@ class Scope:
     """``this_size`` and ``globals_size``: bytes given out so far."""
 
     strsize: int = 256
+    world: World = field(default_factory=Nothing)
     typedefs: dict[str, Type] = field(default_factory=lambda: dict(ALIASES))
     tags: dict[str, Record | Enumeration] = field(default_factory=dict)
     enumerators: dict[str, int] = field(default_factory=dict)

@@ -40,7 +40,15 @@ class Tag(StrEnum):
     D_XLATE_SOU = "D_XLATE_SOU"  # it is to give something else than a struct or union
     D_XLATE_INCOMPAT = "D_XLATE_INCOMPAT"  # a member's expression has another type
     D_XLATE_MEMB = "D_XLATE_MEMB"  # a member that there is not
-    D_DECL_PROTO_FORM = "D_DECL_PROTO_FORM"  # a parameter without a name
+    D_DECL_PROTO_FORM = "D_DECL_PROTO_FORM"  # a parameter without a name, or with one that there is not
+    D_DECL_PROTO_VOID = "D_DECL_PROTO_VOID"  # void among other parameters
+    D_DECL_PROTO_NAME = "D_DECL_PROTO_NAME"  # a void that has a name
+    D_PROV_BADNAME = "D_PROV_BADNAME"  # a provider's name that cannot be
+    D_PROV_INCOMPAT = "D_PROV_INCOMPAT"  # a provider defined again, otherwise
+    D_PROV_PRDUP = "D_PROV_PRDUP"  # a probe defined twice
+    D_PROV_PRARGLEN = "D_PROV_PRARGLEN"  # too many arguments
+    D_PROV_PRXLATOR = "D_PROV_PRXLATOR"  # no translator of an argument
+    D_ARGS_MULTI = "D_ARGS_MULTI"  # args[ ] of probes that give different arguments
     D_ARR_BADREF = "D_ARR_BADREF"  # an index of what is no array, or outside of it
     D_ARR_INDEX = "D_ARR_INDEX"  # an index that is no integer
     D_ARR_LOCAL = "D_ARR_LOCAL"  # an associative array that is clause-local

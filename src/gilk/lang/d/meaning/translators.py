@@ -109,6 +109,11 @@ class Translators:
         name, bindings = substitution.bind(self._scope, self._known[number].input, value, span)
         return tree.Xlate(type_, number, name, bindings)
 
+    def known(self, wanted: Type, given: Type) -> bool:
+        """Whether there is one."""
+        output = wanted.to if isinstance(wanted, Pointer) else wanted
+        return isinstance(output, Record) and self._for(output, given) is not None
+
     def _for(self, output: Record, given: Type) -> int | None:
         """The number of the translator: from that very type, or else from one that it can be converted to."""
         fitting = [number for number, each in enumerate(self._known) if each.output == output]

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Units and their entries (DWARF 5, sections 7.5.1 and 2.3), each read when it is asked for."""
+
+from __future__ import annotations
+
+import bisect
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from gilk.errors import ImageError
+from gilk.image.dwarf.forms import Abbreviation, Forms, Reference, Signature, Value, abbreviations
+from gilk.image.dwarf.sections import Sections
+from gilk.image.encoding import uleb
+
+AT_SIBLING, AT_NAME, AT_STR_OFFSETS_BASE = 0x01, 0x03, 0x72
+_TYPE_UNITS, _WITH_ID = (0x02, 0x06), (0x04, 0x05)
+_MOST_UNITS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """[start, end) of .debug_info; its first entry is at ``first``. ``signature`` and ``type_at`` of a type's unit."""
+
+    start: int
+    end: int
+    first: int
+    version: int
+    abbreviations: int
+    signature: int | None = None
+    type_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """``end``: where the next one begins, which is its first child if it has ``children``."""
+
+    file: Entries
+    offset: int
+    end: int
+    tag: int
+    children: bool
+    attributes: dict[int, Value]
+
+    def number(self, attribute: int) -> int | None:
+        found = self.attributes.get(attribute)
+        return found if isinstance(found, int) else None
+
+    @property
+    def name(self) -> str:
+        found = self.attributes.get(AT_NAME)
+        return found if isinstance(found, str) else ""
+
+    def referred(self, attribute: int) -> Entry | None:
+        """The entry that an attribute is about; None where there is none. Raises ImageError."""
+        match self.attributes.get(attribute):
+            case Reference(offset=offset, shared=shared):
+                file = self.file.shared if shared else self.file
+                return file.entry(offset) if file is not None else None
+            case Signature(value=value):
+                return self.file.type_unit(value)
+        return None
+
+
+class Entries:
+    def __init__(self, sections: Sections) -> None:
+        self.sections = sections
+        self._tables: dict[int, dict[int, Abbreviation]] = {}
+        self._forms: dict[int, Forms] = {}
+
+    @cached_property
+    def shared(self) -> Entries | None:
+        return Entries(self.sections.shared) if self.sections.shared is not None else None
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """Up to the first that is not understood."""
+        found: list[Unit] = []
+        at = 0
+        while len(found) < _MOST_UNITS and (unit := _unit(self.sections.info, at)) is not None:
+            found.append(unit)
+            at = unit.end
+        return tuple(found)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [unit.start for unit in self.units]
+
+    def unit(self, offset: int) -> Unit:
+        """The one that ``offset`` lies in. Raises ImageError."""
+        number = bisect.bisect_right(self._starts, offset) - 1
+        if number < 0 or offset >= self.units[number].end:
+            raise self._malformed(offset)
+        return self.units[number]
+
+    def _malformed(self, offset: int) -> ImageError:
+        return ImageError("elf-malformed", f"{self.sections.path}: no entry at {offset:#x} of .debug_info")
+
+    def entry(self, offset: int) -> Entry:
+        """Raises ImageError."""
+        found = self._read(self.unit(offset), offset)
+        if found is None:
+            raise self._malformed(offset)
+        return found
+
+    def type_unit(self, signature: int) -> Entry | None:
+        for unit in self.units:
+            if unit.signature == signature:
+                return self.entry(unit.type_at)
+        return None
+
+    def top(self, unit: Unit) -> Iterator[Entry]:
+        """What is not inside of anything else. Raises ImageError."""
+        root = self.entry(unit.first)
+        yield from self.children(root)
+
+    def children(self, parent: Entry) -> Iterator[Entry]:
+        """Raises ImageError."""
+        if not parent.children:
+            return
+        unit, at = self.unit(parent.offset), parent.end
+        while at < unit.end and (entry := self._read(unit, at)) is not None:
+            yield entry
+            at = self._after(unit, entry)
+
+    def _after(self, unit: Unit, entry: Entry) -> int:
+        """Where its sibling is."""
+        if not entry.children:
+            return entry.end
+        match entry.attributes.get(AT_SIBLING):
+            case Reference(offset=offset) if entry.end <= offset <= unit.end:
+                return offset
+        at, depth = entry.end, 1
+        while depth and at < unit.end:
+            inner = self._read(unit, at)
+            at = inner.end if inner is not None else at + 1
+            depth += -1 if inner is None else int(inner.children)
+        return at
+
+    def _read(self, unit: Unit, offset: int) -> Entry | None:
+        """None of what ends a list of children. Raises ImageError."""
+        try:
+            code, at = uleb(self.sections.info, offset)
+            if not code:
+                return None
+            shape = self._abbreviations(unit)[code]
+            forms, attributes = self._of(unit), dict[int, Value]()
+            for name, form, implicit in shape.attributes:
+                attributes[name], at = forms.value(form, implicit, at)
+        except (IndexError, KeyError, ValueError, struct.error):
+            raise self._malformed(offset) from None
+        return Entry(self, offset, at, shape.tag, shape.children, attributes)
+
+    def _abbreviations(self, unit: Unit) -> dict[int, Abbreviation]:
+        if unit.abbreviations not in self._tables:
+            self._tables[unit.abbreviations] = abbreviations(self.sections.abbrev, unit.abbreviations)
+        return self._tables[unit.abbreviations]
+
+    def _of(self, unit: Unit) -> Forms:
+        if unit.start not in self._forms:
+            self._forms[unit.start] = forms = Forms(self.sections, unit.start)
+            base = self.entry(unit.first).number(AT_STR_OFFSETS_BASE)
+            forms.strings_base = forms.strings_base if base is None else base
+        return self._forms[unit.start]
+
+
+def _unit(info: bytes, at: int) -> Unit | None:
+    """None at the end, and of a version or size that is not known."""
+    try:
+        length, version = struct.unpack_from("<IH", info, at)
+        if not 0 < length < 0xFFFFFFF0 or at + 4 + length > len(info) or not 2 <= version <= 5:
+            return None
+        if version < 5:
+            (abbrev,) = struct.unpack_from("<I", info, at + 6)
+            return Unit(at, at + 4 + length, at + 11, version, abbrev)
+        kind, _, abbrev = struct.unpack_from("<BBI", info, at + 6)
+        if kind in _TYPE_UNITS:
+            signature, offset = struct.unpack_from("<QI", info, at + 12)
+            return Unit(at, at + 4 + length, at + 24, version, abbrev, signature, at + offset)
+        return Unit(at, at + 4 + length, at + (20 if kind in _WITH_ID else 12), version, abbrev)
+    except struct.error:
+        return None

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Entries by name, without an index: where the name's bytes are, or what refers to them, the unit is that has it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from gilk.image.dwarf.entries import Entries, Entry, Unit
+from gilk.image.dwarf.sections import Sections
+
+_MOST_STRINGS = 1024  # names that end in the wanted one: beyond, all units are looked at
+
+
+def find(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[Entry]:
+    """What has that name and is not inside of anything else; also declarations. Raises ImageError."""
+    for file in (entries, entries.shared):
+        if file is None:
+            continue
+        for unit in _units(file, entries.sections, name.encode("utf-8", "surrogateescape")):
+            for entry in file.top(unit):
+                if entry.tag in tags and entry.name == name:
+                    yield entry
+
+
+def _units(file: Entries, sections: Sections, name: bytes) -> Iterator[Unit]:
+    """Those that the name occurs in."""
+    own = file.sections
+    needles = [name + b"\0"]
+    tables = [own.strings, own.line_strings] + ([sections.shared.strings] if sections.shared is not None else [])
+    for table in tables:
+        found = list(_offsets(table, name + b"\0", _MOST_STRINGS))
+        if len(found) == _MOST_STRINGS:
+            yield from file.units
+            return
+        needles += [struct.pack("<I", offset) for offset in found]
+    if own.string_offsets and len(needles) > 1:  # names are numbers then, other ones in each unit
+        yield from file.units
+        return
+    seen: set[int] = set()
+    for needle in needles:
+        yield from _containing(file, needle, seen)
+
+
+def _offsets(data: bytes, needle: bytes, most: int) -> Iterator[int]:
+    at = data.find(needle)
+    while at >= 0 and most:
+        yield at
+        at, most = data.find(needle, at + 1), most - 1
+
+
+def _containing(file: Entries, needle: bytes, seen: set[int]) -> Iterator[Unit]:
+    """Units that have these bytes anywhere, each once."""
+    info = file.sections.info
+    at = info.find(needle)
+    while at >= 0 and file.units and at < file.units[-1].end:
+        unit = file.unit(at)
+        if unit.start not in seen:
+            seen.add(unit.start)
+            yield unit
+        at = info.find(needle, unit.end)

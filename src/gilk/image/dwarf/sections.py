@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The sections that debug information is in: of the program, of its debug file, and of the file that several share."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from gilk.errors import ImageError
+from gilk.image import debug, notes
+from gilk.image import header as elf
+from gilk.image.header import Header
+from gilk.image.memory import MALFORMED
+from gilk.image.source import LARGEST_READ, open_source
+
+_COMPRESSED, _ZLIB = 0x800, 1
+_CHDR = struct.Struct("<IIQQ")
+_LARGEST = 1 << 30  # bytes of one section, decompressed
+
+
+@dataclass(frozen=True)
+class Sections:
+    """``shared``: what dwz took out of several files (DWARF 5, section 7.3.6), None without."""
+
+    path: Path
+    info: bytes
+    abbrev: bytes
+    strings: bytes
+    line_strings: bytes
+    string_offsets: bytes
+    shared: Sections | None = None
+
+
+def read(path: Path) -> Sections | None:
+    """What is known of the program at ``path``; None when nothing is. Raises ImageError where there is no program."""
+    with open_source(path) as source:
+        head = elf.parse(source)
+        if head.section(".debug_info") is not None:
+            return _sections(head)
+        for other in debug.files(head):
+            if other.section(".debug_info") is not None:
+                return _sections(other)
+    return None
+
+
+def _sections(head: Header, shared: bool = False) -> Sections | None:
+    names = (".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets")
+    try:
+        info, abbrev, strings, line_strings, offsets = (_content(head, name) for name in names)
+    except (*MALFORMED, zlib.error):
+        return None
+    if not info or not abbrev:
+        return None
+    return Sections(head.source.path, info, abbrev, strings, line_strings, offsets, None if shared else _shared(head))
+
+
+def _content(head: Header, name: str) -> bytes:
+    section = head.section(name)
+    if section is None:
+        return b""
+    data = head.content(section)
+    if not section.flags & _COMPRESSED:
+        return data
+    how, _, size, _ = _CHDR.unpack_from(data)
+    if how != _ZLIB or size > min(_LARGEST, LARGEST_READ):
+        raise ImageError("elf-malformed", f"{head.source.path}: {name} is compressed in a way that is not known")
+    return zlib.decompressobj().decompress(data[_CHDR.size :], size)
+
+
+def _shared(head: Header) -> Sections | None:
+    """That of .gnu_debugaltlink: a file's name, and its build id."""
+    section = head.section(".gnu_debugaltlink")
+    if section is None:
+        return None
+    name, _, identity = head.content(section).partition(b"\0")
+    places = [debug.by_build_id(identity.hex())]
+    if name:
+        places.append(head.source.path.parent / name.decode("utf-8", "surrogateescape"))
+    for place in places:
+        try:
+            with open_source(place) as source:
+                other = elf.parse(source)
+                if notes.noted_build_id(other) == identity.hex():
+                    return _sections(other, shared=True)
+        except ImageError:
+            continue
+    return None

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``args[n]``: with the type that the probe's provider says, by its definition or by what is known of the process.
+
+Where nothing is known it is ``argn``. What is translated is what a definition has behind its colon.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass
+
+from gilk.lang.d import ast, tree
+from gilk.lang.d.meaning import constants, operands
+from gilk.lang.d.meaning.declarations import Declarations
+from gilk.lang.d.meaning.scope import Scope
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.meaning.translators import Translators, is_fit
+from gilk.lang.d.probes import described
+from gilk.lang.d.types import CHAR, INT64, STRING, Pointer, String, Type, Void, is_scalar, text
+from gilk.lang.syntax.source import Rejected, Span
+
+_MOST, _GIVEN = 128, 10
+_LONGEST = 64  # characters of a name, with its NUL
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What the probe gives as ``argn``, of type ``native``, seen as ``type``. None: it is passed otherwise."""
+
+    number: int | None
+    native: Type
+    type: Type
+
+
+@dataclass(frozen=True)
+class Defined:
+    """A provider: the arguments of its probes by name."""
+
+    name: str
+    probes: dict[str, tuple[Argument, ...]]
+
+
+class Arguments:
+    def __init__(self, scope: Scope, declarations: Declarations, translators: Translators) -> None:
+        self._scope = scope
+        self._declarations = declarations
+        self._translators = translators
+        self._defined: dict[str, Defined] = {}
+        self._probes: tuple[str, ...] = ()
+
+    # Definitions of providers.
+
+    def define(self, item: ast.ProviderDefinition) -> None:
+        """Raises Rejected."""
+        if not re.fullmatch(r"[A-Za-z_]\w*[A-Za-z_]|[A-Za-z_]", item.name) or len(item.name) >= _LONGEST:
+            what = f"a provider's name may not end in a digit, nor be longer than {_LONGEST - 1}: {item.name[:80]}"
+            raise Rejected(Tag.D_PROV_BADNAME, item.span, what)
+        probes: dict[str, tuple[Argument, ...]] = {}
+        for probe in item.probes:
+            name = probe.name.replace("__", "-")
+            if name in probes:
+                raise Rejected(Tag.D_PROV_PRDUP, probe.span, f"probe redeclared: {item.name}:{name}")
+            probes[name] = self._of(item.name, probe)
+        known = self._defined.get(item.name)
+        if known is not None and known.probes != probes:
+            raise Rejected(Tag.D_PROV_INCOMPAT, item.span, f"provider interface mismatch: {item.name}")
+        self._defined[item.name] = Defined(item.name, probes)
+
+    def has(self, provider: str) -> bool:
+        return provider in self._defined
+
+    def _of(self, provider: str, probe: ast.ProbeDefinition) -> tuple[Argument, ...]:
+        native = self._types(probe.parameters)
+        if probe.translated is None:
+            return tuple(Argument(number, type_, type_) for number, type_ in enumerate(native))
+        found = []
+        for number, (given, type_) in enumerate(
+            zip(probe.translated.parameters, self._types(probe.translated), strict=False)
+        ):
+            formal = self._formal(probe, given, number, len(native))
+            argument = Argument(formal, native[formal], type_)
+            if not _goes(type_, native[formal]) and not self._translators.known(type_, native[formal]):
+                what = f"translator for {provider}:{probe.name} output argument #{number + 1} from "
+                what += f"{text(native[formal])} to {text(type_)} is not defined"
+                raise Rejected(Tag.D_PROV_PRXLATOR, given.span, what)
+            found.append(argument)
+        return tuple(found)
+
+    def _types(self, parameters: ast.FunctionOf) -> list[Type]:
+        types = [self._declarations.resolved(each) for each in parameters.parameters]
+        if len(types) > _MOST:
+            raise Rejected(Tag.D_PROV_PRARGLEN, parameters.span, f"probe has more than {_MOST} arguments")
+        for type_, each in zip(types, parameters.parameters, strict=True):
+            if not isinstance(type_, Void):
+                continue
+            if len(types) > 1:
+                raise Rejected(Tag.D_DECL_PROTO_VOID, each.span, "void must be the sole parameter")
+            if each.declarator.name is not None:
+                raise Rejected(Tag.D_DECL_PROTO_NAME, each.span, "void parameter may not have a name")
+            return []
+        return types
+
+    def _formal(self, probe: ast.ProbeDefinition, given: ast.TypeName, number: int, count: int) -> int:
+        """Which of those that the probe gives it is: the one of its name, if they have names."""
+        names = [each.declarator.name for each in probe.parameters.parameters]
+        name = given.declarator.name
+        if name is not None and any(names):
+            if name in names:
+                return names.index(name)
+            what = f"probe {probe.name} has no parameter {name} to translate"
+            raise Rejected(Tag.D_DECL_PROTO_FORM, given.span, what)
+        if number < count:
+            return number
+        what = f"probe {probe.name} gives fewer arguments than it translates"
+        raise Rejected(Tag.D_DECL_PROTO_FORM, given.span, what)
+
+    # Their use.
+
+    def begin(self, probes: tuple[str, ...]) -> None:
+        """Of a clause."""
+        self._probes = probes
+
+    def argument(self, number: int, span: Span) -> tree.Expression:
+        """Raises Rejected."""
+        found = [self._known(probe) for probe in self._probes]
+        if any(each != found[0] for each in found):
+            what = "args[ ] may not be referenced because probe description matches probes with different arguments"
+            raise Rejected(Tag.D_ARGS_MULTI, span, what)
+        known = found[0] if found else None
+        if known is None:
+            known = tuple(Argument(each, INT64, INT64) for each in range(_GIVEN))
+        if not 0 <= number < len(known):
+            raise Rejected(Tag.D_ARGS_IDX, span, f"index {number} is out of range for {self._probes[0]} args[ ]")
+        return self._value(known[number], number, span)
+
+    def _known(self, text_: str) -> tuple[Argument, ...] | None:
+        description = described(text_)
+        for provider in self._defined.values():
+            if not re.fullmatch(re.escape(provider.name) + r"(\d+|\d*\*)", description.provider):
+                continue
+            matching = [found for name, found in provider.probes.items() if fnmatch.fnmatchcase(name, description.name)]
+            if matching and all(each == matching[0] for each in matching):
+                return matching[0]
+        given = self._scope.world.arguments(text_)
+        if given is None:
+            return None
+        return tuple(Argument(number, type_, type_) for type_, number in given)
+
+    def _value(self, argument: Argument, number: int, span: Span) -> tree.Expression:
+        if argument.number is None:
+            what = f"args[{number}] is not passed in one integer register: {text(argument.type)}"
+            raise Rejected(Tag.D_ARGS_TYPE, span, what)
+        if argument.number >= _GIVEN:
+            raise Rejected(Tag.D_ARGS_IDX, span, f"args[{number}] is not among the first {_GIVEN} that a probe gives")
+        raw = tree.Builtin(INT64, f"arg{argument.number}")
+        native = self._declarations.complete(argument.native)
+        if isinstance(native, String):
+            found: tree.Expression = tree.Convert(STRING, tree.Convert(Pointer(CHAR), raw))
+        elif is_scalar(native):
+            found = constants.convert(native, raw)
+        else:
+            raise Rejected(Tag.D_ARGS_TYPE, span, f"args[{number}] is not an integer, nor a pointer: {text(native)}")
+        if argument.type == argument.native:
+            return found
+        if _goes(argument.type, found.type):
+            return operands.converted(argument.type, found, span)
+        return self._translators.translated(argument.type, found, span)
+
+
+def _goes(type_: Type, native: Type) -> bool:
+    """Whether a value of ``native`` is one of ``type_`` without being translated."""
+    if isinstance(type_, Pointer) and isinstance(native, Pointer):
+        return type_ == native or isinstance(type_.to, Void) or isinstance(native.to, Void)
+    return is_fit(type_, native) and isinstance(type_, Pointer) == (isinstance(native, Pointer) and is_scalar(type_))

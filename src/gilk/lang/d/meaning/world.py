@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a program is about, as far as its compiler has to know: asked only when the program names something of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from gilk.lang.d.types import Record, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """``type`` is None where nothing is known of it; ``code``: a function, whose value is its address."""
+
+    address: int
+    type: Type | None
+    code: bool = False
+
+
+class World(Protocol):
+    """``module`` is an image's name, with the number of a process and a backquote before it perhaps; "" is any."""
+
+    def type(self, module: str, kind: str, name: str) -> Type | None:
+        """``kind``: struct, union, enum, or "" of what has a name of its own."""
+        ...
+
+    def completed(self, record: Record) -> Record:
+        """One with an origin, of which only the name was known."""
+        ...
+
+    def symbol(self, module: str, name: str) -> Symbol | None: ...
+
+    def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
+        """Types of what the probes of that description give, each with the n of the argn that it is, if it is one.
+        None where nothing is known.
+        """
+        ...
+
+    def provider(self, name: str) -> bool:
+        """Whether there is one of that name."""
+        ...
+
+    def module(self, name: str) -> bool:
+        """Whether there is an image of that name, and its types are known."""
+        ...
+
+
+class Nothing:
+    """No process, and no providers."""
+
+    def type(self, module: str, kind: str, name: str) -> Type | None:
+        return None
+
+    def completed(self, record: Record) -> Record:
+        return record
+
+    def symbol(self, module: str, name: str) -> Symbol | None:
+        return None
+
+    def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
+        return None
+
+    def provider(self, name: str) -> bool:
+        return False
+
+    def module(self, name: str) -> bool:
+        return False

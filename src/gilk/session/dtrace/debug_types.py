@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Types of D from debug information: of one image, each made when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gilk.errors import ImageError
+from gilk.image.dwarf.entries import Entries, Entry
+from gilk.image.dwarf.names import find
+from gilk.image.encoding import uleb
+from gilk.lang.d import types
+from gilk.lang.d.types import Array, Enumeration, Float, Integer, Member, Pointer, Record, Type
+
+AT_BYTE_SIZE, AT_ENCODING, AT_TYPE, AT_DECLARATION, AT_CONST_VALUE = 0x0B, 0x3E, 0x49, 0x3C, 0x1C
+AT_LOCATION, AT_BIT_SIZE, AT_BIT_OFFSET, AT_DATA_BIT_OFFSET = 0x38, 0x0D, 0x0C, 0x6B
+AT_UPPER_BOUND, AT_COUNT, AT_ALIGNMENT = 0x2F, 0x37, 0x88
+AT_SPECIFICATION, AT_ORIGIN, AT_LINKAGE_NAME = 0x47, 0x31, 0x6E
+TAG_VARIABLE, TAG_FUNCTION, TAG_PARAMETER, TAG_ENUMERATOR, TAG_SUBRANGE = 0x34, 0x2E, 0x05, 0x28, 0x21
+TAG_MEMBER, TAG_INHERITANCE, TAG_TYPEDEF, TAG_BASE, TAG_ENUM = 0x0D, 0x1C, 0x16, 0x24, 0x04
+KINDS = {0x13: "struct", 0x02: "struct", 0x17: "union"}
+_TAGS = {"struct": frozenset((0x13, 0x02)), "union": frozenset((0x17,)), "enum": frozenset((TAG_ENUM,))}
+_NAMED = frozenset((TAG_TYPEDEF, TAG_BASE, 0x13, 0x02, 0x17, TAG_ENUM))
+_FLOAT, _SIGNED = 4, (0x05, 0x06, 0x0D)
+_DEEPEST = 64  # types in types: there are no more, unless the file lies
+_PLUS_CONSTANT = 0x23
+
+
+class DebugTypes:
+    """``name`` is the image's, and part of the origin of its structs."""
+
+    def __init__(self, name: str, entries: Entries) -> None:
+        self._name = name
+        self._entries = entries
+        self._depth = 0
+
+    def named(self, kind: str, name: str) -> Type | None:
+        """``kind``: struct, union, enum, or "" of a typedef and the like. Raises ImageError."""
+        for entry in find(self._entries, name, _TAGS.get(kind, _NAMED)):
+            if AT_DECLARATION not in entry.attributes:
+                found = self._type(entry)
+                return self.completed(found) if isinstance(found, Record) else found
+        return None
+
+    def variable(self, name: str) -> Type | None:
+        """Its type; that of its declaration if it is defined without one. Raises ImageError."""
+        for entry in find(self._entries, name, frozenset((TAG_VARIABLE,))):
+            found = entry.referred(AT_TYPE)
+            if found is not None:
+                return self._type(found)
+        return None
+
+    def function(self, name: str) -> tuple[Type, tuple[Type, ...]] | None:
+        """What it returns and what it takes. Raises ImageError."""
+        for entry in find(self._entries, name, frozenset((TAG_FUNCTION,))):
+            if AT_DECLARATION not in entry.attributes:
+                given = [each for each in self._entries_of(entry) if each.tag == TAG_PARAMETER]
+                return self._of(entry), tuple(self._of(each) for each in given)
+        return None
+
+    def _entries_of(self, entry: Entry) -> list[Entry]:
+        return list(entry.file.children(entry))
+
+    # Types.
+
+    def _of(self, entry: Entry) -> Type:
+        """Of what has one; void where none is given."""
+        found = entry.referred(AT_TYPE)
+        if found is None:
+            origin = entry.referred(AT_ORIGIN) or entry.referred(AT_SPECIFICATION)
+            found = origin.referred(AT_TYPE) if origin is not None else None
+        return types.VOID if found is None else self._type(found)
+
+    def _type(self, entry: Entry) -> Type:
+        if self._depth > _DEEPEST:
+            raise ImageError("elf-malformed", f"{self._name}: a type that contains itself")
+        self._depth += 1
+        try:
+            return _MAKERS.get(entry.tag, DebugTypes._through)(self, entry)
+        finally:
+            self._depth -= 1
+
+    def _through(self, entry: Entry) -> Type:
+        """Of qualifiers what they qualify."""
+        return self._of(entry)
+
+    def _base(self, entry: Entry) -> Type:
+        size, encoding = entry.number(AT_BYTE_SIZE) or 0, entry.number(AT_ENCODING)
+        if encoding == _FLOAT:
+            return Float(entry.name, size)
+        if size not in (1, 2, 4, 8):
+            return Array(types.UINT64, size // 8)  # __int128
+        known = types.basic(tuple(entry.name.split()))
+        rank = known.rank if isinstance(known, Integer) else {1: 0, 2: 1, 4: 2, 8: 3}[size]
+        return Integer(entry.name, size, encoding in _SIGNED, rank)
+
+    def _pointer(self, entry: Entry) -> Type:
+        """A struct behind it is not looked at yet: it may lead back here."""
+        to = entry.referred(AT_TYPE)
+        while to is not None and to.tag in _QUALIFIERS:
+            to = to.referred(AT_TYPE)
+        if to is not None and (named := self._typedef_of_record(to)) is not None:
+            return Pointer(self._only_named(named))
+        return Pointer(types.VOID if to is None else self._type(to))
+
+    def _typedef_of_record(self, entry: Entry) -> Entry | None:
+        for _ in range(_DEEPEST):
+            if entry.tag in KINDS:
+                return entry
+            inner = entry.referred(AT_TYPE) if entry.tag == TAG_TYPEDEF or entry.tag in _QUALIFIERS else None
+            if inner is None:
+                return None
+            entry = inner
+        return None
+
+    def _only_named(self, entry: Entry) -> Record:
+        place = f"{self._name}:{'shared:' if entry.file is not self._entries else ''}{entry.offset:x}"
+        return Record(KINDS[entry.tag], entry.name, place, complete=False)
+
+    def _function(self, entry: Entry) -> Type:
+        return types.VOID  # what a pointer to one leads to
+
+    def _typedef(self, entry: Entry) -> Type:
+        found = self._of(entry)
+        return replace(found, name=entry.name) if isinstance(found, Integer) else found
+
+    def _array(self, entry: Entry) -> Type:
+        found = self._of(entry)
+        for each in reversed([each for each in self._entries_of(entry) if each.tag == TAG_SUBRANGE]):
+            number, last = each.number(AT_COUNT), each.number(AT_UPPER_BOUND)
+            found = Array(found, number if number is not None else 0 if last is None else (last + 1) & 0xFFFFFFFF)
+        return found
+
+    def _enumeration(self, entry: Entry) -> Type:
+        """Of another size than an int's it is but a number."""
+        size = entry.number(AT_BYTE_SIZE) or 4
+        rows = [(each.name, each.number(AT_CONST_VALUE)) for each in self._entries_of(entry)]
+        names = tuple((name, value) for name, value in rows if value is not None)
+        if size != 4:
+            return Integer(f"enum {entry.name}", size, any(value < 0 for _, value in names), {1: 0, 2: 1}.get(size, 3))
+        return Enumeration(entry.name, tuple((name, types.wrapped(value, types.INT)) for name, value in names))
+
+    # Structs and unions.
+
+    def _record(self, entry: Entry) -> Record:
+        if AT_DECLARATION in entry.attributes:
+            return self._only_named(entry)
+        size, members = entry.number(AT_BYTE_SIZE) or 0, list[Member]()
+        union = KINDS[entry.tag] == "union"
+        for each in self._entries_of(entry):
+            if each.tag in (TAG_MEMBER, TAG_INHERITANCE) and (union or _placed(each)):
+                member = self._member(each, size)
+                members += [] if member is None else [member]
+        align = max((types.align_of(member.type) for member in members), default=1)
+        found = self._only_named(entry)
+        return replace(found, size=size, align=align, members=tuple(members), complete=True)
+
+    def _member(self, entry: Entry, whole: int) -> Member | None:
+        """None of a bit-field that no integer of its type holds."""
+        type_, offset = self._of(entry), _offset(entry)
+        bits = entry.number(AT_BIT_SIZE)
+        if bits is None or not bits:
+            return Member(entry.name, type_, offset)
+        size = types.size_of(type_, 1)
+        at, old = entry.number(AT_DATA_BIT_OFFSET), entry.number(AT_BIT_OFFSET)
+        if at is None:  # DWARF 2 and 3 count from the high end of the storage unit
+            unit = entry.number(AT_BYTE_SIZE) or size
+            at = 8 * offset + (8 * unit - bits - old if old is not None else 0)
+        for start in (at // (8 * size) * size, at // 8, whole - size) if size else ():
+            shift = at - 8 * start
+            if 0 <= start <= whole - size and 0 <= shift <= 8 * size - bits:
+                return Member(entry.name, type_, start, bits, shift)
+        return None
+
+    def completed(self, record: Record) -> Record:
+        """One that is an origin of ours. Raises ImageError."""
+        if record.complete:
+            return record
+        _, _, place = record.origin.partition(":")
+        file = self._entries.shared if place.startswith("shared:") else self._entries
+        if file is None:
+            return record
+        entry = file.entry(int(place.removeprefix("shared:"), 16))
+        if AT_DECLARATION not in entry.attributes:
+            return self._record(entry)
+        elsewhere = find(self._entries, entry.name, frozenset((entry.tag,))) if entry.name else iter(())
+        defined = (each for each in elsewhere if AT_DECLARATION not in each.attributes)
+        return next((self._record(each) for each in defined), record)
+
+
+def _placed(entry: Entry) -> bool:
+    """A static member of C++ has no place in the struct."""
+    return AT_LOCATION in entry.attributes or AT_DATA_BIT_OFFSET in entry.attributes
+
+
+def _offset(entry: Entry) -> int:
+    match entry.attributes.get(AT_LOCATION):
+        case int(offset):
+            return offset
+        case bytes(expression) if expression[:1] == bytes([_PLUS_CONSTANT]):
+            return uleb(expression, 1)[0]
+    return 0
+
+
+_QUALIFIERS = frozenset((0x26, 0x35, 0x37, 0x47))
+_MAKERS: dict[int, Callable[[DebugTypes, Entry], Type]] = {
+    TAG_BASE: DebugTypes._base,
+    0x0F: DebugTypes._pointer,
+    0x10: DebugTypes._pointer,
+    0x42: DebugTypes._pointer,
+    0x1F: lambda _, entry: types.ULONG,
+    0x15: DebugTypes._function,
+    TAG_TYPEDEF: DebugTypes._typedef,
+    0x01: DebugTypes._array,
+    TAG_ENUM: DebugTypes._enumeration,
+    **dict.fromkeys(KINDS, DebugTypes._record),
+}

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the compiler asks of the process: types, symbols, parameters. Nothing is read before it is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gilk.errors import ImageError
+from gilk.image.dwarf import sections
+from gilk.image.dwarf.entries import Entries
+from gilk.image.model import Image, SymbolKind
+from gilk.image.model import Symbol as Row
+from gilk.lang.d.meaning.world import Symbol
+from gilk.lang.d.probes import described
+from gilk.lang.d.types import INT64, Record, Type
+from gilk.session.dtrace.debug_types import DebugTypes
+from gilk.session.dtrace.parameters import placed, returned
+from gilk.target.base import Loaded
+from gilk.target.process import Process
+
+_MAIN = ("a.out", "-")
+_GLOB = re.compile(r"[*?\[\]!\\]")
+_CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
+
+
+@dataclass
+class World:
+    """gilk.lang.d.meaning.world.World, of a process or of none. What is asked twice is the same."""
+
+    process: Process | None
+    providers: frozenset[str]
+    _types: dict[str, DebugTypes | None] = field(default_factory=dict)
+    _asked: dict[tuple[str, str, str], Type | None] = field(default_factory=dict)
+    _completed: dict[str, Record] = field(default_factory=dict)
+
+    # Images.
+
+    def _images(self, module: str) -> Iterator[Loaded]:
+        """Those that are meant: ``1234`lib``, ``lib``, ``1234`` or nothing."""
+        if self.process is None:
+            return
+        first, _, rest = module.partition("`")
+        if first.isdecimal():
+            if int(first) != self.process.pid:
+                return
+            module = rest
+        for loaded in self.process.loaded():
+            if not module or _is(loaded, module):
+                yield loaded
+
+    def _debug(self, loaded: Loaded) -> DebugTypes | None:
+        key = str(loaded.path)
+        if key not in self._types:
+            try:
+                found = sections.read(loaded.path)
+            except ImageError:
+                found = None
+            self._types[key] = None if found is None else DebugTypes(key.replace(":", "_"), Entries(found))
+        return self._types[key]
+
+    def provider(self, name: str) -> bool:
+        return name in self.providers
+
+    def module(self, name: str) -> bool:
+        return any(self._debug(loaded) is not None for loaded in self._images(name))
+
+    # Types.
+
+    def type(self, module: str, kind: str, name: str) -> Type | None:
+        key = (module, kind, name)
+        if key not in self._asked:
+            self._asked[key] = next(self._named(module, kind, name), None)
+        return self._asked[key]
+
+    def _named(self, module: str, kind: str, name: str) -> Iterator[Type]:
+        for loaded in self._images(module):
+            debug = self._debug(loaded)
+            try:
+                found = debug.named(kind, name) if debug is not None else None
+            except ImageError:
+                continue
+            if found is not None:
+                yield found
+
+    def completed(self, record: Record) -> Record:
+        if record.origin not in self._completed:
+            self._completed[record.origin] = self._complete(record)
+        return self._completed[record.origin]
+
+    def _complete(self, record: Record) -> Record:
+        """It may be defined in another image than the one that names it."""
+        path = record.origin.partition(":")[0]
+        try:
+            found = next((each.completed(record) for key, each in self._known() if key == path), record)
+        except ImageError:
+            return record
+        if found.complete or not record.tag:
+            return found
+        other = self.type("", record.kind, record.tag)
+        return other if isinstance(other, Record) else record
+
+    def _known(self) -> list[tuple[str, DebugTypes]]:
+        return [(key.replace(":", "_"), each) for key, each in self._types.items() if each is not None]
+
+    # Symbols.
+
+    def symbol(self, module: str, name: str) -> Symbol | None:
+        for loaded in self._images(module):
+            image = self._image(loaded)
+            row = _row(image, name) if image is not None else None
+            if image is not None and row is not None:
+                return self._symbol(loaded, image, row)
+        return None
+
+    def _image(self, loaded: Loaded) -> Image | None:
+        assert self.process is not None
+        try:
+            return self.process.image(loaded.path)
+        except ImageError:
+            return None
+
+    def _symbol(self, loaded: Loaded, image: Image, row: Row) -> Symbol:
+        if row.kind in _CODE:
+            return Symbol(row.address + loaded.bias, None, code=True)
+        return Symbol(self._address(loaded, row), self._variable(loaded, image, row))
+
+    def _address(self, loaded: Loaded, row: Row) -> int:
+        """A variable that the program has a copy of (R_X86_64_COPY) is there, for the libraries too."""
+        if row.exported and not loaded.main:
+            for main in self._images("a.out"):
+                image = self._image(main)
+                own = _row(image, row.name) if image is not None else None
+                if own is not None and own.exported and own.kind is SymbolKind.OBJECT:
+                    return own.address + main.bias
+        return row.address + loaded.bias
+
+    def _variable(self, loaded: Loaded, image: Image, row: Row) -> Type | None:
+        """Under any of the names that it goes by."""
+        debug = self._debug(loaded)
+        if debug is None:
+            return None
+        aliases = [each.name for each in image.symbols if each.address == row.address and each.name != row.name]
+        for name in dict.fromkeys((row.name, *aliases)):
+            try:
+                found = debug.variable(name)
+            except ImageError:
+                return None
+            if found is not None:
+                return found
+        return None
+
+    # Functions.
+
+    def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
+        description = described(probe)
+        pid = self.process.pid if self.process is not None else 0
+        if description.provider != f"pid{pid}" or _GLOB.search(description.module + description.function):
+            return None
+        if description.name not in ("entry", "return") or not description.function:
+            return None
+        for loaded in self._images(description.module):
+            found = self._function(loaded, description.function)
+            if found is not None:
+                value, given = found
+                return placed(given) if description.name == "entry" else ((INT64, 0), *returned(value))
+        return None
+
+    def _function(self, loaded: Loaded, name: str) -> tuple[Type, tuple[Type, ...]] | None:
+        image, debug = self._image(loaded), self._debug(loaded)
+        span = next((each for each in image.spans if name in (each.name, *each.aliases)), None) if image else None
+        if span is None or debug is None:
+            return None
+        for each in dict.fromkeys((name, span.name, *span.aliases)):
+            try:
+                found = debug.function(each)
+            except ImageError:
+                return None
+            if found is not None:
+                return found
+        return None
+
+
+def _is(loaded: Loaded, module: str) -> bool:
+    """``libc`` also means libc.so.6."""
+    if loaded.main and module in _MAIN:
+        return True
+    return loaded.name == module or loaded.name.startswith(f"{module}.so")
+
+
+def _row(image: Image, name: str) -> Row | None:
+    found = [row for row in image.symbols if row.name == name and row.address]
+    return min(found, key=lambda row: row.local, default=None)

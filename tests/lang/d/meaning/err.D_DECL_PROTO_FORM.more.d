@@ -1,0 +1,2 @@
+/* What is translated is given. */
+provider p { probe a(int) : (int, int); };

@@ -1,0 +1,2 @@
+/* Nothing has no name. */
+provider p { probe a(void x); };

@@ -1,0 +1,2 @@
+/* Void is nothing, and nothing else. */
+provider p { probe a(int, void); };

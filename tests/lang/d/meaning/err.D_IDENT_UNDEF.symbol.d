@@ -1,0 +1,2 @@
+/* There has to be such a symbol. */
+BEGIN { trace(lib`nothing); }

@@ -1,0 +1,2 @@
+/* Its type is known. */
+struct later; BEGIN { print((struct later *)arg0); }

@@ -1,0 +1,2 @@
+/* What is printed lies somewhere. */
+BEGIN { print(1); }

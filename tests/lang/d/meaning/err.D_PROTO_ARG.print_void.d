@@ -1,0 +1,2 @@
+/* It has a type. */
+BEGIN { print((void *)arg0); }

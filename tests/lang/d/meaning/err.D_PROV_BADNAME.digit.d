@@ -1,0 +1,2 @@
+/* Numbers of processes follow the name. */
+provider p1 { probe a(int); };

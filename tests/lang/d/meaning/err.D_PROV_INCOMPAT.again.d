@@ -1,0 +1,2 @@
+/* A provider is what it is. */
+provider p { probe a(int); }; provider p { probe a(char *); };

@@ -1,2 +1,0 @@
-/* actions, */
-BEGIN { print(1); }

@@ -1,2 +1,0 @@
-/* provider definitions, */
-provider p { probe q(int); };

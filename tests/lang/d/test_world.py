@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Types and symbols of a process: named in the ways that D has for it, and not asked for by those who name none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gilk.lang.d import tree
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import Options
+from gilk.lang.syntax.source import Source
+from gilk.session.dtrace.compiled import DoesNotCompile, Text, compile_programs
+from tests.lang.d.programs import HERE
+from tests.lang.d.worlds import Known
+
+
+def compiled(text: str, world: Known) -> tree.Program:
+    return compile_programs([Text("script", Source("test", text))], Macros({}, ("test",)), Options(), world).program
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "((struct thing *)arg0)->b",
+        "((struct lib`thing *)arg0)->b",
+        "((lib`struct thing *)arg0)->b",
+        "((1`lib`struct thing *)arg0)->b",
+        "((lib`thing_t *)arg0)->b",
+        "((thing_t *)arg0)->b",
+        "((link_t)arg0)->b",
+        "sizeof (thing_t)",
+        "sizeof thing_t",
+        "sizeof (struct thing)",
+        "offsetof(struct thing, b)",
+        "`number",
+        "lib`number + a.out`number",
+        "(int)`f",
+        "&`number",
+        "xlate <thing_t> (1).a",
+    ],
+)
+def test_what_is_named_is_found(expression: str) -> None:
+    before = "translator thing_t < int n > { a = n; };"
+    compiled(f"{before} struct thing x; thing_t y; BEGIN {{ trace({expression}); }}", Known())
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("run/*.d")), ids=lambda path: path.stem)
+def test_who_names_nothing_of_a_process_asks_for_nothing(path: Path) -> None:
+    world = Known()
+    try:
+        compiled(path.read_text(), world)
+    except DoesNotCompile:
+        return  # it needs arguments
+    assert world.asked == []
+
+
+def test_arguments_are_asked_for_by_args_only() -> None:
+    world = Known()
+    compiled("pid1:::entry { trace(arg0); }", world)
+    assert world.asked == []
+    compiled("pid1:::entry { trace(args[0]->b); }", world)
+    assert world.asked == ["pid1:::entry"]
+
+
+def test_what_the_program_declares_comes_first() -> None:
+    world = Known()
+    compiled("struct thing { int c; }; BEGIN { trace(((struct thing *)arg0)->c); }", world)
+    assert world.asked == []

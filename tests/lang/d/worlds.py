@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A process that tests can ask for types and symbols, without there being one."""
+
+from __future__ import annotations
+
+from gilk.lang.d.meaning.world import Nothing, Symbol
+from gilk.lang.d.types import INT, VOID, Float, Member, Pointer, Record, Type
+
+THING = Record("struct", "thing", "lib:1", 8, 4, (Member("a", INT, 0), Member("b", INT, 4)))
+NAMED = Record("struct", "thing", "lib:1", complete=False)
+
+
+class Known(Nothing):
+    """``asked``: the names that it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def type(self, module: str, kind: str, name: str) -> Type | None:
+        self.asked.append(name)
+        known = {("struct", "thing"): THING, ("", "thing_t"): THING, ("", "link_t"): Pointer(NAMED)}
+        return known.get((kind, name)) if module in ("", "lib", "1`lib") else None
+
+    def completed(self, record: Record) -> Record:
+        return THING if record == NAMED else record
+
+    def symbol(self, module: str, name: str) -> Symbol | None:
+        self.asked.append(name)
+        known = {"untyped": Symbol(16, None), "number": Symbol(16, INT), "f": Symbol(32, None, code=True)}
+        return known.get(name) if module in ("", "lib", "a.out") else None
+
+    def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
+        self.asked.append(probe)
+        if not probe.startswith("pid1:"):
+            return None
+        return ((Pointer(NAMED), 0), (Float("double", 8), None), (VOID, 1)) if "entry" in probe else ((INT, 0),)
+
+    def provider(self, name: str) -> bool:
+        return name == "pid"
+
+    def module(self, name: str) -> bool:
+        return name == "lib"
