@@ -55,6 +55,10 @@ class Arena:
         self._next = (address + size + 15) & ~15
         return address
 
+    def give_back(self, end: int) -> None:
+        """What lies beyond ``end`` of what was handed out last."""
+        self._next = (end + 15) & ~15
+
     def mark(self) -> int:
         """A point to come back to by ``reset``, as long as nothing handed out since has been used."""
         return self._next

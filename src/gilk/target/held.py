@@ -30,7 +30,7 @@ class ArenaMap:
 class Held:
     """What was put into the target, and must be taken out."""
 
-    code_name: str = ""
+    name: str = ""
     code_fd: int = -1
     data_fd: int = -1
     data: int = 0
@@ -42,6 +42,15 @@ class Held:
     copies: list[Copy] = field(default_factory=list)
     calls: CallList | None = None
     semaphores: list[Semaphore] = field(default_factory=list)
+
+    @property
+    def code_name(self) -> str:
+        return f"gilk-code-{self.name}" if self.name else ""
+
+    @property
+    def memory_name(self) -> str:
+        """Of what is shared besides, as often as it is asked for."""
+        return f"gilk-memory-{self.name}"
 
     def in_arena(self, address: int) -> bool:
         return any(a.base <= address < a.base + a.size for a in self.arenas)

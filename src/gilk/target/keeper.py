@@ -27,7 +27,7 @@ from gilk.target.places import Places
 from gilk.target.refusals import check_free, check_gs, expecting, refusable
 from gilk.target.remote import MADV_WIPEONFORK, MADVISE, Remote, remote
 from gilk.target.semaphores import Semaphore
-from gilk.target.shared_memory import share
+from gilk.target.shared_memory import room_for_memory, share
 from gilk.target.steps import Exchanged, Steps
 from gilk.target.world import World
 from gilk.target.writer import combine
@@ -76,7 +76,7 @@ class Keeper:
         with self.world.stopped() as threads:
             check_gs(self.pid, self.memory, threads.values())
             with refusable(self.pid), remote(self.world, self.memory) as call:
-                held.code_name = f"gilk-code-{name}"
+                held.name = name
                 held.code_size, held.data_size = code_size + _PAGE, data_size + _PAGE
                 held.code_fd, held.code = share(call, self.pid, held.code_name, held.code_size, call.code)
                 held.data_fd, held.data = share(call, self.pid, f"gilk-data-{name}", held.data_size, call.data)
@@ -84,6 +84,20 @@ class Keeper:
             page[: len(LOOP)] = LOOP
         held.calls = CallList(held.code + code_size, held.data + data_size)
         return held.code_fd, held.data_fd
+
+    def share_memory(self, size: int) -> tuple[int, int]:
+        """More memory for the client: its file descriptor, and its address."""
+        with refusable(self.pid), self._borrowed() as call:
+            at = room_for_memory(occupied(read_maps(self.pid), growth=False), size)
+            return share(call, self.pid, self.held.memory_name, size, lambda size, fd: call.data(size, fd, at))
+
+    def unshare_memory(self, address: int, size: int) -> bool:
+        """Unless a thread may still be where it is used: then it stays until the end."""
+        if self._changer.stuck or not self.present():
+            return False
+        with refusable(self.pid), self._borrowed() as call:
+            call.unmap(address, size)
+        return True
 
     def map_arena(self, arena: ArenaMap) -> None:
         """With its key page. Raises MemoryTaken."""
@@ -114,11 +128,20 @@ class Keeper:
             {(handler, restorer) for handler, flags, restorer in found if handler > 1 and flags & _SA_SIGINFO}
         )
 
-    def raise_semaphores(self, counters: list[Semaphore]) -> None:
-        """Until the end, add one to each."""
+    def raise_semaphores(self, counters: list[Semaphore]) -> list[Semaphore]:
+        """Until the end, add one to each; those that there are."""
         with self.world.stopped():
             self._lowered = False
-            self.held.semaphores += semaphores.change(self.pid, self.memory, counters, 1)
+            changed = semaphores.change(self.pid, self.memory, counters, 1)
+        self.held.semaphores += changed
+        return changed
+
+    def lower_semaphores(self, counters: list[Semaphore]) -> None:
+        """Before the end, some that were raised."""
+        with self.world.stopped():
+            semaphores.change(self.pid, self.memory, counters, -1)
+        for one in counters:
+            self.held.semaphores.remove(one)
 
     def _lower_semaphores(self) -> None:
         """Once, however often the end is tried. A child that forked before they were raised has none to lower."""
@@ -307,7 +330,7 @@ class Keeper:
 
     def _children(self) -> Iterator[Keeper]:
         """Keepers of the other processes that have our memory: forked children, and theirs."""
-        if not self.held.code_name:
+        if not self.held.name:
             return
         for pid in holders(self.held.code_name):
             if pid != self.pid:
@@ -344,7 +367,7 @@ class Keeper:
 
     def _take_out(self) -> None:
         held = self.held
-        if not held.code_name or self._changer.stuck:
+        if not held.name or self._changer.stuck:
             return
         with contextlib.suppress(TargetError, OSError), self.world.stopped() as threads:
             with contextlib.suppress(PermissionError), remote(self.world, self.memory) as call:
@@ -357,5 +380,8 @@ class Keeper:
                 for address, size in ((held.data, held.data_size), (held.code, held.code_size)):
                     if size:  # it was refused
                         call.unmap(address, size)
+                for mapping in read_maps(self.pid):  # a child may have some that its parent has no more
+                    if mapping.path.startswith(f"/memfd:{held.memory_name}"):
+                        call.unmap(mapping.start, mapping.end - mapping.start)
             for thread in threads.values():
                 thread.attach_block(0)

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -26,6 +28,7 @@ from gilk.target.held import ArenaMap
 from gilk.target.image import analyse
 from gilk.target.launch import End
 from gilk.target.maps import Mapping, heap_start, occupied, read_maps
+from gilk.target.meeting import Meeting
 from gilk.target.semaphores import Semaphore
 
 _T = TypeVar("_T")
@@ -45,15 +48,16 @@ class Keeper:
         # A program launched from there is to have every file that we were given.
         self._process = subprocess.Popen(arguments, close_fds=False, env=environment)
         theirs.close()
+        self._ended = os.pidfd_open(self._process.pid)
         self._channel = mine
         self._fds: tuple[int, ...] = ()
 
-    def ask(self, name: str, *arguments: Any) -> Any:
+    def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
         """Where an answer is not waited for (Ctrl-C), that is the end: the keeper undoes everything, and goes."""
         if self._channel.fileno() < 0:
             raise TargetError("keeper-gone", "the process that holds the target was let go")
         try:
-            wire.send(self._channel, (name, arguments))
+            wire.send(self._channel, (name, arguments), fds)
             (good, value), self._fds = wire.receive(self._channel)
         except wire.Closed:
             raise TargetError("keeper-gone", "the process that holds the target has gone") from None
@@ -68,6 +72,23 @@ class Keeper:
         """File descriptors of code and data."""
         self.ask("set_up", name, code_size, data_size)
         return self._fds[0], self._fds[1]
+
+    def share_memory(self, size: int) -> tuple[int, int]:
+        """A file descriptor, and the address in the target."""
+        _, address = self.ask("share_memory", size)
+        return self._fds[0], address
+
+    def lower_semaphores(self, counters: list[Semaphore]) -> None:
+        self.ask("lower_semaphores", counters)
+
+    def unshare_memory(self, address: int, size: int) -> None:
+        self.ask("unshare_memory", address, size)
+
+    def keep_name(self, fd: int) -> None:
+        self.ask("keep_name", fds=(fd,))
+
+    def give_up_name(self) -> None:
+        self.ask("give_up_name")
 
     def map_arena(self, arena: ArenaMap) -> None:
         self.ask("map_arena", arena)
@@ -98,8 +119,25 @@ class Keeper:
         return bool(self.ask("close"))
 
     def leave(self) -> None:
-        """Let the keeper go; it undoes what is left."""
+        """Let the keeper go; it undoes what is left, and has gone then."""
+        self.hand_over(lambda: select.select([self._ended], [], []))  # whosever child it is
+        self._process.wait()
+
+    @property
+    def files(self) -> tuple[int, ...]:
+        """What a fork of this process needs to be the client in its place."""
+        return self._channel.fileno(), self._ended
+
+    def hand_over(self, then: Callable[[], object] = lambda: None) -> None:
+        """A fork of this process is the client from now on."""
         self._channel.close()
+        if self._ended >= 0:
+            then()
+            os.close(self._ended)
+            self._ended = -1
+
+    def reap(self) -> None:
+        """Once it has been let go by the client that has taken our place."""
         self._process.wait()
 
 
@@ -114,6 +152,7 @@ class Process:
         self._analyses: dict[Path, Analysis] = {}
         self._held = launched
         self._copies: tuple[Copy, ...] = ()
+        self.meeting = Meeting()  # who lets others have a part in its session replaces it
 
     def __enter__(self) -> Process:
         return self
@@ -168,9 +207,9 @@ class Process:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
-    def raise_semaphores(self, counters: list[Semaphore]) -> None:
-        """Have these say, until the end, that somebody listens."""
-        self.keeper.ask("raise_semaphores", counters)
+    def raise_semaphores(self, counters: list[Semaphore]) -> list[Semaphore]:
+        """Have these say, until the end, that somebody listens; those that do."""
+        return cast("list[Semaphore]", self.keeper.ask("raise_semaphores", counters))
 
     def wait(self, block: bool = False) -> End | None:
         return self.keeper.wait(block)
@@ -247,6 +286,11 @@ class Process:
 
 def attach(pid: int) -> Process:
     """Raises TargetError `no-such-process`, `no-permission`, `already-traced`, `wrong-architecture`."""
+    return Process(keeper_of(pid), pid, launched=False)
+
+
+def keeper_of(pid: int) -> Keeper:
+    """Raises as attach()."""
     if not Path(f"/proc/{pid}").is_dir():
         raise TargetError("no-such-process", f"there is no process {pid}")
     keeper = Keeper()
@@ -255,7 +299,7 @@ def attach(pid: int) -> Process:
     except BaseException:
         keeper.leave()
         raise
-    return Process(keeper, pid, launched=False)
+    return keeper
 
 
 def start(arguments: list[str], environment: dict[str, str] | None = None, directory: str = "") -> Process:

@@ -8,28 +8,36 @@ import errno
 from collections.abc import Iterable, Iterator
 
 from gilk.errors import MemoryTaken, TargetError
-from gilk.target.maps import DATA_NAME, occupied, read_maps
+from gilk.target.maps import DATA_NAME, Mapping, occupied, read_maps
 from gilk.target.memory import Memory
 from gilk.target.world import Thread
 from gilk.target.writer import Mismatch
 
 
 def check_gs(pid: int, memory: Memory, threads: Iterable[Thread]) -> None:
-    """Raises TargetError `gs-in-use` when a thread's GS base is somebody else's."""
-    if any(_gs_taken(pid, memory, thread.registers.gs_base) for thread in threads):
-        raise TargetError(
-            "gs-in-use",
-            "the process uses the GS base itself, or another gilk session is attached to it",
-            "gilk keeps per-thread state there; end the other session first",
-        )
+    """Raises TargetError `gs-in-use` when a thread's GS base is somebody else's, which what `gilk restore` has left
+    behind is not."""
+    for base in {thread.registers.gs_base for thread in threads} - {0}:
+        session = _session_at(pid, base)
+        if session is None:
+            raise TargetError(
+                "gs-in-use",
+                f"process {pid} uses the GS base itself",
+                "gilk keeps per-thread state there, as few programs do",
+            )
+        if any(memory.read(session.start, 8)):
+            owner = session.path.removeprefix(DATA_NAME).partition("-")[0]
+            raise TargetError(
+                "gs-in-use",
+                f"process {pid} is in a gilk session already, that of process {owner}",
+                "end that session first; `gilk dtrace` shares a process only with others of the same user",
+            )
 
 
-def _gs_taken(pid: int, memory: Memory, base: int) -> bool:
-    """It points somewhere, and not into what `gilk restore` has left behind."""
-    for mapping in read_maps(pid) if base else ():
-        if mapping.start <= base < mapping.end and mapping.path.startswith(DATA_NAME):
-            return any(memory.read(mapping.start, 8))
-    return base != 0
+def _session_at(pid: int, base: int) -> Mapping | None:
+    """The shared data of a session, if that is where ``base`` points."""
+    mappings = (mapping for mapping in read_maps(pid) if mapping.start <= base < mapping.end)
+    return next((mapping for mapping in mappings if mapping.path.startswith(DATA_NAME)), None)
 
 
 def check_free(pid: int, start: int, end: int) -> None:

@@ -131,8 +131,9 @@ class Remote:
         """
         self.call(MREMAP, source, 0, size, _MREMAP_MAYMOVE | _MREMAP_FIXED, address)
 
-    def data(self, size: int, fd: int) -> int:
-        return self.call(MMAP, _DATA_AT, size, _PROT_READ | _PROT_WRITE, _MAP_SHARED, fd, 0)
+    def data(self, size: int, fd: int, at: int = _DATA_AT) -> int:
+        """``at``: a wish."""
+        return self.call(MMAP, at, size, _PROT_READ | _PROT_WRITE, _MAP_SHARED, fd, 0)
 
     def unmap(self, address: int, size: int) -> None:
         self.call(MUNMAP, address, size)

@@ -38,6 +38,7 @@ class Server:
         self._keeper: Keeper | None = None
         self._child = 0
         self._status: int | None = None
+        self._kept: list[int] = []
 
     @property
     def keeper(self) -> Keeper:
@@ -81,6 +82,23 @@ class Server:
         """Where all of the code object is mapped in the target, to be read."""
         return self.keeper.held.code
 
+    def share_memory(self, size: int) -> tuple[int, int]:
+        return self.keeper.share_memory(size)
+
+    def unshare_memory(self, address: int, size: int) -> bool:
+        return self.keeper.unshare_memory(address, size)
+
+    def keep_name(self) -> None:
+        """The socket that comes with it is kept to the end, as its name is: who finds none may have the target.
+
+        More than one client has a part in us then, and none of them has its standard error kept open.
+        """
+        os.dup2(1, 2, inheritable=False)
+
+    def give_up_name(self) -> None:
+        while self._kept:
+            os.close(self._kept.pop())
+
     def map_arena(self, arena: ArenaMap) -> None:
         self.keeper.map_arena(arena)
 
@@ -107,8 +125,11 @@ class Server:
     def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
         return self.keeper.handlers(signals)
 
-    def raise_semaphores(self, counters: list[Semaphore]) -> None:
-        self.keeper.raise_semaphores(counters)
+    def raise_semaphores(self, counters: list[Semaphore]) -> list[Semaphore]:
+        return self.keeper.raise_semaphores(counters)
+
+    def lower_semaphores(self, counters: list[Semaphore]) -> None:
+        self.keeper.lower_semaphores(counters)
 
     def stage(self, number: int, batch: Batch) -> None:
         self.keeper.stage(number, batch)
@@ -156,7 +177,8 @@ class Server:
         with contextlib.suppress(wire.Closed):
             while True:
                 self._idle()
-                (name, arguments), _ = wire.receive(self._channel)
+                (name, arguments), fds = wire.receive(self._channel)
+                self._kept += fds
                 self._answer(name, arguments)
         with contextlib.suppress(GilkError, OSError):
             self.close()
@@ -172,7 +194,11 @@ class Server:
             value = getattr(self, name)(*arguments)
             if name == "set_up":
                 fds = value
+            elif name == "share_memory":
+                fds = value[:1]
             wire.send(self._channel, (True, value), fds)
+            if name == "share_memory":
+                os.close(fds[0])  # it is the client's alone
         except (GilkError, OSError) as error:
             wire.send(self._channel, (False, error))
         finally:

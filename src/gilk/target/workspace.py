@@ -8,7 +8,9 @@ program and one for its libraries.
 from __future__ import annotations
 
 import mmap
+import os
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -62,7 +64,8 @@ class Workspace:
         self._process = process
         self.shape = Shape(counters, rings)
         try:
-            code_fd, data_fd = process.keeper.set_up(secrets.token_hex(4), _CODE_SIZE, data_size)
+            name = f"{os.getpid()}-{secrets.token_hex(4)}"
+            code_fd, data_fd = process.keeper.set_up(name, _CODE_SIZE, data_size)
         except OSError as error:
             raise TargetError("refused-by-kernel", f"the process may not map what gilk needs: {error}") from None
         self._code = mmap.mmap(code_fd, _CODE_SIZE)
@@ -144,6 +147,12 @@ class Workspace:
             return CallWithRegisters(linked.entry, iid, calls_out)
         return Call(linked.plain, iid, linked.clobbers)
 
+    def forget_linked(self, sources: Collection[str]) -> None:
+        """What was compiled from these will not be called by another patch. Where it lies it stays."""
+        for site in self._sites:
+            for key in [key for key in site.linked if key[0] in sources]:
+                del site.linked[key]
+
     def _resolve(self, name: str) -> Found:
         found = self._resolver.find(name)
         if found is None:
@@ -158,6 +167,7 @@ class Workspace:
         room = len(compiled.content) + 4096
         code = site.arena.allocate(room)
         linked = link_instrument(compiled, code, site.held_next, symbols)
+        site.arena.give_back(code + len(linked.code))
         if len(linked.code) > room or site.held_next + len(linked.data) > site.host.base - PAGE:
             raise CompileError("instrument-too-large", f"{compiled.source} has more code or data than an arena holds")
         self._store(code, linked.code)

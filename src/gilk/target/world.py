@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -85,8 +86,21 @@ class World:
         return min(self.threads.values(), key=lambda thread: (thread.signal != 0, thread.restarting()))
 
     def stop(self) -> None:
-        """Stop every thread, also those that appear meanwhile."""
+        """Stop every thread, also those that appear meanwhile; once another keeper is done with them, if one has them.
+
+        Raises as stopped().
+        """
         deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._stop(deadline)
+            except TargetError as error:
+                if error.slug != "already-traced" or time.monotonic() > deadline or not _by_a_keeper(self.pid):
+                    raise
+                self._let_go_of_late(deadline)  # else each may wait for a thread that the other has
+                time.sleep(random.uniform(0.001, 0.01))  # a keeper has them for some ms
+
+    def _stop(self, deadline: float) -> None:
         asked: set[int] = set()
         try:
             while True:
@@ -224,6 +238,13 @@ class World:
                 self._late.add(thread.tid)  # it was killed in its stop; whose child it is learns of that behind us
         self.threads = {}
 
+    def _let_go_of_late(self, deadline: float) -> None:
+        rounds = 0
+        while self._late and time.monotonic() < deadline:
+            self.release_late()
+            _rest(rounds)
+            rounds += 1
+
     def release_late(self, besides: Collection[int] = ()) -> None:
         """Let go of threads that stopped only after we had given up on them, and of those that ended in their stop."""
         for tid in self._late.difference(besides):
@@ -236,6 +257,20 @@ def _rest(rounds: int) -> None:
         os.sched_yield()
     else:
         time.sleep(min(0.001, 0.00002 * (rounds - _BRISK)))
+
+
+def _by_a_keeper(pid: int) -> bool:
+    """Or by nobody any more."""
+    tracers = {ptrace.tracer_of(tid) for tid in ptrace.thread_ids(pid)} - {0, os.getpid()}
+    return all(_is_keeper(tracer) for tracer in tracers)
+
+
+def _is_keeper(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"gilk.target.server" in file.read()
+    except OSError:
+        return True  # it has gone
 
 
 def _goes(tid: int) -> bool:
