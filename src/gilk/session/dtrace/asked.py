@@ -16,6 +16,7 @@ from gilk.lang.syntax.source import Source
 from gilk.session.dtrace.compiled import Text
 from gilk.session.dtrace.consumer import Consumer
 from gilk.target import process as processes
+from gilk.target.meeting import meet
 from gilk.target.process import Process
 
 _ENVIRONMENT = "DTRACE_OPT_"
@@ -102,9 +103,16 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
 
 
 def _process(asked: Asked) -> Process | None:
+    """Another that traces the same may be met there."""
     if asked.pid is not None:
-        return processes.attach(asked.pid)
-    return processes.start(list(asked.command)) if asked.command else None
+        from gilk.session.shared.member import approached
+
+        return approached(asked.pid)
+    if not asked.command:
+        return None
+    process = processes.start(list(asked.command))
+    process.meeting = meet(process.pid)
+    return process
 
 
 def _macros(asked: Asked, options: Options, process: Process | None) -> Macros:
@@ -125,3 +133,4 @@ def let_go(consumer: Consumer) -> None:
             consumer.process.close()
         except GilkError:
             consumer.process.keeper.leave()
+        consumer.process.meeting.close()

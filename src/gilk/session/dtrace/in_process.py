@@ -15,21 +15,19 @@ from gilk.lang.d.probes import Probe
 from gilk.providers.probe import Site
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.request import CFunction, Wanted
-from gilk.session.session import Session
+from gilk.session.shared.member import Member
 from gilk.target import seccomp
 from gilk.target.process import Process
 
-_THREADS, _RING = 1024, 4096
-
 
 class InProcess:
-    """``memory``: the D program's, mapped there and here; ``points``: how many there are to be."""
+    """``memory``: the D program's, mapped there and here."""
 
-    def __init__(self, process: Process, size: int, points: int) -> None:
-        self._session = Session(process, points=max(points, 1), threads=_THREADS, ring=_RING, extra=size)
+    def __init__(self, process: Process, size: int) -> None:
+        self._process = process
+        self._member = Member(process, size)
         self._place = tempfile.TemporaryDirectory(prefix="gilk-")
-        start = self._session.extra_offset
-        self.memory = memoryview(self._session.shared)[start : start + size]
+        self.memory = memoryview(self._member.memory)
 
     def insert(self, text: str, enabled: Enabled, groups: list[tuple[int, ...]]) -> list[tuple[Probe, str]]:
         """Put in all probes; those that are refused come back, with the reason. Raises TargetError `may-not-look`."""
@@ -39,16 +37,13 @@ class InProcess:
         numbers = {entry: number for number, entry in enumerate(kinds)}
         chosen = [numbers[entry] for _, _, entry in found]
         starts = [site.start for _, site, _ in found]
-        whole = text + entries(self._session.extra_offset, kinds, chosen, [probe.number for probe, *_ in found], starts)
+        whole = text + entries(self._member.offset, kinds, chosen, [probe.number for probe, *_ in found], starts)
         self._check_calls(whole)
         source = Path(self._place.name) / "program.c"
         source.write_text(whole)
         function = CFunction(source, ENTER, FLAGS)
         wanted = [Wanted(site.loaded, site.part, site.point, function, "other") for _, site, _ in found]
-        probes = self._session.insert_wanted(wanted) if wanted else ()
-        for (probe, *_), made in zip(found, probes, strict=True):
-            if made.refusal is not None:
-                refused[probe] = str(made.refusal)
+        refused |= {found[place][0]: reason for place, reason in self._member.insert(wanted).items()}
         self._listen(enabled, set(refused))
         return list(refused.items())
 
@@ -56,11 +51,11 @@ class InProcess:
         """Have the program make ready what probes are to be told, where it does so only when somebody listens."""
         wanted = {one for probe, made in enabled.in_process if probe not in refused for one in made.semaphores}
         if wanted:
-            self._session.process.raise_semaphores([(one.address, one.path) for one in wanted])
+            self._process.raise_semaphores([(one.address, one.path) for one in wanted])
 
     def _check_calls(self, text: str) -> None:
         """Of system calls in the process itself, such as those that look at memory: native/runtime/d/peek.h."""
-        pid = self._session.process.pid
+        pid = self._process.pid
         if calls_system(text) and seccomp.may_kill(pid):
             raise TargetError(
                 "may-not-look",
@@ -69,9 +64,8 @@ class InProcess:
             )
 
     def close(self) -> bool | None:
-        self._session.close()
         self._place.cleanup()
-        return self._session.restored
+        return self._member.close()
 
 
 def _sites(

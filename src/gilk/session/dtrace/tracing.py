@@ -77,8 +77,7 @@ class Tracing:
         self._parts = {part.epid: part for part in made.parts}
         here = {probe.number for probe in (*own.PROBES, *(probe for probe, _ in enabled.ticks))}
         self._native = Native(made.text) if here & enabled.clauses.keys() else None
-        points = sum(len(made.sites) for _, made in enabled.in_process)
-        self._inside = _inside(process, layout.size, points) if process is not None else None
+        self._inside = _inside(process, layout.size) if process is not None else None
         buffer = self._inside.memory if self._inside else memoryview(mmap.mmap(-1, layout.size))
         self._buffer = buffer
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
@@ -179,11 +178,11 @@ class Tracing:
             self._fire(own.ERROR, (0, probe.number, fault.clause, 0, fault.kind, fault.address))
 
 
-def _inside(process: Process, size: int, points: int) -> InProcess:
+def _inside(process: Process, size: int) -> InProcess:
     """What puts probes into processes takes half a second to import, which programs without one need not wait for."""
     from gilk.session.dtrace.in_process import InProcess
 
-    return InProcess(process, size, points)
+    return InProcess(process, size)
 
 
 def _sizes(program: tree.Program, options: Options) -> Sizes:

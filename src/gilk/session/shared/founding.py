@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""How a hub comes to be: a fork of the first consumer, which has everything that it needs in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import socket
+from pathlib import Path
+
+from gilk.session.shared.hub import Hub
+from gilk.target.process import Process
+
+_NOT_FOR_US = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE)
+
+
+def found(process: Process) -> tuple[socket.socket, int]:
+    """A line to a hub that has the process from now on, and the hub's number, of a child of ours."""
+    listener = process.meeting.listener
+    mine, theirs = socket.socketpair()
+    hub = os.fork()
+    if not hub:
+        try:
+            _be_hub(process, listener, theirs)
+        finally:
+            os._exit(0)
+    theirs.close()
+    process.meeting.close()
+    process.keeper.hand_over()
+    return mine, hub
+
+
+def _be_hub(process: Process, listener: socket.socket | None, first: socket.socket) -> None:
+    gc.disable()  # what was the consumer's is never looked at again
+    signal.set_wakeup_fd(-1)
+    for number in _NOT_FOR_US:
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)
+        Path("/proc/self/comm").write_text("gilk-hub")
+    ends = [end.fileno() for end in (first, listener) if end is not None]
+    _let_go_of_files({*ends, *process.keeper.files})
+    gc.freeze()
+    gc.enable()
+    Hub(process, listener, first).serve()
+
+
+def _let_go_of_files(kept: set[int]) -> None:
+    """All others lead nowhere from now on. Their numbers stay taken: objects may be left that would close them."""
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept | {nothing}:
+            with contextlib.suppress(OSError):  # the directory's own is closed by now
+                os.fstat(int(name))
+                os.dup2(nothing, int(name), inheritable=int(name) <= 2)
+    os.close(nothing)

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A process of its own that has the session of another, in which any number of consumers have a part.
+
+It is forked by the first of them, ends after the last of them, and then the process is what it was. Consumers may be
+killed, stopped or send anything: what one does is nothing to the others.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from typing import Any
+
+from gilk.errors import GilkError, TargetError
+from gilk.session.shared.guest import Guest
+from gilk.session.shared.line import MOST, MOST_FROM_STRANGERS, Closed, Inbox, Message, packed, send
+from gilk.session.shared.session import SharedSession
+from gilk.session.shared.words import Nonsense, error_words
+from gilk.target.meeting import is_own, is_right_to_trace, right_to_trace
+from gilk.target.process import Process
+from gilk.version import VERSION
+
+_TURN = 0.5  # seconds between looks at the process
+_SHYNESS = 10.0  # seconds in which who comes has to say who it is
+_PATIENCE = 30.0  # seconds between attempts to take out what a thread was in the way of
+_MOST_LINES = 512
+
+
+class Visitor:
+    """Somebody on a line, who has a part in the session once it has shown that it may."""
+
+    def __init__(self, end: socket.socket, identity: int, known: bool) -> None:
+        end.setblocking(False)
+        self.end, self.guest, self.known = end, Guest(identity), known
+        self.due = time.monotonic() + _SHYNESS
+        self.inbox = Inbox(end, MOST if known else MOST_FROM_STRANGERS, takes_fds=not known)
+        self._unsent = b""
+        self._fd = -1
+
+    def meet(self) -> None:
+        self.known = True
+        self.inbox.most, self.inbox.takes_fds = MOST, False
+
+    def answer(self, words: dict[str, Any], fd: int = -1) -> None:
+        """``fd`` is closed once it has gone. Raises Closed."""
+        self._unsent += packed(words)
+        if fd >= 0:
+            self._drop_fd()
+            self._fd = fd
+        self.flush()
+
+    def flush(self) -> None:
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[send(self.end, self._unsent, self._fd) :]
+                self._drop_fd()
+        except BlockingIOError:
+            return
+        except OSError:
+            raise Closed from None
+
+    @property
+    def waits_for_room(self) -> bool:
+        return bool(self._unsent)
+
+    def close(self) -> None:
+        self._drop_fd()
+        self.inbox.close()
+        self.end.close()
+
+    def _drop_fd(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Hub:
+    """``listener``: where others come to, if that could be had; ``first``: the line of who has founded it."""
+
+    def __init__(self, process: Process, listener: socket.socket | None, first: socket.socket) -> None:
+        self._process, self._listener = process, listener
+        self._session: SharedSession | None = None
+        self._right = right_to_trace(process.pid)
+        self._identities = 0
+        self._visitors: dict[int, Visitor] = {}
+        self._leaving: list[Guest] = []  # whose probes could not be taken out yet
+        self._patient_until = 0.0
+        self._admit(first, known=True)
+        if listener is not None:
+            listener.setblocking(False)
+            process.keeper.keep_name(listener.fileno())
+
+    def serve(self) -> None:
+        due = time.monotonic() + _TURN
+        while any(visitor.known for visitor in self._visitors.values()):
+            for fd, events in self._wait(due - time.monotonic()):
+                self._turn(fd, events)
+            if time.monotonic() >= due:
+                self._look_after()
+                due = time.monotonic() + _TURN
+        self._end()
+
+    def _wait(self, seconds: float) -> list[tuple[int, int]]:
+        poll = select.poll()
+        if self._listener is not None:
+            poll.register(self._listener, select.POLLIN)
+        for fd, visitor in self._visitors.items():
+            poll.register(fd, select.POLLIN | (select.POLLOUT if visitor.waits_for_room else 0))
+        return poll.poll(max(seconds, 0) * 1000)
+
+    def _turn(self, fd: int, events: int) -> None:
+        visitor = self._visitors.get(fd)
+        if visitor is None:
+            self._accept()
+            return
+        try:
+            if events & select.POLLOUT:
+                visitor.flush()
+            if events & ~select.POLLOUT:
+                self._hear(visitor)
+        except Closed:
+            self._part(visitor)
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        try:
+            end, _ = self._listener.accept()
+        except OSError:
+            return
+        if is_own(end) and len(self._visitors) < _MOST_LINES:
+            self._admit(end, known=False)
+        else:
+            end.close()
+
+    def _admit(self, end: socket.socket, known: bool) -> None:
+        self._identities += 1
+        self._visitors[end.fileno()] = Visitor(end, self._identities, known)
+
+    # What is asked.
+
+    def _hear(self, visitor: Visitor) -> None:
+        """Raises Closed."""
+        try:
+            visitor.inbox.read()
+        except BlockingIOError:
+            return
+        while (message := visitor.inbox.next()) is not None:
+            self._answer(visitor, message)
+
+    def _answer(self, visitor: Visitor, message: Message) -> None:
+        try:
+            self._carry_out(visitor, message)
+        except GilkError as error:
+            visitor.answer(error_words(error))
+        except Nonsense:
+            raise Closed from None
+        except Exception as error:  # an object file that is none, for one: it is this visitor's trouble only
+            visitor.answer(error_words(TargetError("not-understood", f"the session could not do it: {error!r}")))
+        finally:
+            if message.fd >= 0:
+                os.close(message.fd)
+
+    def _carry_out(self, visitor: Visitor, message: Message) -> None:
+        words, guest = message.words, visitor.guest
+        match words.get("do"):
+            case "hello" if not visitor.known:
+                self._meet(visitor, message)
+            case "memory" if visitor.known:
+                visitor.answer(*guest.have_memory(self._opened(), words))
+            case "insert" if visitor.known:
+                visitor.answer(guest.insert(self._opened(), words, message.content))
+            case "listen" if visitor.known:
+                visitor.answer(guest.listen(self._opened(), words))
+            case "release" if visitor.known:
+                self._process.release()
+                visitor.answer({})
+            case "wait" if visitor.known:
+                end = self._process.wait(block=False)
+                visitor.answer({"code": None if end is None else end.code})
+            case "leave" if visitor.known:
+                self._take_leave(visitor)
+            case _:
+                raise Nonsense
+
+    def _meet(self, visitor: Visitor, message: Message) -> None:
+        if message.fd < 0 or not is_right_to_trace(message.fd, self._right):
+            raise Nonsense
+        if message.words.get("version") != VERSION:
+            raise TargetError(
+                "another-version",
+                f"process {self._process.pid} is in a session of another version of gilk, {VERSION}",
+                "end that first, or use that version",
+            )
+        if not self._process.keeper.ask("present"):
+            self._process.keeper.give_up_name()
+            self._give_up_name()  # it has executed another program, of which whoever comes now is to be the first
+            raise Nonsense
+        visitor.meet()
+        visitor.answer({})
+
+    def _opened(self) -> SharedSession:
+        if self._session is None:
+            self._session = SharedSession(self._process)
+        return self._session
+
+    # Going.
+
+    def _take_leave(self, visitor: Visitor) -> None:
+        """The last is told how it ended, when all of it has."""
+        if sum(other.known for other in self._visitors.values()) > 1:
+            self._leave(visitor.guest)
+            visitor.answer({"restored": None})
+            raise Closed
+        restored = self._close()
+        visitor.answer({"restored": restored})
+        raise Closed
+
+    def _part(self, visitor: Visitor) -> None:
+        """It is gone, and so is all that it had."""
+        del self._visitors[visitor.end.fileno()]
+        visitor.close()
+        self._leave(visitor.guest)
+
+    def _leave(self, guest: Guest) -> None:
+        if self._session is not None and not self._session.closed and not guest.leave(self._session):
+            self._leaving.append(guest)
+
+    def _look_after(self) -> None:
+        now = time.monotonic()
+        for visitor in [one for one in self._visitors.values() if not one.known and one.due < now]:
+            self._part(visitor)
+        if self._session is not None:
+            self._session.take()  # blocks of threads that have ended are free for others
+        if self._session is not None and now >= self._patient_until:
+            self._patient_until = now + _PATIENCE
+            self._session.tidy()
+            self._leaving = [guest for guest in self._leaving if not guest.leave(self._session)]
+
+    def _end(self) -> None:
+        self._close()
+        for visitor in self._visitors.values():
+            visitor.close()
+
+    def _close(self) -> bool | None:
+        """Take everything out. The keeper goes before the name does."""
+        restored: bool | None = True
+        if self._session is not None:
+            try:
+                self._session.close()
+                restored = self._session.restored
+            except GilkError:
+                restored = None
+        self._process.keeper.leave()
+        self._give_up_name()
+        return restored
+
+    def _give_up_name(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Messages between a hub and those who have a part in its session: JSON, bytes behind it, and file descriptors.
+
+The hub believes nothing of what it is sent, and waits for nobody: half a message waits in a buffer, an answer that is
+not read waits in another, and what is no message ends the line.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+_HEADER = struct.Struct("<II")  # bytes of JSON, bytes behind it
+_CHUNK = 1 << 16
+_ONE_FD = socket.CMSG_SPACE(array.array("i").itemsize)
+MOST = 64 << 20  # bytes of either part
+MOST_FROM_STRANGERS = 4096
+
+
+class Closed(Exception):
+    """The other end has gone, or what it says is no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    words: dict[str, Any]
+    content: bytes = b""
+    fd: int = -1
+
+
+def packed(words: dict[str, Any], content: bytes = b"") -> bytes:
+    body = json.dumps(words, separators=(",", ":")).encode()
+    return _HEADER.pack(len(body), len(content)) + body + content
+
+
+def send(end: socket.socket, data: bytes, fd: int = -1) -> int:
+    """How much of it went. Raises OSError."""
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))] if fd >= 0 else []
+    return end.sendmsg([data], ancillary, socket.MSG_NOSIGNAL)
+
+
+class Inbox:
+    """Makes messages of what arrives. ``most``: bytes that either part of one may have. ``takes_fds``: whether
+    descriptors are wanted; the kernel closes those that are not."""
+
+    def __init__(self, end: socket.socket, most: int, takes_fds: bool) -> None:
+        self.most, self.takes_fds = most, takes_fds
+        self._end = end
+        self._data = bytearray()
+        self._fd = -1
+
+    def read(self) -> None:
+        """What there is. Raises Closed, BlockingIOError, TimeoutError."""
+        room = _ONE_FD if self.takes_fds else 0
+        try:
+            data, ancillary, _, _ = self._end.recvmsg(_CHUNK, room, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionError:
+            raise Closed from None
+        for level, kind, content in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                self._keep(array.array("i", content[:4])[0])
+        if not data:
+            raise Closed
+        self._data += data
+
+    def _keep(self, fd: int) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = fd
+
+    def next(self) -> Message | None:
+        """The next whole one. Raises Closed."""
+        if len(self._data) < _HEADER.size:
+            return None
+        sizes = _HEADER.unpack_from(self._data)
+        if max(sizes) > self.most:
+            raise Closed
+        middle = _HEADER.size + sizes[0]
+        if len(self._data) < middle + sizes[1]:
+            return None
+        words = _read(bytes(self._data[_HEADER.size : middle]))
+        content = bytes(self._data[middle : middle + sizes[1]])
+        del self._data[: middle + sizes[1]]
+        fd, self._fd = self._fd, -1
+        return Message(words, content, fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _read(text: bytes) -> dict[str, Any]:
+    try:
+        words = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Closed from None
+    if not isinstance(words, dict):
+        raise Closed
+    return words
+
+
+class Line:
+    """A consumer's end."""
+
+    def __init__(self, end: socket.socket, patience: float) -> None:
+        """``patience``: seconds that an answer may take."""
+        end.settimeout(patience)
+        self._end = end
+        self._inbox = Inbox(end, MOST, takes_fds=True)
+
+    def ask(self, words: dict[str, Any], content: bytes = b"", fd: int = -1) -> Message:
+        """The answer. Raises Closed, TimeoutError: nothing can be asked after either."""
+        data = memoryview(packed(words, content))
+        try:
+            sent = send(self._end, data[:_CHUNK].tobytes(), fd)
+            self._end.sendall(data[sent:])
+        except TimeoutError:
+            raise
+        except OSError:
+            raise Closed from None
+        while (answer := self._inbox.next()) is None:
+            self._inbox.read()
+        return answer
+
+    def close(self) -> None:
+        self._inbox.close()
+        self._end.close()

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A consumer's part in the session of a process: the first founds the hub that has it, the others come to that."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from gilk.build.instrument import Compiled, compile_instrument
+from gilk.errors import TargetError
+from gilk.session.request import CFunction, Wanted
+from gilk.session.shared.line import Closed, Line, Message
+from gilk.session.shared.words import insert_words, raise_error
+from gilk.target import process as processes
+from gilk.target.launch import End
+from gilk.target.meeting import meet, right_to_trace
+from gilk.target.process import Keeper, Process
+from gilk.version import VERSION
+
+_PATIENCE = 120.0  # seconds: a change may take ten of them, and there may be some before ours
+_TRIES = 100
+
+
+class Away(Keeper):
+    """Stands in for a keeper that another process is the client of. ``line``: to that one, once there is one."""
+
+    def __init__(self, pid: int, line: Line | None = None, keeper: Keeper | None = None, hub: int = 0) -> None:
+        self._pid, self._line, self._mine, self._hub = pid, line, keeper, hub
+        self.restored: bool | None = None
+
+    def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
+        """Raises TargetError `keeper-gone`, and what the hub raises."""
+        match name:
+            case "release":
+                self.say({"do": "release"})
+                return None
+            case "wait":
+                code = self.say({"do": "wait"}).words.get("code")
+                return None if code is None else End(int(code))
+            case "raise_semaphores":
+                self.say({"do": "listen", "counters": list(arguments[0])})
+                return list(arguments[0])
+            case "close":
+                return self._leave() is not False
+            case _:
+                raise AssertionError(name)
+
+    def say(self, words: dict[str, Any], content: bytes = b"") -> Message:
+        """The answer. Raises TargetError `keeper-gone`, and what the hub raises."""
+        if self._line is None:
+            raise TargetError("keeper-gone", f"what has process {self._pid} was let go")
+        try:
+            answer = self._line.ask(words, content)
+        except (Closed, TimeoutError):
+            self._close()
+            raise TargetError("keeper-gone", "the process that has the session has gone, or does not answer") from None
+        raise_error(answer.words)
+        return answer
+
+    def _leave(self) -> bool | None:
+        if self._line is not None:
+            self.restored = self.say({"do": "leave"}).words.get("restored")
+            self._close()
+        return self.restored
+
+    def leave(self) -> None:
+        """Hub and keeper are gone by now if nobody else has a part in them."""
+        self._close()
+        if self._hub and self.restored is not None:
+            os.waitpid(self._hub, 0)
+            self._hub = 0
+            if self._mine is not None:
+                self._mine.reap()
+
+    def _close(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+
+class Member:
+    """``memory`` is mapped in the process too, at ``offset`` from the session's control page (gilk_abi.h)."""
+
+    def __init__(self, process: Process, size: int) -> None:
+        """Raises TargetError."""
+        self._away = joined(process)
+        answer = self._away.say({"do": "memory", "size": size})
+        try:
+            self.memory = mmap.mmap(answer.fd, size)
+        finally:
+            os.close(answer.fd)
+        self.offset = int(answer.words["offset"])
+        self._compiled: dict[CFunction, Compiled] = {}
+
+    def insert(self, wanted: Sequence[Wanted]) -> dict[int, str]:
+        """Put in C functions, which are called with their place among them, from 1, all in one change.
+
+        Why those that are refused are, by their place, from 0. Raises CompileError, TargetError; then nothing has
+        changed.
+        """
+        if not wanted:
+            return {}
+        functions = [one.instrument for one in wanted if isinstance(one.instrument, CFunction)]
+        compiled = {
+            each: compile_instrument(each.source, each.function, each.flags) for each in dict.fromkeys(functions)
+        }
+        refused = self._away.say(*insert_words(wanted, compiled)).words["refused"]
+        return {int(place): str(reason) for place, reason in refused}
+
+    def close(self) -> bool | None:
+        """Take out what was put in; whether the process is what it was, None when others have a part in it still."""
+        try:
+            self._away.ask("close")
+        except TargetError as error:
+            if error.slug != "keeper-gone":
+                raise
+        return self._away.restored
+
+
+def approached(pid: int) -> Process:
+    """A process to have a part in the session of; attached, if nobody else is. Raises TargetError."""
+    meeting = meet(pid)
+    try:
+        process = processes.attach(pid) if meeting.line is None else Process(Away(pid), pid, launched=False)
+    except BaseException:
+        meeting.close()
+        raise
+    process.meeting = meeting
+    return process
+
+
+def joined(process: Process) -> Away:
+    """Raises TargetError."""
+    for _ in range(_TRIES):
+        if process.meeting.line is None:
+            return _founded(process)
+        away = _arrived(process)
+        if away is not None:
+            return away
+        process.meeting = meet(process.pid)
+    raise TargetError("keeper-gone", f"those who trace process {process.pid} keep ending")
+
+
+def _founded(process: Process) -> Away:
+    if isinstance(process.keeper, Away):
+        process.keeper = processes.keeper_of(process.pid)
+    from gilk.session.shared.founding import found  # what those who come later need not wait for
+
+    keeper = process.keeper
+    end, hub = found(process)
+    process.keeper = away = Away(process.pid, Line(end, _PATIENCE), keeper, hub)
+    return away
+
+
+def _arrived(process: Process) -> Away | None:
+    """None when who was there has gone. Raises TargetError."""
+    assert process.meeting.line is not None
+    line = Line(process.meeting.line, _PATIENCE)
+    right = right_to_trace(process.pid)
+    try:
+        raise_error(line.ask({"do": "hello", "version": VERSION}, fd=right).words)
+    except Closed:
+        line.close()
+        return None
+    except TimeoutError:
+        line.close()
+        raise TargetError(
+            "session-silent",
+            f"the gilk session that has process {process.pid} does not answer",
+            "the process that began it may be stopped",
+        ) from None
+    finally:
+        os.close(right)
+    process.keeper = away = Away(process.pid, line)
+    return away

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What is said on a line, as values: written by a consumer, and read by a hub that believes none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.model import Function
+from gilk.build.instrument import Compiled
+from gilk.errors import CompileError, GilkError, TargetError, UsageError
+from gilk.session.request import CFunction, Wanted
+from gilk.splice.segments import is_call
+from gilk.target.base import Loaded
+from gilk.target.process import Process
+from gilk.target.semaphores import Semaphore
+
+_KINDS: dict[str, type[GilkError]] = {each.__name__: each for each in (TargetError, UsageError, CompileError)}
+_MOST_IID, _MOST_ADDRESS = (1 << 31) - 1, (1 << 47) - 1
+
+_T = TypeVar("_T")
+
+
+class Nonsense(Exception):
+    """It is not what a consumer would say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One instrument at one point; ``iid`` is what it is called with."""
+
+    loaded: Loaded
+    function: Function
+    address: int
+    after: bool
+    compiled: Compiled
+    iid: int
+
+
+# Errors.
+
+
+def error_words(error: GilkError) -> dict[str, Any]:
+    kind = next((name for name, made in _KINDS.items() if isinstance(error, made)), "TargetError")
+    return {"error": [kind, error.slug, error.message, error.hint]}
+
+
+def raise_error(words: dict[str, Any]) -> None:
+    """If it is one."""
+    if "error" in words:
+        kind, slug, message, hint = map(str, words["error"])
+        raise _KINDS[kind](slug, message, hint)
+
+
+# Instruments.
+
+
+def insert_words(wanted: Sequence[Wanted], compiled: dict[CFunction, Compiled]) -> tuple[dict[str, Any], bytes]:
+    """What is wanted, in order, numbered from 1, all of them C functions; the objects are behind it."""
+    objects, images = {made: n for n, made in enumerate(compiled)}, dict[Loaded, int]()
+    rows = []
+    for iid, one in enumerate(wanted, 1):
+        assert isinstance(one.instrument, CFunction)
+        image = images.setdefault(one.loaded, len(images))
+        point = one.point
+        rows.append([image, one.function.start, point.address, int(point.after), objects[one.instrument], iid])
+    words = {
+        "do": "insert",
+        "images": [[str(loaded.path), loaded.bias] for loaded in images],
+        "objects": [[made.function, list(made.undefined), len(made.content)] for made in compiled.values()],
+        "wanted": rows,
+    }
+    return words, b"".join(made.content for made in compiled.values())
+
+
+def placed(process: Process, words: dict[str, Any], content: bytes, name: str) -> list[Placed]:
+    """``name``: what nothing else that was compiled goes by. Raises Nonsense, GilkError."""
+    images = [_image(process, row) for row in _rows(words, "images", 2)]
+    objects = list(_objects(_rows(words, "objects", 3), content, name))
+    return [_placed(process, row, images, objects) for row in _rows(words, "wanted", 6)]
+
+
+def semaphores(words: dict[str, Any]) -> list[Semaphore]:
+    """Raises Nonsense."""
+    return [(number(address, 1, _MOST_ADDRESS), str(path)) for address, path in _rows(words, "counters", 2)]
+
+
+def number(value: object, low: int, high: int) -> int:
+    """Raises Nonsense."""
+    if type(value) is not int or not low <= value <= high:
+        raise Nonsense(f"{value!r} is no number from {low} to {high}")
+    return value
+
+
+def _rows(words: dict[str, Any], name: str, width: int) -> list[list[Any]]:
+    rows = words.get(name)
+    if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == width for row in rows):
+        raise Nonsense(name)
+    return rows
+
+
+def _image(process: Process, row: list[Any]) -> Loaded:
+    for loaded in process.loaded():
+        if [str(loaded.path), loaded.bias] == row:
+            return loaded
+    raise TargetError("image-gone", f"{row[0]} is not mapped any more where it was", "try again")
+
+
+def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[Compiled]:
+    made, at = [], 0
+    for n, (function, undefined, size) in enumerate(rows):
+        end = at + number(size, 0, len(content) - at)
+        if not isinstance(function, str) or not isinstance(undefined, list):
+            raise Nonsense("objects")
+        if not all(isinstance(each, str) and each.isidentifier() for each in (function, *undefined)):
+            raise Nonsense("names")
+        made.append(Compiled(Path(f"{name}-{n}"), function, content[at:end], tuple(undefined)))
+        at = end
+    return made
+
+
+def _placed(process: Process, row: list[Any], images: list[Loaded], objects: list[Compiled]) -> Placed:
+    image, start, address, after, made, iid = row
+    loaded = _item(images, image)
+    analysis = process.analysis(loaded)
+    function = _function(analysis, number(start, 0, _MOST_ADDRESS))
+    where, behind = number(address, 0, _MOST_ADDRESS), bool(number(after, 0, 1))
+    if not _is_point(analysis, function, where, behind):
+        raise Nonsense(f"{where:#x} is no point of {function.name}")
+    return Placed(loaded, function, where, behind, _item(objects, made), number(iid, 1, _MOST_IID))
+
+
+def _item(items: list[_T], index: object) -> _T:
+    return items[number(index, 0, len(items) - 1)]
+
+
+def _function(analysis: Analysis, start: int) -> Function:
+    span = analysis.image.span_at(start)
+    if span is None or span.start != start:
+        raise Nonsense(f"no function begins at {start:#x}")
+    return analysis.function(span)
+
+
+def _is_point(analysis: Analysis, function: Function, address: int, after: bool) -> bool:
+    """An instruction of the function begins there, which is no call if the instrument is to be behind it."""
+    block = function.block_at(address)
+    if block is None:
+        return False
+    if not after and address in (block.start, block.terminator):
+        return address < block.end
+    steps = analysis.steps(function, block)
+    return any(step.instruction.ip == address and not (after and is_call(step)) for step in steps)

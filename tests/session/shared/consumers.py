@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Consumers in processes of their own, forked from this one so that they start quickly; they can be killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import traceback
+from dataclasses import dataclass
+from typing import IO
+
+from gilk.session.dtrace.asked import Asked, let_go, prepare
+from gilk.session.dtrace.tracing import Happening
+
+CALLS, THREADS = 2000, 8  # of rounds.c, in a round
+FUNCTIONS = ("one", "two", "three", "four")
+
+
+def counting(functions: tuple[str, ...], where: str = "entry") -> str:
+    probes = ", ".join(f"pid$target:a.out:{name}:{where}" for name in functions)
+    return probes + " { @[probefunc] = count(); }"
+
+
+@dataclass
+class Worker:
+    """A consumer that says ``in`` when its probes are, ends when it is told to, and then says what it counted."""
+
+    pid: int
+    told: IO[str]
+    tell: IO[str]
+
+    def wait_until_in(self) -> None:
+        line = self.told.readline()
+        assert line == "in\n", line + self.told.read()
+
+    def finish(self) -> dict[str, int]:
+        self.tell.write("end")  # others, forked later, have the pipe open too
+        self.tell.close()
+        text = ""
+        while not text.endswith("out\n"):
+            line = self.told.readline()
+            assert line, text
+            text += line
+        self._end()
+        return {name: int(count) for name, count in re.findall(r"^(\w+) (\d+)$", text, re.M)}
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self.tell.close()
+        self._end()
+
+    def _end(self) -> None:
+        self.told.close()
+        os.waitpid(self.pid, 0)
+
+
+def consume(target: int, text: str) -> Worker:
+    told, say = os.pipe()
+    hear, tell = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(say)
+        os.close(hear)
+        return Worker(pid, os.fdopen(told), os.fdopen(tell, "w"))
+    try:
+        os.close(told)
+        os.close(tell)
+        with os.fdopen(say, "w", buffering=1) as out:
+            try:
+                _be_consumer(target, text, out, hear)
+            except BaseException:
+                out.write(traceback.format_exc())
+    finally:
+        os._exit(0)
+
+
+def _be_consumer(target: int, text: str, out: IO[str], hear: int) -> None:
+    consumer = prepare(Asked((("n", text),), pid=target))
+    try:
+        consumer.compile()
+        refused = consumer.start()
+        assert not refused, refused
+        out.write("in\n")
+        os.read(hear, 1)
+        restored = consumer.finish(_ignore)
+        assert restored is not False
+        for (_, key), cells in consumer.tracing.aggregations.snapshot().items():
+            out.write(f"{key.partition(bytes(1))[0].decode()} {cells[0]}\n")
+        out.write("out\n")
+    finally:
+        let_go(consumer)
+
+
+def _ignore(happening: Happening) -> None:
+    sys.stderr.write(str(happening))
