@@ -24,6 +24,7 @@ class Event(ctypes.Structure):
         *((name, ctypes.c_uint32) for name in ("probe", "cpu", "pid", "tid")),
         ("caller", ctypes.c_uint64),
         ("regs", ctypes.c_void_p),
+        *((name, ctypes.c_uint32) for name in ("error", "reserved")),
     ]
 
 

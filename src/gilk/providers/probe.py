@@ -17,7 +17,9 @@ from gilk.target.process import Process
 class Site:
     """``part``: of the function that ``point`` lies in. ``arguments``: C for arg0 and so on, in which ``regs`` is the
     machine's state and ``start`` what is given here; None for one that cannot be had. ``function``: one begins or
-    ends there, and its return address is on top of the stack.
+    ends there, and its return address is on top of the stack. ``select``: C that has to be ``value`` for the probe to
+    fire; empty where it always does. ``condition``: what has to hold besides.
+    ``error``: C for errno.
     """
 
     loaded: Loaded
@@ -26,6 +28,10 @@ class Site:
     arguments: tuple[str | None, ...]
     start: int = 0
     function: bool = False
+    select: str = ""
+    value: int = 0
+    condition: str = ""
+    error: str = "0"
 
 
 @dataclass(frozen=True, slots=True)

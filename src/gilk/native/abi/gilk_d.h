@@ -291,6 +291,8 @@ struct gd_event {
 	gd_u32 tid;
 	gd_u64 caller;
 	const gd_u64 *regs; /* as gilk_record_regs has them, or null */
+	gd_u32 error;  /* of the system call that returns here; 0: none */
+	gd_u32 reserved;
 };
 
 /* One for each execution of a clause, on the stack; gd_begin() fills it in, gd_end() settles it. */

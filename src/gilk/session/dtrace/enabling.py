@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, Key, Probe, described
-from gilk.providers import own, pid, usdt
+from gilk.providers import own, pid, syscall, usdt
 from gilk.providers.clock import Tick, ticks
 from gilk.providers.probe import ProcessProbe, Provider
 from gilk.target.process import Process
 
-_IN_PROCESS: tuple[Provider, ...] = (pid.probes, usdt.probes)
+_IN_PROCESS: tuple[Provider, ...] = (pid.probes, usdt.probes, syscall.probes)
 
 
 class NoSuchProbe(Exception):

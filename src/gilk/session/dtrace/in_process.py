@@ -4,52 +4,67 @@
 from __future__ import annotations
 
 import tempfile
-from functools import reduce
-from operator import or_
 from pathlib import Path
 
 from gilk.build.dprogram import FLAGS
 from gilk.errors import TargetError
-from gilk.lang.d.code.entries import ENTER, Entry, Uses, calls_system, entries, uses
+from gilk.lang.d.code.entries import ENTER, NOTES, calls_system, entries, uses
 from gilk.lang.d.probes import Probe
 from gilk.providers.probe import Site
 from gilk.session.dtrace.enabling import Enabled
+from gilk.session.dtrace.instruments import Instrument, instruments
 from gilk.session.request import CFunction, Wanted
 from gilk.session.shared.member import Member
+from gilk.session.shared.words import THREADS
 from gilk.target import seccomp
 from gilk.target.process import Process
+from gilk.trace.layout import PAGE
 
 
 class InProcess:
-    """``memory``: the D program's, mapped there and here."""
+    """``memory``: the D program's, mapped there and here, of ``size`` bytes; ``text``: its clauses in C."""
 
-    def __init__(self, process: Process, size: int) -> None:
-        self._process = process
-        self._member = Member(process, size)
+    def __init__(self, process: Process, size: int, text: str, enabled: Enabled, groups: list[tuple[int, ...]]) -> None:
+        self._process, self._text, self._enabled = process, text, enabled
+        self._made = instruments(enabled, groups, uses(text))
+        self._size = size + PAGE - 1 & -PAGE
+        self._member = Member(process, self._size + THREADS * NOTES)
         self._place = tempfile.TemporaryDirectory(prefix="gilk-")
-        self.memory = memoryview(self._member.memory)
+        self.memory = memoryview(self._member.memory)[:size]
 
-    def insert(self, text: str, enabled: Enabled, groups: list[tuple[int, ...]]) -> list[tuple[Probe, str]]:
+    def insert(self) -> list[tuple[Probe, str]]:
         """Put in all probes; those that are refused come back, with the reason. Raises TargetError `may-not-look`."""
-        needs = uses(text)
-        found, refused = _sites(enabled, groups, needs)
-        kinds = list(dict.fromkeys(entry for _, _, entry in found))
-        numbers = {entry: number for number, entry in enumerate(kinds)}
-        chosen = [numbers[entry] for _, _, entry in found]
-        starts = [site.start for _, site, _ in found]
-        whole = text + entries(self._member.offset, kinds, chosen, [probe.number for probe, *_ in found], starts)
-        self._check_calls(whole)
+        rows = self._made.rows
         source = Path(self._place.name) / "program.c"
-        source.write_text(whole)
+        source.write_text(self._whole(rows))
         function = CFunction(source, ENTER, FLAGS)
-        wanted = [Wanted(site.loaded, site.part, site.point, function, "other") for _, site, _ in found]
-        refused |= {found[place][0]: reason for place, reason in self._member.insert(wanted).items()}
-        self._listen(enabled, set(refused))
+        wanted = [Wanted(row.site.loaded, row.site.part, row.site.point, function, "other") for row in rows]
+        refused = dict(self._made.refused)
+        for place, reason in self._member.insert(wanted).items():
+            row = rows[place]
+            where = "" if len(self._sites(row.probe)) == 1 else f" at {row.site.point.label}"
+            refused[row.probe] = ", ".join(filter(None, (refused.get(row.probe), f"{reason}{where}")))
+        self._listen(set(refused))
         return list(refused.items())
 
-    def _listen(self, enabled: Enabled, refused: set[Probe]) -> None:
+    def _whole(self, rows: tuple[Instrument, ...]) -> str:
+        kinds = list(dict.fromkeys(row.kind for row in rows))
+        numbers = {kind: number for number, kind in enumerate(kinds)}
+        memory = self._member.offset
+        text = self._text + entries(
+            memory, memory + self._size, kinds, [numbers[row.kind] for row in rows],
+            [row.probe.number for row in rows], [row.site.start for row in rows],
+        )  # fmt: skip
+        self._check_calls(text)
+        return text
+
+    def _sites(self, probe: Probe) -> tuple[Site, ...]:
+        return next(made.sites for found, made in self._enabled.in_process if found is probe)
+
+    def _listen(self, refused: set[Probe]) -> None:
         """Have the program make ready what probes are to be told, where it does so only when somebody listens."""
-        wanted = {one for probe, made in enabled.in_process if probe not in refused for one in made.semaphores}
+        found = ((probe, made.semaphores) for probe, made in self._enabled.in_process)
+        wanted = {one for probe, semaphores in found if probe not in refused for one in semaphores}
         if wanted:
             self._process.raise_semaphores([(one.address, one.path) for one in wanted])
 
@@ -66,21 +81,3 @@ class InProcess:
     def close(self) -> bool | None:
         self._place.cleanup()
         return self._member.close()
-
-
-def _sites(
-    enabled: Enabled, groups: list[tuple[int, ...]], needs: dict[int, Uses]
-) -> tuple[list[tuple[Probe, Site, Entry]], dict[Probe, str]]:
-    """All places of all probes with what is done there; and probes that have an argument which cannot be fetched."""
-    found, refused = [], {}
-    for probe, made in enabled.in_process:
-        clauses = tuple(enabled.clauses[probe.number])
-        used = reduce(or_, (needs[clause] for clause in clauses), Uses())
-        for site in made.sites:
-            missing = [n for n in sorted(used.arguments) if n < len(site.arguments) and site.arguments[n] is None]
-            if missing:
-                refused[probe] = f"arg{missing[0]} is where it cannot be fetched from"
-            else:
-                arguments = tuple(each or "0" for each in site.arguments)
-                found.append((probe, site, Entry(groups.index(clauses), used, arguments, site.function)))
-    return found, refused

@@ -77,7 +77,9 @@ class Tracing:
         self._parts = {part.epid: part for part in made.parts}
         here = {probe.number for probe in (*own.PROBES, *(probe for probe, _ in enabled.ticks))}
         self._native = Native(made.text) if here & enabled.clauses.keys() else None
-        self._inside = _inside(process, layout.size) if process is not None else None
+        self._inside = None
+        if process is not None:
+            self._inside = _inside(process, layout.size, made.text, enabled, self._groups)
         buffer = self._inside.memory if self._inside else memoryview(mmap.mmap(-1, layout.size))
         self._buffer = buffer
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
@@ -95,7 +97,7 @@ class Tracing:
     def begin(self) -> None:
         """BEGIN first; probes in the process are put in before it, and find the program inactive."""
         if self._inside is not None:
-            self.refused = self._inside.insert(self.text, self.enabled, self._groups)
+            self.refused = self._inside.insert()
         self.memory.state = State.ACTIVE
         self._fire(own.BEGIN)
         now = time.monotonic_ns()
@@ -178,11 +180,11 @@ class Tracing:
             self._fire(own.ERROR, (0, probe.number, fault.clause, 0, fault.kind, fault.address))
 
 
-def _inside(process: Process, size: int) -> InProcess:
+def _inside(process: Process, size: int, text: str, enabled: Enabled, groups: list[tuple[int, ...]]) -> InProcess:
     """What puts probes into processes takes half a second to import, which programs without one need not wait for."""
     from gilk.session.dtrace.in_process import InProcess
 
-    return InProcess(process, size)
+    return InProcess(process, size, text, enabled, groups)
 
 
 def _sizes(program: tree.Program, options: Options) -> Sizes:

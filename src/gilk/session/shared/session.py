@@ -9,12 +9,12 @@ from collections.abc import Collection, Sequence
 from gilk.errors import TargetError
 from gilk.session.ledger import Entry, Result
 from gilk.session.session import Session
-from gilk.session.shared.words import Placed
+from gilk.session.shared.words import THREADS, Placed
 from gilk.splice.instrument import Instrument
 from gilk.splice.plan import Want
 from gilk.target.process import Process
 
-_THREADS, _RING = 1024, 4096
+_RING = 4096  # bytes
 #: The reason why a point is refused where a probe of somebody else would have to go for it.
 IN_ANOTHERS_WAY = "in-anothers-way"
 
@@ -25,7 +25,7 @@ class SharedSession(Session):
     """Its probes are not numbered: who has them knows which they are."""
 
     def __init__(self, process: Process) -> None:
-        super().__init__(process, points=1, threads=_THREADS, ring=_RING)
+        super().__init__(process, points=1, threads=THREADS, ring=_RING)
         self.data_address: int = process.keeper.ask("data_address")
         self._carried: set[int] = set()
         self._orphans: list[Carried] = []

@@ -18,6 +18,8 @@ from gilk.target.base import Loaded
 from gilk.target.process import Process
 from gilk.target.semaphores import Semaphore
 
+#: How many threads of a process have a place of their own in what is shared with it.
+THREADS = 1024
 _KINDS: dict[str, type[GilkError]] = {each.__name__: each for each in (TargetError, UsageError, CompileError)}
 _MOST_IID, _MOST_ADDRESS = (1 << 31) - 1, (1 << 47) - 1
 

@@ -1,2 +1,2 @@
 /* Some of D is not here yet: variables, */
-BEGIN { trace(errno); }
+BEGIN { trace(ustackdepth); }

@@ -25,14 +25,20 @@ class Uses:
     arguments: frozenset[int] = frozenset()
     registers: bool = False
     caller: bool = False
+    error: bool = False
 
     @property
     def light(self) -> bool:
-        """Nothing at all: fewer registers are saved."""
-        return not (self.arguments or self.registers or self.caller)
+        """Nothing at all."""
+        return self == Uses()
 
     def __or__(self, other: Uses) -> Uses:
-        return Uses(self.arguments | other.arguments, self.registers or other.registers, self.caller or other.caller)
+        return Uses(
+            self.arguments | other.arguments,
+            self.registers or other.registers,
+            self.caller or other.caller,
+            self.error or other.error,
+        )
 
 
 def uses(text: str) -> dict[int, Uses]:
@@ -42,7 +48,7 @@ def uses(text: str) -> dict[int, Uses]:
 
 def _uses(text: str) -> Uses:
     arguments = frozenset(map(int, _ARGUMENT.findall(text)))
-    return Uses(arguments, any(each in text for each in _REGISTERS), "event->caller" in text)
+    return Uses(arguments, any(each in text for each in _REGISTERS), "event->caller" in text, "event->error" in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +56,37 @@ class Entry:
     """What is done at a place: the clauses of ``group`` run, which make use of ``used``.
 
     ``arguments``: C for each of those that there are. ``function``: one begins or ends there, and the return address
-    is on top of the stack.
+    is on top of the stack. ``select`` is C; for each of its values in ``cases`` another probe fires, for others none.
+    ``condition``: what has to hold. ``error``: C for errno.
     """
 
     group: int
     used: Uses
     arguments: tuple[str, ...]
+    error: str = "0"
     function: bool = False
+    select: str = ""
+    cases: tuple[tuple[int, int], ...] = ()
+    condition: str = ""
+
+    @property
+    def light(self) -> bool:
+        """It needs no registers, of which fewer are saved then."""
+        return self.used.light and not self.select and not self.condition
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that is done at a place before clauses run there, or behind them."""
+
+    code: str
+
+
+#: Of places where one of several system calls is made: which it is, is noted until it returns.
+NOTE, FORGET = Step("d_note(regs);"), Step("d_forget(regs);")
+#: What the notes take, for so many threads; bytes.
+NOTES = 128
+Kind = Entry | Step
 
 
 def calls_system(text: str) -> bool:
@@ -67,17 +97,20 @@ def calls_system(text: str) -> bool:
 ENTER = "d_enter"
 
 
-def entries(memory: int, kinds: Sequence[Entry], chosen: Sequence[int], probes: list[int], starts: list[int]) -> str:
-    """``memory``: how far behind gilk_control it begins. By instrument number, from 1: ``chosen`` are indexes of
-    ``kinds``, ``probes`` numbers of probes, and ``starts`` what ``start`` is in arguments.
+def entries(
+    memory: int, notes: int, kinds: Sequence[Kind], chosen: Sequence[int], probes: list[int], starts: list[int]
+) -> str:
+    """``memory``, ``notes``: how far behind gilk_control they begin. By instrument number, from 1: ``chosen`` are
+    indexes of ``kinds``, ``probes`` numbers of probes, and ``starts`` what ``start`` is in arguments.
     """
     text = _HEAD.format(
         memory=memory,
+        notes=notes,
         kinds=", ".join(map(str, [0, *chosen])),
         probes=", ".join(map(str, [0, *probes])),
         starts=", ".join(f"{start:#x}UL" for start in [0, *starts]),
     )
-    light = all(kind.used.light for kind in kinds)
+    light = all(isinstance(kind, Entry) and kind.light for kind in kinds)
     text += "".join(_entry(number, each, light) for number, each in enumerate(kinds))
     calls = [f"d_enter_{number}({'iid' if light else 'regs, iid'});\n" for number in range(len(kinds))]
     if len(calls) > 1:
@@ -88,13 +121,21 @@ def entries(memory: int, kinds: Sequence[Entry], chosen: Sequence[int], probes: 
     return text + _ENTER.format(name=ENTER, regs="" if light else _REGS, body=body)
 
 
-def _entry(number: int, entry: Entry, light: bool) -> str:
-    lines = []
+def _entry(number: int, entry: Kind, light: bool) -> str:
+    if isinstance(entry, Step):
+        return _STEP.format(number=number, code=entry.code)
+    lines = [f"if (!({entry.condition}))\n\t\treturn;"] if entry.condition else []
+    if entry.select:
+        cases = "".join(f"\tcase {value}:\n\t\tprobe = {probe};\n\t\tbreak;\n" for value, probe in entry.cases)
+        lines.append(f"switch ({entry.select}) {{\n{cases}\tdefault:\n\t\treturn;\n\t}}")
+    lines.append("d_event(&event, probe);")
     if entry.used.registers:
         lines.append("event.regs = (const gd_u64 *)regs;")
     if entry.used.caller:
         top = "*(const gd_u64 *)regs->rsp" if entry.function else "d_word(regs, regs->rsp, 8)"
         lines.append(f"event.caller = {top};")
+    if entry.used.error:
+        lines.append(f"event.error = {entry.error};")
     given = dict(enumerate(entry.arguments))
     lines += [f"event.arg[{n}] = {given.get(n, '0')};" for n in sorted(entry.used.arguments)]
     body = "".join(f"\t{line}\n" for line in lines)
@@ -115,7 +156,7 @@ static inline unsigned char *d_memory(void)
 	return (unsigned char *)gilk_control + {memory};
 }}
 
-static inline void d_event(struct gd_event *event, unsigned int iid)
+static inline void d_event(struct gd_event *event, unsigned int probe)
 {{
 	gd_u32 low, high, cpu;
 
@@ -125,9 +166,10 @@ static inline void d_event(struct gd_event *event, unsigned int iid)
 	event->thread = gilk_gs_load(0);
 	event->pid = (gd_u32)gilk_gs_load(16);
 	event->tid = (gd_u32)(gilk_gs_load(16) >> 32);
-	event->probe = d_probes[iid];
+	event->probe = probe;
 	event->caller = 0;
 	event->regs = 0;
+	event->error = 0;
 }}
 
 /*
@@ -144,16 +186,83 @@ static inline __attribute__((unused)) gd_u64 d_word(const struct gilk_regs *regs
 		value = 0;
 	return value;
 }}
+
+/* What a system call says of its failure. */
+static inline __attribute__((unused)) gd_u32 d_error(const struct gilk_regs *regs)
+{{
+	return regs->rax > -4096UL ? -(gd_u32)regs->rax : 0;
+}}
+
+/*
+ * System calls that this thread has begun, by stack pointer: what a handler that interrupts one makes has another.
+ * Who leaves one by longjmp leaves its note, until the stack pointer comes again or all are taken.
+ */
+struct d_note {{
+	gd_u64 sp;
+	gd_u64 number;
+}};
+
+#define D_NOTES 8
+
+static inline struct d_note *d_notes(void)
+{{
+	return (struct d_note *)((unsigned char *)gilk_control + {notes}) + D_NOTES * (gilk_gs_load(8) >> 32);
+}}
+
+static inline struct d_note *d_noted(gd_u64 sp)
+{{
+	struct d_note *note = d_notes(), *end = note + D_NOTES;
+
+	for (; note < end; note++)
+		if (note->sp == sp)
+			return note;
+	return 0;
+}}
+
+static inline __attribute__((unused)) void d_note(const struct gilk_regs *regs)
+{{
+	struct d_note *note = d_noted(regs->rsp);
+
+	if (!note)
+		note = d_noted(0);
+	if (!note)
+		note = d_notes() + (regs->rsp >> 3) % D_NOTES;
+	note->number = (gd_u32)regs->rax;
+	note->sp = regs->rsp;
+}}
+
+static inline __attribute__((unused)) gd_s64 d_number(const struct gilk_regs *regs)
+{{
+	struct d_note *note = d_noted(regs->rsp);
+
+	return note ? (gd_s64)note->number : -1;
+}}
+
+static inline __attribute__((unused)) void d_forget(const struct gilk_regs *regs)
+{{
+	struct d_note *note = d_noted(regs->rsp);
+
+	if (note)
+		note->sp = 0;
+}}
 """
 
 _ONE = """
 static void d_enter_{number}({regs}unsigned int iid)
 {{
 	const gd_u64 start __attribute__((unused)) = d_starts[iid];
+	unsigned int probe __attribute__((unused)) = d_probes[iid];
 	struct gd_event event;
 
-	d_event(&event, iid);
 {body}	d_group_{group}(d_memory(), &event, 0);
+}}
+"""
+
+_STEP = """
+static void d_enter_{number}(const struct gilk_regs *regs, unsigned int iid)
+{{
+	(void)iid;
+	{code}
 }}
 """
 

@@ -29,6 +29,7 @@ _VARIABLES = {
     "epid": "epid",
     "cpu": "((gd_s32)c->event->cpu)",
     "ucaller": "c->event->caller",
+    "errno": "((gd_s32)c->event->error)",
 }
 #: Those that make a string, into a buffer that they are given first.
 _MAKE = frozenset(("strjoin", "substr", "basename", "dirname", "cleanpath", "lltostr", "strtok", "tolower", "toupper"))

@@ -29,7 +29,7 @@ def _builtins() -> dict[str, Type]:
 
 BUILTINS = _builtins()
 #: Those that a program is refused for.
-UNSUPPORTED = frozenset(["ustackdepth", "errno"])
+UNSUPPORTED = frozenset(["ustackdepth"])
 #: Those that only a probe in the kernel would have a value for.
 OF_THE_KERNEL = frozenset(["caller", "stackdepth", "curthread"])
 

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The provider ``syscall``: system calls of the process, at the instructions in its code that make them."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from functools import lru_cache
+
+from gilk.analysis.system_calls import SystemCall, system_calls
+from gilk.arch.syscalls import NAMES, NUMBERS
+from gilk.errors import TargetError
+from gilk.lang.d.probes import Description
+from gilk.providers.probe import ProcessProbe, Site
+from gilk.splice.points import Point
+from gilk.target import seccomp
+from gilk.target.base import Loaded
+from gilk.target.process import Process
+
+ENTRY = ("regs->rdi", "regs->rsi", "regs->rdx", "regs->r10", "regs->r8", "regs->r9")
+RETURN = ("regs->rax", "regs->rax")
+_MODULE = "vmlinux"
+#: Nothing comes back from these. The last one is made by the code that a signal's handler returns to, by which
+#: debuggers and unwinders know such a frame: it is left as it is, and has no probe.
+_NO_RETURN = frozenset((NUMBERS["exit"], NUMBERS["exit_group"]))
+_SIGRETURN = NUMBERS["rt_sigreturn"]
+#: What the kernel's own functions are called, and therefore DTrace's probes.
+_OTHER_NAMES = {
+    "newstat": "stat", "newfstat": "fstat", "newlstat": "lstat", "newuname": "uname", "sendfile64": "sendfile",
+}  # fmt: skip
+
+Made = dict[int | None, list[tuple[Loaded, SystemCall]]]
+
+
+def probes(process: Process, description: Description) -> Iterator[ProcessProbe]:
+    provider, module = description.provider or "*", description.module or "*"
+    if not (fnmatch.fnmatchcase("syscall", provider) and fnmatch.fnmatchcase(_MODULE, module)):
+        return
+    sides = [side for side in ("entry", "return") if fnmatch.fnmatchcase(side, description.name or "*")]
+    numbers = [number for number, name in NAMES.items() if _is_meant(name, description.function or "*")]
+    if not sides or not numbers:
+        return
+    made = calls(process)
+    for number in numbers:
+        for side in sides:
+            yield ProcessProbe(("syscall", _MODULE, NAMES[number], side), tuple(sites(made, number, side)))
+
+
+def _is_meant(name: str, glob: str) -> bool:
+    return name != "rt_sigreturn" and (fnmatch.fnmatchcase(name, glob) or _OTHER_NAMES.get(glob) == name)
+
+
+def sites(made: Made, number: int, side: str) -> Iterator[Site]:
+    """Where call ``number`` is made, or may be."""
+    leaves = side == "return"
+    if leaves and number in _NO_RETURN:
+        return
+    for loaded, call in (*made.get(number, ()), *made.get(None, ())):
+        offset = call.address - call.function.start
+        point = Point(loaded.name, call.function.name, f"+{offset:#x}", call.address, leaves)
+        select = "" if call.number is not None else "d_number(regs)" if leaves else "(gd_s32)regs->rax"
+        arguments, error = (RETURN, "d_error(regs)") if leaves else (ENTRY, "0")
+        yield Site(loaded, call.function, point, arguments, select=select, value=number, error=error)
+
+
+@lru_cache(maxsize=4)
+def calls(process: Process) -> Made:
+    """By number, all that the images make which are mapped now. Raises TargetError `may-not-move`."""
+    if seccomp.may_kill(process.pid):
+        raise TargetError(
+            "may-not-move",
+            f"process {process.pid} has a seccomp filter of its own, which may kill it for system calls made elsewhere",
+            "its other probes can be enabled",
+        )
+    found: Made = {}
+    for loaded in process.loaded():
+        for call in system_calls(process.analysis(loaded)):
+            if call.number != _SIGRETURN:
+                found.setdefault(call.number, []).append((loaded, call))
+    return found

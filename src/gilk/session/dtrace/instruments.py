@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From probes and what their clauses use to instruments: what is done at each place of the process's code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+
+from gilk.lang.d.code.entries import FORGET, NOTE, Entry, Kind, Uses
+from gilk.lang.d.probes import Probe
+from gilk.providers.probe import Site
+from gilk.session.dtrace.enabling import Enabled
+
+
+@dataclass(frozen=True, slots=True)
+class Instrument:
+    """``probe``: the one that fires, the first of them where there are several, or the one that a step is for."""
+
+    probe: Probe
+    site: Site
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Instruments:
+    """``rows``: at one place in the order in which they run. ``refused``: what is given cannot be fetched."""
+
+    rows: tuple[Instrument, ...]
+    refused: dict[Probe, str]
+
+
+def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: dict[int, Uses]) -> Instruments:
+    """``needs``: what each clause makes use of."""
+    firing: list[Instrument] = []
+    chosen: dict[tuple[object, ...], list[tuple[Probe, Site, Entry]]] = {}
+    refused = {}
+    for probe, made in enabled.in_process:
+        clauses = tuple(enabled.clauses[probe.number])
+        used = reduce(or_, (needs[clause] for clause in clauses), Uses())
+        for site in made.sites:
+            missing = [n for n in sorted(used.arguments) if n < len(site.arguments) and site.arguments[n] is None]
+            if missing:
+                refused[probe] = f"arg{missing[0]} is where it cannot be fetched from"
+                continue
+            entry = _entry(site, groups.index(clauses), used)
+            if site.select:
+                chosen.setdefault((site.loaded, site.point, entry), []).append((probe, site, entry))
+            else:
+                firing.append(Instrument(probe, site, entry))
+    notes, forgets = _steps(chosen)
+    firing += [_choice(rows) for rows in chosen.values()]
+    return Instruments((*notes, *firing, *forgets), refused)
+
+
+def _entry(site: Site, group: int, used: Uses) -> Entry:
+    arguments = tuple(each or "0" for each in site.arguments)
+    return Entry(group, used, arguments, site.error, site.function, site.select, condition=site.condition)
+
+
+def _choice(rows: list[tuple[Probe, Site, Entry]]) -> Instrument:
+    """Probes at the same place that run the same clauses, of which one fires."""
+    probe, site, entry = rows[0]
+    return Instrument(probe, site, replace(entry, cases=tuple((site.value, probe.number) for probe, site, _ in rows)))
+
+
+def _steps(chosen: dict[tuple[object, ...], list[tuple[Probe, Site, Entry]]]) -> tuple[list[Instrument], ...]:
+    """Where a call returns of which it is only known at its entry which it is, that is noted there."""
+    leaving = {(site.loaded, site.point): (probe, site) for rows in chosen.values() for probe, site, _ in rows
+               if site.point.after}  # fmt: skip
+    notes = [
+        Instrument(probe, replace(site, point=replace(site.point, after=False)), NOTE)
+        for probe, site in leaving.values()
+    ]
+    return notes, [Instrument(probe, site, FORGET) for probe, site in leaving.values()]
