@@ -155,8 +155,11 @@ def test_the_preprocessor(dtrace: Dtrace, tmp_path: Path) -> None:
     (tmp_path / "number.h").write_text("#define NUMBER 41\n")
     script = tmp_path / "cpp.d"
     script.write_text('#include "number.h"\n#ifdef MORE\nBEGIN { trace(NUMBER + MORE); exit(0); }\n#endif\n')
-    done = dtrace("-C", "-D", "MORE=1", "-q", "-s", script)
+    done = dtrace("-C", "-D", "MORE=1", "-X", "c", "-H", "-64", "-q", "-s", script)
     assert (done.returncode, done.stdout) == (0, "42\n")
+    assert re.search(r"^\. .*number\.h$", done.stderr, re.M)
+    script.write_text("#pragma D option cpp\n" + script.read_text())
+    assert dtrace("-D", "MORE=2", "-q", "-s", script).stdout == "43\n"
     script.write_text('#include "number.h"\nBEGIN { nothing; }\n')
     assert f"script {script}: line 2: " in dtrace("-C", "-s", script).stderr
 
@@ -181,6 +184,9 @@ def test_output_is_appended_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
         (["-n", "BEGIN { ustack(); }"], "ustack( ) is not implemented (yet)"),
         (["-c", "sh 'x", "-n", "BEGIN"], "No closing quotation"),
         (["-c", "sh", "-p", "1", "-n", "BEGIN"], "one process is traced"),
+        (["-x", "pcapsize=1", "-n", "BEGIN"], "Option has no meaning here: there is no pcap()"),
+        (["-32", "-n", "BEGIN"], "32-bit processes are not traced"),
+        (["-G", "-s", "x.d"], "-G has no meaning here"),
     ],
 )
 def test_what_is_wrong_is_said(dtrace: Dtrace, words: list[str], said: str) -> None:

@@ -20,6 +20,12 @@ from gilk.version import VERSION
 
 #: What is added to a description that names only a provider, a module or a function; a program may follow it.
 _REST = {"P": ":::", "m": "::", "f": ":"}
+_REFUSED = {
+    "narrow": ("32", "32-bit processes are not traced"),
+    "link": ("G", "USDT probes of programs are found as they are, and need no object file that describes them"),
+    "boot": ("A", "nothing is traced while the machine starts"),
+    "claim": ("a", "nothing was traced while the machine started"),
+}
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
 
 
@@ -68,6 +74,13 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 @click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro for cpp.")
 @click.option("-U", "undefines", multiple=True, metavar="NAME", help="Undefine one.")
 @click.option("-I", "includes", multiple=True, metavar="DIRECTORY", help="Where cpp looks for files.")
+@click.option("-H", "headers", is_flag=True, help="Have cpp tell which files it includes.")
+@click.option("-X", "standard", type=click.Choice(["a", "c", "s", "t"]), help="How strictly cpp takes C's standard.")
+@click.option("-64", "wide", is_flag=True, help="64-bit processes: there are no others.")
+@click.option("-32", "narrow", is_flag=True, hidden=True)
+@click.option("-G", "link", is_flag=True, hidden=True)
+@click.option("-A", "boot", is_flag=True, hidden=True)
+@click.option("-a", "claim", is_flag=True, hidden=True)
 @click.option("-V", "version", is_flag=True, help="Print the version, and exit.")
 @click.argument("arguments", nargs=-1)
 @click.pass_context
@@ -80,11 +93,15 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     if given["version"]:
         click.echo(f"{name}: gilk {VERSION}, D 2.0")
         return 0
+    _refuse(given)
     if given["pid"] is not None and given["command"] is not None:
         raise UsageError("two-processes", "-p and -c exclude each other: one process is traced")
     if not ctx.obj and not given["listing"]:
         raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
-    preprocess = api.Preprocess(given["cpp"], given["defines"], given["undefines"], given["includes"])
+    preprocess = api.Preprocess(
+        *(given["cpp"], given["defines"], given["undefines"], given["includes"]),
+        *(given["headers"], given["standard"] or ""),
+    )
     request = api.DtraceRequest(
         programs=tuple((letter, _completed(letter, text)) for letter, text in ctx.obj),
         arguments=given["arguments"],
@@ -95,6 +112,13 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     )
     testing = "_DTRACE_TESTING" in os.environ
     return carry_out(name, request, given["output"], given["listing"], given["compile_only"], given["emit"], testing)
+
+
+def _refuse(given: dict[str, Any]) -> None:
+    """What dtrace(1) can do and this command never will."""
+    for name, (letter, why) in _REFUSED.items():
+        if given[name]:
+            raise UsageError("no-such-mode", f"-{letter} has no meaning here: {why}")
 
 
 def _completed(letter: str, text: str) -> str:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gilk.errors import GilkError, UsageError
@@ -22,6 +23,9 @@ from gilk.target.process import Process
 _ENVIRONMENT = "DTRACE_OPT_"
 #: Options that have a say in how the text itself is read.
 _EARLY = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+(defaultargs|argref)\s*$", re.MULTILINE)
+_CPP = re.compile(rb"^\s*#\s*pragma\s+D\s+option\s+cpp\s*$", re.MULTILINE)
+#: How strictly cpp takes the standard of C, by the letter of -X.
+STANDARDS = {"a": ("-std=gnu99",), "c": ("-std=c99",), "s": ("-traditional-cpp",), "t": ("-std=gnu99",)}
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Preprocess:
     defines: tuple[str, ...] = ()
     undefines: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
+    tells_includes: bool = False  # -H
+    standard: str = ""  # -X: a, c, s or t
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,8 @@ def prepare(asked: Asked) -> Consumer:
     Raises UsageError `bad-d-option`, `cannot-open-script`, `preprocessor-failed`, TargetError.
     """
     options = _options(asked)
-    texts = [_text(letter, given, asked.preprocess) for letter, given in asked.programs]
+    preprocess = replace(asked.preprocess, wanted=asked.preprocess.wanted or options.flag("cpp"))
+    texts = [_text(letter, given, preprocess) for letter, given in asked.programs]
     for text in texts:
         for found in _EARLY.finditer(text.source.text):
             options.set(found[1], None)
@@ -82,7 +89,7 @@ def _text(letter: str, given: str, preprocess: Preprocess) -> Text:
         content = Path(given).read_bytes()
     except OSError as error:
         raise UsageError("cannot-open-script", f"failed to open {given}: {error.strerror}") from None
-    if preprocess.wanted:
+    if preprocess.wanted or _CPP.search(content):
         content = _preprocessed(given, content, preprocess)
     return Text("script", Source(given, content.decode("utf-8", "surrogateescape")))
 
@@ -90,6 +97,8 @@ def _text(letter: str, given: str, preprocess: Preprocess) -> Text:
 def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
     words = ["cpp", "-D__GILK_D__", *(f"-D{each}" for each in how.defines), *(f"-U{each}" for each in how.undefines)]
     words += [f"-I{each}" for each in (*how.includes, str(Path(name).resolve().parent))]
+    words += ["-H"] * how.tells_includes
+    words += STANDARDS.get(how.standard, ())
     if content.startswith(b"#!"):
         content = b"//" + content
     content = b'# 1 "%s"\n' % os.fsencode(name).replace(b"\\", b"\\\\").replace(b'"', b'\\"') + content
@@ -99,6 +108,8 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
         raise UsageError("preprocessor-failed", f"cpp cannot be run: {error.strerror}", "install cpp") from None
     if done.returncode:
         raise UsageError("preprocessor-failed", done.stderr.decode(errors="replace").strip())
+    if how.tells_includes:
+        sys.stderr.write(done.stderr.decode(errors="replace"))
     return done.stdout
 
 
