@@ -18,6 +18,14 @@ from gilk.render.d.listing import LISTING_HEADER, listing
 from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
 
+#: What messages call the sizes that options say.
+_SIZES = {
+    "bufsize": "buffer size",
+    "aggsize": "aggregation size",
+    "dynvarsize": "dynamic variable size",
+    "specsize": "speculation size",
+}
+
 
 class Outlet:
     """Standard output or the file of -o, until freopen() changes it."""
@@ -123,6 +131,9 @@ def _run(consumer: api.Consumer, messages: Messages, output: Path | None, emit: 
     _announce(consumer, quiet)
     for probe, reason in consumer.start():
         sys.stderr.write(messages.error(f"{probe}: cannot be enabled: {reason}"))
+    for option, size in consumer.lowered.items():
+        if not options.flag("quietresize"):
+            sys.stderr.write(messages.lowered(_SIZES[option], size))
     if emit:
         sys.stderr.write(consumer.tracing.text)
     tracing = consumer.tracing

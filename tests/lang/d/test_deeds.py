@@ -77,7 +77,8 @@ def test_what_is_done_to_a_process_is_done_there_and_then(program: Path, tmp_pat
         {HOT} /arg0 % 10 == 0/ {{ raise(SIGUSR1); }}
         {HOT} /arg0 == 7/ {{ copyoutstr("written", arg1, 32); chill(20000000);
             printf("cpu %d %d\\n", vtimestamp, vtimestamp); printf("in %s of %s\\n", cwd, root);
-            printf("%d %d %d\\n", euid, egid, ipl); }}
+            printf("%d %d %d\\n", euid, egid, ipl);
+            printf("at %A %a\\n", uregs[R_RIP], uregs[R_RIP] + 1); sym(uregs[R_RIP]); }}
         {HOT} /arg0 == 8/ {{ copyout(copyin(arg1, 4), arg1 + 7, 4); copyoutstr("ten", arg1 + 11, 3); }}
         {HOT} /arg0 == 9/ {{ copyoutstr("x", arg2, 2); }}"""
     done = gilk("dtrace", "-w", "-q", "-n", text, "-c", str(program), cwd=tmp_path, timeout=120)
@@ -96,6 +97,7 @@ def test_what_is_done_to_a_process_is_done_there_and_then(program: Path, tmp_pat
     assert seen == again
     assert took >= 20_000_000
     assert "got 10 elsewhere 0 writtenwritten" in done.stdout
+    assert re.search(r"^at deeds`hot deeds`hot\+0x1\n  0x[0-9a-f]+ *$", done.stdout, re.M)
     assert f"in {tmp_path} of /\n{os.geteuid()} {os.getegid()} 0\n" in done.stdout
 
 

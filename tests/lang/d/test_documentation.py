@@ -16,7 +16,7 @@ from gilk.lang.d.meaning import tags as meaning_tags
 from gilk.lang.d.meaning.builtins import BUILTINS, UNSUPPORTED
 from gilk.lang.d.meaning.builtins import OF_THE_KERNEL as VARIABLES_OF_THE_KERNEL
 from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Role
-from gilk.lang.d.options import ROWS, Options, Shape
+from gilk.lang.d.options import REFUSED, ROWS, Options, Shape
 from gilk.lang.d.printf import PrintfTag
 from gilk.lang.syntax.source import Source
 from gilk.render.d.messages import FAULTS, Fault
@@ -129,6 +129,14 @@ def test_variables_are_refused_as_the_page_says() -> None:
 
 def test_options_names_all_options_in_order() -> None:
     assert named("options.md") == list(ROWS)
+
+
+def test_options_names_all_that_are_refused_with_the_reason() -> None:
+    page = (PAGES / "options.md").read_text().partition("## Refused")[2]
+    said: dict[str, str] = {}
+    for reason, names in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", page, re.M)[1:]:
+        said.update(dict.fromkeys(names.split(", "), reason))
+    assert said == REFUSED
 
 
 def text_of(name: str) -> str:

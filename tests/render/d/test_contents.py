@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gilk.lang.d.data import Aggregating, Aggregation, Function
-from gilk.render.d.contents import Contents, number, signed, stddev
+from gilk.lang.d.types import signed
+from gilk.render.d.contents import Contents, number, stddev
 from gilk.render.d.values import Integer, Rendered
 
 M64, M128 = (1 << 64) - 1, (1 << 128) - 1

@@ -7,7 +7,8 @@ import pytest
 
 from gilk.lang.d.probes import Probe
 from gilk.lang.syntax.source import Diagnostic, Span
-from gilk.render.d.messages import Drop, Fault, Messages
+from gilk.render.d.messages import LOSSES, Fault, Messages
+from gilk.trace.d.drops import DropKind
 
 SAY = Messages()
 BEGIN = Probe(1, "dtrace", "", "", "BEGIN")
@@ -27,27 +28,25 @@ def test_the_name_the_command_was_called_by() -> None:
 
 
 DROPS = [
-    (Drop.PRINCIPAL, 1, "1 drop on CPU 2"),
-    (Drop.AGGREGATION, 3, "3 aggregation drops on CPU 2"),
-    (Drop.DYNAMIC, 1, "1 dynamic variable drop"),
-    (Drop.DYNAMIC_RINSING, 2, "2 dynamic variable drops with non-empty rinsing list"),
-    (Drop.DYNAMIC_DIRTY, 2, "2 dynamic variable drops with non-empty dirty list"),
-    (Drop.SPECULATION, 1, "1 speculative drop"),
-    (Drop.SPECULATION_BUSY, 1, "1 failed speculation (available buffer(s) still busy)"),
-    (Drop.SPECULATION_UNAVAILABLE, 3, "3 failed speculations (no speculative buffer available)"),
-    (Drop.STACK_STRINGS, 2, "2 jstack()/ustack() string table overflows"),
-    (Drop.DOUBLE_ERROR, 1, "1 error in ERROR probe enabling"),
+    (DropKind.PRINCIPAL, 1, "1 drop on CPU 2"),
+    (DropKind.AGGREGATION, 3, "3 aggregation drops on CPU 2"),
+    (DropKind.DYNAMIC, 1, "1 dynamic variable drop"),
+    (DropKind.SPECULATION, 1, "1 speculative drop"),
+    (DropKind.SPECULATION_BUSY, 1, "1 failed speculation (available buffer(s) still busy)"),
+    (DropKind.SPECULATION_UNAVAILABLE, 3, "3 failed speculations (no speculative buffer available)"),
+    (DropKind.STACK, 2, "2 jstack()/ustack() string table overflows"),
+    (DropKind.DBLERROR, 1, "1 error in ERROR probe enabling"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "count", "text"), DROPS)
-def test_drops(kind: Drop, count: int, text: str) -> None:
+def test_drops(kind: DropKind, count: int, text: str) -> None:
     assert SAY.drop(kind, count, cpu=2) == f"dtrace: {text}\n"
-    assert SAY.drop(kind, count, cpu=2, tagged=True) == f"dtrace: [{kind}] {text}\n"
+    assert SAY.drop(kind, count, cpu=2, tagged=True) == f"dtrace: [{LOSSES[kind][0]}] {text}\n"
 
 
 def test_every_drop_has_an_example() -> None:
-    assert {kind for kind, *_ in DROPS} == set(Drop)
+    assert {kind for kind, *_ in DROPS} == set(DropKind) == set(LOSSES)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gilk.lang.d.printf import parse_format
-from gilk.render.d.printf import render
+from gilk.render.d.printf import WIDEST, render
 from gilk.render.d.values import Bytes, Floating, Integer, Rendered, Stack, Symbol, Text, Value
 
 _SNPRINTF = ctypes.CDLL(None).snprintf
@@ -158,3 +158,19 @@ def test_literals_keep_bytes_that_are_no_utf_8() -> None:
 def test_at_takes_the_aggregations_in_turn_and_the_last_for_ever() -> None:
     pieces = parse_format("%s %@d %@x %@d %d")
     assert render(pieces, [Text(b"k"), Integer(9)], [Integer(-1), Integer(255)]) == b"k -1 ff 255 9"
+
+
+@pytest.mark.parametrize("width", [1 << 31, WIDEST + 1, (1 << 31) - 1])
+def test_widths_are_not_as_wide_as_anyone_likes(width: int) -> None:
+    """What a traced process has a say in does not fill the memory."""
+    assert d("%*d", Integer(min(width, (1 << 31) - 1), 4), Integer(1)) == b" " * (WIDEST - 1) + b"1"
+    assert d(f"%-{width}d", Integer(1)) == b"1" + b" " * (WIDEST - 1)
+    assert d(f"%.{width}d", Integer(1)) == b"1".rjust(WIDEST, b"0")
+    assert len(d(f"%.{width}f", Floating(1.5))) == WIDEST + 2
+
+
+def test_addresses_have_names() -> None:
+    pieces = parse_format("%a|%A|%12a|%a")
+    values = [Integer(16), Integer(-1), Integer(17), Symbol(b"known")]
+    shown = render(pieces, values, name=lambda address: b"<%x>" % address)
+    assert shown == b"<10>|<ffffffffffffffff>|        <11>|known"

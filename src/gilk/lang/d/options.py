@@ -19,7 +19,33 @@ NANOSECONDS = {
     **dict.fromkeys(("h", "hour"), 3600 * 10**9),
     **dict.fromkeys(("d", "day"), 86400 * 10**9),
 }
-_POLICIES = ("switch", "fill", "ring")
+#: What an option may be that is one of several words.
+_CHOICES = {
+    "bufpolicy": ("switch", "fill", "ring"),
+    "bufresize": ("auto", "manual"),
+    "evaltime": ("exec", "preinit", "postinit", "main"),
+}
+#: Those that setopt() can set: what else there is was decided when tracing began.
+DYNAMIC = frozenset(
+    (
+        *("quiet", "flowindent", "stackindent", "rawbytes", "droptags", "temporal", "quietresize"),
+        *("aggrate", "statusrate", "cleanrate", "switchrate"),
+        *("aggsortkey", "aggsortkeypos", "aggsortpos", "aggsortrev"),
+    )
+)
+_KERNEL, _BPF, _OWN = "it is about the kernel", "there is no BPF", "it is about the inside of DTrace"
+_ELF, _JAVA = "no ELF files are made", "no virtual machine is asked for its stacks"
+#: DTrace's options that mean nothing in a process: why.
+REFUSED = {
+    **dict.fromkeys(("grabanon", "modpath", "ctfpath", "linknommap", "procfspath", "kdefs", "knodefs"), _KERNEL),
+    **dict.fromkeys(("bpflog", "bpflogsize", "maxframes", "lockmem"), _BPF),
+    **dict.fromkeys(("amin", "core", "ctypes", "dtypes", "debug", "debugassert", "disasm", "tree", "pgmax"), _OWN),
+    **dict.fromkeys(("iregs", "tregs", "late", "lazyload", "preallocate", "useruid", "pspec", "empty"), _OWN),
+    **dict.fromkeys(("linkmode", "linktype", "strip", "sysslice"), _ELF),
+    **dict.fromkeys(("jstackframes", "jstackstrsize"), _JAVA),
+    "pcapsize": "there is no pcap()",
+    "cpu": "clauses run wherever the process does",
+}
 
 
 class BadOption(Exception):
@@ -31,8 +57,7 @@ class Shape(Enum):
     NUMBER = auto()
     SIZE = auto()  # bytes, with k, m, g or t
     TIME = auto()  # ns; a bare number is a rate in Hz
-    POLICY = auto()
-    TEXT = auto()
+    CHOICE = auto()
 
 
 #: Name: shape, default. A flag is 0 or 1. What has an effect is said in docs/d/options.md.
@@ -47,7 +72,7 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
     "nspec": (Shape.NUMBER, 1),
     "strsize": (Shape.SIZE, 256),
     "scratchsize": (Shape.SIZE, 64 << 10),
-    "bufpolicy": (Shape.POLICY, "switch"),
+    "bufpolicy": (Shape.CHOICE, "switch"),
     "switchrate": (Shape.TIME, 10**9),
     "aggrate": (Shape.TIME, 10**9),
     "statusrate": (Shape.TIME, 10**9),
@@ -67,8 +92,9 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
     "argref": (Shape.FLAG, 0),
     "zdefs": (Shape.FLAG, 0),
     "cpp": (Shape.FLAG, 0),
-    "evaltime": (Shape.TEXT, "exec"),
-    "bufresize": (Shape.TEXT, "auto"),
+    "evaltime": (Shape.CHOICE, "exec"),
+    "bufresize": (Shape.CHOICE, "auto"),
+    "quietresize": (Shape.FLAG, 0),
     "temporal": (Shape.FLAG, 1),
 }
 
@@ -77,11 +103,16 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
 class Options:
     values: dict[str, int | str] = field(default_factory=lambda: {name: default for name, (_, default) in ROWS.items()})
 
-    def set(self, name: str, value: str | None) -> None:
-        """Raises BadOption."""
+    def set(self, name: str, value: str | None, active: bool = False) -> None:
+        """``active``: tracing has begun. Raises BadOption."""
+        if name in REFUSED:
+            raise BadOption(f"Option has no meaning here: {REFUSED[name]}")
         if name not in ROWS:
             raise BadOption("Invalid option name")
-        self.values[name] = _READ[ROWS[name][0]](value)
+        if active and name not in DYNAMIC:
+            raise BadOption("Operation illegal when tracing is active")
+        shape = ROWS[name][0]
+        self.values[name] = _choice(name, value) if shape is Shape.CHOICE else _READ[shape](value)
 
     def number(self, name: str) -> int:
         return int(self.values[name])
@@ -119,7 +150,7 @@ def _size(value: str | None) -> int:
     if found is None:
         raise BadOption("Invalid value for specified option")
     size = int(found[1]) << 10 * " kmgt".index(found[2].lower() or " ")
-    if size >= 1 << 63:
+    if size > 1 << 40:
         raise BadOption("Invalid value for specified option")
     return size
 
@@ -132,9 +163,9 @@ def _time(value: str | None) -> int:
     return 10**9 // int(found[1]) if unit == "hz" else int(found[1]) * NANOSECONDS[unit]
 
 
-def _policy(value: str | None) -> str:
+def _choice(name: str, value: str | None) -> str:
     text = _given(value)
-    if text not in _POLICIES:
+    if text not in _CHOICES[name]:
         raise BadOption("Invalid value for specified option")
     return text
 
@@ -144,6 +175,4 @@ _READ: dict[Shape, Callable[[str | None], int | str]] = {
     Shape.NUMBER: _number,
     Shape.SIZE: _size,
     Shape.TIME: _time,
-    Shape.POLICY: _policy,
-    Shape.TEXT: _given,
 }

@@ -42,6 +42,7 @@ class Shows(StrEnum):
     CHARACTER = "character"
     WIDE_CHARACTER = "wide character"
     FLOAT = "float"
+    ADDRESS = "address"  # by its name
     TEXT = "text"
     WIDE_TEXT = "wide text"
     ESCAPED = "escaped"
@@ -102,8 +103,8 @@ def _sized(modifier: str, size: int, prototype: str) -> Iterator[Rule]:
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
-        Rule("a", "s", _ADDRESS, Accepts.KERNEL_ADDRESS, Shows.TEXT),
-        Rule("A", "s", _USER_ADDRESS, Accepts.USER_ADDRESS, Shows.TEXT),
+        Rule("a", "s", _ADDRESS, Accepts.KERNEL_ADDRESS, Shows.ADDRESS),
+        Rule("A", "s", _USER_ADDRESS, Accepts.USER_ADDRESS, Shows.ADDRESS),
         Rule("c", "c", _SMALL, Accepts.SMALL_INTEGER, Shows.CHARACTER),
         Rule("C", "s", _SMALL, Accepts.SMALL_INTEGER, Shows.ESCAPED),
         Rule("lc", "c", "int", Accepts.SIZED, Shows.WIDE_CHARACTER, 4, True),

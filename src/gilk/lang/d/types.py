@@ -240,8 +240,13 @@ def common(left: Type, right: Type) -> Integer:
 
 def wrapped(value: int, type_: Integer) -> int:
     """As it is kept in that type."""
-    value &= (1 << 8 * type_.size) - 1
-    return value - (1 << 8 * type_.size) if type_.signed and value >> (8 * type_.size - 1) else value
+    return signed(value, type_.size) if type_.signed else value & (1 << 8 * type_.size) - 1
+
+
+def signed(value: int, size: int = 8) -> int:
+    """What the low ``size`` bytes are as a signed integer."""
+    value &= (1 << 8 * size) - 1
+    return value - (value >> (8 * size - 1) << 8 * size)
 
 
 def text(type_: Type) -> str:

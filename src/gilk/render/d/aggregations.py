@@ -24,14 +24,18 @@ def print_all(contents: Sequence[Contents], order: Order = BY_VALUE, indent: int
 
 
 def printa(
-    contents: Sequence[Contents], pieces: Pieces | None = None, order: Order = BY_VALUE, indent: int = INDENT
+    contents: Sequence[Contents],
+    pieces: Pieces | None = None,
+    order: Order = BY_VALUE,
+    indent: int = INDENT,
+    name: printf.Name = printf.nameless,
 ) -> bytes:
-    """``contents``: one aggregation, or several with the same keys, as the arguments were."""
+    """``contents``: one aggregation, or several with the same keys, as the arguments were. ``name``: of addresses."""
     rows = _rows(contents, order)
     if pieces is None:
         return b"\n" + b"".join(_line(row, totals, indent) for row, totals in rows)
     return b"".join(
-        printf.render(pieces, row.keys, [one.total(of.cells) for one, of in totals]) for row, totals in rows
+        printf.render(pieces, row.keys, [one.total(of.cells) for one, of in totals], name) for row, totals in rows
     )
 
 
@@ -104,4 +108,6 @@ def key(value: Value, indent: int = INDENT) -> bytes:
             return b"  " + left(value.text, 50)
         case Stack():
             return block(value.lines, indent)
+        case Rendered():
+            return value.data
     return b""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import isqrt
 
 from gilk.lang.d.data import Aggregation, Function
+from gilk.lang.d.types import signed
 from gilk.render.d.distribution import distribution, divided
 from gilk.render.d.values import Integer, Rendered, Value
 
@@ -71,8 +72,3 @@ def stddev(cells: Sequence[int], normal: int = 1) -> int:
     squares = ((cells[3] & _64) << 64 | cells[2] & _64) // normal // count
     mean = divided(divided(total, normal), count)
     return isqrt((squares - mean * mean) & _128)
-
-
-def signed(cell: int) -> int:
-    cell &= _64
-    return cell - ((cell >> 63) << 64)

@@ -7,10 +7,12 @@ Each is a line or more with its newline, and begins with the name that the comma
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 
 from gilk.lang.d.probes import Probe
+from gilk.lang.d.types import signed
 from gilk.lang.syntax.source import Diagnostic
+from gilk.trace.d.drops import DropKind
 
 
 class Fault(IntEnum):
@@ -50,33 +52,18 @@ _WITH_ADDRESS = {Fault.BAD_ADDRESS, Fault.BAD_ALIGNMENT, Fault.BAD_STACK, Fault.
 _NOWHERE = (1 << 64) - 1  # an address that nobody knows
 
 
-class Drop(StrEnum):
-    """Kinds of loss, by DTrace's names for them."""
-
-    PRINCIPAL = "DTRACEDROP_PRINCIPAL"
-    AGGREGATION = "DTRACEDROP_AGGREGATION"
-    DYNAMIC = "DTRACEDROP_DYNAMIC"
-    DYNAMIC_RINSING = "DTRACEDROP_DYNRINSE"
-    DYNAMIC_DIRTY = "DTRACEDROP_DYNDIRTY"
-    SPECULATION = "DTRACEDROP_SPEC"
-    SPECULATION_BUSY = "DTRACEDROP_SPECBUSY"
-    SPECULATION_UNAVAILABLE = "DTRACEDROP_SPECUNAVAIL"
-    STACK_STRINGS = "DTRACEDROP_STKSTROVERFLOW"
-    DOUBLE_ERROR = "DTRACEDROP_DBLERROR"
-
-
-#: What was lost, in the singular, and what follows the plural's "s".
-_LOSSES = {
-    Drop.PRINCIPAL: ("drop", " on CPU {cpu}"),
-    Drop.AGGREGATION: ("aggregation drop", " on CPU {cpu}"),
-    Drop.DYNAMIC: ("dynamic variable drop", ""),
-    Drop.DYNAMIC_RINSING: ("dynamic variable drop", " with non-empty rinsing list"),
-    Drop.DYNAMIC_DIRTY: ("dynamic variable drop", " with non-empty dirty list"),
-    Drop.SPECULATION: ("speculative drop", ""),
-    Drop.SPECULATION_BUSY: ("failed speculation", " (available buffer(s) still busy)"),
-    Drop.SPECULATION_UNAVAILABLE: ("failed speculation", " (no speculative buffer available)"),
-    Drop.STACK_STRINGS: ("jstack()/ustack() string table overflow", ""),
-    Drop.DOUBLE_ERROR: ("error", " in ERROR probe enabling"),
+#: DTrace's tag, what was lost in the singular, and what follows the plural's "s".
+LOSSES = {
+    DropKind.PRINCIPAL: ("DTRACEDROP_PRINCIPAL", "drop", " on CPU {cpu}"),
+    DropKind.AGGREGATION: ("DTRACEDROP_AGGREGATION", "aggregation drop", " on CPU {cpu}"),
+    DropKind.DYNAMIC: ("DTRACEDROP_DYNAMIC", "dynamic variable drop", ""),
+    DropKind.SPECULATION: ("DTRACEDROP_SPEC", "speculative drop", ""),
+    DropKind.SPECULATION_BUSY: (*("DTRACEDROP_SPECBUSY", "failed speculation", " (available buffer(s) still busy)"),),
+    DropKind.SPECULATION_UNAVAILABLE: (
+        *("DTRACEDROP_SPECUNAVAIL", "failed speculation", " (no speculative buffer available)"),
+    ),
+    DropKind.DBLERROR: ("DTRACEDROP_DBLERROR", "error", " in ERROR probe enabling"),
+    DropKind.STACK: ("DTRACEDROP_STKSTROVERFLOW", "jstack()/ustack() string table overflow", ""),
 }
 _UNITS = " kmgtpe"
 
@@ -101,11 +88,11 @@ class Messages:
     def destructive(self) -> str:
         return self.notice("allowing destructive actions")
 
-    def drop(self, kind: Drop, count: int, cpu: int = 0, tagged: bool = False) -> str:
+    def drop(self, kind: DropKind, count: int, cpu: int = 0, tagged: bool = False) -> str:
         """``tagged``: the option droptags."""
-        what, after = _LOSSES[kind]
-        tag = f"[{kind.value}] " if tagged else ""
-        return self.error(f"{tag}{count} {what}{'s' if count > 1 else ''}{after.format(cpu=cpu)}")
+        tag, what, after = LOSSES[kind]
+        before = f"[{tag}] " if tagged else ""
+        return self.error(f"{before}{count} {what}{'s' if count > 1 else ''}{after.format(cpu=cpu)}")
 
     def fault(self, clause: str, probe: Probe, fault: int, address: int = 0, pc: int | None = None) -> str:
         """A run-time error in a clause. ``pc``: where in its code, if that is known."""
@@ -144,7 +131,7 @@ class Messages:
 def _details(fault: Fault, address: int) -> str:
     address &= _NOWHERE
     if fault is Fault.BAD_INDEX:
-        return f" ({address - ((address >> 63) << 64)})"
+        return f" ({signed(address)})"
     unknown = fault is Fault.BAD_ADDRESS and address == _NOWHERE
     return f" (0x{address:x})" if fault in _WITH_ADDRESS and not unknown else ""
 

@@ -9,18 +9,19 @@ from functools import cache
 from typing import Protocol
 
 from gilk.lang.d import tree
-from gilk.lang.d.data import Aggregation, Kind
+from gilk.lang.d.data import Aggregation, Datum, Kind
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.d.printf import Conversion, Literal, parse_format
 from gilk.render.d import aggregations, hexdump, printf, records, sorting, stacks, trace, typed
 from gilk.render.d.contents import Contents, Row
-from gilk.render.d.messages import Drop, Messages
+from gilk.render.d.messages import Messages
 from gilk.render.d.sorting import Order
-from gilk.render.d.values import Value, decode
+from gilk.render.d.values import Rendered, Value, decode, raw
+from gilk.session.dtrace.kernel_names import KernelNames
 from gilk.session.dtrace.symbols import Symbols
 from gilk.session.dtrace.tracing import Fault, Firing, Happening
 from gilk.trace.d.aggregations import Aggregations
-from gilk.trace.d.drops import Drop as Dropped
+from gilk.trace.d.drops import Drop
 
 
 class Outlet(Protocol):
@@ -47,6 +48,7 @@ class Printer:
     totals: Aggregations
     symbols: Symbols
     testing: bool = False
+    kernel: KernelNames = field(default_factory=KernelNames)
     _normal: dict[str, int] = field(default_factory=dict)
     _printed: set[str] = field(default_factory=set)
     _flows: dict[int, records.Flow] = field(default_factory=dict)
@@ -60,7 +62,7 @@ class Printer:
                 self._firing(happening)
             case Fault(probe=probe, clause=clause, kind=kind, address=address):
                 self.outlet.complain(self.messages.fault(f"dt_clause_{clause - 1}", probe, kind, address))
-            case Dropped():
+            case Drop():
                 self._drop(happening)
 
     def end(self) -> None:
@@ -95,6 +97,12 @@ class Printer:
     def _values(self, firing: Firing, action: tree.Data) -> list[Value]:
         return [decode(datum, firing.data, self._resolve) for datum in action.data]
 
+    def _plain(self, datum: Datum, data: bytes) -> Value:
+        """Of what is printed without a format: with rawbytes strings are bytes like others."""
+        if self.options.flag("rawbytes") and datum.kind in (Kind.STRING, Kind.BYTES):
+            return Rendered(hexdump.hexdump(raw(datum, data).data))
+        return decode(datum, data, self._resolve)
+
     def _number(self, firing: Firing, action: tree.Data, which: int = 0) -> int:
         datum = action.data[which]
         return int.from_bytes(firing.data[datum.offset : datum.offset + datum.size], "little", signed=True)
@@ -108,10 +116,11 @@ class Printer:
         self.outlet.write(self._formatted(firing, action))
 
     def _formatted(self, firing: Firing, action: tree.Data) -> bytes:
-        return printf.render(_pieces(action.text or ""), self._values(firing, action))
+        return printf.render(_pieces(action.text or ""), self._values(firing, action), name=self._called)
 
     def _trace(self, firing: Firing, action: tree.Data) -> None:
-        for value in self._values(firing, action):
+        for datum in action.data:
+            value = self._plain(datum, firing.data)
             self.outlet.write(trace.trace(value, self.options.flag("quiet"), self._indent))
 
     def _tracemem(self, firing: Firing, action: tree.Data) -> None:
@@ -136,8 +145,7 @@ class Printer:
         try:
             self.outlet.freopen(name)
         except OSError as error:
-            what = f"cannot open {name.decode(errors='replace')}: {error.strerror}"
-            self.outlet.complain(self.messages.error(what))
+            self._library_fault(firing, f'couldn\'t freopen() "{name.decode(errors="replace")}": {error.strerror}')
 
     def _ftruncate(self, firing: Firing, action: tree.Data) -> None:
         self.outlet.ftruncate()
@@ -145,22 +153,29 @@ class Printer:
     def _setopt(self, firing: Firing, action: tree.Data) -> None:
         name, _, value = (action.text or "").partition("=")
         try:
-            self.options.set(name, value or None)
+            self.options.set(name, value or None, active=True)
         except BadOption as bad:
-            self.outlet.complain(self.messages.error(f"failed to set option '{name}': {bad}"))
+            self._library_fault(firing, f'couldn\'t set option "{name}" to "{value}": {bad}')
+
+    def _library_fault(self, firing: Firing, what: str) -> None:
+        clause = f"dt_clause_{firing.part.clause - 1}"
+        self.outlet.complain(self.messages.library_fault(clause, firing.probe, what))
 
     # Aggregations.
 
     def _aggregation(self, name: str) -> Aggregation:
         return next(one for one in self.known if one.name == name)
 
-    def _contents(self, wanted: Sequence[Aggregation]) -> list[Contents]:
+    def _contents(self, wanted: Sequence[Aggregation], formatted: bool = False) -> list[Contents]:
         """Of all of them as they are at one moment."""
         rows: dict[int, list[Row]] = {one.number: [] for one in wanted}
         keys = {one.number: one.keys for one in wanted}
         for (number, key), cells in self.totals.snapshot().items():
             if number in rows:
-                values = tuple(decode(datum, key, self._resolve) for datum in keys[number])
+                values = tuple(
+                    decode(datum, key, self._resolve) if formatted else self._plain(datum, key)
+                    for datum in keys[number]
+                )
                 rows[number].append(Row(key, values, cells))
         return [Contents(one, tuple(rows[one.number]), self._normal.get(one.name, 1)) for one in wanted]
 
@@ -175,9 +190,10 @@ class Printer:
 
     def _printa(self, firing: Firing, action: tree.Data) -> None:
         self._printed.update(action.aggregations)
-        contents = self._contents([self._aggregation(name) for name in action.aggregations])
+        wanted = [self._aggregation(name) for name in action.aggregations]
+        contents = self._contents(wanted, action.text is not None)
         pieces = None if action.text is None else _pieces(action.text)
-        self.outlet.write(aggregations.printa(contents, pieces, self._order(), self._indent))
+        self.outlet.write(aggregations.printa(contents, pieces, self._order(), self._indent, self._called))
 
     def _clear(self, firing: Firing, action: tree.Data) -> None:
         self.totals.snapshot()
@@ -198,21 +214,28 @@ class Printer:
 
     # Losses.
 
-    def _drop(self, drop: Dropped) -> None:
-        kind = _DROPS[drop.kind.name]
-        self.outlet.complain(self.messages.drop(kind, drop.count, drop.cpu, self.options.flag("droptags")))
+    def _drop(self, drop: Drop) -> None:
+        self.outlet.complain(self.messages.drop(drop.kind, drop.count, drop.cpu, self.options.flag("droptags")))
 
     # Names.
 
     def _resolve(self, kind: Kind, pid: int, addresses: tuple[int, ...]) -> tuple[bytes, ...]:
         return tuple(self._name(kind, address).encode() for address in addresses)
 
+    def _called(self, address: int) -> bytes:
+        """For %a and %A: the two halves of the address space have nothing in common."""
+        found = (self.kernel if address >> 63 else self.symbols).name(address)
+        return stacks.frame(address, found.module, found.function, found.offset).encode()
+
     def _name(self, kind: Kind, address: int) -> str:
-        found = self.symbols.name(address)
-        if kind is Kind.UMOD:
-            return found.module or f"0x{address:x}"
-        if kind is Kind.USYM:
-            return f"{found.module}`{found.function}" if found.function else stacks.frame(address, found.module)
+        found = (self.kernel if kind in (Kind.STACK, Kind.SYM, Kind.MOD) else self.symbols).name(address)
+        match kind:
+            case Kind.UMOD | Kind.MOD:
+                return found.module or f"0x{address:x}"
+            case Kind.USYM | Kind.SYM if found.function:
+                return f"{found.module}`{found.function}"
+            case Kind.USYM | Kind.SYM:
+                return stacks.frame(address, found.module)
         return stacks.frame(address, found.module, found.function, found.offset)
 
 
@@ -239,14 +262,4 @@ _ACTIONS: dict[str, Action] = {
     "ftruncate": Printer._ftruncate,
     "setopt": Printer._setopt,
     **dict.fromkeys(("usym", "ufunc", "umod", "uaddr", "sym", "func", "mod", "ustack", "stack"), Printer._trace),
-}
-_DROPS = {
-    "PRINCIPAL": Drop.PRINCIPAL,
-    "AGGREGATION": Drop.AGGREGATION,
-    "DYNAMIC": Drop.DYNAMIC,
-    "SPECULATION": Drop.SPECULATION,
-    "SPECULATION_BUSY": Drop.SPECULATION_BUSY,
-    "SPECULATION_UNAVAILABLE": Drop.SPECULATION_UNAVAILABLE,
-    "DBLERROR": Drop.DOUBLE_ERROR,
-    "STACK": Drop.STACK_STRINGS,
 }

@@ -17,18 +17,35 @@ _ESCAPES = dict(zip(b'\0\a\b\f\n\r\t\v"\\', b'0abfnrtv"\\', strict=True))
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _NANOSECONDS = 1_000_000_000
+WIDEST = 16384  # columns: a format that the traced process has a say in is not to fill the memory
 
 
-def render(pieces: Sequence[Literal | Conversion], values: Sequence[Value], aggregates: Sequence[Value] = ()) -> bytes:
-    """``values`` are taken from left to right. Conversions with ``@`` take ``aggregates``, the last one for ever."""
+#: What an address is called.
+Name = Callable[[int], bytes]
+
+
+def nameless(address: int) -> bytes:
+    """Of an address of which nothing is known."""
+    return b"0x%x" % address
+
+
+def render(
+    pieces: Sequence[Literal | Conversion],
+    values: Sequence[Value],
+    aggregates: Sequence[Value] = (),
+    name: Name = nameless,
+) -> bytes:
+    """``values`` are taken from left to right. Conversions with ``@`` take ``aggregates``, the last one for ever.
+    ``name``: for ``%a`` and ``%A``."""
     given = iter(values)
     totals = chain(aggregates, repeat(aggregates[-1])) if aggregates else iter(())
     return b"".join(
-        encoded(piece.text) if isinstance(piece, Literal) else _converted(piece, given, totals) for piece in pieces
+        encoded(piece.text) if isinstance(piece, Literal) else _converted(piece, given, totals, name)
+        for piece in pieces
     )
 
 
-def _converted(one: Conversion, given: Iterator[Value], totals: Iterator[Value]) -> bytes:
+def _converted(one: Conversion, given: Iterator[Value], totals: Iterator[Value], name: Name) -> bytes:
     width, precision = one.width, one.precision
     if one.dynamic_width:
         width = _dynamic(next(given))
@@ -37,7 +54,10 @@ def _converted(one: Conversion, given: Iterator[Value], totals: Iterator[Value])
     value = next(totals if one.aggregation else given)
     if isinstance(value, Rendered):
         return value.data
+    width, precision = max(-WIDEST, min(width, WIDEST)), min(precision, WIDEST)
     shape = Shape(one.flags, width, precision if precision > 0 else None)
+    if one.rule.shows is Shows.ADDRESS and isinstance(value, Integer):
+        value = Symbol(name(value.as_unsigned))
     if isinstance(value, Stack):
         return _stack(value, shape, one.dynamic_width)
     return _SHOW[one.rule.shows](one.rule, shape, value)
@@ -97,8 +117,6 @@ def _as_text(value: Value) -> bytes:
             return c_string(value.data)
         case Symbol():
             return value.text
-        case Integer():  # an address that nobody has looked up
-            return f"0x{value.as_unsigned:x}".encode()
     return b""
 
 
@@ -160,6 +178,7 @@ _SHOW: dict[Shows, Callable[[Rule, Shape, Value], bytes]] = {
     Shows.CHARACTER: _character,
     Shows.WIDE_CHARACTER: _wide_character,
     Shows.FLOAT: _floating,
+    Shows.ADDRESS: _text,
     Shows.TEXT: _text,
     Shows.WIDE_TEXT: _wide_text,
     Shows.ESCAPED: _escaped,

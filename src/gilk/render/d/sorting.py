@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from gilk.lang.d import buckets
 from gilk.lang.d.data import Aggregating, Aggregation, Datum, Kind
-from gilk.render.d.contents import DISTRIBUTIONS, Contents, Row, number, signed
+from gilk.lang.d.types import signed
+from gilk.render.d.contents import DISTRIBUTIONS, Contents, Row, number
 
 Keys: TypeAlias = tuple[int | bytes | tuple[int, ...], ...]
 Values: TypeAlias = tuple[int, ...]

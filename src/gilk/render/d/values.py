@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gilk.lang.d.data import Datum, Kind
+from gilk.lang.d.types import signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Integer:
 
     @property
     def as_signed(self) -> int:
-        return self.as_unsigned - ((self.as_unsigned >> (8 * self.size - 1)) << 8 * self.size)
+        return signed(self.value, self.size)
 
     @property
     def as_typed(self) -> int:

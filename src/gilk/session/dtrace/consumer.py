@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from gilk.errors import UsageError
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import Probe
@@ -18,6 +19,8 @@ from gilk.session.dtrace.world import World
 from gilk.target.process import Process
 
 PROVIDERS = frozenset(("dtrace", "profile", "pid"))
+_SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")
+_SMALLEST = 4096
 _LONGEST = 0.1  # seconds between looks at signals and at the process
 
 
@@ -33,6 +36,7 @@ class Consumer:
     enabled: Enabled = field(init=False)
     tracing: Tracing = field(init=False)
     symbols: Symbols = field(init=False)
+    lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
 
     def compile(self) -> None:
         """Raises DoesNotCompile, NoSuchProbe."""
@@ -42,23 +46,42 @@ class Consumer:
     def start(self) -> list[tuple[Probe, str]]:
         """Probes go in, BEGIN fires, a launched program runs. Those that cannot be had come back, with the reason."""
         self.symbols = Symbols(self.process)
-        self.tracing = Tracing(self.compiled.program, self.enabled, self.options, self.process)
+        self.tracing = self._tracing()
         self.tracing.begin()
         if self.process is not None:
             self.process.release()
         return self.tracing.refused
 
+    def _tracing(self) -> Tracing:
+        """With bufresize=auto what there is no memory for is made smaller. Raises UsageError `buffers-too-large`."""
+        while True:
+            try:
+                return Tracing(self.compiled.program, self.enabled, self.options, self.process)
+            except (OSError, ValueError) as error:
+                largest = max(_SIZES, key=self.options.number)
+                size = self.options.number(largest) // 2
+                if self.options.text("bufresize") == "manual" or size < _SMALLEST:
+                    raise UsageError("buffers-too-large", f"{largest} is more than there is memory for") from error
+                self.options.set(largest, str(size))
+                self.lowered[largest] = size
+
     def run(self, stop: Callable[[], bool], show: Callable[[Happening], None]) -> None:
         """Until exit(), until the process has ended, a buffer is full (fill), or ``stop`` says so."""
-        tracing, rate = self.tracing, self.options.number("switchrate") / 1e9
-        due = 0.0
+        tracing = self.tracing
+        drained = looked = cleaned = 0.0
         while not stop() and tracing.active and not tracing.full and self._goes_on():
             wait = tracing.fire_ticks()
             now = time.monotonic()
-            if now >= due:
+            if now >= drained:
                 self._drain(show)
-                due = now + rate
-            time.sleep(max(min(wait, due - now, _LONGEST), 0.0))
+                drained = now + self.options.number("switchrate") / 1e9
+            if now >= looked:
+                self._tell_losses(show)
+                looked = now + self.options.number("statusrate") / 1e9
+            if now >= cleaned:
+                tracing.clean()
+                cleaned = now + self.options.number("cleanrate") / 1e9
+            time.sleep(max(min(wait, drained - now, looked - now, _LONGEST), 0.0))
 
     def _goes_on(self) -> bool:
         if self.process is None:
@@ -66,6 +89,10 @@ class Consumer:
         if not self.process.alive:
             return False
         return not self.process.launched or self.process.wait(block=False) is None
+
+    def _tell_losses(self, show: Callable[[Happening], None]) -> None:
+        for loss in self.tracing.losses():
+            show(loss)
 
     def _drain(self, show: Callable[[Happening], None], final: bool = False) -> int:
         number = 0
@@ -79,6 +106,7 @@ class Consumer:
         restored = self.tracing.end()
         while self._drain(show, final=True):  # faults of END have ERROR to tell of them
             pass
+        self._tell_losses(show)
         return restored
 
     @property

@@ -28,7 +28,7 @@ from gilk.session.dtrace.environment import environment
 from gilk.target.process import Process
 from gilk.trace import clock
 from gilk.trace.d.aggregations import Aggregations
-from gilk.trace.d.drops import Drop, Drops
+from gilk.trace.d.drops import Drop, DropKind, Drops
 from gilk.trace.d.layout import EPID_FAULT, FAULT_DATA, LAYOUT_FIELDS, Policy, State
 from gilk.trace.d.memory import Memory
 from gilk.trace.d.memory import Options as Sizes
@@ -129,11 +129,23 @@ class Tracing:
         return self._options.text("bufpolicy") == "fill" and self._records.full
 
     def poll(self, final: bool = False) -> Iterator[Happening]:
-        """What has happened since, in order of time."""
+        """What has been recorded since, in order of time."""
         if self._options.text("bufpolicy") == "switch" or final:
-            until = None if final or self._inside is None else self._now() - int(_MARGIN * self._clock.ticks_per_ns)
-            yield from self._happenings(self._records.poll(until, final))
-        yield from self._drops.look()
+            held = self._inside is not None and self._options.flag("temporal") and not final
+            until = None if not held else self._now() - int(_MARGIN * self._clock.ticks_per_ns)
+            yield from self._happenings(self._ordered(self._records.poll(until, final)))
+
+    def _ordered(self, records: list[Record]) -> list[Record]:
+        """Without `temporal`, those of each processor together."""
+        return records if self._options.flag("temporal") else sorted(records, key=lambda record: record.cpu)
+
+    def losses(self) -> tuple[Drop, ...]:
+        """What there was no room for, since the last call."""
+        return self._drops.look()
+
+    def clean(self) -> None:
+        """Give back what threads had that have gone."""
+        self.memory.reap()
 
     def end(self) -> bool | None:
         """Take everything out, and let END fire. Whether the process is what it was; None without one."""
@@ -173,11 +185,13 @@ class Tracing:
     def _fault(self, record: Record, probe: Probe) -> Iterator[Happening]:
         if len(record.data) < FAULT_DATA.itemsize:
             return
+        if probe is own.ERROR:  # nothing tells of these but their number
+            self.memory.drops[0, DropKind.DBLERROR] += 1
+            return
         told = np.frombuffer(record.data, FAULT_DATA, 1)[0]
         fault = Fault(probe, int(told["action"]), int(told["fault"]), int(told["address"]))
         yield fault
-        if probe is not own.ERROR:
-            self._fire(own.ERROR, (0, probe.number, fault.clause, 0, fault.kind, fault.address))
+        self._fire(own.ERROR, (0, probe.number, fault.clause, 0, fault.kind, fault.address))
 
 
 def _inside(process: Process, size: int, text: str, enabled: Enabled, groups: list[tuple[int, ...]]) -> InProcess:

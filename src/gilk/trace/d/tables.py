@@ -10,6 +10,7 @@ import numpy as np
 
 from gilk.errors import StoreError
 from gilk.lang.d.data import Aggregation, Function
+from gilk.lang.d.types import signed
 from gilk.trace.d.layout import ENTRY, GRANULE, MAX_FLIP, MIN_FLIP, Array
 from gilk.trace.d.memory import Memory
 
@@ -110,11 +111,11 @@ def minus(function: Function, now: Cells, then: Cells) -> Cells:
 def shown(function: Function, cells: Cells) -> tuple[int, ...]:
     """As they are to be read: signed where they are."""
     if function is Function.MIN:
-        return (_signed(cells[0] ^ MIN_FLIP),)
+        return (signed(cells[0] ^ MIN_FLIP),)
     if function is Function.MAX:
-        return (_signed(cells[0] ^ MAX_FLIP),)
+        return (signed(cells[0] ^ MAX_FLIP),)
     plain = _UNSIGNED.get(function, ())
-    return tuple(cell if index in plain else _signed(cell) for index, cell in enumerate(cells))
+    return tuple(cell if index in plain else signed(cell) for index, cell in enumerate(cells))
 
 
 def _sums(a: Cells, b: Cells, sign: int) -> Cells:
@@ -127,7 +128,3 @@ def _square(cells: Cells) -> int:
 
 def _wide(first: Cells, square: int) -> Cells:
     return [*first, square & _MASK, square >> 64 & _MASK]
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value

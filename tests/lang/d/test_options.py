@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Options: what they may be, when they may be set, and what becomes of sizes that there is no memory for."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from gilk.errors import UsageError
+from gilk.lang.d.options import DYNAMIC, REFUSED, ROWS, BadOption, Options
+from gilk.session.dtrace import consumer as consumers
+from gilk.session.dtrace.tracing import Tracing
+from gilk.trace.d.records import Record
+from tests.lang.d.sessions import consumer
+
+
+@pytest.mark.parametrize("name", sorted({*ROWS} - DYNAMIC))
+def test_most_are_decided_at_the_start(name: str) -> None:
+    with pytest.raises(BadOption, match="illegal when tracing is active"):
+        Options().set(name, "1", active=True)
+
+
+def test_no_option_is_both_there_and_refused() -> None:
+    assert not REFUSED.keys() & ROWS.keys()
+    assert ROWS.keys() >= DYNAMIC
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("bufsize", "2t"), ("bufpolicy", "none"), ("bufresize", "no"), ("evaltime", "late"), ("switchrate", "0")],
+)
+def test_values_that_cannot_be(name: str, value: str) -> None:
+    with pytest.raises(BadOption, match="Invalid value"):
+        Options().set(name, value)
+
+
+def test_sizes_are_lowered_until_there_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = consumers.Tracing
+
+    def limited(program: object, enabled: object, options: Options, process: None) -> Tracing:
+        if options.number("bufsize") > 1 << 20 or options.number("specsize") > 1 << 21:
+            raise OSError(12, "Cannot allocate memory")
+        return real(program, enabled, options, process)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(consumers, "Tracing", limited)
+    session = consumer("#pragma D option bufsize=64m\nBEGIN { exit(0); }")
+    session.start()
+    assert session.lowered == {"bufsize": 1 << 20, "specsize": 1 << 21, "aggsize": 1 << 21}
+    manual = consumer("#pragma D option bufresize=manual\nBEGIN { exit(0); }")
+    with pytest.raises(UsageError, match="more than there is memory for"):
+        manual.start()
+
+
+def test_without_temporal_records_come_by_processor() -> None:
+    session = consumer("BEGIN { exit(0); }")
+    session.start()
+    records = [Record(1, time, 1, cpu, b"") for time, cpu in ((1, 1), (2, 0), (3, 1), (4, 0))]
+    assert session.tracing._ordered(records) == records
+    session.options.set("temporal", "no", active=True)
+    assert [record.tsc for record in session.tracing._ordered(records)] == [2, 4, 1, 3]
+    assert [dataclasses.astuple(record)[3] for record in session.tracing._ordered(records)] == [0, 0, 1, 1]
