@@ -152,11 +152,6 @@ OUT void t_dynamic_delete(struct session *s, gd_u32 variable, const void *key, g
 	gd_dynamic_delete(&s->ctx, variable, key, key_size);
 }
 
-OUT void t_dynamic_forget(struct session *s, gd_u64 thread)
-{
-	gd_dynamic_forget(&s->ctx, thread);
-}
-
 OUT void *t_alloca(struct session *s, gd_u64 size)
 {
 	return gd_alloca(&s->ctx, size);

@@ -44,6 +44,8 @@ CONSTANTS = {
     "GD_DONE": layout.Mark.DONE,
     "GD_VOID": layout.Mark.VOID,
     "GD_MARK_GRANULES": layout.MARK_GRANULES,
+    "GD_MEMBER": layout.SLOT_MEMBER,
+    "GD_SLOT_VERSION": layout.SLOT_VERSION,
     "GD_MARK_TID": layout.MARK_TID,
     "GD_MARK_LAP": layout.MARK_LAP,
     "GD_ACTIVE": layout.State.ACTIVE,

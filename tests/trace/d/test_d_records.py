@@ -214,7 +214,7 @@ def test_variables(size: int) -> None:
         assert one.dynamic_load(variable, b"key", 3, view, size) and room == b"v" * size
         assert two.dynamic_load(variable, b"key", 3, view, size) is (variable == 1)
         assert not one.dynamic_load(variable, b"kez", 3, view, size)
-    two.dynamic_forget(1)
+    assert [made.memory.forget(lambda tid: tid == 1) for _ in range(2)] == [1, 0]
     assert not one.dynamic_load(1 | 1 << 31, b"key", 3, view, size)
     one.dynamic_delete(1, b"key", 3)
     assert not one.dynamic_load(1, b"key", 3, view, size)

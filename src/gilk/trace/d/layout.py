@@ -53,6 +53,9 @@ class Mark(IntEnum):
     VOID = 3
 
 
+SLOT_MEMBER, SLOT_VERSION = 3, 32  # of the word of a dynamic variable
+THREAD_TID = 0x3FFFFF  # in the identity of a thread
+
 MARK_GRANULES, MARK_TID, MARK_LAP = 2, 18, 40
 
 RECORD = np.dtype(

@@ -20,7 +20,10 @@ from gilk.trace.d.layout import (
     LAYOUT_FIELDS,
     MAGIC,
     PAGE,
+    SLOT_MEMBER,
+    SLOT_VERSION,
     TABLE,
+    THREAD_TID,
     VARIABLE,
     VERSION,
     Array,
@@ -161,6 +164,19 @@ class Memory:
 
     def _table_at(self, bank: int, shard: int) -> int:
         return self.layout.table_first + (bank * self.layout.shards + shard) * self.layout.table_stride
+
+    def forget(self, gone: Gone = thread_is_gone) -> int:
+        """Free the thread-local variables of threads that have gone, whose slots no one else changes. How many."""
+        layout = self.layout
+        words: Array = np.ndarray((layout.dynamic_slots,), "<u8", self._buffer, layout.dynamic_words)
+        members = np.flatnonzero((words & np.uint64(7)) == SLOT_MEMBER)
+        strides = (layout.dynamic_stride,)
+        variables: Array = np.ndarray((layout.dynamic_slots,), VARIABLE, self._buffer, layout.dynamic_first, strides)
+        owners = variables["thread"][members]
+        dead = [int(owner) for owner in np.unique(owners) if owner and gone(int(owner) & THREAD_TID)]
+        freed = members[np.isin(owners, np.array(dead, np.uint64))]
+        words[freed] = ((words[freed] >> np.uint64(SLOT_VERSION)) + np.uint64(1)) << np.uint64(SLOT_VERSION)
+        return len(freed)
 
     def reap(self, gone: Gone = thread_is_gone) -> int:
         """Free the scratch memory of threads that died in a clause. Returns how many had some."""

@@ -294,16 +294,4 @@ static inline void gd_dynamic_delete(struct gd_context *ctx, gd_u32 variable, co
 	}
 }
 
-/* Delete what a thread that has gone has left. */
-static inline void gd_dynamic_forget(struct gd_context *ctx, gd_u64 thread)
-{
-	gd_u64 *words = (gd_u64 *)(ctx->memory + ctx->layout->dynamic_words), slot, seen;
-
-	for (slot = 0; thread && slot < ctx->layout->dynamic_slots; slot++) {
-		seen = gd_get(&words[slot]);
-		if (GD_SLOT_STATE(seen) == GD_MEMBER && gd_variable_at(ctx, slot)->thread == thread)
-			gd_delete_slot(&words[slot], seen);
-	}
-}
-
 #endif
