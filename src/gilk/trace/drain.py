@@ -125,6 +125,11 @@ class Drain:
         """Hits left out because they came from within an instrument."""
         return self._base_nested + int(self._shared.heads["nested"][: self._high_water()].sum(dtype=np.uint64))
 
+    def inside(self) -> list[int]:
+        """The blocks whose threads are in an instrument that wants it known."""
+        found: list[int] = np.flatnonzero(self._shared.heads["inside"][: self._high_water()]).tolist()
+        return found
+
     def lost(self) -> int:
         """Hits of threads that found every block taken."""
         return int(self._shared.control["lost"])
@@ -241,7 +246,7 @@ class Drain:
         self._fold(index)
         for number in np.flatnonzero(self._bad[index]).tolist():
             self._repair(index, number)
-        for name in ("pid", "tid", "birth", "busy", "owner", "state"):  # state last: it hands the block over
+        for name in ("pid", "tid", "birth", "busy", "inside", "owner", "state"):  # state last: it hands the block over
             head[name] = 0
         return [chunk for chunk in taken if chunk is not None]
 

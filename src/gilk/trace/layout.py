@@ -49,7 +49,8 @@ RING = np.dtype([("wpos", "<u8"), ("limit", "<u8"), ("drops", "<u8"), ("reserved
 BLOCK = np.dtype(
     [
         *(("owner", "<u8"), ("state", "<u4"), ("index", "<u4"), ("pid", "<u4"), ("tid", "<u4")),
-        *(("birth", "<u8"), ("busy", "<u8"), ("nested", "<u8"), ("reserved", "<u8", (2,))),
+        *(("birth", "<u8"), ("busy", "<u8"), ("nested", "<u8"), ("inside", "<u8")),
+        ("reserved", "<u8"),
         ("ring", RING, (CLASSES,)),
     ]
 )

@@ -125,7 +125,8 @@ struct gilk_block {
 	gilk_u64 birth; /* tsc when claimed */
 	gilk_u64 busy;	/* nonzero while an instrument that calls out runs */
 	gilk_u64 nested; /* hits skipped because of busy */
-	gilk_u64 reserved[2];
+	gilk_u64 inside; /* instruments under way, of those that want it known */
+	gilk_u64 reserved;
 	struct gilk_ring ring[GILK_CLASSES]; /* at 64 */
 };
 

@@ -58,6 +58,7 @@
  * is added up the consumer subtracts what there was. The entry of a key is never
  * taken out; `bank` tells which tables are in use, and when the consumer knows
  * that no clause runs any more that began before it changed this, it empties the others.
+ * Threads of the process say in their block (`inside`, gilk_abi.h) that they run one.
  *
  * Sum of squares: low += l; high += h + carry. Between the two a reader sees
  * the carry missing; nothing is lost.
@@ -284,7 +285,7 @@ struct gd_speculation { /* records follow, in granules */
 struct gd_event {
 	gd_u64 arg[10];
 	gd_u64 time;   /* TSC */
-	gd_u64 thread; /* identity, for thread-local variables; nonzero */
+	gd_u64 thread; /* identity, of no other thread that ever was; the low 22 bits are tid */
 	gd_u32 probe;
 	gd_u32 cpu;
 	gd_u32 pid;
@@ -346,7 +347,7 @@ struct gd_context {
  *   bool gd_dynamic_store(ctx, variable, key, key_size, const void *from, u32 size);
  *                                               false: no room, drop counted. size: always the variable's own
  *   void gd_dynamic_delete(ctx, variable, key, key_size);
- *   void gd_dynamic_forget(ctx, u64 thread);    all of a thread that has gone; for the consumer
+ *                                               those of a thread that has gone are freed by the consumer
  *
  *   u64 gd_speculation(ctx);                    0: none to be had, counted
  *   void gd_speculate(ctx, u64 id);             before gd_reserve(); id of no active one: records vanish

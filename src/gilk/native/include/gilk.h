@@ -52,6 +52,11 @@ static inline void gilk_gs_increment(gilk_u64 offset)
 	__asm__ volatile("incq %%gs:(%0)" : : "r"(offset) : "memory", "cc");
 }
 
+static inline void gilk_gs_decrement(gilk_u64 offset)
+{
+	__asm__ volatile("decq %%gs:(%0)" : : "r"(offset) : "memory", "cc");
+}
+
 /* Time stamp counter; gilk turns it into nanoseconds when it stores samples. */
 static inline gilk_u64 gilk_time(void)
 {

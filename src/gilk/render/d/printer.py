@@ -170,13 +170,11 @@ class Printer:
         """Of all of them as they are at one moment."""
         rows: dict[int, list[Row]] = {one.number: [] for one in wanted}
         keys = {one.number: one.keys for one in wanted}
-        for (number, key), cells in self.totals.snapshot().items():
-            if number in rows:
-                values = tuple(
-                    decode(datum, key, self._resolve) if formatted else self._plain(datum, key)
-                    for datum in keys[number]
-                )
-                rows[number].append(Row(key, values, cells))
+        for (number, key), cells in self.totals.recent(rows).items():
+            values = tuple(
+                decode(datum, key, self._resolve) if formatted else self._plain(datum, key) for datum in keys[number]
+            )
+            rows[number].append(Row(key, values, cells))
         return [Contents(one, tuple(rows[one.number]), self._normal.get(one.name, 1)) for one in wanted]
 
     def _order(self) -> Order:
@@ -196,8 +194,9 @@ class Printer:
         self.outlet.write(aggregations.printa(contents, pieces, self._order(), self._indent, self._called))
 
     def _clear(self, firing: Firing, action: tree.Data) -> None:
-        self.totals.snapshot()
-        self.totals.clear(self._aggregation(action.aggregations[0]).number)
+        number = self._aggregation(action.aggregations[0]).number
+        self.totals.recent((number,))
+        self.totals.clear(number)
 
     def _trunc(self, firing: Firing, action: tree.Data) -> None:
         wanted = self._aggregation(action.aggregations[0])

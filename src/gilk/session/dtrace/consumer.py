@@ -68,7 +68,7 @@ class Consumer:
     def run(self, stop: Callable[[], bool], show: Callable[[Happening], None]) -> None:
         """Until exit(), until the process has ended, a buffer is full (fill), or ``stop`` says so."""
         tracing = self.tracing
-        drained = looked = cleaned = 0.0
+        drained = looked = cleaned = tended = 0.0
         while not stop() and tracing.active and not tracing.full and self._goes_on():
             wait = tracing.fire_ticks()
             now = time.monotonic()
@@ -81,7 +81,10 @@ class Consumer:
             if now >= cleaned:
                 tracing.clean()
                 cleaned = now + self.options.number("cleanrate") / 1e9
-            time.sleep(max(min(wait, drained - now, looked - now, _LONGEST), 0.0))
+            if now >= tended:
+                tracing.tend()
+                tended = now + self.options.number("aggrate") / 1e9
+            time.sleep(max(min(wait, min(drained, looked, tended) - now, _LONGEST), 0.0))
 
     def _goes_on(self) -> bool:
         if self.process is None:

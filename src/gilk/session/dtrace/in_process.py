@@ -32,11 +32,14 @@ class InProcess:
         self._place = tempfile.TemporaryDirectory(prefix="gilk-")
         self.memory = memoryview(self._member.memory)[:size]
 
-    def insert(self) -> list[tuple[Probe, str]]:
-        """Put in all probes; those that are refused come back, with the reason. Raises TargetError `may-not-look`."""
+    def insert(self, marked: bool) -> list[tuple[Probe, str]]:
+        """Put in all probes; those that are refused come back, with the reason. ``marked``: for `inside`.
+
+        Raises TargetError `may-not-look`.
+        """
         rows = self._made.rows
         source = Path(self._place.name) / "program.c"
-        source.write_text(self._whole(rows))
+        source.write_text(self._whole(rows, marked))
         function = CFunction(source, ENTER, FLAGS)
         wanted = [Wanted(row.site.loaded, row.site.part, row.site.point, function, "other") for row in rows]
         refused = dict(self._made.refused)
@@ -47,13 +50,13 @@ class InProcess:
         self._listen(set(refused))
         return list(refused.items())
 
-    def _whole(self, rows: tuple[Instrument, ...]) -> str:
+    def _whole(self, rows: tuple[Instrument, ...], marked: bool) -> str:
         kinds = list(dict.fromkeys(row.kind for row in rows))
         numbers = {kind: number for number, kind in enumerate(kinds)}
         memory = self._member.offset
         text = self._text + entries(
             memory, memory + self._size, kinds, [numbers[row.kind] for row in rows],
-            [row.probe.number for row in rows], [row.site.start for row in rows],
+            [row.probe.number for row in rows], [row.site.start for row in rows], marked,
         )  # fmt: skip
         self._check_calls(text)
         return text
@@ -77,6 +80,10 @@ class InProcess:
                 f"process {pid} has a seccomp filter of its own, which may kill it for a system call of a clause",
                 "clauses that do not look at its memory, nor change it, can be enabled",
             )
+
+    def inside(self) -> set[int]:
+        """Threads, by their blocks, that run clauses just now."""
+        return self._member.inside()
 
     def close(self) -> bool | None:
         self._place.cleanup()

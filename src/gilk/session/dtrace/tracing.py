@@ -33,6 +33,7 @@ from gilk.trace.d.layout import EPID_FAULT, FAULT_DATA, LAYOUT_FIELDS, Policy, S
 from gilk.trace.d.memory import Memory
 from gilk.trace.d.memory import Options as Sizes
 from gilk.trace.d.records import Record, Records
+from gilk.trace.d.recycling import Recycling
 
 if TYPE_CHECKING:
     from gilk.session.dtrace.in_process import InProcess
@@ -88,6 +89,7 @@ class Tracing:
         self.memory.globals()[:GLOBALS_START] = environment(self._clock, process).ljust(GLOBALS_START, b"\0")
         self._records, self._drops = Records(self.memory), Drops(self.memory)
         self.aggregations = Aggregations(self.memory, program.aggregations)
+        self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
         self._due: list[tuple[int, int]] = []  # when, and which tick: a heap
         self.refused: list[tuple[Probe, str]] = []
         self.text = made.text
@@ -97,7 +99,7 @@ class Tracing:
     def begin(self) -> None:
         """BEGIN first; probes in the process are put in before it, and find the program inactive."""
         if self._inside is not None:
-            self.refused = self._inside.insert()
+            self.refused = self._inside.insert(marked=any(one.key_size for one in self.program.aggregations))
         self.memory.state = State.ACTIVE
         self._fire(own.BEGIN)
         now = time.monotonic_ns()
@@ -130,6 +132,7 @@ class Tracing:
 
     def poll(self, final: bool = False) -> Iterator[Happening]:
         """What has been recorded since, in order of time."""
+        self.aggregations.age()
         if self._options.text("bufpolicy") == "switch" or final:
             held = self._inside is not None and self._options.flag("temporal") and not final
             until = None if not held else self._now() - int(_MARGIN * self._clock.ticks_per_ns)
@@ -146,6 +149,11 @@ class Tracing:
     def clean(self) -> None:
         """Give back what threads had that have gone."""
         self.memory.reap()
+        self.memory.forget()
+
+    def tend(self) -> None:
+        """Have aggregations that many keys are in go on."""
+        self._recycling.tend()
 
     def end(self) -> bool | None:
         """Take everything out, and let END fire. Whether the process is what it was; None without one."""

@@ -171,6 +171,8 @@ class Hub:
                 visitor.answer(*guest.have_memory(self._opened(), words))
             case "insert" if visitor.known:
                 visitor.answer(guest.insert(self._opened(), words, message.content))
+            case "inside" if visitor.known:
+                visitor.answer({"blocks": self._opened().inside()})
             case "listen" if visitor.known:
                 visitor.answer(guest.listen(self._opened(), words))
             case "release" if visitor.known:

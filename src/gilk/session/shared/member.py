@@ -109,6 +109,10 @@ class Member:
         refused = self._away.say(*insert_words(wanted, compiled)).words["refused"]
         return {int(place): str(reason) for place, reason in refused}
 
+    def inside(self) -> set[int]:
+        """Blocks of threads that are in an instrument which wants it known. Raises TargetError `keeper-gone`."""
+        return {int(block) for block in self._away.say({"do": "inside"}).words["blocks"]}
+
     def close(self) -> bool | None:
         """Take out what was put in; whether the process is what it was, None when others have a part in it still."""
         try:

@@ -13,6 +13,7 @@ from gilk.session.shared.words import THREADS, Placed
 from gilk.splice.instrument import Instrument
 from gilk.splice.plan import Want
 from gilk.target.process import Process
+from gilk.trace.drain import Drain
 
 _RING = 4096  # bytes
 #: The reason why a point is refused where a probe of somebody else would have to go for it.
@@ -90,6 +91,11 @@ class SharedSession(Session):
             self.take_out(orphans)
         except TargetError:
             self._orphans += orphans
+
+    def inside(self) -> list[int]:
+        """Blocks of threads that are in an instrument which wants it known."""
+        assert isinstance(self.drain, Drain)
+        return self.drain.inside()
 
     def forget(self, sources: Collection[str]) -> None:
         self._workspace.forget_linked(sources)

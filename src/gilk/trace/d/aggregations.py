@@ -45,16 +45,40 @@ class Aggregations:
         self._memory = memory
         self._known = {aggregation.number: aggregation for aggregation in known}
         self._past = {number: _Past() for number in self._known}
+        self._recent: dict[int, dict[bytes, tuple[int, ...]]] = {}
         self.errors: list[StoreError] = []
         if any(not 0 <= number < memory.layout.aggregations for number in self._known):
             raise ValueError("the memory was not planned for as many aggregations")
 
-    def snapshot(self) -> dict[Key, tuple[int, ...]]:
-        """(number, key) -> cells as `Aggregating.cells` has them; signed, but for counts and sums of squares."""
+    def age(self) -> None:
+        """What was seen so far is not recent any more."""
+        self._recent.clear()
+
+    def recent(self, numbers: Iterable[int]) -> dict[Key, tuple[int, ...]]:
+        """A snapshot of these; those that have been seen since the last `age`, and not been changed, as they were.
+
+        What printa() shows, and clear() then takes off, is so the same: what comes in between is for the next time.
+        """
+        wanted = list(numbers)
+        missing = {number for number in wanted if number not in self._recent}
+        if missing:
+            found = self.snapshot(missing)
+            for number in missing:
+                self._recent[number] = {key: cells for (of, key), cells in found.items() if of == number}
+        return {(number, key): cells for number in wanted for key, cells in self._recent[number].items()}
+
+    def snapshot(self, wanted: Iterable[int] | None = None) -> dict[Key, tuple[int, ...]]:
+        """(number, key) -> cells as `Aggregating.cells` has them; signed, but for counts and sums of squares.
+
+        ``wanted``: of these only.
+        """
         found: dict[Key, tuple[int, ...]] = {}
+        numbers = set(self._known if wanted is None else wanted)
         totals = self._totals()
         self._unhide(totals)
         for (number, key), total in totals.items():
+            if number not in numbers:
+                continue
             past, function = self._past[number], self._known[number].what.function
             base = past.base.get(key)
             past.last[key] = total.cells
@@ -150,6 +174,7 @@ class Aggregations:
         return total.touched or total.cells != base
 
     def _take_off(self, number: int, keys: Iterable[bytes]) -> None:
+        self._recent.pop(number, None)
         past = self._past[number]
         chosen = set(keys)
         if self._known[number].what.function in _EXTREMES:

@@ -95,13 +95,21 @@ def calls_system(text: str) -> bool:
 
 
 ENTER = "d_enter"
+_INSIDE = 48  # in struct gilk_block
 
 
 def entries(
-    memory: int, notes: int, kinds: Sequence[Kind], chosen: Sequence[int], probes: list[int], starts: list[int]
+    memory: int,
+    notes: int,
+    kinds: Sequence[Kind],
+    chosen: Sequence[int],
+    probes: list[int],
+    starts: list[int],
+    marked: bool = False,
 ) -> str:
     """``memory``, ``notes``: how far behind gilk_control they begin. By instrument number, from 1: ``chosen`` are
-    indexes of ``kinds``, ``probes`` numbers of probes, and ``starts`` what ``start`` is in arguments.
+    indexes of ``kinds``, ``probes`` numbers of probes, and ``starts`` what ``start`` is in arguments. ``marked``: while
+    a thread runs clauses its block says so.
     """
     text = _HEAD.format(
         memory=memory,
@@ -118,6 +126,8 @@ def entries(
         body = f"\tswitch (d_kinds[iid]) {{\n{cases}\t}}\n"
     else:
         body = "".join(f"\t{call}" for call in calls)
+    if marked:
+        body = f"\tgilk_gs_increment({_INSIDE});\n{body}\tgilk_gs_decrement({_INSIDE});\n"
     return text + _ENTER.format(name=ENTER, regs="" if light else _REGS, body=body)
 
 
@@ -163,7 +173,7 @@ static inline void d_event(struct gd_event *event, unsigned int probe)
 	__asm__ volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(cpu));
 	event->time = (gd_u64)high << 32 | low;
 	event->cpu = cpu & 0xfff;
-	event->thread = gilk_gs_load(0);
+	event->thread = gilk_gs_load(24) << 22 | (gilk_gs_load(16) >> 32 & 0x3fffff); /* when it was met, and tid */
 	event->pid = (gd_u32)gilk_gs_load(16);
 	event->tid = (gd_u32)(gilk_gs_load(16) >> 32);
 	event->probe = probe;

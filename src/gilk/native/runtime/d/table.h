@@ -157,8 +157,12 @@ static inline struct gd_entry *gd_keyless_entry(struct gd_context *ctx, gd_u32 n
 
 	if (gd_unlikely(!words))
 		words = gd_find_keyless(ctx, number, cells, direct);
-	if (gd_unlikely(!words || words * 8UL + sizeof(struct gd_entry) + cells * 8UL > ctx->layout->heap_size))
+	if (gd_unlikely(!words))
+		return 0; /* which has been counted */
+	if (gd_unlikely(words * 8UL + sizeof(struct gd_entry) + cells * 8UL > ctx->layout->heap_size)) {
+		gd_drop(ctx, GD_DROP_AGGREGATION);
 		return 0;
+	}
 	return gd_heap_at(ctx, words * 8UL);
 }
 

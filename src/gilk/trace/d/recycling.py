@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Tables of aggregations that run full are emptied into the consumer's memory, once no clause uses them any more.
+
+A thread that runs a clause of a probe in the process says so in its block (`inside`, native/abi/gilk_abi.h), by a
+plain increment before it looks which tables are in use. membarrier(2) has every processor see that increment before
+we look: whoever is not inside then, or is seen outside later, will look again, and finds the other tables.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from gilk.trace.d.aggregations import Aggregations
+
+_SYS_MEMBARRIER, _QUERY, _GLOBAL = 324, 0, 1
+_FULL = 0.25  # of a table; what is left is for what comes until the next look
+
+
+def barrier() -> bool:
+    """On every processor; False where the kernel has none."""
+    return int(ctypes.CDLL(None).syscall(_SYS_MEMBARRIER, _GLOBAL, 0, 0)) == 0
+
+
+def has_barrier() -> bool:
+    return bool(max(ctypes.CDLL(None).syscall(_SYS_MEMBARRIER, _QUERY, 0, 0), 0) & _GLOBAL)
+
+
+class Recycling:
+    """``inside``: threads that run clauses just now, by anything that two of them never share."""
+
+    def __init__(self, aggregations: Aggregations, inside: Callable[[], set[int]]) -> None:
+        self._aggregations, self._inside = aggregations, inside
+        self._waiting: set[int] | None = None  # for these, since the tables were switched
+        self._possible = has_barrier()
+
+    def tend(self) -> None:
+        """A step further, if there is one to be made."""
+        if self._waiting is None:
+            if not self._possible or self._aggregations.fill() < _FULL:
+                return
+            self._aggregations.switch()
+            self._possible = barrier()
+            if not self._possible:
+                return  # the tables that were in use are not touched again
+            self._waiting = self._inside()
+        elif self._waiting:
+            self._waiting &= self._inside()
+        if not self._waiting:
+            self._aggregations.retire()
+            self._waiting = None
