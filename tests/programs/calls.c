@@ -2,7 +2,7 @@
 /*
  * System calls in known numbers, and in awkward places: through libc's wrappers and through syscall(), failing, from
  * threads, from a handler that interrupts one which was waiting, from a forked child. It prints them:
- *   getppid N through syscall M close of nothing C interrupted I
+ *   getppid N through syscall M close of nothing C interrupted I handled H
  */
 #include "check.h"
 
@@ -15,22 +15,25 @@
 
 enum { THREADS = 4 };
 static long plain, through, failed, interrupted;
+static volatile long handled;
 static int pipes[2];
 
 static void handler(int number)
 {
 	(void)number;
+	handled++;
 	CHECK(syscall(SYS_getpgid, 0) == getpgrp(), "getpgid in a handler");
 }
 
 /* A wait through syscall() that a signal ends, whose handler makes a system call in the same way. */
 static void wait_interrupted(void)
 {
-	struct itimerval soon = { { 0, 0 }, { 0, 2000 } };
+	struct itimerval soon = { { 0, 20000 }, { 0, 2000 } }, never = { 0 };
 	char byte;
 
 	setitimer(ITIMER_REAL, &soon, NULL);
 	CHECK(syscall(SYS_read, pipes[0], &byte, 1) == -1 && errno == EINTR, "a read was not interrupted: %m");
+	setitimer(ITIMER_REAL, &never, NULL);
 	interrupted++;
 }
 
@@ -79,8 +82,8 @@ int main(int argc, char **argv)
 	CHECK(!pipe(pipes) && !sigaction(SIGALRM, &action, NULL), "pipe, sigaction");
 	if (argc == 2 && strcmp(argv[1], "loop")) {
 		one_round(atol(argv[1]));
-		printf("getppid %ld through syscall %ld close of nothing %ld interrupted %ld\n", plain, through, failed,
-		       interrupted);
+		printf("getppid %ld through syscall %ld close of nothing %ld interrupted %ld handled %ld\n", plain, through,
+		       failed, interrupted, handled);
 		return 0;
 	}
 	return run_rounds(argc, argv, "calls", 50, one_round);

@@ -42,7 +42,7 @@ def test_every_call_is_seen_once(capfd: pytest.CaptureFixture[str]) -> None:
     """Also those whose number only the register tells, and one that a handler interrupts with calls of its own."""
     command = [str(build("calls")), "40"]
     found = traced(_PROGRAM, *command)
-    plain, through, failed, interrupted = map(int, re.findall(r"\d+", capfd.readouterr().out))
+    plain, through, failed, interrupted, handled = map(int, re.findall(r"\d+", capfd.readouterr().out))
     assert (plain, through, failed, interrupted) == (160, 160, 160, 5)
     seen, told = found.numbers(), _strace(command)
     assert seen["getppid entered"] == seen["getppid returned"] == plain + through
@@ -51,7 +51,7 @@ def test_every_call_is_seen_once(capfd: pytest.CaptureFixture[str]) -> None:
     assert seen["result"] == -2 * 9 * failed
     assert seen["interrupted"] == seen["read failed"] == seen["read entered"] == seen["read returned"] == interrupted
     assert seen["errno"] == 9 * failed + 4 * interrupted
-    assert seen["getpgid entered"] == seen["getpgid returned"] == interrupted == told["getpgid"]
+    assert seen["getpgid entered"] == seen["getpgid returned"] == handled >= interrupted
     assert (found.refused, found.errors) == ({}, "")
 
 
@@ -65,7 +65,7 @@ def _strace(command: list[str]) -> dict[str, int]:
 
 
 def test_a_running_process_is_left_as_it_was() -> None:
-    program = "syscall:::entry, syscall:::return { @ = count(); } tick-150ms { exit(0); }"
+    program = "syscall:::entry, syscall:::return { @ = count(); } syscall:::return /n++ > 300/ { exit(0); }"
     for name in ("calls", "vfork"):
         with Loop([build(name)]) as loop:
             done = traced(program, pid=loop.pid)

@@ -39,11 +39,11 @@ class Native:
             link_shared(made, library)
             self._library = ctypes.CDLL(str(library))
 
-    def fire(self, group: int, memory: int, event: Event, always: bool) -> None:
-        """Run the clauses of a group, which find no process's memory to read. ``memory``: its address here.
+    def fire(self, group: int, memory: int, event: Event, always: bool = False, looks: bool = False) -> None:
+        """Run the clauses of a group. ``memory``: its address here. ``always``: also when the program is not active.
 
-        ``always``: also when the program is not active.
+        ``looks``: they may read the memory of the process that the event is of, else of none.
         """
         run = self._library[f"d_group_{group}"]
         run.restype = None
-        run(ctypes.c_void_p(memory), ctypes.byref(event), ctypes.c_uint(3 if always else 1))
+        run(ctypes.c_void_p(memory), ctypes.byref(event), ctypes.c_uint(1 | always << 1 | looks << 2))

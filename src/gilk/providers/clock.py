@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The provider ``profile``: probes by the clock. ``tick-N`` fires in the consumer, once for all processors."""
+"""The provider ``profile``: probes by the clock. ``tick-N`` fires in the consumer, once for all processors;
+``profile-N`` there too, for each thread of the process that runs."""
 
 from __future__ import annotations
 
@@ -9,16 +10,17 @@ from dataclasses import dataclass
 from gilk.lang.d.options import NANOSECONDS
 from gilk.lang.d.probes import Description, Key
 
-_NAME = re.compile(r"tick-(\d+)([a-z]*)\Z")
+_NAME = re.compile(r"(tick|profile)-(\d+)([a-z]*)\Z")
 _SHORTEST = 200_000  # ns: as DTrace has it
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """``period`` in ns."""
+    """``period`` in ns. ``samples``: it fires for each thread that runs."""
 
     key: Key
     period: int
+    samples: bool
 
 
 def ticks(description: Description) -> Tick | None:
@@ -26,14 +28,16 @@ def ticks(description: Description) -> Tick | None:
     if description.provider not in ("", "profile") or description.module or description.function:
         return None
     period = _period(description.name)
-    return Tick(("profile", "", "", description.name), period) if period else None
+    return (
+        Tick(("profile", "", "", description.name), period, description.name.startswith("profile")) if period else None
+    )
 
 
 def _period(name: str) -> int:
     """0 for what is no such name, and for rates beyond what there are."""
     found = _NAME.match(name)
-    if found is None or not int(found[1]):
+    if found is None or not int(found[2]):
         return 0
-    count, unit = int(found[1]), found[2] or "hz"
+    count, unit = int(found[2]), found[3] or "hz"
     period = 10**9 // count if unit == "hz" else count * NANOSECONDS.get(unit, 0)
     return period if period >= _SHORTEST else 0

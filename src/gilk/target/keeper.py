@@ -26,10 +26,11 @@ from gilk.target.memory import Memory
 from gilk.target.places import Places
 from gilk.target.refusals import check_free, check_gs, expecting, refusable
 from gilk.target.remote import MADV_WIPEONFORK, MADVISE, Remote, remote
+from gilk.target.running import Sample, identity, register_values, running, shown
 from gilk.target.semaphores import Semaphore
 from gilk.target.shared_memory import room_for_memory, share
 from gilk.target.steps import Exchanged, Steps
-from gilk.target.world import World
+from gilk.target.world import Thread, World
 from gilk.target.writer import combine
 
 _PAGE = 4096
@@ -156,6 +157,21 @@ class Keeper:
         """All threads stand still, and one makes system calls for us."""
         with self.world.stopped(), remote(self.world, self.memory) as call:
             yield call
+
+    def sample(self) -> list[Sample]:
+        """Where the threads are that run just now."""
+        if not self.present():
+            return []
+        where = running(self.pid)
+        try:
+            threads = self.world.stop_some(where)
+            return [self._sampled(thread, where[tid]) for tid, thread in threads.items()]
+        finally:
+            self.world.resume()
+
+    def _sampled(self, thread: Thread, cpu: int) -> Sample:
+        pc = shown(thread.registers, self.held, self._all_patches(), self.memory)
+        return Sample(thread.tid, cpu, identity(thread, self.memory), register_values(thread.registers, pc))
 
     # Changing code.
 

@@ -41,6 +41,15 @@ class Places:
                 return True
         return False
 
+    def stands_for(self, address: int) -> int | None:
+        """The original address of the instruction that is carried out at ``address`` in a patch, or that comes next."""
+        for b, low, high in zip(self._batches, self._low, self._high, strict=True):
+            i = int(np.searchsorted(low, address, side="right")) - 1
+            if i >= 0 and address < high[i]:
+                rows = np.flatnonzero((b.patch >= low[i]) & (b.patch <= address))
+                return int(b.original[rows[np.argmax(b.patch[rows])]]) if len(rows) else None
+        return None
+
     def is_displaced(self, address: int) -> bool:
         i = int(np.searchsorted(self.displaced, address))
         return i < len(self.displaced) and int(self.displaced[i]) == address

@@ -29,6 +29,7 @@ from gilk.target.image import analyse
 from gilk.target.launch import End
 from gilk.target.maps import Mapping, heap_start, occupied, read_maps
 from gilk.target.meeting import Meeting
+from gilk.target.running import Sample
 from gilk.target.semaphores import Semaphore
 
 _T = TypeVar("_T")
@@ -210,6 +211,10 @@ class Process:
     def raise_semaphores(self, counters: list[Semaphore]) -> list[Semaphore]:
         """Have these say, until the end, that somebody listens; those that do."""
         return cast("list[Semaphore]", self.keeper.ask("raise_semaphores", counters))
+
+    def sample(self) -> list[Sample]:
+        """Where the threads are that run just now; they stand still only to tell. Raises TargetError."""
+        return cast("list[Sample]", self.keeper.ask("sample"))
 
     def wait(self, block: bool = False) -> End | None:
         return self.keeper.wait(block)

@@ -24,6 +24,7 @@ from gilk.target.copies import Copy, Units
 from gilk.target.held import ArenaMap
 from gilk.target.keeper import Keeper
 from gilk.target.launch import Command, End
+from gilk.target.running import Sample
 from gilk.target.semaphores import Semaphore
 
 _TICK = 0.05
@@ -130,6 +131,9 @@ class Server:
 
     def lower_semaphores(self, counters: list[Semaphore]) -> None:
         self.keeper.lower_semaphores(counters)
+
+    def sample(self) -> list[Sample]:
+        return self.keeper.sample()
 
     def stage(self, number: int, batch: Batch) -> None:
         self.keeper.stage(number, batch)

@@ -31,6 +31,7 @@ _RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 441))
 _ALL_BUT_TRAP = ((1 << 64) - 1) & ~(1 << ptrace.SIGTRAP - 1)
 _TRAP_FLAG = 0x100
 _PATIENCE = 5.0
+_GLIMPSE = 0.01
 _BRISK = 20
 
 
@@ -190,6 +191,12 @@ class World:
         self.threads.pop(tid, None)
         if tid == self.pid:
             self.exit_status = status
+
+    def stop_some(self, tids: Collection[int]) -> dict[int, Thread]:
+        """Stop only these, for a moment, until resume(). Who does not stop at once is left out."""
+        with contextlib.suppress(TargetError):
+            self._stop_some([tid for tid in tids if tid not in self.threads], time.monotonic() + _GLIMPSE)
+        return {tid: thread for tid, thread in self.threads.items() if tid in tids}
 
     def hold(self) -> Thread:
         """Take over a launched process, stopped already, and keep it stopped until release()."""

@@ -314,7 +314,7 @@ struct gd_context {
 	gd_u32 scratch_used;
 	gd_u32 scratch_slot;
 	gd_u32 self; /* process number for host_peek(); 0: not asked for yet */
-	gd_u32 no_memory; /* there is no process whose memory D may read (BEGIN, tick) */
+	gd_u32 no_memory; /* no process fired the probe (BEGIN, tick): there is memory to read only if self is set */
 };
 
 /*

@@ -78,7 +78,7 @@ def _matching(enabled: Enabled, description: Description, process: Process | Non
     if description.number:
         return  # only those have numbers that are known beforehand
     tick = ticks(description)
-    if tick is not None:
+    if tick is not None and (process is not None or not tick.samples):
         probe, fresh = enabled.number(tick.key)
         if fresh:
             enabled.ticks.append((probe, tick))

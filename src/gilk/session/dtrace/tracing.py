@@ -10,12 +10,14 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gilk.build.dprogram import Event, Native
+from gilk.errors import GilkError
 from gilk.lang.d import tree
 from gilk.lang.d.code.clauses import Part
 from gilk.lang.d.code.unit import GLOBALS_START, unit
@@ -26,6 +28,7 @@ from gilk.providers import own
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.environment import environment
 from gilk.target.process import Process
+from gilk.target.running import PC
 from gilk.trace import clock
 from gilk.trace.d.aggregations import Aggregations
 from gilk.trace.d.drops import Drop, DropKind, Drops
@@ -78,6 +81,7 @@ class Tracing:
         self._parts = {part.epid: part for part in made.parts}
         here = {probe.number for probe in (*own.PROBES, *(probe for probe, _ in enabled.ticks))}
         self._native = Native(made.text) if here & enabled.clauses.keys() else None
+        self._process = process
         self._inside = None
         if process is not None:
             self._inside = _inside(process, layout.size, made.text, enabled, self._groups)
@@ -112,7 +116,10 @@ class Tracing:
         while self._due and self._due[0][0] <= now and self.active:
             when, number = self._due[0]
             probe, tick = self.enabled.ticks[number]
-            self._fire(probe)
+            if tick.samples:
+                self._sample(probe)
+            else:
+                self._fire(probe)
             late = (now - when) // tick.period  # what was missed is not made up for
             heapq.heapreplace(self._due, (when + (late + 1) * tick.period, number))
         return (self._due[0][0] - time.monotonic_ns()) / 1e9 if self._due else 1e9
@@ -174,6 +181,20 @@ class Tracing:
             event.arg[number] = value & (1 << 64) - 1
         always = probe in (own.END, own.ERROR)
         self._native.fire(self._groups.index(tuple(clauses)), self._address, event, always)
+
+    def _sample(self, probe: Probe) -> None:
+        """For each thread of the process that runs."""
+        if self._process is None or self._native is None:
+            return
+        group = self._groups.index(tuple(self.enabled.clauses[probe.number]))
+        with suppress(GilkError):  # it may have ended
+            for one in self._process.sample():
+                registers = (ctypes.c_uint64 * len(one.registers))(*one.registers)
+                event = Event(time=self._now(), thread=one.thread, probe=probe.number)
+                event.cpu, event.pid, event.tid = one.cpu, self._process.pid, one.tid
+                event.arg[1] = one.registers[PC]
+                event.regs = ctypes.addressof(registers)
+                self._native.fire(group, self._address, event, looks=True)
 
     def _now(self) -> int:
         return clock.sample()[0]

@@ -178,6 +178,9 @@ class Hub:
             case "release" if visitor.known:
                 self._process.release()
                 visitor.answer({})
+            case "sample" if visitor.known:
+                samples = self._process.sample() if not self._process.unstarted else []
+                visitor.answer({"samples": [[one.tid, one.cpu, one.thread, one.registers] for one in samples]})
             case "wait" if visitor.known:
                 end = self._process.wait(block=False)
                 visitor.answer({"code": None if end is None else end.code})

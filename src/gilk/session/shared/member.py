@@ -17,6 +17,7 @@ from gilk.target import process as processes
 from gilk.target.launch import End
 from gilk.target.meeting import meet, right_to_trace
 from gilk.target.process import Keeper, Process
+from gilk.target.running import Sample
 from gilk.version import VERSION
 
 _PATIENCE = 120.0  # seconds: a change may take ten of them, and there may be some before ours
@@ -42,6 +43,9 @@ class Away(Keeper):
             case "raise_semaphores":
                 self.say({"do": "listen", "counters": list(arguments[0])})
                 return list(arguments[0])
+            case "sample":
+                rows = self.say({"do": "sample"}).words["samples"]
+                return [Sample(tid, cpu, thread, tuple(registers)) for tid, cpu, thread, registers in rows]
             case "close":
                 return self._leave() is not False
             case _:

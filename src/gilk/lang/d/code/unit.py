@@ -18,8 +18,8 @@ ProbeName = tuple[str, str, str, str]
 @dataclass(frozen=True)
 class Unit:
     """``text`` defines, for each group of clauses, ``void d_group_N(unsigned char *memory, struct gd_event *, own)``:
-    ``own`` is 0 in a process, 1 in the consumer, which has no process's memory to read, and 3 for what fires also when
-    the program is not active.
+    ``own`` is 0 in a process, 1 in the consumer, which has no process's memory to read; 2 more for what fires also when
+    the program is not active, 4 more where the memory of the event's process can be read.
     """
 
     text: str
@@ -89,6 +89,7 @@ __attribute__((used)) void d_group_{number}(unsigned char *memory, const struct 
 _CALL = """\
 	gd_begin(&context, memory, &layout, event);
 	context.no_memory = own & 1;
+	context.self = own & 4 ? event->pid : 0;
 	if (own & 2 || gd_active(&context))
 		clause_{clause}(&context, (gd_u8 *)local);
 	else

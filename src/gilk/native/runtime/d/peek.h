@@ -77,7 +77,7 @@ static inline bool gd_load(struct gd_context *ctx, void *to, gd_u64 address, gd_
 		gd_bcopy(to, (const void *)address, size);
 		return true;
 	}
-	if (ctx->no_memory || (size && host_peek(gd_self(ctx), to, address, size)))
+	if ((ctx->no_memory && !ctx->self) || (size && host_peek(gd_self(ctx), to, address, size)))
 		return gd_fail(ctx, GD_FAULT_ADDRESS, address);
 	return true;
 }

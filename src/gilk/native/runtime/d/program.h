@@ -94,7 +94,7 @@ static inline const char *gd_cwd(char *to, gd_u64 size)
 
 static inline const char *gd_execname(struct gd_context *c)
 {
-	return c->no_memory ? "dtrace" : gd_environment(c)->execname;
+	return c->no_memory && !c->self ? "dtrace" : gd_environment(c)->execname;
 }
 
 /* R_* of the D library, which are in the order of struct pt_regs, to struct gilk_record_regs'. */

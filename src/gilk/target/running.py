@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Which threads of a process run, and where each is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from dataclasses import dataclass
+
+from gilk.target.held import Held
+from gilk.target.memory import Memory
+from gilk.target.places import Places
+from gilk.target.ptrace import Registers
+from gilk.target.world import Thread
+
+#: As struct gilk_regs has them, native/include/gilk.h.
+_ORDER = (
+    *("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi"),
+    *(f"r{number}" for number in range(8, 16)),
+    *("rip", "eflags"),
+)
+PC = _ORDER.index("rip")
+_STATE, _PROCESSOR = 0, 36  # fields of proc_pid_stat(5), behind the name
+_BLOCK = struct.Struct("<Q12xI")  # struct gilk_block, native/abi/gilk_abi.h: owner and tid
+_DEEPEST = 4096  # bytes of stack that an instrument takes
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """``registers`` in the order of struct gilk_regs; ``thread``: what its own variables go by."""
+
+    tid: int
+    cpu: int
+    thread: int
+    registers: tuple[int, ...]
+
+
+def running(pid: int) -> dict[int, int]:
+    """Threads that run or wait for nothing but a processor, and the one that each was on last."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{name}/stat", "rb", buffering=0) as file:
+                fields = file.read().rpartition(b")")[2].split()
+                if fields[_STATE] == b"R":
+                    found[int(name)] = int(fields[_PROCESSOR])
+    return found
+
+
+def register_values(registers: Registers, pc: int) -> tuple[int, ...]:
+    return tuple(pc if name == "rip" else int(getattr(registers, name)) for name in _ORDER)
+
+
+def shown(registers: Registers, held: Held, patches: Places, memory: Memory) -> int:
+    """Where a stopped thread is in the program's own code: also where it is in a patch, or in what that has called."""
+    if not held.in_arena(registers.rip):
+        return int(registers.rip)
+    found = patches.stands_for(registers.rip)
+    if found is None:
+        with contextlib.suppress(OSError):
+            stack = memory.read(registers.rsp & -8, _DEEPEST)
+            words = (word for (word,) in struct.iter_unpack("<Q", stack[: len(stack) & -8]) if held.in_arena(word))
+            found = next((at for word in words if (at := patches.stands_for(word)) is not None), None)
+    return int(registers.rip) if found is None else found
+
+
+def identity(thread: Thread, memory: Memory) -> int:
+    """As in probes of the process, once one has met the thread: GS then points at its block."""
+    with contextlib.suppress(OSError):
+        content = memory.read(thread.registers.gs_base, _BLOCK.size) if thread.registers.gs_base else b""
+        if len(content) == _BLOCK.size:
+            owner, tid = _BLOCK.unpack(content)
+            if owner and tid == thread.tid:
+                return int(owner)
+    return 1 << 63 | thread.tid
