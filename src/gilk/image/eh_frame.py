@@ -34,13 +34,13 @@ class Cie:
 def parse(header: Header, memory: Memory) -> tuple[Frame, ...]:
     """All FDEs over executable bytes, sorted by start; () when there is no table, or it is broken."""
     try:
-        table = _locate(header, memory)
+        table = locate(header, memory)
         return () if table is None else _Walk(table, memory).frames()
     except MALFORMED:
         return ()
 
 
-def _locate(header: Header, memory: Memory) -> Table | None:
+def locate(header: Header, memory: Memory) -> Table | None:
     """The table by its section, or else by the pointer in PT_GNU_EH_FRAME, up to the end of its segment."""
     section = header.section(".eh_frame")
     if section is not None and section.loaded and section.kind != SHT_NOBITS:
@@ -51,6 +51,32 @@ def _locate(header: Header, memory: Memory) -> Table | None:
     index = Table(memory.read(program.address, min(program.size, 64)), program.address, memory)
     address, _ = index.pointer(4, index.data[1], {0x30: program.address})
     return Table(memory.tail(address), address, memory)
+
+
+def entries(table: Table) -> list[tuple[int, int]]:
+    """Where the CIE pointer of each entry is, and its end; up to a length of 0, or a lie."""
+    data, found, offset, limit = table.data, [], 0, len(table.data)
+    while offset + 4 <= limit:
+        (length,) = _U32.unpack_from(data, offset)
+        body = offset + 4
+        if length == 0xFFFFFFFF and body + 8 <= limit:
+            (length,) = _U64.unpack_from(data, body)
+            body += 8
+        if length < 4 or body + length > limit:
+            break
+        found.append((body, body + length))
+        offset = body + length
+    return found
+
+
+def extent(table: Table, cie: Cie, offset: int) -> tuple[int, int, int]:
+    """Of the FDE whose pointers are at ``offset``: start, bytes, and what is behind them."""
+    if cie.pointers == PCREL | SDATA4:
+        start, size = _PC.unpack_from(table.data, offset)
+        return start + table.address + offset if start else 0, size, offset + 8
+    start, offset = table.pointer(offset, cie.pointers, {})
+    size, offset = table.pointer(offset, cie.pointers & 0x07, {})
+    return start, size, offset
 
 
 class _Walk:
@@ -65,49 +91,26 @@ class _Walk:
 
     def frames(self) -> tuple[Frame, ...]:
         found = []
-        for offset, body, end in self._entries():
+        for body, end in entries(self.table):
             try:
-                frame = self._frame(offset, body, end)
+                frame = self._frame(body, end)
             except MALFORMED:
                 continue
             if frame is not None:
                 found.append(frame)
         return tuple(sorted(found, key=lambda frame: (frame.start, frame.end)))
 
-    def _entries(self) -> list[tuple[int, int, int]]:
-        """(offset of the length's end, that of the CIE pointer, end) of each entry; ends at a length of 0 or a lie."""
-        data, found, offset, limit = self.table.data, [], 0, len(self.table.data)
-        while offset + 4 <= limit:
-            (length,) = _U32.unpack_from(data, offset)
-            body = offset + 4
-            if length == 0xFFFFFFFF and body + 8 <= limit:
-                (length,) = _U64.unpack_from(data, body)
-                body += 8
-            if length < 4 or body + length > limit:
-                break
-            found.append((offset, body, body + length))
-            offset = body + length
-        return found
-
-    def _frame(self, offset: int, body: int, end: int) -> Frame | None:
+    def _frame(self, body: int, end: int) -> Frame | None:
         """The FDE whose CIE pointer is at ``body``; None for a CIE, or an FDE of code that was discarded."""
         (back,) = _U32.unpack_from(self.table.data, body)
         cie = self._cie(body - back) if back else None
         if cie is None:
             return None
-        start, size, cursor = self._extent(cie, body + 4)
+        start, size, cursor = extent(self.table, cie, body + 4)
         if not size or cursor > end or not self.memory.executable(start):
             return None
         pads = self._pads(cie, cursor, start) if cie.lsda != OMIT and cursor < end else ()
         return Frame(start, start + size, pads, cie.signal)
-
-    def _extent(self, cie: Cie, offset: int) -> tuple[int, int, int]:
-        if cie.pointers == PCREL | SDATA4:
-            start, size = _PC.unpack_from(self.table.data, offset)
-            return start + self.table.address + offset if start else 0, size, offset + 8
-        start, offset = self.table.pointer(offset, cie.pointers, {})
-        size, offset = self.table.pointer(offset, cie.pointers & 0x07, {})
-        return start, size, offset
 
     def _pads(self, cie: Cie, offset: int, function: int) -> tuple[int, ...]:
         """Landing pads; () when the LSDA is broken, since the extent is still good."""

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Call frame instructions (DWARF 5, section 6.4.2): from an FDE's program to what holds from which address on.
+
+Of the registers only those are followed that frames are found by: RBP, RBX and the return address. Where a Rule
+cannot say it, it is `NOTHING`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from gilk.image.encoding import sleb, uleb
+from gilk.image.memory import MALFORMED
+
+RSP, RBP, RBX, RETURN = 7, 6, 3, 16  # DWARF's numbers (System V ABI, figure 3.36)
+_HERE = (RBP, RBX, RETURN)
+#: By DWARF's number, the place of a register in struct gilk_regs: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15.
+_PLACES = (0, 2, 1, 3, 6, 7, 5, 4, *range(8, 16))
+_FARTHEST = 1 << 28  # bytes; frames are not larger
+
+
+class How(IntEnum):
+    """enum gu_how, native/abi/gilk_unwind.h."""
+
+    NONE = 0
+    PLAIN = 1
+    DEREF = 2
+    SIGNAL = 3
+    END = 4
+
+
+class Rule(NamedTuple):
+    """struct gu_rule. ``base``: a place in struct gilk_regs. ``bp``, ``bx``: 0, or twice a distance, odd from RBP."""
+
+    how: How
+    base: int = 0
+    offset: int = 0
+    more: int = 0
+    pc: int = 0
+    bp: int = 0
+    bx: int = 0
+
+
+NOTHING, SIGNAL, END = Rule(How.NONE), Rule(How.SIGNAL), Rule(How.END)
+Rows = list[tuple[int, Rule]]  # from how many bytes behind the start of the function on, what
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """Of a CIE: its factors, and its program."""
+
+    code: int
+    data: int
+    program: bytes
+    return_register: int = RETURN
+
+
+class _Unknown(Exception):
+    """An instruction that we do not know: what follows it cannot be read."""
+
+
+class _State:
+    """``cfa``: register and offset, or an expression. ``saved``: for a register its offset from the CFA, or an
+    expression. None: it is not to be had.
+    """
+
+    __slots__ = ("cfa", "saved")
+
+    def __init__(self, cfa: tuple[int, int] | bytes | None, saved: dict[int, int | bytes | None]) -> None:
+        self.cfa = cfa
+        self.saved = saved
+
+    def copy(self) -> _State:
+        return _State(self.cfa, dict(self.saved))
+
+
+def rows(common: Common, program: bytes) -> Rows:
+    """Of one FDE, from 0 on."""
+    state = _State(None, {})
+    found: Rows = []
+    try:
+        _run(common, common.program, state, None, [])
+        _run(common, program, state, state.copy(), found)
+    except (_Unknown, *MALFORMED):
+        return [(0, NOTHING)]
+    return found
+
+
+def _run(common: Common, program: bytes, state: _State, initial: _State | None, found: Rows) -> None:
+    """With ``initial``, rows are added to ``found``."""
+    at, end, where, stack = 0, len(program), 0, list[_State]()
+    saved = state.saved
+    while at < end:
+        code = program[at]
+        at += 1
+        high, low = code & 0xC0, code & 0x3F
+        if high == 0x80:  # offset
+            value, at = uleb(program, at)
+            saved[low] = value * common.data
+        elif high == 0x40 or code in (0x02, 0x03, 0x04):  # advance_loc
+            size = 0 if high else 1 << code - 2
+            delta = low if high else int.from_bytes(program[at : at + size], "little")
+            at += size
+            if delta:
+                found.append((where, rule(state, common)))
+                where += delta * common.code
+        elif code == 0x00:
+            continue
+        elif code == 0x0E:  # def_cfa_offset
+            value, at = uleb(program, at)
+            state.cfa = (state.cfa[0], value) if isinstance(state.cfa, tuple) else None
+        elif high == 0xC0 or code == 0x06:  # restore
+            register = low
+            if not high:
+                register, at = uleb(program, at)
+            _restore(saved, initial, register)
+        elif code == 0x0A:
+            stack.append(state.copy())
+        elif code == 0x0B:
+            state.cfa, state.saved = (back := stack.pop()).cfa, back.saved
+            saved = state.saved
+        else:
+            at = _rest(common, program, state, code, at)
+    if initial is not None:
+        found.append((where, rule(state, common)))
+
+
+def _restore(saved: dict[int, int | bytes | None], initial: _State | None, register: int) -> None:
+    if initial is None or register not in initial.saved:
+        saved.pop(register, None)
+    else:
+        saved[register] = initial.saved[register]
+
+
+def _rest(common: Common, program: bytes, state: _State, code: int, at: int) -> int:
+    """What is not met at every second step. Returns where the next instruction is."""
+    saved = state.saved
+    if code == 0x0C:  # def_cfa
+        register, at = uleb(program, at)
+        value, at = uleb(program, at)
+        state.cfa = register, value
+    elif code == 0x0D:  # def_cfa_register
+        register, at = uleb(program, at)
+        state.cfa = (register, state.cfa[1]) if isinstance(state.cfa, tuple) else None
+    elif code == 0x0F:  # def_cfa_expression
+        state.cfa, at = _block(program, at)
+    elif code in (0x10, 0x16):  # expression, val_expression
+        register, at = uleb(program, at)
+        block, at = _block(program, at)
+        saved[register] = block if code == 0x10 else None
+    elif code == 0x05:  # offset_extended
+        register, at = uleb(program, at)
+        value, at = uleb(program, at)
+        saved[register] = value * common.data
+    elif code == 0x07:  # undefined
+        register, at = uleb(program, at)
+        saved[register] = None
+    elif code == 0x08:  # same_value
+        register, at = uleb(program, at)
+        saved.pop(register, None)
+    else:
+        return _seldom(common, program, state, code, at)
+    return at
+
+
+def _seldom(common: Common, program: bytes, state: _State, code: int, at: int) -> int:
+    if code == 0x2E:  # GNU_args_size
+        return uleb(program, at)[1]
+    if code == 0x13:  # def_cfa_offset_sf
+        value, at = sleb(program, at)
+        state.cfa = (state.cfa[0], value * common.data) if isinstance(state.cfa, tuple) else None
+        return at
+    if code not in (0x09, 0x11, 0x12, 0x14, 0x15, 0x2F):
+        raise _Unknown
+    register, at = uleb(program, at)
+    value, at = (sleb if code in (0x11, 0x12, 0x15) else uleb)(program, at)
+    if code == 0x12:  # def_cfa_sf
+        state.cfa = register, value * common.data
+    elif code == 0x11:  # offset_extended_sf
+        state.saved[register] = value * common.data
+    elif code == 0x2F:  # GNU_negative_offset_extended
+        state.saved[register] = -value * common.data
+    else:  # register, val_offset, val_offset_sf: its value lies on no stack
+        state.saved[register] = None
+    return at
+
+
+def _block(program: bytes, at: int) -> tuple[bytes, int]:
+    size, at = uleb(program, at)
+    return program[at : at + size], at + size
+
+
+def rule(state: _State, common: Common) -> Rule:
+    """What a state comes to, as far as a Rule can say it."""
+    cfa, saved = state.cfa, state.saved
+    back = saved.get(common.return_register, 0)
+    if common.return_register in saved and back is None:
+        return END
+    found = _place(RBP, saved), _place(RBX, saved)
+    if not isinstance(back, int) or not back or None in found or cfa is None:
+        return NOTHING
+    how, more = How.PLAIN, 0
+    if isinstance(cfa, bytes):
+        taken = _dereference(cfa)
+        if taken is None:
+            return NOTHING
+        how, (register, offset, more) = How.DEREF, taken
+    else:
+        register, offset = cfa
+    if register >= len(_PLACES) or max(abs(offset), abs(more), abs(back)) >= _FARTHEST:
+        return NOTHING
+    return Rule(how, _PLACES[register], offset, more, back, found[0] or 0, found[1] or 0)
+
+
+def _place(register: int, saved: dict[int, int | bytes | None]) -> int | None:
+    """As gu_saved; None when it cannot be said. A register that is lost is as good as one that is unchanged."""
+    where = saved.get(register)
+    if where is None:
+        return 0
+    if isinstance(where, bytes):  # GCC, where it aligns the stack: breg6 n
+        try:
+            offset, end = sleb(where, 1)
+        except MALFORMED:
+            return None
+        if where[0] != 0x70 + RBP or end != len(where) or abs(offset) >= _FARTHEST:
+            return None
+        return offset << 1 | 1
+    return where << 1 if where and abs(where) < _FARTHEST else None
+
+
+def _dereference(expression: bytes) -> tuple[int, int, int] | None:
+    """Register, offset and what is added of ``breg n; deref; plus_uconst m``, which need not be there."""
+    if not expression or not 0x70 <= expression[0] <= 0x7F:
+        return None
+    offset, at = sleb(expression, 1)
+    if expression[at : at + 1] != b"\x06":
+        return None
+    more, at = (0, at + 1) if expression[at + 1 : at + 2] != b"\x23" else uleb(expression, at + 2)
+    return (expression[0] - 0x70, offset, more) if at == len(expression) else None
+
+
+def stub_threshold(program: bytes) -> int | None:
+    """Of the FDE of a PLT: from which byte of a stub of 16 on there is one word more on the stack.
+
+    Its program ends with: CFA = RSP + 8 + ((RIP & 15 >= n) << 3). Linkers write nothing else there.
+    """
+    at = program.find(b"\x0f\x0b\x77\x08\x80\x00\x3f\x1a")
+    tail = program[at + 8 : at + 13]
+    if at < 0 or tail[1:] != b"\x2a\x33\x24\x22" or not 0x30 <= tail[0] <= 0x3F:
+        return None
+    return tail[0] - 0x30

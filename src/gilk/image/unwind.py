@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Unwind tables: for every instruction of an image, how to get to the frame of the caller.
+
+Made of .eh_frame, once for an image; kept in the cache by its build-id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.errors import GilkError
+from gilk.image import cfi, eh_frame, header
+from gilk.image.cache import load_arrays, store_arrays
+from gilk.image.cfi import NOTHING, SIGNAL, Common, How, Rule
+from gilk.image.encoding import Table, sleb, uleb
+from gilk.image.memory import MALFORMED, Memory
+from gilk.image.model import Image
+from gilk.image.source import from_bytes, open_source
+
+_VERSION = 1  # of what is kept
+_STUB = 16  # bytes
+_PADDING = 15  # bytes between functions, which nothing runs
+#: rt_sigreturn, as C libraries call it: what a handler returns to. Where they do not say so, it is known by its bytes.
+_RESTORERS = (b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", b"\xb8\x0f\x00\x00\x00\x0f\x05")
+
+
+@dataclass(frozen=True)
+class Unwind:
+    """``rules[ids[i]]`` holds from ``base + starts[i]`` on, a link-time address, up to the next row's."""
+
+    base: int
+    starts: NDArray[np.uint32]
+    ids: NDArray[np.uint16]
+    rules: tuple[Rule, ...]
+
+    def rule_at(self, address: int) -> Rule:
+        row = int(np.searchsorted(self.starts, address - self.base, "right")) - 1
+        return self.rules[self.ids[row]] if row >= 0 else NOTHING
+
+
+def unwind(image: Image) -> Unwind:
+    """Without rows when there is no .eh_frame, or it cannot be read."""
+    key = f"unwind-{_VERSION}-{image.build_id}"
+    kept = load_arrays(key)
+    if kept is not None and {"base", "starts", "ids", "rules"} <= kept.keys():
+        rules = tuple(Rule(How(row[0]), *row[1:]) for row in kept["rules"].tolist())
+        return Unwind(int(kept["base"][0]), kept["starts"], kept["ids"], rules)
+    try:
+        with open_source(image.path) as source:
+            made = _made(header.parse(source))
+    except GilkError:
+        return _table([])
+    base, table = np.array([made.base]), np.array(made.rules)
+    store_arrays(key, {"base": base, "starts": made.starts, "ids": made.ids, "rules": table})
+    return made
+
+
+def from_content(data: bytes, image: Image) -> Unwind:
+    """The same of an image that is in no file: the vdso."""
+    return _made(header.parse(from_bytes(data, image.path)))
+
+
+def _made(head: header.Header) -> Unwind:
+    memory = Memory(header.segments(head))
+    found = list(_Functions(head, memory).rows())
+    found += _restorers(memory)
+    return _table(_flat(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """Rows of [start, end), by distance from the start."""
+
+    start: int
+    end: int
+    rows: tuple[tuple[int, Rule], ...]
+
+
+def _restorers(memory: Memory) -> Iterator[_Extent]:
+    """From a byte earlier on: they are returned to, and looked up as what is before that."""
+    for segment in memory.segments:
+        for code in _RESTORERS if segment.executable else ():
+            at = segment.data.find(code)
+            while at >= 0:
+                start = segment.address + at
+                yield _Extent(start - 1, start + len(code), ((0, SIGNAL),))
+                at = segment.data.find(code, at + 1)
+
+
+def _flat(found: list[_Extent]) -> list[tuple[int, Rule]]:
+    """Rows in order, with NOTHING between functions. Of extents that overlap the later one has what it claims."""
+    rows: list[tuple[int, Rule]] = []
+    reached = 0
+    for extent in sorted(found, key=lambda one: (one.start, one.end)):
+        if extent.start > reached + _PADDING and rows:
+            rows.append((reached, NOTHING))
+        after = rows[-1][1] if rows and extent.end < reached else None  # it lies within another
+        size = extent.end - extent.start
+        rows += [(extent.start + distance, rule) for distance, rule in extent.rows if distance < size]
+        if after is not None:
+            rows.append((extent.end, after))
+        reached = max(reached, extent.end)
+    return [*rows, (reached, NOTHING)] if rows else []
+
+
+def _table(rows: list[tuple[int, Rule]]) -> Unwind:
+    rules: dict[Rule, int] = {NOTHING: 0}
+    starts, ids, last = list[int](), list[int](), -1
+    base = rows[0][0] if rows else 0
+    for address, rule in sorted(rows, key=lambda row: row[0]):
+        number = rules.setdefault(rule, len(rules)) if len(rules) < 1 << 15 else rules.get(rule, 0)
+        if number != last and address - base < 1 << 32:
+            starts.append(address - base)
+            ids.append(number)
+            last = number
+    return Unwind(base, np.array(starts, np.uint32), np.array(ids, np.uint16), tuple(rules))
+
+
+class _Functions:
+    """The FDEs of an image. A broken one loses itself, not the rest."""
+
+    def __init__(self, head: header.Header, memory: Memory) -> None:
+        self._memory = memory
+        try:
+            self._table = eh_frame.locate(head, memory)
+        except MALFORMED:
+            self._table = None
+        self._commons: dict[int, tuple[eh_frame.Cie, Common] | None] = {}
+        self._known: dict[tuple[int, bytes], tuple[tuple[int, Rule], ...]] = {}
+
+    def rows(self) -> Iterator[_Extent]:
+        if self._table is None:
+            return
+        for body, end in eh_frame.entries(self._table):
+            try:
+                yield from self._function(self._table, body, end)
+            except MALFORMED:
+                continue
+
+    def _function(self, table: Table, body: int, end: int) -> Iterator[_Extent]:
+        back = int.from_bytes(table.data[body : body + 4], "little")
+        known = self._common(table, body - back) if back else None
+        if known is None:
+            return
+        cie, common = known
+        start, size, cursor = eh_frame.extent(table, cie, body + 4)
+        if not size or cursor > end or not self._memory.executable(start):
+            return
+        if cie.sized:
+            length, cursor = uleb(table.data, cursor)
+            cursor += length
+        if cie.signal:
+            yield _Extent(start, start + size, ((0, SIGNAL),))
+            return
+        program = table.data[cursor:end].rstrip(b"\0")
+        stub = cfi.stub_threshold(program)
+        rows = self._rows(body - back, common, program) if stub is None else _stubs(start, size, common, program, stub)
+        yield _Extent(start, start + size, rows)
+
+    def _rows(self, which: int, common: Common, program: bytes) -> tuple[tuple[int, Rule], ...]:
+        """Many functions have the same program."""
+        known = self._known.get((which, program))
+        if known is None:
+            known = self._known[which, program] = tuple(cfi.rows(common, program + b"\0\0\0\0"))
+        return known
+
+    def _common(self, table: Table, offset: int) -> tuple[eh_frame.Cie, Common] | None:
+        if offset not in self._commons:
+            try:
+                cie = eh_frame.parse_cie(table, offset)
+                self._commons[offset] = None if cie is None else (cie, _common(table, offset))
+            except MALFORMED:
+                self._commons[offset] = None
+        return self._commons[offset]
+
+
+def _stubs(start: int, size: int, common: Common, program: bytes, threshold: int) -> tuple[tuple[int, Rule], ...]:
+    """Of a PLT: what comes before the stubs by the program, then two rows for each of them."""
+    before = cfi.rows(common, program[: program.find(b"\x0f\x0b\x77\x08\x80\x00\x3f\x1a")])
+    first, _ = before[-1]
+    plain, pushed = (Rule(How.PLAIN, 4, offset, 0, -8) for offset in (8, 16))
+    rows = [row for row in before if row[0] < first]
+    for stub in range((start + first) & -_STUB, start + size, _STUB):
+        rows += [(stub - start, plain), (stub + threshold - start, pushed)]
+    return tuple(row for row in rows if 0 <= row[0] < size)
+
+
+def _common(table: Table, offset: int) -> Common:
+    data = table.data
+    length = int.from_bytes(data[offset : offset + 4], "little")
+    body = offset + 4
+    if length == 0xFFFFFFFF:
+        length, body = int.from_bytes(data[body : body + 8], "little"), body + 8
+    end = body + length
+    version, augmentation = data[body + 4], data[body + 5 : body + 37].partition(b"\0")[0]
+    cursor = body + 5 + len(augmentation) + 1
+    cursor += 8 if augmentation == b"eh" else 2 if version == 4 else 0
+    code, cursor = uleb(data, cursor)
+    factor, cursor = sleb(data, cursor)
+    register, cursor = (data[cursor], cursor + 1) if version == 1 else uleb(data, cursor)
+    if augmentation.startswith(b"z"):
+        size, cursor = uleb(data, cursor)
+        cursor += size
+    return Common(code, factor, data[cursor:end], register)
