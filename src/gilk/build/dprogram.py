@@ -22,7 +22,7 @@ class Event(ctypes.Structure):
         ("arg", ctypes.c_uint64 * ARGUMENTS),
         *((name, ctypes.c_uint64) for name in ("time", "thread")),
         *((name, ctypes.c_uint32) for name in ("probe", "cpu", "pid", "tid")),
-        ("caller", ctypes.c_uint64),
+        ("edge", ctypes.c_uint64),
         ("regs", ctypes.c_void_p),
         *((name, ctypes.c_uint32) for name in ("error", "reserved")),
     ]

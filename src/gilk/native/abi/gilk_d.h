@@ -14,6 +14,7 @@
  *   dynamic      thread-local variables and associative arrays
  *   speculations
  *   scratch      memory that a clause has until it ends
+ *   unwind       tables for stacks, where the program asks for some: gilk_unwind.h
  *
  * Memory starts as zeroes. Whoever runs clauses has its own copy of the layout,
  * made when the program was planned, and never reads the one in page 0: that
@@ -156,6 +157,9 @@ struct gd_layout {
 	gd_u64 scratch_owner; /* gd_u32[scratches]: tid; 0: free */
 	gd_u64 scratch_first;
 	gd_u64 scratch_size; /* of each */
+
+	gd_u64 unwind; /* struct gu_head */
+	gd_u64 unwind_size; /* 0: there are none */
 };
 
 struct gd_control {
@@ -290,7 +294,7 @@ struct gd_event {
 	gd_u32 cpu;
 	gd_u32 pid;
 	gd_u32 tid;
-	gd_u64 caller;
+	gd_u64 edge; /* of a function: nothing but the return address is on the stack of this call */
 	const gd_u64 *regs; /* as gilk_record_regs has them, or null */
 	gd_u32 error;  /* of the system call that returns here; 0: none */
 	gd_u32 reserved;
@@ -359,6 +363,7 @@ struct gd_context {
  *   bool gd_copyin_string(ctx, char *to, u64 from, u64 size);          always ends in NUL, within size
  *
  *   Destructive actions: deeds.h.
+ *   u64 gd_walk_stack(ctx, u64 *to, u64 most);  addresses of frames, the innermost first; 0 where regs is null
  *
  *   Strings lie in buffers of layout->strsize bytes. Those that make one take `to`, such a buffer, and return it.
  *   See strings.h for strlen strcmp strjoin substr index rindex strchr strrchr strstr strtok basename

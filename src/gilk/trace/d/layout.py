@@ -106,6 +106,7 @@ class Sizes:
     speculation_size: int
     scratches: int
     scratch_size: int
+    unwind_size: int = 0
 
     def check(self) -> None:
         """Raises ValueError when no memory has these sizes."""
@@ -161,6 +162,8 @@ class Layout:
     scratch_owner: int
     scratch_first: int
     scratch_size: int
+    unwind: int
+    unwind_size: int
 
     @classmethod
     def place(cls, sizes: Sizes) -> Layout:
@@ -191,6 +194,7 @@ class Layout:
             "speculation_first": at.take(sizes.speculations * pages(SPECULATION.itemsize + sizes.speculation_size)),
             "scratch_owner": at.take(sizes.scratches * 4),
             "scratch_first": at.take(sizes.scratches * sizes.scratch_size),
+            "unwind": at.take(sizes.unwind_size),
         }
         return cls(size=at.at, **places, **asdict(sizes))
 

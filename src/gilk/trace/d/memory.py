@@ -63,6 +63,7 @@ class Options:
     aggregations: int = 0
     scratches: int = 256
     scratchsize: int = 0  # 0: room for 16 strings, and a page
+    unwind_size: int = 0
 
     def sizes(self) -> Sizes:
         stride = (VARIABLE.itemsize + self.largest_variable + 7) & -8
@@ -85,6 +86,7 @@ class Options:
             speculation_size=min(self.specsize // GRANULE * GRANULE, ((1 << 24) - 1) * GRANULE),
             scratches=power_of_two(self.scratches),
             scratch_size=(scratch + 7) & -8,
+            unwind_size=self.unwind_size,
         )
 
     def layout(self) -> Layout:
@@ -137,6 +139,11 @@ class Memory:
         """The bytes of the global variables, writable."""
         whole = memoryview(self._buffer).cast("B")
         return whole[self.layout.globals : self.layout.globals + self.layout.globals_size]
+
+    def unwind(self) -> memoryview:
+        """The bytes for unwind tables, writable."""
+        whole = memoryview(self._buffer).cast("B")
+        return whole[self.layout.unwind : self.layout.unwind + self.layout.unwind_size]
 
     def marks(self, buffer: int) -> Array:
         at = self.layout.buffer_first + buffer * self.layout.buffer_stride + self.layout.buffer_marks

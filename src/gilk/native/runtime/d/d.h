@@ -15,6 +15,8 @@
 #include "speculation.h"
 #include "scratch.h"
 #include "peek.h"
+#include "unwind.h"
+#include "stack.h"
 #include "table.h"
 #include "aggregate.h"
 #include "dynamic.h"

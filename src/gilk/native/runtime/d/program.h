@@ -97,16 +97,18 @@ static inline const char *gd_execname(struct gd_context *c)
 	return c->no_memory && !c->self ? "dtrace" : gd_environment(c)->execname;
 }
 
-/* R_* of the D library, which are in the order of struct pt_regs, to struct gilk_record_regs'. */
+/* Where struct gilk_regs has R_* of the D library, from R_R15 on; then those of 32-bit names, from 25 on. */
+static const gd_u8 gd_register_places[] = {15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 0, 1, 2, 6, 7, 255, 16, 255, 17, 4,
+					   255, 255, 255, 255, 255, 3, 1, 2, 6, 7, 5, 0, 255, 255, 255, 255, 255, 16,
+					   255, 17, 4};
+
 static inline gd_u64 gd_register(struct gd_context *c, gd_u64 index)
 {
-	static const gd_u8 place[] = {15, 14, 13, 12, 5, 3, 11, 10, 9, 8, 7, 6, 2, 1, 0, 255, 255, 16, 255, 17, 4};
-
-	if (index >= sizeof place || place[index] == 255 || !c->event->regs) {
+	if (index >= sizeof gd_register_places || gd_register_places[index] == 255 || !c->event->regs) {
 		gd_fail(c, GD_FAULT_ILLEGAL, index);
 		return 0;
 	}
-	return c->event->regs[place[index]];
+	return c->event->regs[gd_register_places[index]];
 }
 
 /* bcopy() and copyinto(): stores go to scratch memory of this very clause, and nowhere else. */

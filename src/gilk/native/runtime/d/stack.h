@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The stack of the thread that fires a probe, frame by frame, from the program's registers there.
+ *
+ * A frame's caller is found by unwind tables, and where they have no row by the frame pointer. What
+ * lies on the stack may be anything: memory is read where it is certain to be there, or else copied by
+ * host_peek_some(); every step leads upwards, but for that out of a signal handler; steps and copies are counted.
+ *
+ * Certain to be there is the page that RSP points into, from RSP on: the patch has pushed below RSP, so
+ * that page is there unless RSP is at its very beginning.
+ *
+ * Ownership: the copy lies in scratch memory of the clause, and is given back when the walk ends.
+ */
+#ifndef GILK_D_STACK_H
+#define GILK_D_STACK_H
+
+#include "peek.h"
+#include "scratch.h"
+#include "unwind.h"
+
+#define GD_STACK_COPY 8192 /* bytes that are copied at a time */
+#define GD_STACK_COPIES 64 /* at most, in one walk */
+#define GD_STACK_EDGE 256  /* more than a patch and its thunk have below RSP at the least */
+#define GD_STACK_DEEPEST 4096 /* frames */
+
+enum { GD_BX = 3, GD_SP = 4, GD_BP = 5, GD_PC = 16 }; /* in struct gilk_regs */
+
+struct gd_window { /* addresses from low on, which lie at `data` */
+	gd_u64 low;
+	gd_u64 size;
+	const gd_u8 *data;
+};
+
+struct gd_walk {
+	struct gd_context *ctx;
+	struct gd_tables tables;
+	struct gd_window page;
+	struct gd_window copy;
+	const gd_u64 *regs; /* of the innermost frame; null afterwards */
+	gd_u64 pc;
+	gd_u64 sp;
+	gd_u64 bp;
+	gd_u64 bx;
+	gd_u32 copies;
+	bool exact; /* pc is an instruction that is yet to run, not where a call returns to */
+	bool edge;  /* at a function's first instruction, or the one that leaves it: its frame is the return address */
+};
+
+static inline void gd_walk_begin(struct gd_walk *w, struct gd_context *ctx)
+{
+	const gd_u64 *regs = ctx->event->regs;
+
+	w->ctx = ctx;
+	w->regs = regs;
+	w->copies = 0;
+	w->exact = true;
+	w->edge = ctx->event->edge;
+	w->pc = regs ? regs[GD_PC] : 0;
+	w->sp = regs ? regs[GD_SP] : 0;
+	w->bp = regs ? regs[GD_BP] : 0;
+	w->bx = regs ? regs[GD_BX] : 0;
+	w->page.low = w->sp;
+	w->page.data = (const gd_u8 *)w->sp;
+	w->page.size = (w->sp & (GILK_PAGE - 1)) < GD_STACK_EDGE ? 0 : GILK_PAGE - (w->sp & (GILK_PAGE - 1));
+	w->copy = (struct gd_window){0, 0, 0};
+	gd_open_tables(ctx, &w->tables);
+}
+
+static inline bool gd_window_read(const struct gd_window *window, gd_u64 address, gd_u64 *to)
+{
+	gd_u64 at = address - window->low;
+
+	if (window->size < 8 || at > window->size - 8)
+		return false;
+	*to = *(const gd_word *)(window->data + at);
+	return true;
+}
+
+/* Copy what is around an address, as far as it is there: what has been saved below it, and the frames above. */
+static inline bool gd_fetch(struct gd_walk *w, gd_u64 address)
+{
+	gd_u64 low = address - w->sp < 128 ? w->sp : address - 128;
+	gd_u64 end = (low + GD_STACK_COPY) & -(gd_u64)GILK_PAGE;
+	long got;
+
+	if (w->ctx->no_memory || w->copies++ >= GD_STACK_COPIES || end < low)
+		return false;
+	if (!w->copy.data)
+		w->copy.data = gd_alloca(w->ctx, GD_STACK_COPY);
+	if (!w->copy.data)
+		return false;
+	got = host_peek_some(gd_self(w->ctx), (void *)w->copy.data, low, end - low);
+	w->copy.low = low;
+	w->copy.size = got > 0 ? (gd_u64)got : 0;
+	return w->copy.size != 0;
+}
+
+static inline bool gd_stack_read(struct gd_walk *w, gd_u64 address, gd_u64 *to)
+{
+	if (gd_window_read(&w->page, address, to) || gd_window_read(&w->copy, address, to))
+		return true;
+	return gd_fetch(w, address) && gd_window_read(&w->copy, address, to);
+}
+
+static inline bool gd_restore(struct gd_walk *w, gu_saved saved, gd_u64 cfa, gd_u64 *reg)
+{
+	gd_u64 from = saved & 1 ? w->bp : cfa;
+
+	return !saved || gd_stack_read(w, from + (gd_u64)(gd_s64)(saved >> 1), reg);
+}
+
+/* RBX, RBP and RSP are followed from frame to frame, the others known in the innermost only. */
+static inline bool gd_base(struct gd_walk *w, gd_u32 reg, gd_u64 *value)
+{
+	if (reg == GD_SP)
+		*value = w->sp;
+	else if (reg == GD_BP)
+		*value = w->bp;
+	else if (reg == GD_BX)
+		*value = w->bx;
+	else if (w->regs && reg < 16)
+		*value = w->regs[reg];
+	else
+		return false;
+	return true;
+}
+
+static inline bool gd_cfa(struct gd_walk *w, const struct gu_rule *rule, gd_u64 *cfa)
+{
+	if (!gd_base(w, rule->base, cfa))
+		return false;
+	*cfa += (gd_u64)(gd_s64)rule->offset;
+	if (rule->how != GU_DEREF)
+		return true;
+	if (!gd_stack_read(w, *cfa, cfa))
+		return false;
+	*cfa += (gd_u64)(gd_s64)rule->more;
+	return true;
+}
+
+static inline bool gd_is_at(struct gd_walk *w, gd_u64 pc, gd_u64 sp, gd_u64 bp, gd_u64 bx)
+{
+	w->pc = pc;
+	w->sp = sp;
+	w->bp = bp;
+	w->bx = bx;
+	w->exact = false;
+	w->edge = false;
+	w->regs = 0;
+	return pc != 0;
+}
+
+static inline bool gd_step_plain(struct gd_walk *w, const struct gu_rule *rule)
+{
+	gd_u64 cfa, pc, bp = w->bp, bx = w->bx;
+
+	if (!gd_cfa(w, rule, &cfa) || cfa <= w->sp)
+		return false;
+	if (!gd_stack_read(w, cfa + (gd_u64)(gd_s64)rule->pc, &pc))
+		return false;
+	if (!gd_restore(w, rule->bp, cfa, &bp) || !gd_restore(w, rule->bx, cfa, &bx))
+		return false;
+	return gd_is_at(w, pc, cfa, bp, bx);
+}
+
+/* The kernel's struct ucontext: uc_mcontext at 40, in it r8 to r15, rdi rsi rbp rbx rdx rax rcx rsp rip. */
+static inline bool gd_step_signal(struct gd_walk *w)
+{
+	gd_u64 pc, sp, bp, bx, regs = w->sp + 40;
+
+	if (!gd_stack_read(w, regs + 10 * 8, &bp) || !gd_stack_read(w, regs + 11 * 8, &bx)
+	    || !gd_stack_read(w, regs + 15 * 8, &sp) || !gd_stack_read(w, regs + 16 * 8, &pc))
+		return false;
+	gd_is_at(w, pc, sp, bp, bx);
+	w->exact = true;
+	return pc != 0;
+}
+
+/* What a frame pointer leads to is believed when it is code. */
+static inline bool gd_step_pointer(struct gd_walk *w)
+{
+	gd_u64 at = w->edge ? w->sp : w->bp + 8, pc, bp = w->bp;
+
+	if (!w->edge && (w->bp & 7 || w->bp < w->sp))
+		return false;
+	if (!gd_stack_read(w, at, &pc) || (!w->edge && !gd_stack_read(w, w->bp, &bp)))
+		return false;
+	if (!gd_find_module(&w->tables, pc)) {
+		gd_unwind_head(w->ctx)->missed = 1;
+		return false;
+	}
+	return gd_is_at(w, pc, at + 8, bp, w->bx);
+}
+
+/* To the caller. False: there is none, or it cannot be found. */
+static inline bool gd_step(struct gd_walk *w)
+{
+	gd_u64 pc = w->pc - !w->exact;
+	const struct gu_rule *rule = 0;
+
+	if (w->tables.size < sizeof(struct gu_head))
+		return false;
+	if (gd_find_module(&w->tables, pc))
+		rule = gd_rule(&w->tables, pc);
+	else
+		gd_unwind_head(w->ctx)->missed = 1;
+	switch (rule ? rule->how : GU_NONE) {
+	case GU_PLAIN:
+	case GU_DEREF:
+		return gd_step_plain(w, rule);
+	case GU_SIGNAL:
+		return gd_step_signal(w);
+	case GU_END:
+		return false;
+	}
+	return gd_step_pointer(w);
+}
+
+/* The addresses of at most `most` frames. Returns how many there are; with `to` null they are only counted. */
+static __attribute__((noinline, unused)) gd_u64 gd_walk_stack(struct gd_context *ctx, gd_u64 *to, gd_u64 most)
+{
+	struct gd_walk w;
+	gd_u64 n = 0;
+
+	gd_walk_begin(&w, ctx);
+	if (!w.pc || !most)
+		return 0;
+	do {
+		if (to)
+			to[n] = w.pc;
+	} while (++n < most && gd_step(&w));
+	if (w.copy.data)
+		ctx->scratch_used = (gd_u32)(w.copy.data - ctx->scratch);
+	return n;
+}
+
+static inline void gd_put_ustack(struct gd_context *ctx, gd_u64 *to, gd_u64 words)
+{
+	gd_u64 depth = gd_walk_stack(ctx, to + 1, words - 1);
+
+	to[0] = ctx->event->pid;
+	gd_zero(to + 1 + depth, (words - 1 - depth) * 8);
+}
+
+static inline gd_u64 gd_ustackdepth(struct gd_context *ctx)
+{
+	return gd_walk_stack(ctx, 0, GD_STACK_DEEPEST);
+}
+
+/* 0: there is none. */
+static inline gd_u64 gd_ucaller(struct gd_context *ctx)
+{
+	gd_u64 frames[2];
+
+	return gd_walk_stack(ctx, frames, 2) < 2 ? 0 : frames[1];
+}
+
+#endif

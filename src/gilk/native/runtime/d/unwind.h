@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Unwind tables: the rule for an address. The protocol is in gilk_unwind.h.
+ *
+ * Ownership: nothing is held; the tables are the client's, and whatever they say is bounded here.
+ */
+#ifndef GILK_D_UNWIND_H
+#define GILK_D_UNWIND_H
+
+#include "../../abi/gilk_unwind.h"
+#include "base.h"
+
+struct gd_tables {
+	const gd_u8 *at;
+	gd_u64 size;
+	const struct gu_map *map;
+	gd_u64 count; /* of modules */
+	struct gu_module here; /* that was found last, a copy; the next address is likely to be in it, too */
+};
+
+static inline const void *gd_part(const struct gd_tables *t, gd_u64 offset, gd_u64 count, gd_u64 each)
+{
+	if (offset > t->size || count > (t->size - offset) / each)
+		return 0;
+	return t->at + offset;
+}
+
+static inline struct gu_head *gd_unwind_head(struct gd_context *ctx)
+{
+	return (struct gu_head *)(ctx->memory + ctx->layout->unwind);
+}
+
+static inline void gd_open_tables(struct gd_context *ctx, struct gd_tables *t)
+{
+	gd_u64 offset;
+
+	t->at = ctx->memory + ctx->layout->unwind;
+	t->size = ctx->layout->unwind_size;
+	t->map = 0;
+	t->count = 0;
+	t->here.start = t->here.end = 0;
+	if (t->size < sizeof(struct gu_head))
+		return;
+	offset = gd_get(&gd_unwind_head(ctx)->map);
+	t->map = offset ? gd_part(t, offset, 1, sizeof *t->map) : 0;
+	if (!t->map)
+		return;
+	t->count = t->map->count;
+	if (!gd_part(t, offset + sizeof *t->map, t->count, sizeof *t->map->module))
+		t->count = 0;
+}
+
+/* Whether something that is known lies there: t->here is it, then. */
+static inline bool gd_find_module(struct gd_tables *t, gd_u64 pc)
+{
+	gd_u64 low = 0, high = t->count;
+
+	if (pc - t->here.start < t->here.end - t->here.start)
+		return true;
+	while (low < high) {
+		gd_u64 middle = (low + high) / 2;
+		const struct gu_module *m = &t->map->module[middle];
+
+		if (pc < m->start) {
+			high = middle;
+		} else if (pc >= m->end) {
+			low = middle + 1;
+		} else {
+			t->here = *m;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* How many rows begin at or below an address, of those from `low` to `high`. */
+static inline gd_u32 gd_rows_below(const gd_u32 *from, gd_u32 low, gd_u32 high, gd_u32 address)
+{
+	while (low < high) {
+		gd_u32 middle = low + (high - low) / 2;
+
+		if (from[middle] <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The row of an address in t->here, plus one. 0: none. */
+static inline gd_u32 gd_row(const struct gd_tables *t, gd_u64 address)
+{
+	const gd_u32 *pages = gd_part(t, t->here.pages, t->here.page_count + 1UL, sizeof *pages);
+	const gd_u32 *from = gd_part(t, t->here.from, t->here.rows, sizeof *from);
+	gd_u64 page = address >> GU_PAGE;
+	gd_u32 low, high;
+
+	if (!pages || !from || page >= t->here.page_count)
+		return 0;
+	low = gd_get32(&pages[page]);
+	high = gd_get32(&pages[page + 1]);
+	return low > high || high > t->here.rows ? 0 : gd_rows_below(from, low, high, (gd_u32)address);
+}
+
+/* Of an address in t->here. Null: there is none. */
+static inline const struct gu_rule *gd_rule(const struct gd_tables *t, gd_u64 pc)
+{
+	gd_u64 all = ((const struct gu_head *)t->at)->rules;
+	const gd_u16 *rule = gd_part(t, t->here.rule, t->here.rows, sizeof *rule);
+	gd_u32 row = gd_row(t, pc - t->here.base);
+
+	if (!row || !rule || all > t->size)
+		return 0;
+	return gd_part(t, all + rule[row - 1] * sizeof(struct gu_rule), 1, sizeof(struct gu_rule));
+}
+
+#endif

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Unwind tables in the memory of a D program: the writing end. native/abi/gilk_unwind.h is the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gilk.image.cfi import Rule
+from gilk.image.unwind import Unwind
+from gilk.trace.d.layout import pages
+
+PAGE_BITS = 8
+RULES = 65535
+HEAD = np.dtype([("map", "<u8"), ("rules", "<u8"), ("missed", "<u4"), ("reserved", "<u4")])
+RULE = np.dtype(
+    [
+        *(("how", "u1"), ("base", "u1"), ("reserved", "u1", (2,)), ("offset", "<i4"), ("more", "<i4"), ("pc", "<i4")),
+        *(("bp", "<i4"), ("bx", "<i4")),
+    ]
+)
+MODULE = np.dtype(
+    [
+        *(("start", "<u8"), ("end", "<u8"), ("base", "<u8"), ("pages", "<u8"), ("from", "<u8"), ("rule", "<u8")),
+        *(("page_count", "<u4"), ("rows", "<u4")),
+    ]
+)
+_SPARE = 32 << 20  # bytes for what is mapped later; memory that is not used is not there
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Executable code at [start, end) of a process; ``unwind``, if there is any, was made for ``bias`` less."""
+
+    start: int
+    end: int
+    bias: int = 0
+    unwind: Unwind | None = None
+
+
+def room(tables: Sequence[Unwind]) -> int:
+    """How many bytes to plan for, with these to begin with."""
+    return pages(HEAD.itemsize + RULES * RULE.itemsize + 2 * sum(map(_size, tables)) + _SPARE)
+
+
+def _size(table: Unwind) -> int:
+    return 6 * len(table.starts) + 4 * (_page_count(table) + 1) + 24
+
+
+def _page_count(table: Unwind) -> int:
+    return (int(table.starts[-1]) >> PAGE_BITS) + 1 if len(table.starts) else 0
+
+
+class Tables:
+    """``buffer``: that part of the memory, zeroed. Only ever added to; what finds no room is left out."""
+
+    def __init__(self, buffer: memoryview) -> None:
+        self._buffer = buffer
+        self._head: Any = np.ndarray((), HEAD, buffer)
+        self._rules = np.ndarray((RULES,), RULE, buffer, HEAD.itemsize)
+        self._used = HEAD.itemsize + self._rules.nbytes
+        self._numbers: dict[Rule, int] = {}
+        self._placed: dict[int, tuple[int, int, int]] = {}  # by identity of the table
+        self._kept: list[Unwind] = []  # so that an identity stays one
+        self._head["rules"] = HEAD.itemsize
+
+    def missed(self) -> bool:
+        """Whether an address was met since the last call that is in nothing that was published."""
+        found = bool(self._head["missed"])
+        if found:
+            self._head["missed"] = 0
+        return found
+
+    def publish(self, mapped: Sequence[Code]) -> None:
+        """What is mapped now, and where its tables are."""
+        ordered = sorted((code for code in mapped if code.start < code.end), key=lambda code: code.start)
+        rows = [self._module(code) for code in ordered]
+        size = 8 + len(rows) * MODULE.itemsize
+        at = self._take(size)
+        if at is None:
+            return
+        np.ndarray((len(rows),), MODULE, self._buffer, at + 8)[:] = np.array(rows, MODULE)
+        np.ndarray((), "<u8", self._buffer, at)[()] = len(rows)
+        self._head["map"] = at
+
+    def _module(self, code: Code) -> tuple[int, ...]:
+        table = code.unwind
+        places = None if table is None or not len(table.starts) else self._place(table)
+        if table is None or places is None:
+            return code.start, code.end, code.start, 0, 0, 0, 0, 0
+        base = (code.bias + table.base) & (1 << 64) - 1
+        return code.start, code.end, base, *places, _page_count(table), len(table.starts)
+
+    def _place(self, table: Unwind) -> tuple[int, int, int] | None:
+        """Where its parts lie: pages, addresses, rules."""
+        known = self._placed.get(id(table))
+        if known is not None:
+            return known
+        count, rows = _page_count(table), len(table.starts)
+        at = self._take(4 * (count + 1) + 6 * rows)
+        if at is None:
+            return None
+        places = at, at + 4 * (count + 1), at + 4 * (count + 1) + 4 * rows
+        firsts = np.searchsorted(table.starts, np.arange(count + 1, dtype=np.uint64) << np.uint64(PAGE_BITS))
+        np.ndarray((count + 1,), "<u4", self._buffer, places[0])[:] = firsts
+        np.ndarray((rows,), "<u4", self._buffer, places[1])[:] = table.starts
+        np.ndarray((rows,), "<u2", self._buffer, places[2])[:] = self._renumbered(table)
+        self._placed[id(table)] = places
+        self._kept.append(table)
+        return places
+
+    def _renumbered(self, table: Unwind) -> Any:
+        numbers = [self._number(rule) for rule in table.rules]
+        return np.array(numbers, np.uint16)[table.ids]
+
+    def _number(self, rule: Rule) -> int:
+        """Of a rule that images share. The first one, which says nothing, stands for those that find no room."""
+        number = self._numbers.get(rule)
+        if number is None:
+            number = len(self._numbers)
+            if number >= RULES:
+                return 0
+            self._numbers[rule] = number
+            self._rules[number] = (rule.how, rule.base, 0, rule.offset, rule.more, rule.pc, rule.bp, rule.bx)
+        return number
+
+    def _take(self, size: int) -> int | None:
+        at = -(-self._used // 8) * 8
+        if at + size > len(self._buffer):
+            return None
+        self._used = at + size
+        return at
