@@ -13,7 +13,7 @@ import pytest
 from gilk.lang.d import tags
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning import tags as meaning_tags
-from gilk.lang.d.meaning.builtins import BUILTINS, UNSUPPORTED
+from gilk.lang.d.meaning.builtins import BUILTINS
 from gilk.lang.d.meaning.builtins import OF_THE_KERNEL as VARIABLES_OF_THE_KERNEL
 from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Role
 from gilk.lang.d.options import REFUSED, ROWS, Options, Shape
@@ -116,9 +116,8 @@ def test_variables_names_all_variables_once() -> None:
 
 
 def test_variables_are_refused_as_the_page_says() -> None:
-    assert set(named("variables.md", "Refused")) == UNSUPPORTED
     assert set(named("variables.md", "Of the kernel")) == VARIABLES_OF_THE_KERNEL
-    tags = {**dict.fromkeys(UNSUPPORTED, "D_UNSUPPORTED"), **dict.fromkeys(VARIABLES_OF_THE_KERNEL, "D_KERNEL")}
+    tags = dict.fromkeys(VARIABLES_OF_THE_KERNEL, "D_KERNEL")
     for name in BUILTINS:
         use = "uregs[R_RIP]" if name == "uregs" else name
         assert tag_of(f"trace({use});") == tags.get(name, ""), name

@@ -262,7 +262,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Program:
-    """``destructive``: it has such actions, and where the first."""
+    """``destructive``: it has such actions, and where the first. ``stacks``: it looks at the stack of the process."""
 
     clauses: tuple[Clause, ...]
     variables: tuple[Variable, ...]
@@ -271,3 +271,4 @@ class Program:
     this_size: int
     destructive: Span | None = None
     strsize: int = 256
+    stacks: bool = False

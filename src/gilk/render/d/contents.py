@@ -21,6 +21,7 @@ _128 = (1 << 128) - 1
 class Row:
     """``key`` as it was recorded, which is what rows are sorted by; ``keys``, decoded from it, are what is printed.
 
+    ``raw``: all keys that are shown as this one.
     ``processors``: with the option aggpercpu, the same cells for each processor.
     """
 
@@ -28,6 +29,7 @@ class Row:
     keys: tuple[Value, ...]
     cells: tuple[int, ...]
     processors: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    raw: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cache
 from typing import Protocol
 
@@ -14,9 +14,10 @@ from gilk.lang.d.options import BadOption, Options
 from gilk.lang.d.printf import Conversion, Literal, parse_format
 from gilk.render.d import aggregations, hexdump, printf, records, sorting, stacks, trace, typed
 from gilk.render.d.contents import Contents, Row
+from gilk.render.d.merging import merged
 from gilk.render.d.messages import Messages
 from gilk.render.d.sorting import Order
-from gilk.render.d.values import Rendered, Value, decode, raw
+from gilk.render.d.values import Rendered, Value, decode, encoded, raw
 from gilk.session.dtrace.kernel_names import KernelNames
 from gilk.session.dtrace.symbols import Symbols
 from gilk.session.dtrace.tracing import Fault, Firing, Happening
@@ -168,14 +169,19 @@ class Printer:
 
     def _contents(self, wanted: Sequence[Aggregation], formatted: bool = False) -> list[Contents]:
         """Of all of them as they are at one moment."""
-        rows: dict[int, list[Row]] = {one.number: [] for one in wanted}
-        keys = {one.number: one.keys for one in wanted}
-        for (number, key), cells in self.totals.recent(rows).items():
+        found: dict[int, dict[bytes, tuple[int, ...]]] = {one.number: {} for one in wanted}
+        for (number, key), cells in self.totals.recent(found).items():
+            found[number][key] = cells
+        return [self._content(one, found[one.number], formatted) for one in wanted]
+
+    def _content(self, one: Aggregation, found: dict[bytes, tuple[int, ...]], formatted: bool) -> Contents:
+        rows = []
+        for key, row in merged(one, found, self._stands).items():
             values = tuple(
-                decode(datum, key, self._resolve) if formatted else self._plain(datum, key) for datum in keys[number]
+                decode(datum, key, self._resolve) if formatted else self._plain(datum, key) for datum in one.keys
             )
-            rows[number].append(Row(key, values, cells))
-        return [Contents(one, tuple(rows[one.number]), self._normal.get(one.name, 1)) for one in wanted]
+            rows.append(Row(key, values, row.cells, raw=tuple(row.keys)))
+        return Contents(one, tuple(rows), self._normal.get(one.name, 1))
 
     def _order(self) -> Order:
         options = self.options
@@ -203,7 +209,8 @@ class Printer:
         (contents,) = self._contents([wanted])
         keep = self._number(firing, action) if action.data else 0
         kept = {row.key for row in sorting.truncated(contents, keep).rows} if action.data else set()
-        self.totals.trunc(wanted.number, [row.key for row in contents.rows if row.key not in kept])
+        gone = (key for row in contents.rows if row.key not in kept for key in row.raw)
+        self.totals.trunc(wanted.number, gone)
 
     def _normalize(self, firing: Firing, action: tree.Data) -> None:
         self._normal[action.aggregations[0]] = self._number(firing, action) or 1
@@ -219,7 +226,13 @@ class Printer:
     # Names.
 
     def _resolve(self, kind: Kind, pid: int, addresses: tuple[int, ...]) -> tuple[bytes, ...]:
-        return tuple(self._name(kind, address).encode() for address in addresses)
+        """Names that came from bytes go back to them."""
+        if kind is Kind.USTACK:
+            return tuple(encoded(stacks.frame(*astuple(found))) for found in self.symbols.frames(addresses))
+        return tuple(encoded(self._name(kind, address)) for address in addresses)
+
+    def _stands(self, kind: Kind, address: int) -> int:
+        return self.symbols.start(address) if kind is Kind.USYM else self.symbols.module_start(address)
 
     def _called(self, address: int) -> bytes:
         """For %a and %A: the two halves of the address space have nothing in common."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from gilk.lang.d import ast, tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.check import Checker
+from gilk.lang.d.meaning.scope import Frames
 from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.d.parser import parse
@@ -57,7 +58,8 @@ def compile_programs(texts: Sequence[Text], macros: Macros, options: Options, wo
             for item in program.items:
                 if isinstance(item, ast.Pragma) and item.kind == "option":
                     _set(options, item)
-    checker = Checker(options.number("strsize"), world)
+    frames = Frames(options.number("ustackframes"), options.number("maxframes"))
+    checker = Checker(options.number("strsize"), world, frames)
     origins: list[Text] = []
     for text, program in programs:
         with _placed(text, program):

@@ -71,6 +71,8 @@ class Consumer:
         drained = looked = cleaned = tended = 0.0
         while not stop() and tracing.active and not tracing.full and self._goes_on():
             wait = tracing.fire_ticks()
+            if tracing.follow():
+                self.symbols.look()
             now = time.monotonic()
             if now >= drained:
                 self._drain(show)

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gilk.errors import GilkError
+from gilk.image.model import Image
 from gilk.target.base import Loaded
 from gilk.target.process import Process
+
+_MOST = 1 << 16  # names that are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,27 +28,81 @@ class Symbols:
     def __init__(self, process: Process | None) -> None:
         self._process = process
         self._loaded: tuple[Loaded, ...] = ()
+        self._names: dict[int, Named] = {}
         self.look()
 
     def look(self) -> None:
-        """Note what is mapped now; nothing that was is forgotten."""
+        """Note what is mapped now; nothing that was is forgotten. Files are read now: they may go with the process."""
         if self._process is None:
             return
         known = set(self._loaded)
-        self._loaded += tuple(loaded for loaded in self._process.loaded() if loaded not in known)
+        try:
+            self._loaded += tuple(loaded for loaded in self._process.loaded() if loaded not in known)
+        except GilkError:  # it has ended meanwhile
+            return
+        self._names.clear()
 
     def name(self, address: int) -> Named:
-        for loaded in reversed(self._loaded):
-            if loaded.start <= address < loaded.end:
-                return self._in(loaded, address)
-        return Named(address)
+        found = self._names.get(address)
+        if found is None:
+            if len(self._names) >= _MOST:
+                self._names.clear()
+            found = self._names[address] = self._find(address)
+        return found
 
-    def _in(self, loaded: Loaded, address: int) -> Named:
+    def frames(self, addresses: Sequence[int]) -> list[Named]:
+        """Of a stack, the innermost first. All but that one are where calls return to, or where signals came."""
+        found: list[Named] = []
+        exact = True
+        for address in addresses:
+            restorer = not exact and self._is_restorer(address)
+            found.append(self.name(address) if exact or restorer else self._name_of_return(address))
+            exact = restorer
+        return found
+
+    def _name_of_return(self, address: int) -> Named:
+        """It lies behind its function when the call is the last thing there."""
+        found = self.name(address - 1)
+        return Named(address, found.module, found.function, found.offset + 1 if found.module else 0)
+
+    def start(self, address: int) -> int:
+        """Of the function that it lies in; of what has no name, itself."""
+        found = self.name(address)
+        return address - found.offset if found.function else address
+
+    def module_start(self, address: int) -> int:
+        loaded = self._at(address)
+        return address if loaded is None else loaded.start
+
+    def _at(self, address: int) -> Loaded | None:
+        return next((loaded for loaded in reversed(self._loaded) if loaded.start <= address < loaded.end), None)
+
+    def _image(self, loaded: Loaded) -> Image | None:
         assert self._process is not None
         try:
-            span = self._process.image(loaded.path).span_at(address - loaded.bias)
+            return self._process.image(loaded.path)
         except GilkError:
-            span = None
+            return None
+
+    def _find(self, address: int) -> Named:
+        loaded = self._at(address)
+        if loaded is None:
+            return Named(address)
+        image = self._image(loaded)
+        span = None if image is None else image.span_at(address - loaded.bias)
         if span is None:
             return Named(address, loaded.name, "", address - loaded.bias)
         return Named(address, loaded.name, span.name, address - loaded.bias - span.start)
+
+    def _is_restorer(self, address: int) -> bool:
+        """Whether handlers of signals return there."""
+        named = self.name(address)
+        if named.offset:
+            return False
+        if named.function == "__restore_rt":
+            return True
+        loaded = self._at(address)
+        image = None if loaded is None else self._image(loaded)
+        if loaded is None or image is None:
+            return False
+        return any(frame.signal and frame.start <= address - loaded.bias < frame.end for frame in image.frames)

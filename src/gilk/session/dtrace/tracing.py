@@ -27,6 +27,7 @@ from gilk.lang.d.types import size_of
 from gilk.providers import own
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.environment import environment
+from gilk.session.dtrace.unwinding import Unwinding
 from gilk.target.process import Process
 from gilk.target.running import PC
 from gilk.trace import clock
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from gilk.session.dtrace.in_process import InProcess
 
 _POLICIES = {"switch": Policy.SWITCH, "fill": Policy.FILL, "ring": Policy.RING}
+_STACK_SCRATCH = 96 << 10  # bytes, besides what is asked for: a copy of the stack, keys with stacks
 _MARGIN = 2_000_000  # ns: a record that is being made now may belong before one that is whole
 
 
@@ -73,7 +75,9 @@ class Tracing:
 
     def __init__(self, program: tree.Program, enabled: Enabled, options: Options, process: Process | None) -> None:
         self.program, self.enabled, self._options = program, enabled, options
-        layout = _sizes(program, options).layout()
+        self._unwinding = Unwinding(process) if process is not None and program.stacks else None
+        unwind = self._unwinding.room if self._unwinding is not None else 0
+        layout = _sizes(program, options, unwind).layout()
         self._groups = enabled.groups()
         self._clock = clock.calibrate()
         fields = {name: int(getattr(layout, name)) for name in LAYOUT_FIELDS}
@@ -91,6 +95,8 @@ class Tracing:
         self.memory = Memory(layout, buffer)
         self.memory.initialise()
         self.memory.globals()[:GLOBALS_START] = environment(self._clock, process).ljust(GLOBALS_START, b"\0")
+        if self._unwinding is not None:
+            self._unwinding.place(self.memory.unwind())
         self._records, self._drops = Records(self.memory), Drops(self.memory)
         self.aggregations = Aggregations(self.memory, program.aggregations)
         self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
@@ -169,6 +175,10 @@ class Tracing:
         self._fire(own.END)
         return restored
 
+    def follow(self) -> bool:
+        """Keep up with what the process maps, for the sake of stacks. Whether it has mapped something else."""
+        return self._unwinding is not None and self._unwinding.follow()
+
     # Firing.
 
     def _fire(self, probe: Probe, arguments: tuple[int, ...] = ()) -> None:
@@ -230,7 +240,7 @@ def _inside(process: Process, size: int, text: str, enabled: Enabled, groups: li
     return InProcess(process, size, text, enabled, groups)
 
 
-def _sizes(program: tree.Program, options: Options) -> Sizes:
+def _sizes(program: tree.Program, options: Options, unwind: int) -> Sizes:
     largest = 16
     for variable in program.variables:
         if variable.scope == "self" or variable.keys is not None:
@@ -249,5 +259,6 @@ def _sizes(program: tree.Program, options: Options) -> Sizes:
         strsize=program.strsize,
         globals_size=GLOBALS_START + program.globals_size,
         aggregations=len(program.aggregations),
-        scratchsize=options.number("scratchsize"),
+        scratchsize=options.number("scratchsize") + (_STACK_SCRATCH if program.stacks else 0),
+        unwind_size=unwind,
     )

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 _ARGUMENT = re.compile(r"event->arg\[(\d)\]")
 _CLAUSE = re.compile(r"^static void clause_(\d+)\(.*?^}", re.MULTILINE | re.DOTALL)
+#: What C calls that walks the stack.
+STACKS = ("gd_put_ustack(", "gd_take_ustack(", "gd_ustackdepth(", "gd_ucaller(")
 #: What stands in C that makes use of registers.
-_REGISTERS = ("event->regs", "gd_register(")
+_REGISTERS = ("event->regs", "gd_register(", *STACKS)
 #: What C calls that makes system calls in the process.
 _CALLS = (
     *("gd_load(", "gd_copyin_string(", "gd_copy(", "gd_store(", "gd_store_string("),
     *("gd_ask_signal(", "gd_vtimestamp(", "gd_cwd(", "d_word(regs"),
+    *STACKS,
 )
 
 
@@ -24,7 +27,6 @@ class Uses:
 
     arguments: frozenset[int] = frozenset()
     registers: bool = False
-    caller: bool = False
     error: bool = False
 
     @property
@@ -36,7 +38,6 @@ class Uses:
         return Uses(
             self.arguments | other.arguments,
             self.registers or other.registers,
-            self.caller or other.caller,
             self.error or other.error,
         )
 
@@ -48,7 +49,7 @@ def uses(text: str) -> dict[int, Uses]:
 
 def _uses(text: str) -> Uses:
     arguments = frozenset(map(int, _ARGUMENT.findall(text)))
-    return Uses(arguments, any(each in text for each in _REGISTERS), "event->caller" in text, "event->error" in text)
+    return Uses(arguments, any(each in text for each in _REGISTERS), "event->error" in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +141,7 @@ def _entry(number: int, entry: Kind, light: bool) -> str:
         lines.append(f"switch ({entry.select}) {{\n{cases}\tdefault:\n\t\treturn;\n\t}}")
     lines.append("d_event(&event, probe);")
     if entry.used.registers:
-        lines.append("event.regs = (const gd_u64 *)regs;")
-    if entry.used.caller:
-        top = "*(const gd_u64 *)regs->rsp" if entry.function else "d_word(regs, regs->rsp, 8)"
-        lines.append(f"event.caller = {top};")
+        lines += ["event.regs = (const gd_u64 *)regs;", f"event.edge = {int(entry.function)};"]
     if entry.used.error:
         lines.append(f"event.error = {entry.error};")
     given = dict(enumerate(entry.arguments))
@@ -177,7 +175,7 @@ static inline void d_event(struct gd_event *event, unsigned int probe)
 	event->pid = (gd_u32)gilk_gs_load(16);
 	event->tid = (gd_u32)(gilk_gs_load(16) >> 32);
 	event->probe = probe;
-	event->caller = 0;
+	event->edge = 0;
 	event->regs = 0;
 	event->error = 0;
 }}

@@ -28,7 +28,8 @@ _VARIABLES = {
     "id": "c->event->probe",
     "epid": "epid",
     "cpu": "((gd_s32)c->event->cpu)",
-    "ucaller": "c->event->caller",
+    "ucaller": "({ gd_u64 caller = gd_ucaller(c); if (c->fault) goto fault; caller; })",
+    "ustackdepth": "({ gd_u32 depth = (gd_u32)gd_ustackdepth(c); if (c->fault) goto fault; depth; })",
     "errno": "((gd_s32)c->event->error)",
 }
 #: Those that make a string, into a buffer that they are given first.

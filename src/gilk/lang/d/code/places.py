@@ -11,6 +11,7 @@ from gilk.lang.d.data import Datum, Kind
 from gilk.lang.d.types import Enumeration, Integer, String, Type, is_scalar, size_of
 
 Emit = Callable[[tree.Expression], str]
+_LARGE_KEY = 512  # bytes
 
 
 class Places:
@@ -93,7 +94,12 @@ class Places:
         if not keys:
             return "", "0"
         name = self._name("k")
-        text = f"gd_u64 {name}[{-(-size // 8)}] = {{ 0 }}; "
+        words = -(-size // 8)
+        text = f"gd_u64 {name}[{words}] = {{ 0 }}; "
+        if size > _LARGE_KEY:  # not on the program's stack
+            text = (
+                f"gd_u64 *{name} = gd_alloca(c, {8 * words}); if (!{name}) goto fault; gd_zero({name}, {8 * words}); "
+            )
         for key, datum in zip(keys, layout, strict=True):
             text += self.datum(f"((gd_u8 *){name})", key, datum)
         return text, name
@@ -109,6 +115,8 @@ class Places:
             return f"if (!gd_load(c, {to}, {self._emit(value.address)}, {datum.size})) goto fault; "
         if datum.kind is Kind.BYTES:
             return f"gd_bcopy({to}, (const void *){self._emit(value)}, {datum.size}); "
+        if datum.kind is Kind.USTACK:
+            return f"gd_put_ustack(c, (gd_u64 *){to}, {datum.size // 8}); if (c->fault) goto fault; "
         return f"gd_put_{datum.kind}(c, (gd_u64 *){to}, {datum.size // 8}, {self._symbol(value)}); "
 
     def _symbol(self, value: tree.Expression) -> str:

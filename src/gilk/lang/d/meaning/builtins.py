@@ -8,7 +8,10 @@ import signal
 
 from gilk.lang.d.types import ALIASES, INT, INT64, STRING, UINT, UINT64, VOID, Array, Pointer, Type
 
-_REGISTERS = "R15 R14 R13 R12 RBP RBX R11 R10 R9 R8 RDI RSI RDX RCX RAX TRAPNO ERR RIP CS RFL RSP SS"
+#: In the order of Linux' struct pt_regs, as in DTrace 2.0; then 32-bit registers, which are the whole ones here.
+_REGISTERS = "R15 R14 R13 R12 RBP RBX R11 R10 R9 R8 RAX RCX RDX RSI RDI ERR RIP CS RFL RSP SS DS ES FS GS"
+_ALSO = {"PC": "EIP", "FP": "EBP", "SP": "ESP", "PS": "EFL", "R0": "EAX", "R1": "EBX"}
+_NARROW = "EBX ECX EDX ESI EDI EBP EAX EIP=37 EFL=39 ESP=40"
 
 
 def _builtins() -> dict[str, Type]:
@@ -28,8 +31,8 @@ def _builtins() -> dict[str, Type]:
 
 
 BUILTINS = _builtins()
-#: Those that a program is refused for.
-UNSUPPORTED = frozenset(["ustackdepth"])
+#: Those that the process's stack is walked for.
+OF_STACKS = frozenset(("ucaller", "ustackdepth"))
 #: Those that only a probe in the kernel would have a value for.
 OF_THE_KERNEL = frozenset(["caller", "stackdepth", "curthread"])
 
@@ -38,7 +41,11 @@ def _constants() -> dict[str, int]:
     found = {name: int(getattr(signal, name)) for name in dir(signal) if name.startswith("SIG") and name.isalnum()}
     found.update((name, number) for number, name in errno.errorcode.items())
     found.update((f"R_{name}", number) for number, name in enumerate(_REGISTERS.split()))
-    return {**found, "NULL": 0, "R_PC": found["R_RIP"], "R_SP": found["R_RSP"], "R_FP": found["R_RBP"]}
+    for number, name in enumerate(_NARROW.split(), 25):
+        name, _, given = name.partition("=")
+        found[f"R_{name}"] = int(given or number)
+    found.update((f"R_{name}", found[f"R_{of}"]) for name, of in _ALSO.items())
+    return {**found, "NULL": 0, "R_TRAPNO": 25}
 
 
 #: Inlines of the D libraries.

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.functions import FUNCTIONS, Callable_, Role
-from gilk.lang.d.meaning.layout import FRAMES
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.types import INT, INT64, UINT64, Special, is_arithmetic, is_scalar, text
 from gilk.lang.syntax.source import Rejected
 
 _PROTOTYPES = {"int": "integer", "addr": "pointer", "str": "string", "id": "int", "agg": "aggregation", "fmt": "string"}
-_MOST_FRAMES = 1000
+_WHY = {"stack": ": the stack of the kernel cannot be had in a process"}
 
 
 def function(call: ast.Call) -> Callable_:
@@ -64,19 +63,31 @@ class Calls:
             self.argument(call, number, kind) for number, kind in enumerate(known.parameters[: len(call.arguments)], 1)
         )
         if known.type in (Special.STACK, Special.USTACK):
-            self._frames(call, arguments)
-            raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
+            return self._stack(call, arguments)
         return tree.Call(known.type, known.name, arguments)
 
-    def _frames(self, call: ast.Call, arguments: tuple[tree.Expression, ...]) -> tree.Constant:
+    def _stack(self, call: ast.Call, arguments: tuple[tree.Expression, ...]) -> tree.Call:
+        """With its number of frames. What a second argument sets aside for the names of frames nobody needs here."""
+        frames = self._frames(call, arguments)
+        if len(arguments) > 1 and (not isinstance(arguments[1], tree.Constant) or arguments[1].value < 0):
+            what = "argument #2 must be a positive integer constant"
+            raise Rejected(Tag.D_USTACK_STRSIZE, call.span, f"{call.name}( ) {what}")
+        if call.name != "ustack":
+            raise Rejected(
+                Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet){_WHY.get(call.name, '')}"
+            )
+        self._scope.stacks = True
+        return tree.Call(Special.USTACK, call.name, (tree.Constant(INT, frames),))
+
+    def _frames(self, call: ast.Call, arguments: tuple[tree.Expression, ...]) -> int:
         if not arguments:
-            return tree.Constant(INT, FRAMES)
+            return self._scope.frames.limited()
         found = arguments[0]
-        if not isinstance(found, tree.Constant) or not 0 < found.value <= _MOST_FRAMES:
-            what = f"a positive integral constant up to {_MOST_FRAMES}"
+        if not isinstance(found, tree.Constant) or found.value <= 0:
             tag = Tag.D_STACK_SIZE if call.name == "stack" else Tag.D_USTACK_FRAMES
+            what = "a non-zero positive integer constant"
             raise Rejected(tag, call.span, f"{call.name}( ) argument #1 must be {what}")
-        return found
+        return self._scope.frames.limited(found.value)
 
     def argument(self, call: ast.Call, number: int, parameter: str) -> tree.Expression:
         """Checked and converted. Raises Rejected."""

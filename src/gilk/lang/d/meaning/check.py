@@ -6,16 +6,16 @@ from __future__ import annotations
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning.clauses import Clauses
 from gilk.lang.d.meaning.expressions import Expressions
-from gilk.lang.d.meaning.scope import Scope
+from gilk.lang.d.meaning.scope import Frames, Scope
 from gilk.lang.d.meaning.world import Nothing, World
 
 
 class Checker:
     """Takes the items of a program, or of several that share their variables, in the order of their text."""
 
-    def __init__(self, strsize: int = 256, world: World | None = None) -> None:
+    def __init__(self, strsize: int = 256, world: World | None = None, frames: Frames | None = None) -> None:
         """``strsize``: the option, in bytes."""
-        self._scope = Scope(strsize, world or Nothing())
+        self._scope = Scope(strsize, world or Nothing(), frames or Frames())
         self._expressions = Expressions(self._scope)
         self._clauses = Clauses(self._scope, self._expressions)
         self._found: list[tree.Clause] = []
@@ -52,4 +52,5 @@ class Checker:
             scope.this_size,
             self._clauses.destructive,
             strsize=scope.strsize,
+            stacks=scope.stacks,
         )

@@ -9,7 +9,7 @@ from typing import Any
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.arguments import Arguments
-from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, OF_THE_KERNEL, UNSUPPORTED
+from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, OF_STACKS, OF_THE_KERNEL
 from gilk.lang.d.meaning.calls import Calls
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.inlines import Inlines
@@ -94,11 +94,10 @@ class Expressions:
             return constants.integer(self._scope.enumerators[name.name])
         if name.name in OF_THE_KERNEL:
             raise Rejected(Tag.D_KERNEL, name.span, f"{name.name} is about the kernel, where no clause runs")
-        if name.name in UNSUPPORTED:
-            raise Rejected(Tag.D_UNSUPPORTED, name.span, f"{name.name} is not implemented (yet)")
         if isinstance(BUILTINS.get(name.name), Array):
             raise Rejected(Tag.D_OP_DYN, name.span, f"an array is used without an index: {name.name}")
         if name.name in BUILTINS:
+            self._scope.stacks |= name.name in OF_STACKS
             return tree.Builtin(BUILTINS[name.name], name.name)
         if name.name == "NULL":
             return tree.Constant(Pointer(VOID), 0)

@@ -10,8 +10,6 @@ from gilk.lang.d.types import Array, Enumeration, Integer, Pointer, Record, Spec
 from gilk.lang.syntax.source import Rejected, Span
 
 _SYMBOL_SIZE = {Special.SYM: 8, Special.MOD: 8}
-#: Frames of a stack that says of itself how many it wants.
-FRAMES = 100
 
 
 class Layout:
@@ -49,7 +47,6 @@ class Layout:
 
 
 def frames(value: tree.Expression) -> int:
-    """How many a stack is to have."""
-    if isinstance(value, tree.Call) and value.arguments and isinstance(value.arguments[0], tree.Constant):
-        return value.arguments[0].value
-    return FRAMES
+    """How many a stack is to have at most."""
+    assert isinstance(value, tree.Call) and isinstance(value.arguments[0], tree.Constant)
+    return value.arguments[0].value

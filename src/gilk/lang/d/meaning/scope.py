@@ -17,6 +17,7 @@ from gilk.lang.syntax.source import Rejected, Span
 
 #: Bytes: they lie on the stack of whatever thread comes by.
 _MOST_LOCAL = 1 << 12
+_MOST_FRAMES = 4096
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,28 @@ class Inline:
     text: ast.Expr | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Of stacks: the options ``ustackframes`` and ``maxframes``."""
+
+    usual: int = 100
+    most: int = 1000
+
+    def limited(self, wanted: int | None = None) -> int:
+        """At least one, and not more than a record holds."""
+        return max(min(self.usual if wanted is None else wanted, self.most, _MOST_FRAMES), 1)
+
+
 @dataclass
 class Scope:
-    """``this_size`` and ``globals_size``: bytes given out so far."""
+    """``this_size`` and ``globals_size``: bytes given out so far.
+    ``stacks``: something has been met that looks at the stack of the process.
+    """
 
     strsize: int = 256
     world: World = field(default_factory=Nothing)
+    frames: Frames = Frames()
+    stacks: bool = False
     typedefs: dict[str, Type] = field(default_factory=lambda: dict(ALIASES))
     tags: dict[str, Record | Enumeration] = field(default_factory=dict)
     enumerators: dict[str, int] = field(default_factory=dict)

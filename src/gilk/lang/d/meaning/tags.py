@@ -63,6 +63,7 @@ class Tag(StrEnum):
     D_TRACEMEM_SIZE = "D_TRACEMEM_SIZE"
     D_TRACEMEM_DYNSIZE = "D_TRACEMEM_DYNSIZE"
     D_USTACK_FRAMES = "D_USTACK_FRAMES"
+    D_USTACK_STRSIZE = "D_USTACK_STRSIZE"
     D_STACK_SIZE = "D_STACK_SIZE"
     D_AGG_FUNC = "D_AGG_FUNC"  # an aggregation that is assigned something else
     D_AGG_CONTEXT = "D_AGG_CONTEXT"  # an aggregating function elsewhere

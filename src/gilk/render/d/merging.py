@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Rows of an aggregation that print the same name: addresses in one function, or in one image, are one key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gilk.lang.d.data import Aggregation, Datum, Function, Kind
+
+Cells = tuple[int, ...]
+#: The address that stands for all that have the name of a datum's.
+Stands = Callable[[Kind, int], int]
+_NAMES = (Kind.USYM, Kind.UMOD)
+_64 = (1 << 64) - 1
+
+
+@dataclass(slots=True)
+class Merged:
+    """``keys``: as they were recorded."""
+
+    cells: Cells
+    keys: list[bytes]
+
+
+def merged(aggregation: Aggregation, rows: Mapping[bytes, Cells], stands: Stands) -> dict[bytes, Merged]:
+    """By the key that stands for them."""
+    names = [datum for datum in aggregation.keys if datum.kind in _NAMES]
+    if not names:
+        return {key: Merged(cells, [key]) for key, cells in rows.items()}
+    found: dict[bytes, Merged] = {}
+    for key, cells in rows.items():
+        one = _key(key, names, stands)
+        known = found.get(one)
+        if known is None:
+            found[one] = Merged(cells, [key])
+        else:
+            known.cells = combined(aggregation.what.function, known.cells, cells)
+            known.keys.append(key)
+    return found
+
+
+def _key(key: bytes, names: list[Datum], stands: Stands) -> bytes:
+    for datum in names:
+        at = datum.offset + 8  # behind the process
+        address = stands(datum.kind, int.from_bytes(key[at : at + 8], "little"))
+        key = key[:at] + address.to_bytes(8, "little") + key[at + 8 :]
+    return key
+
+
+def combined(function: Function, a: Cells, b: Cells) -> Cells:
+    """What both have come to: cells as `Aggregating.cells` has them."""
+    match function:
+        case Function.MIN:
+            return (min(a[0], b[0]),)
+        case Function.MAX:
+            return (max(a[0], b[0]),)
+        case Function.STDDEV:
+            square = sum((of[2] & _64) + ((of[3] & _64) << 64) for of in (a, b))
+            return a[0] + b[0], a[1] + b[1], square & _64, square >> 64 & _64
+    return tuple(x + y for x, y in zip(a, b, strict=True))

@@ -1,2 +1,0 @@
-/* Some of D is not here yet: variables, */
-BEGIN { trace(ustackdepth); }

@@ -1,0 +1,2 @@
+/* and not negative. */
+BEGIN { ustack(1, -1); }
