@@ -149,7 +149,7 @@ def _rest(common: Common, program: bytes, state: _State, code: int, at: int) -> 
     elif code in (0x10, 0x16):  # expression, val_expression
         register, at = uleb(program, at)
         block, at = _block(program, at)
-        saved[register] = block if code == 0x10 else None
+        saved[register] = block if code == 0x10 else b""
     elif code == 0x05:  # offset_extended
         register, at = uleb(program, at)
         value, at = uleb(program, at)
@@ -182,8 +182,10 @@ def _seldom(common: Common, program: bytes, state: _State, code: int, at: int) -
         state.saved[register] = value * common.data
     elif code == 0x2F:  # GNU_negative_offset_extended
         state.saved[register] = -value * common.data
-    else:  # register, val_offset, val_offset_sf: its value lies on no stack
-        state.saved[register] = None
+    elif code == 0x09:
+        state.saved[register] = bytes([0x50 + value % len(_PLACES)])  # as an expression has it: DW_OP_reg
+    else:  # val_offset, val_offset_sf: its value lies on no stack
+        state.saved[register] = b""
     return at
 
 
@@ -199,9 +201,11 @@ def rule(state: _State, common: Common) -> Rule:
     if common.return_register in saved and back is None:
         return END
     found = _place(RBP, saved), _place(RBX, saved)
+    how, more = How.PLAIN, 0
+    if isinstance(back, bytes) and len(back) == 1 and isinstance(cfa, tuple):
+        more, back = _PLACES[back[0] - 0x50] + 1, -8
     if not isinstance(back, int) or not back or None in found or cfa is None:
         return NOTHING
-    how, more = How.PLAIN, 0
     if isinstance(cfa, bytes):
         taken = _dereference(cfa)
         if taken is None:
@@ -211,15 +215,19 @@ def rule(state: _State, common: Common) -> Rule:
         register, offset = cfa
     if register >= len(_PLACES) or max(abs(offset), abs(more), abs(back)) >= _FARTHEST:
         return NOTHING
+    if (how, register, offset) == (How.PLAIN, RSP, 8):  # nothing is on the stack; GCC leaves what it said of it before
+        found = 0, 0
     return Rule(how, _PLACES[register], offset, more, back, found[0] or 0, found[1] or 0)
 
 
 def _place(register: int, saved: dict[int, int | bytes | None]) -> int | None:
     """As gu_saved; None when it cannot be said. A register that is lost is as good as one that is unchanged."""
     where = saved.get(register)
-    if where is None:
+    if not where and where != 0:
         return 0
     if isinstance(where, bytes):  # GCC, where it aligns the stack: breg6 n
+        if 0x50 <= where[0] < 0x60:
+            return 0
         try:
             offset, end = sleb(where, 1)
         except MALFORMED:

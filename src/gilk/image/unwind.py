@@ -21,7 +21,7 @@ from gilk.image.memory import MALFORMED, Memory
 from gilk.image.model import Image
 from gilk.image.source import from_bytes, open_source
 
-_VERSION = 1  # of what is kept
+_VERSION = 3  # of what is kept
 _STUB = 16  # bytes
 _PADDING = 15  # bytes between functions, which nothing runs
 #: rt_sigreturn, as C libraries call it: what a handler returns to. Where they do not say so, it is known by its bytes.

@@ -39,7 +39,7 @@ struct gu_rule {
 	gilk_u8 base; /* a register, as struct gilk_regs has them */
 	gilk_u8 reserved[2];
 	int offset;
-	int more;
+	int more; /* GU_PLAIN: not 0 where the return address is in a register: its number, plus one */
 	int pc; /* where the return address lies, from the CFA */
 	gu_saved bp;
 	gu_saved bx;

@@ -102,11 +102,18 @@ static inline bool gd_stack_read(struct gd_walk *w, gd_u64 address, gd_u64 *to)
 	return gd_fetch(w, address) && gd_window_read(&w->copy, address, to);
 }
 
-static inline bool gd_restore(struct gd_walk *w, gu_saved saved, gd_u64 cfa, gd_u64 *reg)
+/*
+ * What cannot be read is as good as unchanged. From RBP means from that of this frame, which lies in it: GCC
+ * says it also of the end of a realigned frame, when RBP is the caller's already.
+ */
+static inline void gd_restore(struct gd_walk *w, gu_saved saved, gd_u64 cfa, gd_u64 *reg)
 {
-	gd_u64 from = saved & 1 ? w->bp : cfa;
+	gd_u64 from = saved & 1 ? w->bp : cfa, value;
 
-	return !saved || gd_stack_read(w, from + (gd_u64)(gd_s64)(saved >> 1), reg);
+	if (!saved || (saved & 1 && w->bp - w->sp >= cfa - w->sp))
+		return;
+	if (gd_stack_read(w, from + (gd_u64)(gd_s64)(saved >> 1), &value))
+		*reg = value;
 }
 
 /* RBX, RBP and RSP are followed from frame to frame, the others known in the innermost only. */
@@ -153,13 +160,15 @@ static inline bool gd_is_at(struct gd_walk *w, gd_u64 pc, gd_u64 sp, gd_u64 bp, 
 static inline bool gd_step_plain(struct gd_walk *w, const struct gu_rule *rule)
 {
 	gd_u64 cfa, pc, bp = w->bp, bx = w->bx;
+	bool in_register = rule->how == GU_PLAIN && rule->more;
 
-	if (!gd_cfa(w, rule, &cfa) || cfa <= w->sp)
+	if (!gd_cfa(w, rule, &cfa) || cfa <= w->sp - in_register)
 		return false;
-	if (!gd_stack_read(w, cfa + (gd_u64)(gd_s64)rule->pc, &pc))
+	if (in_register ? !gd_base(w, (gd_u32)rule->more - 1, &pc)
+			: !gd_stack_read(w, cfa + (gd_u64)(gd_s64)rule->pc, &pc))
 		return false;
-	if (!gd_restore(w, rule->bp, cfa, &bp) || !gd_restore(w, rule->bx, cfa, &bx))
-		return false;
+	gd_restore(w, rule->bp, cfa, &bp);
+	gd_restore(w, rule->bx, cfa, &bx);
 	return gd_is_at(w, pc, cfa, bp, bx);
 }
 

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Walks of the stack at every instruction that some code runs, beside those of libgcc's unwinder.
+ *
+ * The processor's trap flag brings a signal after each instruction. Its handler walks the interrupted stack by
+ * native/runtime/d/stack.h, and with _Unwind_Backtrace(), from the signal's frame on.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include "runtime/d/program.h"
+
+#define MOST 200
+
+struct stack {
+	gd_u64 count;
+	gd_u64 frame[MOST];
+};
+
+struct steps {
+	gd_u64 all;
+	gd_u64 same;
+	gd_u64 wrong;
+	gd_u64 unknown; /* libgcc did not get to the end either */
+	struct stack ours, theirs; /* of the first that was wrong */
+};
+
+struct steps steps;
+static unsigned char *memory;
+static struct gd_layout layout;
+gd_u64 wanted; /* where the innermost frame is */
+static gd_u64 outermost;
+
+static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *to)
+{
+	struct stack *stack = to;
+	int interrupted;
+	gd_u64 pc = _Unwind_GetIPInfo(context, &interrupted);
+
+	if (pc && (stack->count || (interrupted && pc == wanted)) && stack->count < MOST)
+		stack->frame[stack->count++] = pc;
+	return _URC_NO_REASON;
+}
+
+static void registers(const ucontext_t *context, gd_u64 *to)
+{
+	static const int order[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI, REG_R8,
+				    REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP, REG_EFL};
+	unsigned int n;
+
+	for (n = 0; n < sizeof order / sizeof *order; n++)
+		to[n] = (gd_u64)context->uc_mcontext.gregs[order[n]];
+}
+
+static void compare(const struct stack *ours, const struct stack *theirs)
+{
+	steps.all++;
+	if (!theirs->count || theirs->frame[theirs->count - 1] != outermost) {
+		steps.unknown++;
+	} else if (ours->count == theirs->count && !memcmp(ours->frame, theirs->frame, 8 * ours->count)) {
+		steps.same++;
+	} else if (!steps.wrong++) {
+		steps.ours = *ours;
+		steps.theirs = *theirs;
+	}
+}
+
+static void walk(const gd_u64 *regs, struct stack *ours)
+{
+	struct gd_event event = {.regs = regs, .tid = 1};
+	struct gd_context context;
+
+	gd_begin(&context, memory, &layout, &event);
+	ours->count = gd_walk_stack(&context, ours->frame, MOST);
+	gd_end(&context);
+}
+
+static sigjmp_buf failed;
+
+/* libgcc believes all that the tables say, and what GCC says of the ends of some functions is wrong. */
+static void on_fault(int number)
+{
+	siglongjmp(failed, number);
+}
+
+static void on_step(int number, siginfo_t *info, void *context)
+{
+	static struct stack ours, theirs;
+	gd_u64 regs[18];
+
+	(void)number;
+	(void)info;
+	registers(context, regs);
+	wanted = regs[16];
+	theirs.count = 0;
+	if (!sigsetjmp(failed, 1))
+		_Unwind_Backtrace(note, &theirs);
+	else
+		theirs.count = 0;
+	if (!outermost) { /* the first one of all is right at the beginning, and begins what it is compared with */
+		outermost = theirs.frame[theirs.count - 1];
+		return;
+	}
+	walk(regs, &ours);
+	compare(&ours, &theirs);
+}
+
+void steps_on(void)
+{
+	__asm__ volatile("pushfq; orl $0x100, (%%rsp); popfq" : : : "cc", "memory");
+}
+
+void steps_off(void)
+{
+	__asm__ volatile("pushfq; andl $~0x100, (%%rsp); popfq" : : : "cc", "memory");
+}
+
+/* `at`: the memory of a program, laid out and with tables; `how`: its struct gd_layout. */
+struct steps *run(unsigned char *at, const struct gd_layout *how, void (*what)(void))
+{
+	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+	memory = at;
+	layout = *how;
+	sigaction(SIGTRAP, &action, 0);
+	signal(SIGSEGV, on_fault);
+	what();
+	steps_off();
+	return &steps;
+}

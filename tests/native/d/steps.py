@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Run in a process of its own: steps through code, and prints what steps.c counted.
+
+Argument: the library of steps.c and the code to step through.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import sys
+from typing import cast
+
+from gilk.session.dtrace.symbols import Symbols
+from gilk.session.dtrace.unwinding import Unwinding
+from gilk.target.keeper import Keeper
+from gilk.target.process import Process
+from gilk.trace.d.layout import LAYOUT_FIELDS
+from gilk.trace.d.memory import Memory, Options
+
+_MOST = 200
+
+
+class Stack(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_uint64), ("frame", ctypes.c_uint64 * _MOST)]
+
+
+class Steps(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_uint64) for name in ("all", "same", "wrong", "unknown")),
+        *((name, Stack) for name in ("ours", "theirs")),
+    ]
+
+
+def main(path: str) -> None:
+    library = ctypes.CDLL(path)
+    process = Process(cast(Keeper, None), os.getpid(), launched=False)
+    unwinding = Unwinding(process)
+    layout = Options(processors=1, bufsize=4096, aggsize=4096, unwind_size=unwinding.room, scratchsize=1 << 16).layout()
+    buffer = mmap.mmap(-1, layout.size)
+    memory = Memory(layout, buffer)
+    memory.initialise()
+    unwinding.place(memory.unwind())
+    fields = (ctypes.c_uint64 * len(LAYOUT_FIELDS))(*(getattr(layout, name) for name in LAYOUT_FIELDS))
+    library.run.restype = ctypes.POINTER(Steps)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+    steps = library.run(ctypes.c_void_p(at), fields, library.stepped).contents
+    names = Symbols(process)
+
+    def shown(stack: Stack) -> list[str]:
+        return [f"{n.module}`{n.function}+{n.offset:#x}" for n in names.frames(list(stack.frame[: stack.count]))]
+
+    counted = {name: getattr(steps, name) for name in ("all", "same", "wrong", "unknown")}
+    print(json.dumps({**counted, "ours": shown(steps.ours), "theirs": shown(steps.theirs)}))
+
+
+main(sys.argv[1])

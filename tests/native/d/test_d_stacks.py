@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Stacks are those that libgcc finds, at each instruction that code runs; and no tables or stacks do harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gilk.build.toolchain import NATIVE
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+#: Here tables do not say how to get on: a few instructions of the dynamic loader, of longjmp() and of stubs.
+_UNKNOWN = 0.01
+
+
+def steps(directory: Path, *flags: str) -> dict[str, object]:
+    """What tests/native/d/steps.py prints of code that was compiled with ``flags``."""
+    common = ("-O2", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-function", *flags)
+    made = directory / "steps.o", directory / "stepped.o"
+    subprocess.run(["gcc", *common, "-I", NATIVE, "-c", "-o", made[0], HERE / "steps.c"], check=True)
+    subprocess.run(["g++", *common, "-c", "-o", made[1], HERE / "stepped.cpp"], check=True)
+    library = directory / "steps.so"
+    subprocess.run(["g++", "-shared", "-Wl,-z,lazy", "-o", library, *made], check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.native.d.steps", library],
+        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return dict(json.loads(done.stdout))
+
+
+def check(found: dict[str, object]) -> None:
+    counts = {name: int(str(found[name])) for name in ("all", "same", "wrong", "unknown")}
+    assert counts["wrong"] == 0, json.dumps(found, indent=1)
+    assert counts["all"] > 10000
+    assert counts["unknown"] < _UNKNOWN * counts["all"]
+    assert counts["same"] == counts["all"] - counts["unknown"]
+
+
+def test_stacks_are_libgccs_at_each_instruction(tmp_path: Path) -> None:
+    """Prologues, ends, recursion, alloca(), realigned frames, PLT, callbacks, signals, other stacks, exceptions."""
+    check(steps(tmp_path, "-fomit-frame-pointer"))
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *(("-fno-omit-frame-pointer",), ("-O0",), ("-Os", "-fomit-frame-pointer"), ("-O3", "-march=native")),
+        *(("-fcf-protection=full",), ("-fno-plt",), ("-mno-red-zone",)),
+    ],
+    ids=" ".join,
+)
+def test_stacks_are_libgccs_however_code_is_compiled(flags: tuple[str, ...], tmp_path: Path) -> None:
+    check(steps(tmp_path, *flags))
