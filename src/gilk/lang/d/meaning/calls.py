@@ -7,14 +7,13 @@ from collections.abc import Callable
 
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
-from gilk.lang.d.meaning.functions import FUNCTIONS, Callable_, Role
+from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Callable_, Role
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.types import INT, INT64, UINT64, Special, is_arithmetic, is_scalar, text
 from gilk.lang.syntax.source import Rejected
 
 _PROTOTYPES = {"int": "integer", "addr": "pointer", "str": "string", "id": "int", "agg": "aggregation", "fmt": "string"}
-_WHY = {"stack": ": the stack of the kernel cannot be had in a process"}
 
 
 def function(call: ast.Call) -> Callable_:
@@ -72,10 +71,10 @@ class Calls:
         if len(arguments) > 1 and (not isinstance(arguments[1], tree.Constant) or arguments[1].value < 0):
             what = "argument #2 must be a positive integer constant"
             raise Rejected(Tag.D_USTACK_STRSIZE, call.span, f"{call.name}( ) {what}")
-        if call.name != "ustack":
-            raise Rejected(
-                Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet){_WHY.get(call.name, '')}"
-            )
+        if call.name in OF_THE_KERNEL:
+            raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
+        if call.name == "jstack":
+            raise Rejected(Tag.D_UNSUPPORTED, call.span, "jstack( ) is not implemented (yet)")
         self._scope.stacks = True
         return tree.Call(Special.USTACK, call.name, (tree.Constant(INT, frames),))
 

@@ -52,7 +52,7 @@ def _rows(role: Role, text: str, type_: Type = VOID, destructive: bool = False) 
 
 
 #: Those that a program is refused for: no clause runs in the kernel.
-OF_THE_KERNEL = frozenset(("breakpoint", "panic"))
+OF_THE_KERNEL = frozenset(("breakpoint", "panic", "stack"))
 _U16, _U32 = Integer("uint16_t", 2, False, 1), Integer("uint32_t", 4, False, 2)
 FUNCTIONS: dict[str, Callable_] = {
     **_rows(

@@ -1,2 +1,0 @@
-/* stacks, */
-BEGIN { stack(); }
