@@ -6,12 +6,16 @@
  *   struct gu_rule[]     what rows say; there are few, and images share them
  *   per image            pages u32[page_count + 1], from u32[rows], rule u16[rows]
  *   struct gu_map        what is mapped where, sorted by address
+ *   cache                u64[GU_CACHE]: rules of addresses that were met
  *
  * Offsets are bytes from gu_head. A row holds from its address on to the next one's;
  * addresses are relative to gu_module.base. pages[n] is the number of rows below address
  * n << GU_PAGE. An address that no row holds has no rule.
  *
- * Ownership: all is the client's; clauses read. It adds, and changes nothing that it has
+ * A word of the cache is address << 16 | rule, at the place that the address hashes to. Clauses put
+ * them there, in one store, and find their own there or do not; the client zeroes them when it publishes.
+ *
+ * Ownership: all else is the client's; clauses read. It adds, and changes nothing that it has
  * once published, which is done by the store of gu_head.map. Whoever reads bounds all that is
  * found: the program may have scribbled on it.
  */
@@ -22,6 +26,8 @@
 
 #define GU_PAGE 8
 #define GU_RULES 65535 /* at most */
+#define GU_CACHE_BITS 13
+#define GU_CACHE (1 << GU_CACHE_BITS)
 
 enum gu_how {
 	GU_NONE,   /* nothing is known: go by the frame pointer */
@@ -48,6 +54,7 @@ struct gu_rule {
 struct gu_head {
 	gilk_u64 map;	/* struct gu_map; 0: none yet */
 	gilk_u64 rules; /* struct gu_rule[GU_RULES] */
+	gilk_u64 cache;
 	gilk_u32 missed; /* set when an address was in nothing that is known here; the client clears it */
 	gilk_u32 reserved;
 };

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gilk.errors import StoreError
-from gilk.lang.d.data import Aggregation, Function
+from gilk.lang.d.data import Aggregation, Function, Kind
 from gilk.lang.d.types import signed
 from gilk.trace.d.layout import ENTRY, GRANULE, MAX_FLIP, MIN_FLIP, Array
 from gilk.trace.d.memory import Memory
@@ -79,7 +79,10 @@ def _entry(heap: Array, place: int, known: Mapping[int, Aggregation]) -> Entry |
     end = start + (key_size + 7) // 8
     if end + cells > len(heap):
         return None
-    return Entry(number, heap[start:end].tobytes()[:key_size], touched, heap[end : end + cells])
+    key = heap[start:end].tobytes()[:key_size]
+    if aggregation.keys and aggregation.keys[-1].kind is Kind.USTACK:  # which was recorded as deep as it is
+        key = key.ljust(aggregation.key_size, b"\0")
+    return Entry(number, key, touched, heap[end : end + cells])
 
 
 def wipe(memory: Memory, bank: int, shard: int) -> None:

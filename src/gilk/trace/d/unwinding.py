@@ -15,7 +15,8 @@ from gilk.trace.d.layout import pages
 
 PAGE_BITS = 8
 RULES = 65535
-HEAD = np.dtype([("map", "<u8"), ("rules", "<u8"), ("missed", "<u4"), ("reserved", "<u4")])
+CACHE = 1 << 13
+HEAD = np.dtype([("map", "<u8"), ("rules", "<u8"), ("cache", "<u8"), ("missed", "<u4"), ("reserved", "<u4")])
 RULE = np.dtype(
     [
         *(("how", "u1"), ("base", "u1"), ("reserved", "u1", (2,)), ("offset", "<i4"), ("more", "<i4"), ("pc", "<i4")),
@@ -43,7 +44,7 @@ class Code:
 
 def room(tables: Sequence[Unwind]) -> int:
     """How many bytes to plan for, with these to begin with."""
-    return pages(HEAD.itemsize + RULES * RULE.itemsize + 2 * sum(map(_size, tables)) + _SPARE)
+    return pages(HEAD.itemsize + RULES * RULE.itemsize + 8 * CACHE + 2 * sum(map(_size, tables)) + _SPARE)
 
 
 def _size(table: Unwind) -> int:
@@ -61,11 +62,13 @@ class Tables:
         self._buffer = buffer
         self._head: Any = np.ndarray((), HEAD, buffer)
         self._rules = np.ndarray((RULES,), RULE, buffer, HEAD.itemsize)
-        self._used = HEAD.itemsize + self._rules.nbytes
+        self._cache = np.ndarray((CACHE,), "<u8", buffer, HEAD.itemsize + self._rules.nbytes)
+        self._used = HEAD.itemsize + self._rules.nbytes + self._cache.nbytes
         self._numbers: dict[Rule, int] = {}
         self._placed: dict[int, tuple[int, int, int]] = {}  # by identity of the table
         self._kept: list[Unwind] = []  # so that an identity stays one
         self._head["rules"] = HEAD.itemsize
+        self._head["cache"] = HEAD.itemsize + self._rules.nbytes
 
     def missed(self) -> bool:
         """Whether an address was met since the last call that is in nothing that was published."""
@@ -85,6 +88,7 @@ class Tables:
         np.ndarray((len(rows),), MODULE, self._buffer, at + 8)[:] = np.array(rows, MODULE)
         np.ndarray((), "<u8", self._buffer, at)[()] = len(rows)
         self._head["map"] = at
+        self._cache[:] = 0
 
     def _module(self, code: Code) -> tuple[int, ...]:
         table = code.unwind

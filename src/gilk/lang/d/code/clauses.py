@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from gilk.lang.d import tree
 from gilk.lang.d.code.expressions import Expressions
-from gilk.lang.d.data import Datum, Function
+from gilk.lang.d.data import Datum, Function, Kind
 from gilk.lang.d.types import Void
 
 
@@ -115,8 +115,12 @@ class Clauses:
 
     def _aggregate(self, statement: tree.Aggregate) -> str:
         aggregation, what = statement.aggregation, statement.aggregation.what
-        key, name = self._expressions.places.key(statement.keys, aggregation.keys, aggregation.key_size)
-        arguments = [str(aggregation.number), name, str(aggregation.key_size)]
+        places, size = self._expressions.places, str(aggregation.key_size)
+        if aggregation.keys and aggregation.keys[-1].kind is Kind.USTACK:
+            key, name, size = places.stack_key(statement.keys, aggregation.keys, aggregation.key_size)
+        else:
+            key, name = places.key(statement.keys, aggregation.keys, aggregation.key_size)
+        arguments = [str(aggregation.number), name, size]
         weight = "1"
         if statement.value is not None:
             key += f"gd_s64 value = {self._expressions.emit(statement.value)}; "

@@ -94,15 +94,28 @@ class Places:
         if not keys:
             return "", "0"
         name = self._name("k")
-        words = -(-size // 8)
-        text = f"gd_u64 {name}[{words}] = {{ 0 }}; "
-        if size > _LARGE_KEY:  # not on the program's stack
-            text = (
-                f"gd_u64 *{name} = gd_alloca(c, {8 * words}); if (!{name}) goto fault; gd_zero({name}, {8 * words}); "
-            )
+        text = self._room(name, size, size)
         for key, datum in zip(keys, layout, strict=True):
             text += self.datum(f"((gd_u8 *){name})", key, datum)
         return text, name
+
+    def stack_key(
+        self, keys: tuple[tree.Expression, ...], layout: tuple[Datum, ...], size: int
+    ) -> tuple[str, str, str]:
+        """The same of one that ends with a stack, and how long it is: without the frames that are not there."""
+        name, used, stack = self._name("k"), self._name("n"), layout[-1]
+        text = self._room(name, size, stack.offset)
+        for key, datum in zip(keys[:-1], layout[:-1], strict=True):
+            text += self.datum(f"((gd_u8 *){name})", key, datum)
+        taken = f"gd_take_ustack(c, {name} + {stack.offset // 8}, {stack.size // 8})"
+        return f"{text}gd_u32 {used} = {stack.offset} + {taken}; if (c->fault) goto fault; ", name, used
+
+    def _room(self, name: str, size: int, zeroed: int) -> str:
+        """For a key, of which so many bytes need be zeroed; a large one is not on the program's stack."""
+        words = -(-size // 8)
+        if size <= _LARGE_KEY:
+            return f"gd_u64 {name}[{words}] = {{ 0 }}; "
+        return f"gd_u64 *{name} = gd_alloca(c, {8 * words}); if (!{name}) goto fault; gd_zero({name}, {zeroed}); "
 
     def datum(self, base: str, value: tree.Expression, datum: Datum) -> str:
         """Store a value where it belongs in a record or key."""

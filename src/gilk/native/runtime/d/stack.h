@@ -204,15 +204,11 @@ static inline bool gd_step_pointer(struct gd_walk *w)
 /* To the caller. False: there is none, or it cannot be found. */
 static inline bool gd_step(struct gd_walk *w)
 {
-	gd_u64 pc = w->pc - !w->exact;
-	const struct gu_rule *rule = 0;
+	const struct gu_rule *rule;
 
 	if (w->tables.size < sizeof(struct gu_head))
 		return false;
-	if (gd_find_module(&w->tables, pc))
-		rule = gd_rule(&w->tables, pc);
-	else
-		gd_unwind_head(w->ctx)->missed = 1;
+	rule = gd_rule(&w->tables, w->pc - !w->exact);
 	switch (rule ? rule->how : GU_NONE) {
 	case GU_PLAIN:
 	case GU_DEREF:
@@ -243,12 +239,18 @@ static __attribute__((noinline, unused)) gd_u64 gd_walk_stack(struct gd_context 
 	return n;
 }
 
+/* Returns how many bytes of the `words` are used. */
+static inline gd_u32 gd_take_ustack(struct gd_context *ctx, gd_u64 *to, gd_u64 words)
+{
+	to[0] = ctx->event->pid;
+	return (gd_u32)(gd_walk_stack(ctx, to + 1, words - 1) + 1) * 8;
+}
+
 static inline void gd_put_ustack(struct gd_context *ctx, gd_u64 *to, gd_u64 words)
 {
-	gd_u64 depth = gd_walk_stack(ctx, to + 1, words - 1);
+	gd_u32 used = gd_take_ustack(ctx, to, words);
 
-	to[0] = ctx->event->pid;
-	gd_zero(to + 1 + depth, (words - 1 - depth) * 8);
+	gd_zero((gd_u8 *)to + used, words * 8 - used);
 }
 
 static inline gd_u64 gd_ustackdepth(struct gd_context *ctx)

@@ -11,8 +11,8 @@
 #include "base.h"
 
 struct gd_tables {
-	const gd_u8 *at;
-	gd_u64 size;
+	gd_u8 *at;
+	gd_u64 size; /* 0: there are no tables */
 	const struct gu_map *map;
 	gd_u64 count; /* of modules */
 	struct gu_module here; /* that was found last, a copy; the next address is likely to be in it, too */
@@ -102,16 +102,50 @@ static inline gd_u32 gd_row(const struct gd_tables *t, gd_u64 address)
 	return low > high || high > t->here.rows ? 0 : gd_rows_below(from, low, high, (gd_u32)address);
 }
 
-/* Of an address in t->here. Null: there is none. */
-static inline const struct gu_rule *gd_rule(const struct gd_tables *t, gd_u64 pc)
+static inline const struct gu_rule *gd_rule_of(const struct gd_tables *t, gd_u64 number)
 {
 	gd_u64 all = ((const struct gu_head *)t->at)->rules;
-	const gd_u16 *rule = gd_part(t, t->here.rule, t->here.rows, sizeof *rule);
-	gd_u32 row = gd_row(t, pc - t->here.base);
 
-	if (!row || !rule || all > t->size)
+	return all > t->size ? 0 : gd_part(t, all + number * sizeof(struct gu_rule), 1, sizeof(struct gu_rule));
+}
+
+/* Null: there is none, or it is out of bounds. */
+static inline gd_u64 *gd_cached(const struct gd_tables *t, gd_u64 pc)
+{
+	gd_u64 all = ((const struct gu_head *)t->at)->cache;
+
+	if (all & 7 || !gd_part(t, all, GU_CACHE, sizeof(gd_u64)))
 		return 0;
-	return gd_part(t, all + rule[row - 1] * sizeof(struct gu_rule), 1, sizeof(struct gu_rule));
+	return (gd_u64 *)(t->at + all) + (pc * 0x9e3779b97f4a7c15UL >> (64 - GU_CACHE_BITS));
+}
+
+/* By the tables. Null: no module has the address, which is noted, or no row. */
+static inline const struct gu_rule *gd_seek_rule(struct gd_tables *t, gd_u64 pc, gd_u64 *cached)
+{
+	const gd_u16 *rule;
+	gd_u32 row;
+
+	if (!gd_find_module(t, pc)) {
+		((struct gu_head *)t->at)->missed = 1;
+		return 0;
+	}
+	row = gd_row(t, pc - t->here.base);
+	rule = gd_part(t, t->here.rule, t->here.rows, sizeof *rule);
+	if (!row || !rule)
+		return 0;
+	if (cached)
+		__atomic_store_n(cached, pc << 16 | rule[row - 1], __ATOMIC_RELAXED);
+	return gd_rule_of(t, rule[row - 1]);
+}
+
+/* Null: there is none. */
+static inline const struct gu_rule *gd_rule(struct gd_tables *t, gd_u64 pc)
+{
+	gd_u64 *cached = gd_cached(t, pc), word = cached ? __atomic_load_n(cached, __ATOMIC_RELAXED) : 0;
+
+	if (gd_likely(word >> 16 == pc && word))
+		return gd_rule_of(t, word & 0xffff);
+	return gd_seek_rule(t, pc, cached);
 }
 
 #endif
