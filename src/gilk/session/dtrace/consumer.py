@@ -71,8 +71,7 @@ class Consumer:
         drained = looked = cleaned = tended = 0.0
         while not stop() and tracing.active and not tracing.full and self._goes_on():
             wait = tracing.fire_ticks()
-            if tracing.follow():
-                self.symbols.look()
+            self._follow()
             now = time.monotonic()
             if now >= drained:
                 self._drain(show)
@@ -101,9 +100,15 @@ class Consumer:
 
     def _drain(self, show: Callable[[Happening], None], final: bool = False) -> int:
         number = 0
-        for number, happening in enumerate(self.tracing.poll(final), 1):  # noqa: B007 - how many there were
+        for number, happening in enumerate(self.tracing.poll(final), 1):
+            if number == 1:  # records have all been read by now: what they are about is mapped
+                self._follow()
             show(happening)
         return number
+
+    def _follow(self) -> None:
+        if self.tracing.follow():
+            self.symbols.look()
 
     def finish(self, show: Callable[[Happening], None]) -> bool | None:
         """Whether the process is what it was; None without one."""
