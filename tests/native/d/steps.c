@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -133,4 +134,57 @@ struct steps *run(unsigned char *at, const struct gd_layout *how, void (*what)(v
 	what();
 	steps_off();
 	return &steps;
+}
+
+static gd_u64 dice(gd_u64 *seed)
+{
+	*seed ^= *seed << 13;
+	*seed ^= *seed >> 7;
+	*seed ^= *seed << 17;
+	return *seed;
+}
+
+/* What might lie on a stack: addresses of it, of code, and anything. */
+static gd_u64 content(gd_u64 *seed, gd_u64 low, gd_u64 size)
+{
+	gd_u64 value = dice(seed);
+
+	switch (value >> 60 & 3) {
+	case 0:
+		return low + (value & (size - 1) & -8UL);
+	case 1:
+		return (gd_u64)&run + (value & 0xfff) - 0x800;
+	case 2:
+		return (gd_u64)&_Unwind_Backtrace + (value & 0x3fff) - 0x2000;
+	}
+	return value & 1 ? value : value & 0xffff;
+}
+
+/*
+ * Walks of stacks that hold anything, from any address, with any registers, between pages that are not there; in every
+ * other round the tables are scribbled on as well. Returns how many frames were found.
+ */
+gd_u64 scribble(unsigned char *at, const struct gd_layout *how, gd_u64 seed, gd_u64 rounds)
+{
+	gd_u64 size = 4 * GILK_PAGE, frames = 0, round, n, regs[18];
+	unsigned char *room = mmap(0, 3 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	gd_u64 *stack = (gd_u64 *)(room + size), *tables = (gd_u64 *)(at + how->unwind);
+	static struct stack found;
+
+	memory = at;
+	layout = *how;
+	mprotect(stack, size, PROT_READ | PROT_WRITE);
+	for (round = 0; round < rounds; round++) {
+		for (n = 0; n < size / 8; n++)
+			stack[n] = content(&seed, (gd_u64)stack, size);
+		for (n = 0; n < 18; n++)
+			regs[n] = content(&seed, (gd_u64)stack, size);
+		regs[4] = (gd_u64)stack + (dice(&seed) & (size - 1) & -8UL);
+		if (round & 1)
+			tables[dice(&seed) % (dice(&seed) & 1 ? 8 : how->unwind_size / 8)] = dice(&seed) >> (dice(&seed) & 63);
+		walk(regs, &found);
+		frames += found.count;
+	}
+	munmap(room, 3 * size);
+	return frames;
 }

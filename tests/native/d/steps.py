@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Run in a process of its own: steps through code, and prints what steps.c counted.
+"""Run in a process of its own: steps through code, and prints what steps.c counted; or scribbles.
 
-Argument: the library of steps.c and the code to step through.
+Arguments: the library of steps.c and the code to step through; to scribble, a seed and a number of rounds.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ class Steps(ctypes.Structure):
     ]
 
 
-def main(path: str) -> None:
-    library = ctypes.CDLL(path)
-    process = Process(cast(Keeper, None), os.getpid(), launched=False)
+def prepared(process: Process) -> tuple[int, ctypes.Array[ctypes.c_uint64], mmap.mmap]:
+    """Memory with tables of all that is mapped here: its address, its layout."""
     unwinding = Unwinding(process)
     layout = Options(processors=1, bufsize=4096, aggsize=4096, unwind_size=unwinding.room, scratchsize=1 << 16).layout()
     buffer = mmap.mmap(-1, layout.size)
@@ -44,8 +43,18 @@ def main(path: str) -> None:
     memory.initialise()
     unwinding.place(memory.unwind())
     fields = (ctypes.c_uint64 * len(LAYOUT_FIELDS))(*(getattr(layout, name) for name in LAYOUT_FIELDS))
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer)), fields, buffer
+
+
+def scribble(library: ctypes.CDLL, process: Process, seed: int, rounds: int) -> None:
+    at, fields, _ = prepared(process)
+    library.scribble.restype = ctypes.c_uint64
+    print(library.scribble(ctypes.c_void_p(at), fields, ctypes.c_uint64(seed), ctypes.c_uint64(rounds)))
+
+
+def step(library: ctypes.CDLL, process: Process) -> None:
+    at, fields, _ = prepared(process)
     library.run.restype = ctypes.POINTER(Steps)
-    at = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
     steps = library.run(ctypes.c_void_p(at), fields, library.stepped).contents
     names = Symbols(process)
 
@@ -56,4 +65,12 @@ def main(path: str) -> None:
     print(json.dumps({**counted, "ours": shown(steps.ours), "theirs": shown(steps.theirs)}))
 
 
-main(sys.argv[1])
+def main(path: str, *arguments: str) -> None:
+    library, process = ctypes.CDLL(path), Process(cast(Keeper, None), os.getpid(), launched=False)
+    if arguments:
+        scribble(library, process, *map(int, arguments))
+    else:
+        step(library, process)
+
+
+main(*sys.argv[1:])

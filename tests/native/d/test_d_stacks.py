@@ -20,22 +20,27 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 _UNKNOWN = 0.01
 
 
-def steps(directory: Path, *flags: str) -> dict[str, object]:
-    """What tests/native/d/steps.py prints of code that was compiled with ``flags``."""
+def library(directory: Path, *flags: str) -> Path:
+    """Of steps.c and stepped.cpp."""
     common = ("-O2", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-function", *flags)
     made = directory / "steps.o", directory / "stepped.o"
     subprocess.run(["gcc", *common, "-I", NATIVE, "-c", "-o", made[0], HERE / "steps.c"], check=True)
     subprocess.run(["g++", *common, "-c", "-o", made[1], HERE / "stepped.cpp"], check=True)
-    library = directory / "steps.so"
-    subprocess.run(["g++", "-shared", "-Wl,-z,lazy", "-o", library, *made], check=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.native.d.steps", library],
-        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return dict(json.loads(done.stdout))
+    output = directory / "steps.so"
+    subprocess.run(["g++", "-shared", "-Wl,-z,lazy", "-o", output, *made], check=True)
+    return output
 
 
-def check(found: dict[str, object]) -> None:
+def steps(*arguments: object) -> str:
+    """What tests/native/d/steps.py prints."""
+    command = [sys.executable, "-m", "tests.native.d.steps", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    return done.stdout
+
+
+def check(path: Path) -> None:
+    found = json.loads(steps(path))
     counts = {name: int(str(found[name])) for name in ("all", "same", "wrong", "unknown")}
     assert counts["wrong"] == 0, json.dumps(found, indent=1)
     assert counts["all"] > 10000
@@ -45,7 +50,7 @@ def check(found: dict[str, object]) -> None:
 
 def test_stacks_are_libgccs_at_each_instruction(tmp_path: Path) -> None:
     """Prologues, ends, recursion, alloca(), realigned frames, PLT, callbacks, signals, other stacks, exceptions."""
-    check(steps(tmp_path, "-fomit-frame-pointer"))
+    check(library(tmp_path, "-fomit-frame-pointer"))
 
 
 @pytest.mark.stress
@@ -58,4 +63,11 @@ def test_stacks_are_libgccs_at_each_instruction(tmp_path: Path) -> None:
     ids=" ".join,
 )
 def test_stacks_are_libgccs_however_code_is_compiled(flags: tuple[str, ...], tmp_path: Path) -> None:
-    check(steps(tmp_path, *flags))
+    check(library(tmp_path, *flags))
+
+
+@pytest.mark.parametrize("rounds", [2000, pytest.param(200_000, marks=pytest.mark.stress)])
+def test_no_stack_and_no_table_does_harm(rounds: int, tmp_path: Path) -> None:
+    """Of random content, next to pages that are not there: the walk ends, and nothing faults."""
+    frames = int(steps(library(tmp_path), 20260101, rounds))
+    assert rounds < frames < 200 * rounds

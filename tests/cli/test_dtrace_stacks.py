@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""ustack() of programs without frame pointers, as ``gilk dtrace`` prints it. That it is right at each instruction is
+in tests/native/d/test_d_stacks.py.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.programs.build import build
+
+Dtrace = Callable[..., str]
+NOTE = "pid$target:a.out:note"
+
+
+@pytest.fixture
+def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
+    def run(*words: object) -> str:
+        command = ["gilk", "dtrace", "-q", *map(str, words)]
+        done = subprocess.run(command, cwd=tmp_path, env=gilk_on_path, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+
+    return run
+
+
+def stacks(output: str) -> dict[int, list[str]]:
+    """By kind, which is printed before each: names of functions, without where in them."""
+    found: dict[int, list[str]] = {}
+    kind = 0
+    for line in output.splitlines():
+        if line.startswith("kind "):
+            kind = int(line.split()[1])
+            found[kind] = []
+        elif line.startswith(" " * 14) and kind:
+            found[kind].append(re.sub(r"^.*`|\+0x[0-9a-f]+$", "", line.strip()))
+    return found
+
+
+#: Up to main, or the beginning of a thread: what is above is the C library's own affair.
+EXPECTED = {
+    1: ["note", *["recursive"] * 4, "main"],
+    2: ["note", "on_the_stack", "main"],
+    3: ["note", "handler", "__restore_rt", "__pthread_kill_implementation", "raise", "signalled", "main"],
+    4: ["note", "handler", "__restore_rt", "__pthread_kill_implementation", "raise", "signalled", "main"],
+    6: ["note", "tail", "main"],
+    7: ["note", "thread", "start_thread"],
+    8: ["note", "does_not_return", "main"],
+}
+
+
+@pytest.mark.parametrize("variant", ["nofp", pytest.param("static+nofp", marks=pytest.mark.stress)])
+def test_stacks_of_all_kinds(dtrace: Dtrace, variant: str) -> None:
+    """At entries, at returns, and in the middle of the function; callers and depths are those of the stack."""
+    program = f"""
+        {NOTE}:entry {{ self->kind = arg0; self->depth = ustackdepth; self->caller = ucaller; }}
+        {NOTE}:entry, {NOTE}:return {{ @depth[self->kind] = min(ustackdepth); printf("kind %d", self->kind);
+            ustack(); }}
+        {NOTE}:return /self->depth != ustackdepth || self->caller != ucaller/ {{ printf("differs %d\\n", self->kind); }}
+        END {{ printa("depth %d %@d\\n", @depth); }}"""
+    output = dtrace("-n", program, "-c", build("stacks", variant))
+    found, depths = stacks(output), dict(re.findall(r"^depth (\d+) (\d+)$", output, re.M))
+    assert "differs" not in output
+    for kind, expected in EXPECTED.items():
+        assert [name.removesuffix(".part.0") for name in found[kind][: len(expected)]] == expected, kind
+        assert len(found[kind]) == int(depths[str(kind)])
+        assert found[kind][-1] in ("_start", "clone3", "__clone3", "clone", "__clone"), kind
+    assert found[5][:2] == ["note", "by_value"] and "main" in found[5]
+    assert all(stack.count("main") == 1 for kind, stack in found.items() if kind != 7)
+
+
+def test_a_library_that_was_opened_later(dtrace: Dtrace) -> None:
+    """The first stacks end in it; later ones do not, and it has its name."""
+    program = f'{NOTE}:entry /arg0 == 9 && ustackdepth > 4/ {{ printf("kind %d", arg0); ustack(); exit(0); }}'
+    with subprocess.Popen([build("stacks", "nofp"), "late"]) as process:
+        try:
+            (stack,) = stacks(dtrace("-n", program, "-p", process.pid)).values()
+        finally:
+            process.kill()
+    assert stack[:4] == ["note", "at_a_frame", "_Unwind_Backtrace", "late"]
+    assert stack[-1] == "_start"
+
+
+def test_keys_formats_and_names_of_functions(dtrace: Dtrace) -> None:
+    """Addresses in one function are one row; names are found though the process has ended by then."""
+    program = f"""#pragma D option ustackframes=2
+        {NOTE}:entry /arg0 == 1 || arg0 == 2/ {{
+            @stack["k", ustack()] = sum(arg0); @two[ustack(2, 100)] = count(); @name[usym(ucaller)] = avg(arg0);
+            @module[umod(ucaller)] = max(arg0); @address[uaddr(ucaller)] = count(); }}
+        END {{ printa("%s%-3k=%@d\\n", @stack); printa(@name); printa(@module); printa(@two); }}"""
+    output = dtrace("-n", program, "-c", build("stacks", "nofp"))
+    assert "k\n   stacks`note\n   stacks`recursive+0x" in output
+    lines = output.splitlines()
+    assert lines.count(f"  {'stacks`on_the_stack':<50} {2:16}") == 1
+    assert lines.count(f"  {'stacks`recursive':<50} {1:16}") == 1
+    assert lines.count(f"  {'stacks':<50} {2:16}") == 1
+    assert lines.count(" " * 14 + "stacks`note") == 2
+    assert len([line for line in lines if line.startswith("  stacks`on_the_stack+0x")]) == 1
+
+
+_REAL = (
+    "bash -c 'f() { [ $1 = 0 ] || f $(($1 - 1)); }; f 9'",
+    *(
+        pytest.param(command, marks=pytest.mark.stress)
+        for command in (
+            "python3 -c \"import re; [re.match('(a+)+b', 'a' * 12) for _ in range(3)]\"",
+            "perl -e 'my %h; $h{$_} = [1 .. 10] for 1 .. 1000'",
+            "git --version",
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize("command", _REAL)
+def test_real_programs(dtrace: Dtrace, command: str) -> None:
+    """Every stack goes from malloc to where the program begins."""
+    program = "pid$target:libc.so.6:malloc:entry { @[ustack()] = quantize(arg0); } END { trunc(@, 5); }"
+    output = dtrace("-n", program, "-c", command)
+    innermost = [line for line in output.splitlines() if line.endswith("`malloc")]
+    outermost = [line for line in output.splitlines() if re.search(r"`__libc_start_main\+0x\w+$", line)]
+    assert len(innermost) == len(outermost) == 5

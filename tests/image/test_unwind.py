@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Unwind tables against readelf's, row by row; and programs that are no programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gilk.image.cfi import END, NOTHING, SIGNAL, Common, How, Rule, rows, stub_threshold
+from gilk.image.elf import load
+from gilk.image.unwind import unwind
+
+_PLACES = {"rax": 0, "rcx": 1, "rdx": 2, "rbx": 3, "rsp": 4, "rbp": 5, "rsi": 6, "rdi": 7, "r10": 10, "r11": 11}
+_CFA = re.compile(r"(\w+)\+(\d+)$")
+
+
+def interpreted(text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Of each row of an FDE: where it begins, and its cells by the name of the column."""
+    columns: list[str] = []
+    of_function = False
+    for line in text.splitlines():
+        words = re.sub(r"(?<=\S) \((\w+)\)", "", line).split()
+        if not words:
+            columns = []
+        elif "FDE cie=" in line or " CIE " in line:
+            of_function = "FDE cie=" in line
+        elif words[0] == "LOC":
+            columns = words
+        elif columns and of_function and len(words) == len(columns):
+            yield int(words[0], 16), dict(zip(columns, words, strict=True))
+
+
+def expected(cells: dict[str, str]) -> Rule | None:
+    """None where it is an expression, or the return address is not where it usually is."""
+    cfa = _CFA.match(cells["CFA"])
+    saved = [cells.get(name, "u") for name in ("rbp", "rbx")]
+    if cfa is None or cfa[1] not in _PLACES or cells.get("ra") != "c-8" or "exp" in saved:
+        return None
+    places = [int(cell[1:]) << 1 if cell.startswith("c") else 0 for cell in saved]
+    if cfa[0] == "rsp+8":
+        places = [0, 0]
+    return Rule(How.PLAIN, _PLACES[cfa[1]], int(cfa[2]), 0, -8, *places)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/bin/bash",
+        *(
+            pytest.param(path, marks=pytest.mark.stress)
+            for path in ("/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/bin/gdb")
+        ),
+    ],
+)
+def test_rows_are_those_of_readelf(path: str, oracle: Callable[..., str]) -> None:
+    if not Path(path).exists():
+        pytest.skip(f"{path} is not there")
+    table = unwind(load(Path(path)))
+    text = oracle("readelf", "-W", "--debug-dump=frames-interp,no-follow-links", path)
+    checked = skipped = 0
+    for address, cells in interpreted(text):
+        rule, found = expected(cells), table.rule_at(address)
+        if rule is None or found in (SIGNAL, END):
+            skipped += 1
+            continue
+        checked += 1
+        assert found == rule, f"{address:#x}: {cells}"
+    assert checked > 1000
+    assert skipped < checked / 50
+
+
+@given(st.binary(max_size=60), st.binary(max_size=20))
+@settings(max_examples=300, deadline=None)
+def test_any_program_makes_rows(program: bytes, common: bytes) -> None:
+    """In order, and none that could lead far."""
+    found = rows(Common(1, -8, common), program)
+    assert [at for at, _ in found] == sorted(at for at, _ in found)
+    assert all(rule.how in How and abs(rule.offset) < 1 << 28 for _, rule in found)
+    assert stub_threshold(program) is None or b"\x0f\x0b\x77\x08\x80\x00" in program
+
+
+def test_what_cannot_be_said_is_nothing() -> None:
+    plain = bytes([0x0C, 7, 8, 0x80 | 16, 1])
+    common = Common(1, -8, plain)
+    assert rows(common, b"") == [(0, Rule(How.PLAIN, 4, 8, 0, -8))]
+    assert rows(common, bytes([0x07, 16])) == [(0, END)]  # undefined: what is called by no one
+    assert rows(common, bytes([0x0F, 3, 0x76, 0x78, 0x06])) == [(0, Rule(How.DEREF, 5, -8, 0, -8))]
+    assert rows(common, bytes([0x0F, 1, 0x9C])) == [(0, NOTHING)]  # an expression of another kind
+    assert rows(common, bytes([0x3F])) == [(0, NOTHING)]  # an instruction that there is not
+    assert rows(common, bytes([0x09, 16, 2])) == [(0, Rule(How.PLAIN, 4, 8, 2, -8))]  # in RCX: its place, plus one
