@@ -125,6 +125,11 @@ class Keeper:
         self._process.wait()
 
     @property
+    def there(self) -> bool:
+        """It has not gone, as far as can be seen."""
+        return self._ended >= 0 and not select.select([self._ended], [], [], 0)[0]
+
+    @property
     def files(self) -> tuple[int, ...]:
         """What a fork of this process needs to be the client in its place."""
         return self._channel.fileno(), self._ended

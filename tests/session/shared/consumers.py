@@ -85,7 +85,7 @@ def _be_consumer(target: int, text: str, out: IO[str], hear: int) -> None:
         out.write("in\n")
         os.read(hear, 1)
         restored = consumer.finish(_ignore)
-        assert restored is not False
+        assert restored is not False, "could not be compared"
         for (_, key), cells in consumer.tracing.aggregations.snapshot().items():
             out.write(f"{key.partition(bytes(1))[0].decode()} {cells[0]}\n")
         out.write("out\n")

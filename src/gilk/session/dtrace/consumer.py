@@ -90,7 +90,7 @@ class Consumer:
     def _goes_on(self) -> bool:
         if self.process is None:
             return True
-        if not self.process.alive:
+        if not self.process.alive or not self.process.keeper.there:
             return False
         return not self.process.launched or self.process.wait(block=False) is None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import array
 import json
 import os
+import select
 import socket
 import struct
 from dataclasses import dataclass
@@ -127,6 +128,10 @@ class Line:
         while (answer := self._inbox.next()) is None:
             self._inbox.read()
         return answer
+
+    def is_open(self) -> bool:
+        """Nothing comes unasked: what can be read is the end."""
+        return not select.select([self._end], [], [], 0)[0]
 
     def close(self) -> None:
         self._inbox.close()

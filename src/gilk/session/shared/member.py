@@ -51,6 +51,10 @@ class Away(Keeper):
             case _:
                 raise AssertionError(name)
 
+    @property
+    def there(self) -> bool:
+        return self._line is not None and self._line.is_open()
+
     def say(self, words: dict[str, Any], content: bytes = b"") -> Message:
         """The answer. Raises TargetError `keeper-gone`, and what the hub raises."""
         if self._line is None:
@@ -118,12 +122,14 @@ class Member:
         return {int(block) for block in self._away.say({"do": "inside"}).words["blocks"]}
 
     def close(self) -> bool | None:
-        """Take out what was put in; whether the process is what it was, None when others have a part in it still."""
+        """Take out what was put in; whether the process is known to be what it was, None when others have a part in it
+        still."""
         try:
             self._away.ask("close")
         except TargetError as error:
             if error.slug != "keeper-gone":
                 raise
+            return False
         return self._away.restored
 
 

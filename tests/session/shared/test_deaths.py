@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Whoever dies of those that have to do with a process: the others, and the process, take no harm."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.behaviour.harness import Loop, children, differences, leftovers, wait_for
+from tests.programs.build import build
+from tests.session.shared.consumers import Worker, consume, counting
+from tests.session.shared.test_several_consumers import expected, is_clean, play
+
+ONE = counting(("one",))
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    with Loop([build("rounds")]) as loop:
+        yield loop
+
+
+def started(loop: Loop) -> Worker:
+    worker = consume(loop.pid, ONE)
+    worker.wait_until_in()
+    return worker
+
+
+def hub_of(founder: Worker) -> int:
+    return next(pid for pid in children(founder.pid) if Path(f"/proc/{pid}/comm").read_text() == "gilk-hub\n")
+
+
+def keeper_of(founder: Worker) -> int:
+    return next(pid for pid in children(founder.pid) if b"target.server" in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+
+def test_the_founder_is_killed_and_the_others_go_on(loop: Loop) -> None:
+    founder, second = started(loop), started(loop)
+    play(loop, 1, 1)
+    founder.kill()
+    third = started(loop)
+    play(loop, 2, 1)
+    assert second.finish() == expected(("one",), 2)
+    assert third.finish() == expected(("one",), 1)
+    assert wait_for(lambda: is_clean(loop.pid))
+
+
+@pytest.mark.stress
+def test_the_founder_leaves_first_and_comes_back(loop: Loop) -> None:
+    founder, second = started(loop), started(loop)
+    play(loop, 1, 1)
+    assert founder.finish() == expected(("one",), 1)
+    again = started(loop)
+    assert second.finish() == expected(("one",), 1)
+    play(loop, 2, 1)
+    assert again.finish() == expected(("one",), 1)
+    assert is_clean(loop.pid)  # by the time that the last has gone
+
+
+def test_the_hub_is_killed(loop: Loop) -> None:
+    founder, second = started(loop), started(loop)
+    os.kill(hub_of(founder), signal.SIGKILL)
+    assert wait_for(lambda: is_clean(loop.pid))
+    for worker in (founder, second):
+        with pytest.raises(AssertionError, match="could not be compared"):
+            worker.finish()
+    later = started(loop)
+    play(loop, 1, 1)
+    assert later.finish() == expected(("one",), 1)
+
+
+@pytest.mark.stress
+def test_who_comes_while_a_keeper_undoes_what_a_killed_hub_has_left(loop: Loop) -> None:
+    founder = started(loop)
+    hub, keeper = hub_of(founder), keeper_of(founder)
+    os.kill(keeper, signal.SIGSTOP)
+    os.kill(hub, signal.SIGKILL)
+    later = consume(loop.pid, ONE)
+    os.kill(keeper, signal.SIGCONT)
+    later.wait_until_in()
+    play(loop, 1, 1)
+    assert later.finish() == expected(("one",), 1)
+    founder.kill()
+    assert wait_for(lambda: is_clean(loop.pid))
+
+
+@pytest.mark.stress
+def test_hub_and_keeper_are_killed(loop: Loop, gilk_on_path: dict[str, str]) -> None:
+    founder = started(loop)
+    hub, keeper = hub_of(founder), keeper_of(founder)
+    os.kill(keeper, signal.SIGSTOP)
+    os.kill(hub, signal.SIGKILL)
+    os.kill(keeper, signal.SIGKILL)
+    with pytest.raises(AssertionError, match="could not be compared"):
+        founder.finish()
+    play(loop, 1, 1)
+    assert differences(loop.pid)
+    subprocess.run(["gilk", "restore", str(loop.pid)], env=gilk_on_path, check=True, capture_output=True)
+    assert not differences(loop.pid)
+    later = started(loop)
+    play(loop, 2, 1)
+    assert later.finish() == expected(("one",), 1)
+
+
+@pytest.mark.stress
+def test_the_process_is_killed() -> None:
+    loop = Loop([build("rounds")])
+    workers = [started(loop), started(loop)]
+    play(loop, 1, 1)
+    loop.process.kill()
+    loop.process.communicate()
+    for worker in workers:
+        assert worker.finish() == expected(("one",), 1)
+
+
+@pytest.mark.stress
+def test_a_stopped_consumer_keeps_nobody_waiting(loop: Loop) -> None:
+    founder = started(loop)
+    os.kill(founder.pid, signal.SIGSTOP)
+    second = started(loop)
+    play(loop, 1, 1)
+    assert second.finish() == expected(("one",), 1)
+    os.kill(founder.pid, signal.SIGCONT)
+    assert founder.finish() == expected(("one",), 1)
+    assert leftovers(loop.pid) == []

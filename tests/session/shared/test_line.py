@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the hub is sent by whoever comes: random bytes, half messages, nonsense. It harms nobody else."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gilk.session.shared.line import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed
+from gilk.session.shared.member import Away
+from gilk.splice import points
+from gilk.target.meeting import is_right_to_trace, meet, right_to_trace
+from gilk.target.process import Process
+from gilk.version import VERSION
+from tests.behaviour.harness import Loop, differences, leftovers, wait_for
+from tests.programs.build import build
+from tests.session.shared.consumers import Worker, consume, counting
+from tests.session.shared.test_several_consumers import expected, play
+
+words = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=20) | st.lists(st.integers(), max_size=5))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(words, st.binary(max_size=50)), max_size=4), st.data())
+def test_messages_arrive_whole_however_they_are_cut(
+    messages: list[tuple[dict[str, object], bytes]], data: st.DataObject
+) -> None:
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        inbox, found = Inbox(receiver, MOST_FROM_STRANGERS, takes_fds=False), []
+        rest = b"".join(packed(*message) for message in messages)
+        while rest:
+            size = data.draw(st.integers(1, len(rest)))
+            sender.sendall(rest[:size])
+            rest = rest[size:]
+            inbox.read()
+            while (message := inbox.next()) is not None:
+                found.append(message)
+    assert found == [Message(*message) for message in messages]
+
+
+@settings(max_examples=40)
+@given(st.binary(min_size=8, max_size=200))
+def test_bytes_are_a_message_or_the_end_of_the_line(content: bytes) -> None:
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        sender.sendall(content)
+        inbox = Inbox(receiver, MOST_FROM_STRANGERS, takes_fds=False)
+        inbox.read()
+        try:
+            message = inbox.next()
+        except Closed:
+            return
+        assert message is None or isinstance(message.words, dict)
+
+
+def test_deep_nesting_and_sizes_that_are_not_believed() -> None:
+    for content in (b"[" * 3000, b'{"a":' * 500, b"1" * 4000, b"[]", b"\xff{}", b"{,}"):
+        sender, receiver = socket.socketpair()
+        with sender, receiver:
+            sender.sendall(struct.pack("<II", len(content), 0) + content)
+            inbox = Inbox(receiver, MOST_FROM_STRANGERS, takes_fds=False)
+            inbox.read()
+            with pytest.raises(Closed):
+                inbox.next()
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        sender.sendall(struct.pack("<II", 0xFFFFFFFF, 0xFFFFFFFF))
+        inbox = Inbox(receiver, MOST_FROM_STRANGERS, takes_fds=False)
+        inbox.read()
+        with pytest.raises(Closed):
+            inbox.next()
+
+
+@dataclass
+class Scene:
+    loop: Loop
+    worker: Worker
+
+    def visitor(self) -> socket.socket:
+        """Somebody who has not said who it is."""
+        meeting = meet(self.loop.pid)
+        assert meeting.line is not None
+        return meeting.line
+
+    def member(self) -> Line:
+        line = Line(self.visitor(), 20)
+        right = right_to_trace(self.loop.pid)
+        assert line.ask({"do": "hello", "version": VERSION}, fd=right).words == {}
+        os.close(right)
+        return line
+
+    def is_let_go(self, end: socket.socket) -> bool:
+        end.settimeout(20)
+        try:
+            return end.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Scene]:
+    """A consumer at work, whose count is right whatever the tests have done meanwhile."""
+    with Loop([build("rounds")]) as loop:
+        worker = consume(loop.pid, counting(("one", "two")))
+        worker.wait_until_in()
+        yield Scene(loop, worker)
+        play(loop, 1, 2)
+        assert worker.finish() == expected(("one", "two"), 2)
+        assert wait_for(lambda: not differences(loop.pid) and not leftovers(loop.pid))
+
+
+def test_who_sends_nonsense_is_let_go(scene: Scene) -> None:
+    chance = random.Random(3)
+    for content in [
+        *(chance.randbytes(chance.randint(8, 3000)) for _ in range(20)),
+        struct.pack("<II", 5000, 0) + bytes(100),
+        packed({"do": "hello", "version": VERSION}),  # without a right
+        packed({"do": "memory", "size": 4096}),  # without a greeting
+        packed({"do": "leave"}),
+    ]:
+        with scene.visitor() as end:
+            end.sendall(content.ljust(4096, b"\0"))
+            assert scene.is_let_go(end)
+
+
+def test_half_a_message_keeps_nobody_waiting(scene: Scene) -> None:
+    with scene.visitor() as end:
+        end.sendall(packed({"do": "hello", "version": VERSION})[:-3])
+        line = scene.member()
+        assert int(line.ask({"do": "memory", "size": 1 << 20}).words["offset"]) > 0
+        assert line.ask({"do": "leave"}).words == {"restored": None}
+        line.close()
+
+
+def test_a_right_is_to_trace_this_process(scene: Scene) -> None:
+    """Another process's, one that is for reading only, and other files are none."""
+    path = f"/proc/{scene.loop.pid}/mem"
+    own = right_to_trace(scene.loop.pid)
+    for name, flags in ((path, os.O_RDONLY), ("/proc/self/mem", os.O_RDWR), ("/dev/null", os.O_RDWR)):
+        fd = os.open(name, flags)
+        assert not is_right_to_trace(fd, own)
+        line = Line(scene.visitor(), 20)
+        with pytest.raises(Closed):
+            line.ask({"do": "hello", "version": VERSION}, fd=fd)
+        line.close()
+        os.close(fd)
+    os.close(own)
+
+
+def test_another_version_is_told(scene: Scene) -> None:
+    line, right = Line(scene.visitor(), 20), right_to_trace(scene.loop.pid)
+    assert line.ask({"do": "hello", "version": "0"}, fd=right).words["error"][1] == "another-version"
+    line.close()
+    os.close(right)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"do": "memory", "size": -1},
+        {"do": "memory", "size": 1 << 60},
+        {"do": "memory", "size": True},
+        {"do": "memory"},
+        {"do": "insert"},
+        {"do": "insert", "images": [], "objects": [], "wanted": [[0, 0, 0, 0, 0, 1]]},
+        {"do": "insert", "images": [], "objects": [["f", [], 1 << 40]], "wanted": []},
+        {"do": "insert", "images": [], "objects": [["--help", [], 0]], "wanted": []},
+        {"do": "listen", "counters": [[-1, "x"]]},
+        {"do": "hello", "version": VERSION},
+        {"do": ["insert"]},
+        {"do": "attach"},
+        {},
+    ],
+    ids=json.dumps,
+)
+def test_a_member_that_asks_nonsense_is_let_go(scene: Scene, asked: dict[str, object]) -> None:
+    line = scene.member()
+    with pytest.raises(Closed):
+        line.ask(asked)
+    line.close()
+
+
+def test_what_cannot_be_put_in(scene: Scene) -> None:
+    """An object that is none, an image that is not there, and places that are no points."""
+    process = Process(Away(scene.loop.pid), scene.loop.pid, launched=False)
+    main = process.loaded()[0]
+    start = points.spans(process.image(main.path), "one")[0].start
+
+    def answer(line: Line, bias: int, address: int) -> dict[str, object]:
+        asked = {"do": "insert", "images": [[str(main.path), bias]], "objects": [["f", [], 4]]}
+        return line.ask({**asked, "wanted": [[0, start, address, 0, 0, 1]]}, b"junk").words
+
+    line = scene.member()
+    assert answer(line, main.bias + 4096, start)["error"][1] == "image-gone"  # type: ignore[index]
+    assert "error" in answer(line, main.bias, start)
+    with pytest.raises(Closed):
+        answer(line, main.bias, start + 1)
+    line.close()
+
+
+def test_another_user_is_let_go(scene: Scene) -> None:
+    if os.geteuid():
+        pytest.skip("only root can be somebody else")
+    name = scene.visitor().getpeername()
+    child = os.fork()
+    if not child:
+        os.setgid(65534)
+        os.setuid(65534)
+        with socket.socket(socket.AF_UNIX) as end:
+            end.connect(name)
+            os._exit(0 if scene.is_let_go(end) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_name_that_another_user_has_taken() -> None:
+    """Then there is no sharing, and it is said why."""
+    if os.geteuid():
+        pytest.skip("only root can be somebody else")
+    with Loop([build("rounds")]) as loop:
+        meeting = meet(loop.pid)
+        assert meeting.listener is not None
+        name = meeting.listener.getsockname()
+        meeting.close()
+        told, say = os.pipe()
+        hear, tell = os.pipe()
+        child = os.fork()
+        if not child:
+            os.setuid(65534)
+            with socket.socket(socket.AF_UNIX) as end:
+                end.bind(name)
+                end.listen()
+                os.write(say, b"x")
+                os.read(hear, 1)
+            os._exit(0)
+        os.read(told, 1)
+        assert meet(loop.pid).why == "another user has taken its name"
+        worker = consume(loop.pid, counting(("one",)))
+        worker.wait_until_in()
+        play(loop, 1, 1)
+        assert worker.finish() == expected(("one",), 1)
+        os.write(tell, b"x")
+        os.waitpid(child, 0)
+        for fd in (told, say, hear, tell):
+            os.close(fd)
