@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 from collections.abc import Iterable
 
 from gilk.build.instrument import Compiled, compile_instrument
@@ -20,7 +19,7 @@ from gilk.splice.planner import Ground
 from gilk.target.batch import Batch
 from gilk.target.process import Process
 from gilk.target.workspace import Workspace
-from gilk.trace.clock import calibrate
+from gilk.trace.clock import Clock, calibrate
 from gilk.trace.drain import Drain
 from gilk.trace.layout import PAGE, Geometry
 from gilk.trace.threads import OwnThreads
@@ -33,30 +32,29 @@ class Session(BaseSession):
 
     ``points`` bounds how many counting probes there can be in all, ``threads``
     how many threads have buffers at one time, ``ring`` the bytes of a thread's
-    buffer per record class. ``extra`` bytes of the shared memory, from ``extra_offset``, are for who asks for them.
+    buffer per record class. ``clock``: what samples are timed by, if that is known already.
     """
 
     def __init__(
-        self, process: Process, points: int = 1 << 18, threads: int = 1024, ring: int = 4 << 20, extra: int = 0
+        self,
+        process: Process,
+        points: int = 1 << 18,
+        threads: int = 1024,
+        ring: int = 4 << 20,
+        clock: Clock | None = None,
     ) -> None:
         geometry = Geometry.plan(min(points, _MOST_POINTS), set(ALL_CLASSES), threads, ring)
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
         self.process = process
-        self.extra_offset = geometry.size + PAGE - 1 & -PAGE
-        self._workspace = Workspace(process, self.extra_offset + extra if extra else geometry.size, PAGE, rings)
+        self._workspace = Workspace(process, geometry.size, PAGE, rings)
         geometry.initialise(memoryview(self._workspace.data))
-        super().__init__(Drain(geometry, self._workspace.data), calibrate(), OwnThreads(), geometry.counters)
+        super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), OwnThreads(), geometry.counters)
         self._ledger = Ledger(self._workspace, process.keeper)
         self._stream.meet(process.pid, process.pid)
         self._keeps_everything = False
         self._shown: list[Batch] = []
         self._signals = Signals(process, self._workspace)
         self._compiled: dict[CFunction, Compiled] = {}
-
-    @property
-    def shared(self) -> mmap.mmap:
-        """The memory that is mapped here and in the process."""
-        return self._workspace.data
 
     @property
     def code(self) -> Process:

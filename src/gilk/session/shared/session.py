@@ -13,9 +13,11 @@ from gilk.session.shared.words import THREADS, Placed
 from gilk.splice.instrument import Instrument
 from gilk.splice.plan import Want
 from gilk.target.process import Process
+from gilk.trace.clock import Clock
 from gilk.trace.drain import Drain
 
 _RING = 4096  # bytes
+_NO_CLOCK = Clock(0, 0, 1.0)  # there are no samples: what consumers record is in memory of their own
 #: The reason why a point is refused where a probe of somebody else would have to go for it.
 IN_ANOTHERS_WAY = "in-anothers-way"
 
@@ -26,7 +28,7 @@ class SharedSession(Session):
     """Its probes are not numbered: who has them knows which they are."""
 
     def __init__(self, process: Process) -> None:
-        super().__init__(process, points=1, threads=THREADS, ring=_RING)
+        super().__init__(process, points=1, threads=THREADS, ring=_RING, clock=_NO_CLOCK)
         self.data_address: int = process.keeper.ask("data_address")
         self._carried: set[int] = set()
         self._orphans: list[Carried] = []
