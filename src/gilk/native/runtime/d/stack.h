@@ -7,7 +7,8 @@
  * host_peek_some(); every step leads upwards, but for that out of a signal handler; steps and copies are counted.
  *
  * Certain to be there is the page that RSP points into, from RSP on: the patch has pushed below RSP, so
- * that page is there unless RSP is at its very beginning.
+ * that page is there unless RSP is at its very beginning. Where clauses run in the consumer, for a thread of the
+ * process, nothing is.
  *
  * Ownership: the copy lies in scratch memory of the clause, and is given back when the walk ends.
  */
@@ -61,7 +62,9 @@ static inline void gd_walk_begin(struct gd_walk *w, struct gd_context *ctx)
 	w->bx = regs ? regs[GD_BX] : 0;
 	w->page.low = w->sp;
 	w->page.data = (const gd_u8 *)w->sp;
-	w->page.size = (w->sp & (GILK_PAGE - 1)) < GD_STACK_EDGE ? 0 : GILK_PAGE - (w->sp & (GILK_PAGE - 1));
+	w->page.size = GILK_PAGE - (w->sp & (GILK_PAGE - 1));
+	if (ctx->no_memory || w->page.size > GILK_PAGE - GD_STACK_EDGE)
+		w->page.size = 0;
 	w->copy = (struct gd_window){0, 0, 0};
 	gd_open_tables(ctx, &w->tables);
 }
@@ -83,7 +86,7 @@ static inline bool gd_fetch(struct gd_walk *w, gd_u64 address)
 	gd_u64 end = (low + GD_STACK_COPY) & -(gd_u64)GILK_PAGE;
 	long got;
 
-	if (w->ctx->no_memory || w->copies++ >= GD_STACK_COPIES || end < low)
+	if ((w->ctx->no_memory && !w->ctx->self) || w->copies++ >= GD_STACK_COPIES || end < low)
 		return false;
 	if (!w->copy.data)
 		w->copy.data = gd_alloca(w->ctx, GD_STACK_COPY);
