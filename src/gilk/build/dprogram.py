@@ -1,18 +1,33 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The clauses of a D program as native code for this very process: BEGIN, END, and what happens by the clock."""
+"""The clauses of a D program as native code: compiled once and kept, and run in this very process."""
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import hashlib
+import mmap
+import os
 import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
-from gilk.build.toolchain import NATIVE, compile_object, link_shared
+from gilk.build import relocatable
+from gilk.build.relocatable import Relocatable
+from gilk.build.toolchain import FLAGS as COMMON
+from gilk.build.toolchain import NATIVE, compile_object, compiler
+from gilk.errors import CompileError
+from gilk.image.blobs import load_blob, store_blob
 
 #: D's arithmetic wraps, and its variables are bytes that are read as what they are declared to be.
-FLAGS = ("-I", str(NATIVE), "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unused-value")
+FLAGS = (
+    *("-I", str(NATIVE), "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unused-value"),
+)
 ARGUMENTS = 10
-_VISIBLE = "#pragma GCC visibility push(default)\n"  # instruments are compiled with all of it hidden
+_KIND = "d-programs"
+_READ = ("runtime/d", "runtime/host.h", "include/gilk.h", "abi/gilk_abi.h", "abi/gilk_d.h")
 
 
 class Event(ctypes.Structure):
@@ -28,22 +43,87 @@ class Event(ctypes.Structure):
     ]
 
 
-class Native:
-    """A program that is loaded here. Raises CompileError `does-not-compile`: never for a program that was checked."""
+def program_flags() -> tuple[str, ...]:
+    """For this processor."""
+    return (*FLAGS, "-DGD_RDPID") if _has_rdpid() else FLAGS
 
-    def __init__(self, text: str) -> None:
-        with tempfile.TemporaryDirectory(prefix="gilk-") as name:
-            source, made, library = (Path(name) / each for each in ("program.c", "program.o", "program.so"))
-            source.write_text(_VISIBLE + text)
-            compile_object(source, made, ["-fPIC", *FLAGS])
-            link_shared(made, library)
-            self._library = ctypes.CDLL(str(library))
+
+def compile_program(text: str) -> Relocatable:
+    """What was compiled before comes from the cache. Raises CompileError `does-not-compile`: a mistake of ours."""
+    key = made_of() + text.encode("utf-8", "surrogateescape")
+    kept = load_blob(_KIND, key)
+    if kept is not None:
+        with suppress(CompileError):
+            return relocatable.parse(kept)
+    made = _compiled(text)
+    store_blob(_KIND, key, made)
+    return relocatable.parse(made)
+
+
+def _compiled(text: str) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
+        source, made = Path(name) / "program.c", Path(name) / "program.o"
+        source.write_text(text)
+        compile_object(source, made, ["-fPIC", *program_flags()])
+        return made.read_bytes()
+
+
+def made_of() -> bytes:
+    """Whatever else the code depends on: the compiler, what it is told, and the runtime."""
+    digest = hashlib.sha256(repr((_identity(), COMMON, FLAGS, _has_rdpid())).encode())
+    for name in _READ:
+        place = NATIVE / name
+        for path in sorted(place.iterdir()) if place.is_dir() else (place,):
+            digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.digest()
+
+
+def _identity() -> tuple[object, ...]:
+    """A compiler that was replaced is another one."""
+    command = compiler()
+    status = os.stat(command[0]) if os.path.isabs(command[0]) else None
+    return command, (status.st_size, status.st_mtime_ns, status.st_ino) if status else None
+
+
+@functools.cache
+def _has_rdpid() -> bool:
+    """Whether the processor's number can be had by one instruction."""
+    words = (line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
+    return "rdpid" in next(words, "").split()
+
+
+class Native:
+    """A program that is loaded here: its code is never both writable and executable."""
+
+    def __init__(self, program: Relocatable, tables: Mapping[str, bytes] = MappingProxyType({})) -> None:
+        """``tables``: what lies behind the code, by the names that it has for them."""
+        self._program = program
+        size = len(program.content) + 8 + sum(len(table) + 8 for table in tables.values())
+        self._memory = mmap.mmap(-1, max(size, 1))
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        code = with_tables(program, tables, self._address)
+        self._memory[: len(code)] = code
+        protect = ctypes.CDLL(None, use_errno=True).mprotect
+        if protect(ctypes.c_void_p(self._address), ctypes.c_size_t(len(self._memory)), mmap.PROT_READ | mmap.PROT_EXEC):
+            raise CompileError("does-not-link", f"its code may not be run: {os.strerror(ctypes.get_errno())}")
 
     def fire(self, group: int, memory: int, event: Event, always: bool = False, looks: bool = False) -> None:
         """Run the clauses of a group. ``memory``: its address here. ``always``: also when the program is not active.
 
         ``looks``: they may read the memory of the process that the event is of, else of none.
         """
-        run = self._library[f"d_group_{group}"]
-        run.restype = None
-        run(ctypes.c_void_p(memory), ctypes.byref(event), ctypes.c_uint(1 | always << 1 | looks << 2))
+        at = self._address + self._program.functions[f"d_group_{group}"].offset
+        _FUNCTION(at)(memory, ctypes.byref(event), 1 | always << 1 | looks << 2)
+
+
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Event), ctypes.c_uint)
+
+
+def with_tables(program: Relocatable, tables: Mapping[str, bytes], address: int) -> bytes:
+    """The code for ``address``, with the tables that it names behind it."""
+    data, places = bytes(-len(program.content) % 8), {}
+    for name, table in tables.items():
+        places[name] = address + len(program.content) + len(data)
+        data += table + bytes(-len(table) % 8)
+    wanted = program.undefined & places.keys()
+    return program.placed(address, {name: places[name] for name in wanted}) + data

@@ -8,19 +8,14 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from iced_x86 import Decoder, InstructionInfoFactory, OpAccess, Register, RegisterExt
-
+from gilk.build.clobbers import CALLER_SAVED, of_function
 from gilk.build.toolchain import NATIVE, compile_object, link, prune
 from gilk.errors import CompileError, UsageError
+from gilk.image.blobs import load_blob, store_blob
 from gilk.image.elf import load
 from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN, link_script, wrapper
 
-_WRITES = frozenset((OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE))
-_CALLER_SAVED = 0x0FC7  # rax rcx rdx rsi rdi r8-r11
-_GENERAL = (
-    *(Register.RAX, Register.RCX, Register.RDX, Register.RBX, Register.RSP, Register.RBP, Register.RSI, Register.RDI),
-    *(Register.R8, Register.R9, Register.R10, Register.R11, Register.R12, Register.R13, Register.R14, Register.R15),
-)
+_KIND = "instruments"
 
 
 @dataclass(frozen=True)
@@ -47,16 +42,28 @@ class Linked:
     entry: int
     plain: int
     takes_registers: bool
-    clobbers: int = field(default=_CALLER_SAVED)
+    clobbers: int = field(default=CALLER_SAVED)
 
 
-def compile_instrument(source: Path, function: str, flags: tuple[str, ...] = ()) -> Compiled:
-    """``flags``: what else the compiler is told.
+def compile_instrument(source: Path, function: str, flags: tuple[str, ...] = (), made_of: bytes = b"") -> Compiled:
+    """``flags``: what else the compiler is told. ``made_of``: what the code depends on, if it is to be kept.
 
     Raises UsageError `no-such-file`, `no-such-instrument`, CompileError `does-not-compile`.
     """
     if not source.is_file():
         raise UsageError("no-such-file", f"there is no instrument file {source}")
+    key = repr((function, flags, len(made_of))).encode() + made_of
+    kept = load_blob(_KIND, key) if made_of else None
+    if kept is not None:
+        names, _, content = kept.partition(b"\0")
+        return Compiled(source, function, content, tuple(names.decode().split()))
+    made = _compiled(source, function, flags)
+    if made_of:
+        store_blob(_KIND, key, " ".join(made.undefined).encode() + b"\0" + made.content)
+    return made
+
+
+def _compiled(source: Path, function: str, flags: tuple[str, ...]) -> Compiled:
     with tempfile.TemporaryDirectory(prefix="gilk-") as name:
         place = Path(name)
         text = place / "instrument.c"
@@ -106,16 +113,5 @@ def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str,
         addresses[ENTRY],
         addresses[PLAIN],
         bool(form),
-        _clobbers(content, body.address, addresses["gilk_text_end"]),
+        of_function(content, body.address, PLAIN, {s.name: (s.address, s.size) for s in image.symbols}),
     )
-
-
-def _clobbers(code: bytes, start: int, end: int) -> int:
-    """Which caller-saved registers any instruction of the instrument writes."""
-    factory = InstructionInfoFactory()
-    written = set()
-    for instruction in Decoder(64, code[: end - start], ip=start):
-        for used in factory.info(instruction).used_registers():
-            if used.access in _WRITES:
-                written.add(RegisterExt.full_register(used.register))
-    return sum(1 << i for i, register in enumerate(_GENERAL) if register in written) & _CALLER_SAVED

@@ -12,14 +12,16 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from gilk.errors import ImageError
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+else:
+    Array = Any
 LARGEST_ARRAYS = 1 << 31  # bytes, uncompressed, of one entry
 
 
@@ -49,6 +51,8 @@ def kernels_dir() -> Path:
 
 def load_arrays(key: str) -> dict[str, Array] | None:
     """What store_arrays kept under ``key``; None when there is nothing, or it is damaged."""
+    import numpy  # here: who has no arrays need not wait for it
+
     try:
         with numpy.load(_file(key), allow_pickle=False) as stored:
             if sum(entry.file_size for entry in stored.zip.infolist()) > LARGEST_ARRAYS:
@@ -87,6 +91,8 @@ def _file(key: str) -> Path:
 
 
 def _write(path: Path, arrays: Mapping[str, Array]) -> None:
+    import numpy
+
     descriptor, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -31,11 +31,13 @@ class Builtin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CFunction:
-    """``function`` of the C file ``source``; ``flags`` are for the compiler."""
+    """``function`` of the C file ``source``; ``flags`` are for the compiler. ``made_of``: all that its code depends on
+    besides, if that is known: then it is kept for the next time."""
 
     source: Path
     function: str
     flags: tuple[str, ...] = ()
+    made_of: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

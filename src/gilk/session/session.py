@@ -121,7 +121,7 @@ class Session(BaseSession):
 
     def _compile(self, chosen: CFunction) -> Compiled:
         if chosen not in self._compiled:
-            self._compiled[chosen] = compile_instrument(chosen.source, chosen.function, chosen.flags)
+            self._compiled[chosen] = compile_instrument(chosen.source, chosen.function, chosen.flags, chosen.made_of)
         return self._compiled[chosen]
 
     def _look_after(self) -> None:

@@ -285,13 +285,15 @@ struct gd_speculation { /* records follow, in granules */
 	gd_u64 reserved[7];
 };
 
+#define GD_NO_CPU 0xffffffffU
+
 /* What a clause is called with: not in the memory, the caller's. */
 struct gd_event {
 	gd_u64 arg[10];
-	gd_u64 time;   /* TSC */
+	gd_u64 time;   /* TSC; 0: not asked for yet, runtime/d/moment.h */
 	gd_u64 thread; /* identity, of no other thread that ever was; the low 22 bits are tid */
 	gd_u32 probe;
-	gd_u32 cpu;
+	gd_u32 cpu; /* or GD_NO_CPU: not asked for yet */
 	gd_u32 pid;
 	gd_u32 tid;
 	gd_u64 edge; /* of a function: nothing but the return address is on the stack of this call */
@@ -304,8 +306,8 @@ struct gd_event {
 struct gd_context {
 	gd_u8 *memory;
 	const struct gd_layout *layout;
-	const struct gd_event *event;
-	gd_u8 *table;	/* of aggregations: the one for this processor */
+	struct gd_event *event;
+	gd_u8 *table;	/* of aggregations: the one for this processor; null: not asked for yet */
 	gd_u8 *data;	/* of the record that is being made; null: none */
 	gd_u64 *mark;	/* that record's; null while speculating */
 	gd_u64 done;	/* what the mark will be */
@@ -325,7 +327,7 @@ struct gd_context {
  * What a lowered clause calls, all static, after
  *     #include "runtime/d/d.h"      (which includes everything)
  *
- *   void gd_begin(ctx, void *memory, const struct gd_layout *, const struct gd_event *);
+ *   void gd_begin(ctx, void *memory, const struct gd_layout *, struct gd_event *);
  *   bool gd_active(ctx);                        state is ACTIVE
  *   void gd_end(ctx);                           commits the record, or discards it if ctx->fault; frees scratch
  *   void gd_exit(ctx, u32 status);

@@ -6,7 +6,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from gilk.build.dprogram import FLAGS
+from gilk.build.dprogram import made_of, program_flags
 from gilk.errors import TargetError
 from gilk.lang.d.code.entries import ENTER, NOTES, calls_system, entries, uses
 from gilk.lang.d.probes import Probe
@@ -39,8 +39,10 @@ class InProcess:
         """
         rows = self._made.rows
         source = Path(self._place.name) / "program.c"
-        source.write_text(self._whole(rows, marked))
-        function = CFunction(source, ENTER, FLAGS)
+        whole = self._whole(rows, marked)
+        source.write_text(whole)
+        key = made_of() + whole.encode("utf-8", "surrogateescape")
+        function = CFunction(source, ENTER, (*program_flags(), "-DD_INSIDE"), key)
         wanted = [Wanted(row.site.loaded, row.site.part, row.site.point, function, "other") for row in rows]
         refused = dict(self._made.refused)
         for place, reason in self._member.insert(wanted).items():

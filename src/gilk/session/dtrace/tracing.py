@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gilk.build.dprogram import Event, Native
+from gilk.build.dprogram import Event, Native, compile_program
 from gilk.errors import GilkError
 from gilk.lang.d import tree
 from gilk.lang.d.code.clauses import Part
@@ -84,7 +84,7 @@ class Tracing:
         made = unit(program, fields, self._groups, enabled.names())
         self._parts = {part.epid: part for part in made.parts}
         here = {probe.number for probe in (*own.PROBES, *(probe for probe, _ in enabled.ticks))}
-        self._native = Native(made.text) if here & enabled.clauses.keys() else None
+        self._native = Native(compile_program(made.text)) if here & enabled.clauses.keys() else None
         self._process = process
         self._inside = None
         if process is not None:

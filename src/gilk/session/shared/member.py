@@ -112,7 +112,8 @@ class Member:
             return {}
         functions = [one.instrument for one in wanted if isinstance(one.instrument, CFunction)]
         compiled = {
-            each: compile_instrument(each.source, each.function, each.flags) for each in dict.fromkeys(functions)
+            each: compile_instrument(each.source, each.function, each.flags, each.made_of)
+            for each in dict.fromkeys(functions)
         }
         refused = self._away.say(*insert_words(wanted, compiled)).words["refused"]
         return {int(place): str(reason) for place, reason in refused}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _ARGUMENT = re.compile(r"event->arg\[(\d)\]")
@@ -117,7 +117,7 @@ def entries(
         notes=notes,
         kinds=", ".join(map(str, [0, *chosen])),
         probes=", ".join(map(str, [0, *probes])),
-        starts=", ".join(f"{start:#x}UL" for start in [0, *starts]),
+        starts=", ".join(f"{start:#x}UL" for start in [0, *(starts if _starts(kinds) else ())]),
     )
     light = all(isinstance(kind, Entry) and kind.light for kind in kinds)
     text += "".join(_entry(number, each, light) for number, each in enumerate(kinds))
@@ -147,9 +147,19 @@ def _entry(number: int, entry: Kind, light: bool) -> str:
     given = dict(enumerate(entry.arguments))
     lines += [f"event.arg[{n}] = {given.get(n, '0')};" for n in sorted(entry.used.arguments)]
     body = "".join(f"\t{line}\n" for line in lines)
-    return _ONE.format(number=number, regs="" if light else _REGS, body=body, group=entry.group)
+    start = _START * _starts((entry,))
+    return _ONE.format(number=number, regs="" if light else _REGS, body=body, group=entry.group, start=start)
 
 
+def _starts(kinds: Iterable[Kind]) -> bool:
+    """Whether it matters where functions begin. Else nothing is said of it, and the code is the same in all runs."""
+    entries = (kind for kind in kinds if isinstance(kind, Entry))
+    return any(
+        "start" in entry.arguments[n] for entry in entries for n in entry.used.arguments if n < len(entry.arguments)
+    )
+
+
+_START = "\tconst gd_u64 start = d_starts[iid];\n"
 _REGS = "const struct gilk_regs *regs, "
 
 _HEAD = """
@@ -164,16 +174,22 @@ static inline unsigned char *d_memory(void)
 	return (unsigned char *)gilk_control + {memory};
 }}
 
+/* A word of the thread's block. Not volatile: what has no use for it leaves it out. */
+static inline gd_u64 d_own(gd_u64 offset)
+{{
+	gd_u64 value;
+
+	__asm__("movq %%gs:(%1), %0" : "=r"(value) : "r"(offset));
+	return value;
+}}
+
 static inline void d_event(struct gd_event *event, unsigned int probe)
 {{
-	gd_u32 low, high, cpu;
-
-	__asm__ volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(cpu));
-	event->time = (gd_u64)high << 32 | low;
-	event->cpu = cpu & 0xfff;
-	event->thread = gilk_gs_load(24) << 22 | (gilk_gs_load(16) >> 32 & 0x3fffff); /* when it was met, and tid */
-	event->pid = (gd_u32)gilk_gs_load(16);
-	event->tid = (gd_u32)(gilk_gs_load(16) >> 32);
+	event->time = 0;
+	event->cpu = GD_NO_CPU;
+	event->thread = d_own(24) << 22 | (d_own(16) >> 32 & 0x3fffff); /* when it was met, and tid */
+	event->pid = (gd_u32)d_own(16);
+	event->tid = (gd_u32)(d_own(16) >> 32);
 	event->probe = probe;
 	event->edge = 0;
 	event->regs = 0;
@@ -258,11 +274,10 @@ static inline __attribute__((unused)) void d_forget(const struct gilk_regs *regs
 _ONE = """
 static void d_enter_{number}({regs}unsigned int iid)
 {{
-	const gd_u64 start __attribute__((unused)) = d_starts[iid];
-	unsigned int probe __attribute__((unused)) = d_probes[iid];
+{start}	unsigned int probe __attribute__((unused)) = d_probes[iid];
 	struct gd_event event;
 
-{body}	d_group_{group}(d_memory(), &event, 0);
+{body}	d_run_{group}(d_memory(), &event, 0);
 }}
 """
 

@@ -27,7 +27,7 @@ _VARIABLES = {
     "ipl": "((gd_s32)0)",
     "id": "c->event->probe",
     "epid": "epid",
-    "cpu": "((gd_s32)c->event->cpu)",
+    "cpu": "((gd_s32)gd_cpu(c))",
     "ucaller": "({ gd_u64 caller = gd_ucaller(c); if (c->fault) goto fault; caller; })",
     "ustackdepth": "({ gd_u32 depth = (gd_u32)gd_ustackdepth(c); if (c->fault) goto fault; depth; })",
     "errno": "((gd_s32)c->event->error)",

@@ -19,7 +19,8 @@ ProbeName = tuple[str, str, str, str]
 class Unit:
     """``text`` defines, for each group of clauses, ``void d_group_N(unsigned char *memory, struct gd_event *, own)``:
     ``own`` is 0 in a process, 1 in the consumer, which has no process's memory to read; 2 more for what fires also when
-    the program is not active, 4 more where the memory of the event's process can be read.
+    the program is not active, 4 more where the memory of the event's process can be read. Where D_INSIDE
+    is defined there is ``d_run_N`` only, for code in a process.
     """
 
     text: str
@@ -38,7 +39,8 @@ def unit(
     clauses = Clauses(program.strsize, GLOBALS_START)
     functions = [clauses.clause(clause) for clause in program.clauses]
     fields = "".join(f"\t.{name} = {value}UL,\n" for name, value in layout.items())
-    text = _HEAD.format(layout=fields, names=_probe_names([("", "", "", ""), *probes]))
+    named = probes if any("gd_probe_text(" in function for function in functions) else []
+    text = _HEAD.format(layout=fields, names=_probe_names([("", "", "", ""), *named]))
     text += "\n".join(functions)
     asking = {clause.number for clause, body in zip(program.clauses, functions, strict=True) if ASKS in body}
     for number, group in enumerate(groups):
@@ -76,14 +78,23 @@ static inline __attribute__((unused)) const char *gd_probe_text(struct gd_contex
 
 """
 
+#: Once for each place that runs it, so that what a clause has no use for is not even made.
 _GROUP = """
-__attribute__((used)) void d_group_{number}(unsigned char *memory, const struct gd_event *event, unsigned int own)
+static inline __attribute__((always_inline)) void d_run_{number}(unsigned char *memory, struct gd_event *event,
+	const unsigned int own)
 {{
 	gd_u64 local[{size} / 8 + 1];
 	struct gd_context context;
 {more}
 	gd_zero(local, sizeof local);
 {calls}}}
+
+#ifndef D_INSIDE
+__attribute__((used)) void d_group_{number}(unsigned char *memory, struct gd_event *event, unsigned int own)
+{{
+	d_run_{number}(memory, event, own);
+}}
+#endif
 """
 
 _CALL = """\

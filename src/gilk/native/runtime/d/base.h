@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "../../abi/gilk_d.h"
+#include "moment.h"
 
 /* How often something that only others' progress can make fail is tried again. Bounds what scribbled memory can do. */
 #define GD_TRIES 100000
@@ -20,6 +20,13 @@
 
 #define gd_likely(x) __builtin_expect(!!(x), 1)
 #define gd_unlikely(x) __builtin_expect(!!(x), 0)
+
+/* What is seldom reached: code that the way past it need not save registers for. */
+#ifdef __SSE2__
+#define GD_COLD static __attribute__((noinline, cold, unused))
+#else
+#define GD_COLD static __attribute__((noinline, cold, unused, no_caller_saved_registers))
+#endif
 
 static inline gd_u64 gd_get(const gd_u64 *word)
 {
@@ -51,10 +58,15 @@ static inline void gd_add(gd_u64 *word, gd_u64 value)
 	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 }
 
+static inline struct gd_control *gd_control(struct gd_context *ctx)
+{
+	return (struct gd_control *)ctx->memory;
+}
+
 static inline void gd_drop(struct gd_context *ctx, enum gd_drop kind)
 {
 	const struct gd_layout *l = ctx->layout;
-	gd_u64 cpu = ctx->event->cpu & (l->buffers - 1);
+	gd_u64 cpu = gd_cpu(ctx) & (l->buffers - 1);
 	struct gd_drops *drops = (struct gd_drops *)(ctx->memory + l->drops) + cpu;
 
 	gd_add(&drops->count[kind], 1);

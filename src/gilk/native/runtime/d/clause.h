@@ -10,22 +10,14 @@
 #include "scratch.h"
 #include "speculation.h"
 
-static inline struct gd_control *gd_control(struct gd_context *ctx)
-{
-	return (struct gd_control *)ctx->memory;
-}
-
 /* What a context costs at each hit: so it is not zeroed, only what is looked at before it is set. */
 static inline void gd_begin(struct gd_context *ctx, void *memory, const struct gd_layout *l,
-			    const struct gd_event *event)
+			    struct gd_event *event)
 {
-	gd_u64 bank, shard = event->cpu & (l->shards - 1);
-
 	ctx->memory = memory;
 	ctx->layout = l;
 	ctx->event = event;
-	bank = gd_get32(&gd_control(ctx)->bank) & (GD_BANKS - 1);
-	ctx->table = ctx->memory + l->table_first + (bank * l->shards + shard) * l->table_stride;
+	ctx->table = 0;
 	ctx->data = 0;
 	ctx->mark = 0;
 	ctx->scratch = 0;
@@ -62,20 +54,22 @@ static inline void *gd_global(struct gd_context *ctx, gd_u32 offset)
 	return ctx->memory + ctx->layout->globals + offset;
 }
 
+GD_COLD void gd_tell(gd_u8 *memory, const struct gd_layout *l, struct gd_event event, struct gd_fault_data told)
+{
+	struct gd_context ctx;
+
+	gd_begin(&ctx, memory, l, &event);
+	if (!gd_reserve_principal(&ctx, GD_EPID_FAULT, sizeof told))
+		return;
+	*(struct gd_fault_data *)ctx.data = told;
+	gd_settle_principal(&ctx, true);
+}
+
 /* Never speculative: a fault is told of whatever becomes of the rest. */
 static inline void gd_report(struct gd_context *ctx, gd_u32 epid, gd_u32 action, gd_u32 offset)
 {
-	struct gd_fault_data *told;
-
-	if (!gd_reserve_principal(ctx, GD_EPID_FAULT, sizeof *told))
-		return;
-	told = (struct gd_fault_data *)ctx->data;
-	told->epid = epid;
-	told->action = action;
-	told->offset = offset;
-	told->fault = ctx->fault;
-	told->address = ctx->address;
-	gd_settle_principal(ctx, true);
+	gd_tell(ctx->memory, ctx->layout, *ctx->event,
+		(struct gd_fault_data){epid, action, offset, ctx->fault, ctx->address});
 }
 
 #endif

@@ -64,12 +64,12 @@ static inline gd_u64 gd_at(struct gd_context *c, gd_u64 tsc)
 
 static inline gd_u64 gd_timestamp(struct gd_context *c)
 {
-	return gd_at(c, c->event->time);
+	return gd_at(c, gd_time(c));
 }
 
 static inline gd_u64 gd_walltimestamp(struct gd_context *c)
 {
-	return gd_environment(c)->wall + gd_since(c, c->event->time);
+	return gd_environment(c)->wall + gd_since(c, gd_time(c));
 }
 
 /* What the thread has had of a processor, in ns: asked for once in a clause. */

@@ -20,7 +20,7 @@ struct gd_place { /* in a buffer */
 static inline struct gd_place gd_buffer_of(struct gd_context *ctx)
 {
 	const struct gd_layout *l = ctx->layout;
-	gd_u64 cpu = ctx->event->cpu & (l->buffers - 1);
+	gd_u64 cpu = gd_cpu(ctx) & (l->buffers - 1);
 	gd_u8 *at = ctx->memory + l->buffer_first + cpu * l->buffer_stride;
 
 	return (struct gd_place){(struct gd_buffer *)at, (gd_u64 *)(at + l->buffer_marks), at + l->buffer_data,
@@ -137,10 +137,10 @@ static inline void gd_head(struct gd_context *ctx, struct gd_record *record, gd_
 
 	record->size = size + sizeof *record;
 	record->epid = epid;
-	record->tsc = event->time;
+	record->tsc = gd_time(ctx);
 	record->tid = event->tid;
 	record->pid = event->pid;
-	record->cpu = event->cpu;
+	record->cpu = gd_cpu(ctx);
 	record->probe = event->probe;
 	ctx->data = (gd_u8 *)(record + 1);
 }

@@ -13,6 +13,11 @@
 
 #define GD_PROBES 1024
 
+struct gd_shard { /* the tables of one processor, in one bank */
+	gd_u8 *table;
+	const struct gd_layout *layout;
+};
+
 struct gd_sought { /* an entry that is looked for, or to be made */
 	gd_u32 number;
 	gd_u32 key_size;
@@ -30,19 +35,32 @@ static inline gd_u64 *gd_cells(struct gd_entry *entry, gd_u32 key_size)
 	return (gd_u64 *)((gd_u8 *)(entry + 1) + gd_round8(key_size));
 }
 
-static inline struct gd_entry *gd_heap_at(struct gd_context *ctx, gd_u64 at)
+/* All updates of a clause go to one: it is chosen by the first. */
+static inline struct gd_shard gd_shard(struct gd_context *ctx)
 {
-	return (struct gd_entry *)(ctx->table + ctx->layout->table_heap + at);
+	const struct gd_layout *l = ctx->layout;
+
+	if (!ctx->table) {
+		gd_u64 bank = gd_get32(&gd_control(ctx)->bank) & (GD_BANKS - 1), shard = gd_cpu(ctx) & (l->shards - 1);
+
+		ctx->table = ctx->memory + l->table_first + (bank * l->shards + shard) * l->table_stride;
+	}
+	return (struct gd_shard){ctx->table, l};
+}
+
+static inline struct gd_entry *gd_heap_at(struct gd_shard t, gd_u64 at)
+{
+	return (struct gd_entry *)(t.table + t.layout->table_heap + at);
 }
 
 /* Null when an entry of that size cannot be there. */
-static inline struct gd_entry *gd_entry_at(struct gd_context *ctx, const struct gd_sought *s, gd_u32 words)
+static inline struct gd_entry *gd_entry_at(struct gd_shard t, const struct gd_sought *s, gd_u32 words)
 {
 	gd_u64 at = words * 8UL;
 
-	if (gd_unlikely(at + gd_entry_bytes(s) > ctx->layout->heap_size))
+	if (gd_unlikely(at + gd_entry_bytes(s) > t.layout->heap_size))
 		return 0;
-	return gd_heap_at(ctx, at);
+	return gd_heap_at(t, at);
 }
 
 static inline bool gd_is_entry(const struct gd_entry *entry, const struct gd_sought *s)
@@ -52,9 +70,9 @@ static inline bool gd_is_entry(const struct gd_entry *entry, const struct gd_sou
 }
 
 /* Fill a new entry, seen by no one yet. 0: no room. Else its place in words. */
-static inline gd_u32 gd_make_entry(struct gd_context *ctx, const struct gd_sought *s)
+static inline gd_u32 gd_make_entry(struct gd_shard t, const struct gd_sought *s)
 {
-	gd_u64 *used = &((struct gd_table *)ctx->table)->used, at, end;
+	gd_u64 *used = &((struct gd_table *)t.table)->used, at, end;
 	struct gd_entry *entry;
 
 	do {
@@ -62,12 +80,12 @@ static inline gd_u32 gd_make_entry(struct gd_context *ctx, const struct gd_sough
 
 		at = seen < GD_GRANULE ? GD_GRANULE : gd_round8(seen);
 		end = at + gd_entry_bytes(s);
-		if (at > ctx->layout->heap_size || end > ctx->layout->heap_size)
+		if (at > t.layout->heap_size || end > t.layout->heap_size)
 			return 0;
 		if (gd_swap(used, seen, end))
 			break;
 	} while (1);
-	entry = gd_heap_at(ctx, at);
+	entry = gd_heap_at(t, at);
 	entry->number = s->number;
 	entry->key_size = s->key_size;
 	entry->cells = s->cells;
@@ -76,25 +94,25 @@ static inline gd_u32 gd_make_entry(struct gd_context *ctx, const struct gd_sough
 }
 
 /* An entry that was not published. Its room is had back if nothing was taken behind it. */
-static inline void gd_unmake_entry(struct gd_context *ctx, const struct gd_sought *s, gd_u32 words)
+static inline void gd_unmake_entry(struct gd_shard t, const struct gd_sought *s, gd_u32 words)
 {
 	gd_u64 at = words * 8UL;
 
-	gd_zero(gd_heap_at(ctx, at), sizeof(struct gd_entry) + s->key_size);
-	gd_swap(&((struct gd_table *)ctx->table)->used, at + gd_entry_bytes(s), at);
+	gd_zero(gd_heap_at(t, at), sizeof(struct gd_entry) + s->key_size);
+	gd_swap(&((struct gd_table *)t.table)->used, at + gd_entry_bytes(s), at);
 }
 
 /*
  * What lies in a slot, after putting a new entry there if it was empty. 0: no room. *made is an entry
  * that was made, and not used yet.
  */
-static inline gd_u64 gd_fill_slot(struct gd_context *ctx, const struct gd_sought *s, gd_u64 *slot, gd_u64 hash,
+GD_COLD gd_u64 gd_fill_slot(struct gd_shard t, const struct gd_sought *s, gd_u64 *slot, gd_u64 hash,
 				  gd_u32 *made)
 {
 	gd_u64 value;
 
 	if (!*made)
-		*made = gd_make_entry(ctx, s);
+		*made = gd_make_entry(t, s);
 	if (!*made)
 		return 0;
 	value = (hash >> 32 << 32) | *made;
@@ -104,23 +122,22 @@ static inline gd_u64 gd_fill_slot(struct gd_context *ctx, const struct gd_sought
 	return value;
 }
 
-static inline gd_u32 gd_probe(struct gd_context *ctx, const struct gd_sought *s, gd_u32 *made)
+static inline gd_u32 gd_probe(struct gd_shard t, const struct gd_sought *s, gd_u32 *made)
 {
-	const struct gd_layout *l = ctx->layout;
-	gd_u64 *slots = (gd_u64 *)(ctx->table + l->table_slot);
-	gd_u64 hash = gd_hash(s->number, s->key, s->key_size), mask = l->table_slots - 1, n;
+	gd_u64 *slots = (gd_u64 *)(t.table + t.layout->table_slot);
+	gd_u64 hash = gd_hash(s->number, s->key, s->key_size), mask = t.layout->table_slots - 1, n;
 
 	for (n = 0; n <= mask && n < GD_PROBES; n++) {
 		gd_u64 *slot = &slots[(hash + n) & mask], value = gd_get(slot);
 		struct gd_entry *entry;
 
-		if (!value)
-			value = gd_fill_slot(ctx, s, slot, hash, made);
+		if (gd_unlikely(!value))
+			value = gd_fill_slot(t, s, slot, hash, made);
 		if (!value)
 			return 0;
 		if (value >> 32 != hash >> 32)
 			continue;
-		entry = gd_entry_at(ctx, s, (gd_u32)value);
+		entry = gd_entry_at(t, s, (gd_u32)value);
 		if (entry && gd_is_entry(entry, s))
 			return (gd_u32)value;
 	}
@@ -130,22 +147,24 @@ static inline gd_u32 gd_probe(struct gd_context *ctx, const struct gd_sought *s,
 /* The entry's place in words. 0: dropped, and counted. */
 static inline gd_u32 gd_find_entry(struct gd_context *ctx, const struct gd_sought *s)
 {
-	gd_u32 made = 0, words = gd_probe(ctx, s, &made);
+	struct gd_shard t = gd_shard(ctx);
+	gd_u32 made = 0, words = gd_probe(t, s, &made);
 
 	if (gd_unlikely(made))
-		gd_unmake_entry(ctx, s, made);
+		gd_unmake_entry(t, s, made);
 	if (gd_unlikely(!words))
 		gd_drop(ctx, GD_DROP_AGGREGATION);
 	return words;
 }
 
-/* Not inlined: it is called once for each aggregation and table. */
-static __attribute__((noinline, unused)) gd_u32 gd_find_keyless(struct gd_context *ctx, gd_u32 number, gd_u32 cells,
-								gd_u32 *direct)
+/* 0: no room. */
+GD_COLD gd_u32 gd_find_keyless(struct gd_shard t, gd_u32 number, gd_u32 cells, gd_u32 *direct)
 {
 	struct gd_sought sought = {number, 0, cells, 0};
-	gd_u32 words = gd_find_entry(ctx, &sought);
+	gd_u32 made = 0, words = gd_probe(t, &sought, &made);
 
+	if (made)
+		gd_unmake_entry(t, &sought, made);
 	if (words)
 		gd_swap32(direct, 0, words);
 	return words;
@@ -153,17 +172,16 @@ static __attribute__((noinline, unused)) gd_u32 gd_find_keyless(struct gd_contex
 
 static inline struct gd_entry *gd_keyless_entry(struct gd_context *ctx, gd_u32 number, gd_u32 cells)
 {
-	gd_u32 *direct = (gd_u32 *)(ctx->table + ctx->layout->table_direct) + number, words = gd_get32(direct);
+	struct gd_shard t = gd_shard(ctx);
+	gd_u32 *direct = (gd_u32 *)(t.table + t.layout->table_direct) + number, words = gd_get32(direct);
 
 	if (gd_unlikely(!words))
-		words = gd_find_keyless(ctx, number, cells, direct);
-	if (gd_unlikely(!words))
-		return 0; /* which has been counted */
-	if (gd_unlikely(words * 8UL + sizeof(struct gd_entry) + cells * 8UL > ctx->layout->heap_size)) {
+		words = gd_find_keyless(t, number, cells, direct);
+	if (gd_unlikely(!words || words * 8UL + sizeof(struct gd_entry) + cells * 8UL > t.layout->heap_size)) {
 		gd_drop(ctx, GD_DROP_AGGREGATION);
 		return 0;
 	}
-	return gd_heap_at(ctx, words * 8UL);
+	return gd_heap_at(t, words * 8UL);
 }
 
 static inline struct gd_entry *gd_keyed_entry(struct gd_context *ctx, gd_u32 number, const void *key, gd_u32 key_size,
@@ -172,7 +190,7 @@ static inline struct gd_entry *gd_keyed_entry(struct gd_context *ctx, gd_u32 num
 	struct gd_sought sought = {number, key_size, cells, key};
 	gd_u32 words = gd_find_entry(ctx, &sought);
 
-	return gd_likely(words) ? gd_entry_at(ctx, &sought, words) : 0;
+	return gd_likely(words) ? gd_entry_at(gd_shard(ctx), &sought, words) : 0;
 }
 
 /* Null: dropped, and counted. */

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Which caller-saved registers compiled code may change: only those have to be saved around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iced_x86 import Decoder, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register, RegisterExt
+
+_CALLS = (FlowControl.CALL, FlowControl.INDIRECT_CALL)
+_BRANCHES = (FlowControl.UNCONDITIONAL_BRANCH, FlowControl.CONDITIONAL_BRANCH, FlowControl.INDIRECT_BRANCH)
+CALLER_SAVED = 0x0FC7  # rax rcx rdx rsi rdi r8-r11
+_WRITES = frozenset((OpAccess.WRITE, OpAccess.COND_WRITE, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE))
+_GENERAL = (
+    *(Register.RAX, Register.RCX, Register.RDX, Register.RBX, Register.RSP, Register.RBP, Register.RSI, Register.RDI),
+    *(Register.R8, Register.R9, Register.R10, Register.R11, Register.R12, Register.R13, Register.R14, Register.R15),
+)
+#: Declared GD_COLD (native/runtime/d/base.h): they keep all registers but the one of their result.
+_KEEPING = frozenset(("gd_find_keyless", "gd_fill_slot", "gd_tell"))
+
+
+def of_function(code: bytes, address: int, name: str, symbols: Mapping[str, tuple[int, int]]) -> int:
+    """``code`` lies at ``address``; ``symbols`` are addresses and sizes of its functions. What it calls may change all
+    that calls may, unless it is declared to keep it.
+    """
+    names = {at: called for called, (at, size) in symbols.items() if size}
+    parts = [place for called, place in symbols.items() if called in (name, f"{name}.cold")]
+    instructions = [one for at, size in parts for one in Decoder(64, code[at - address : at - address + size], ip=at)]
+    found = 0
+    for one in instructions:
+        flow = one.flow_control
+        leaves = flow in _BRANCHES and not any(at <= one.near_branch_target < at + size for at, size in parts)
+        if flow in _CALLS or leaves:
+            if names.get(one.near_branch_target, "").split(".")[0] not in _KEEPING:
+                return CALLER_SAVED
+            found = 1  # rax has their result
+    return found | _written(instructions)
+
+
+def _written(instructions: list[Instruction]) -> int:
+    factory = InstructionInfoFactory()
+    found = set()
+    for instruction in instructions:
+        for used in factory.info(instruction).used_registers():
+            if used.access in _WRITES:
+                found.add(RegisterExt.full_register(used.register))
+    return sum(1 << i for i, register in enumerate(_GENERAL) if register in found) & CALLER_SAVED

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the cache of byte strings gives back is what was put there, or nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gilk.image import blobs
+from gilk.image.blobs import load_blob, store_blob
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "kind"
+
+
+def test_what_was_stored_comes_back_under_its_key_only() -> None:
+    store_blob("kind", b"key", b"content")
+    assert load_blob("kind", b"key") == b"content"
+    assert load_blob("kind", b"other") is None
+    assert load_blob("unkind", b"key") is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"content", bytes(32) + b"content", None])
+def test_what_is_damaged_or_another_s_does_not_exist(place: Path, damage: bytes | None) -> None:
+    store_blob("kind", b"key", b"content")
+    store_blob("kind", b"other", b"code of another program")
+    mine, theirs = (place / blobs._name(key) for key in (b"key", b"other"))
+    mine.write_bytes(theirs.read_bytes() if damage is None else damage)
+    assert load_blob("kind", b"key") is None
+
+
+def test_a_directory_that_others_can_write_to_is_not_believed(place: Path) -> None:
+    store_blob("kind", b"key", b"content")
+    os.chmod(place.parent, 0o777)
+    assert load_blob("kind", b"key") is None
+    store_blob("kind", b"new", b"content")
+    os.chmod(place.parent, 0o700)
+    assert load_blob("kind", b"new") is None
+
+
+def test_the_oldest_make_room(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    monkeypatch.setattr(blobs, "MOST", 3)
+    for n in range(6):
+        store_blob("kind", b"%d" % n, b"content")
+        os.utime(place / blobs._name(b"%d" % n), (n, n))
+    kept = [n for n in range(6) if load_blob("kind", b"%d" % n) is not None]
+    assert kept == [3, 4, 5]
+    assert len(list(place.iterdir())) == 3
+
+
+def test_what_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blobs, "LARGEST", 10)
+    store_blob("kind", b"key", bytes(11))
+    assert load_blob("kind", b"key") is None
