@@ -10,13 +10,25 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import follow, gilk_side, lab_costs, lab_uprobe, peer_frida, peer_uftrace, peer_uprobe, report, scan, video
+from bench import (
+    d,
+    follow,
+    gilk_side,
+    lab_costs,
+    lab_uprobe,
+    peer_frida,
+    peer_uftrace,
+    peer_uprobe,
+    report,
+    scan,
+    video,
+)
 from bench.limits import limits
 from bench.measure import Programs, Row, build
 
 COUNTS = (1000, 5000, 11_000)  # functions activated at once
 SIDES = {
-    "gilk": gilk_side, "follow": follow, "frida": peer_frida, "uftrace": peer_uftrace, "uprobe": peer_uprobe,
+    "gilk": gilk_side, "d": d, "follow": follow, "frida": peer_frida, "uftrace": peer_uftrace, "uprobe": peer_uprobe,
     "lab": lab_uprobe, "kernel": lab_costs,
 }  # fmt: skip
 

@@ -14,6 +14,11 @@ from bench.measure import Row
 #: What we set out to reach (design: figures to reach), in the unit of the row.
 GOALS = {
     "count at entry": 3.0, "entry and return, recorded": 25.0, "activate 11000 functions": 20.0,
+    "D: count()": 6.0, "D: keyed count()": 30.0, "D: quantize()": 12.0, "D: default action, recorded": 20.0,
+    "D: one-liner, BEGIN, not compiled before": 250.0, "D: one-liner, BEGIN, compiled before": 120.0,
+    "D: one-liner, malloc of a new process, not compiled before": 250.0,
+    "D: one-liner, malloc of a new process, compiled before": 120.0,
+    "D: 10000 probes, from the command to its end": 1000.0,
     "kernel: count at entry": 3.0, "kernel: C instrument at entry": 10.0, "kernel: entry, recorded": 35.0,
     "begin to follow all functions": 1.0, "empty function in a loop, slower": 100.0,
     "video, warm-up": 11.0, "video, steady": 15.0, "video, activation": 1.0,
@@ -40,8 +45,8 @@ def markdown(rows: Sequence[Row], limits: dict[str, float]) -> Iterator[str]:
 
 def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """A kernel has peers of its own, and so has a video."""
-    for kind in ("", "kernel: ", "video, "):
-        others = tuple({"kernel: ", "video, "} - {kind})
+    for kind in ("", "D: ", "kernel: ", "video, "):
+        others = tuple({"D: ", "kernel: ", "video, "} - {kind})
         part = [row for row in rows if row.what.startswith(kind) and not row.what.startswith(others)]
         if part:
             yield part
