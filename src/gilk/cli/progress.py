@@ -8,10 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
-
 from gilk import api
 
 _EVERY = 0.25
@@ -23,6 +19,10 @@ def progress(wanted: bool) -> Iterator[Callable[[api.Progress], None]]:
     if not wanted or not sys.stderr.isatty():
         yield lambda _state: None
         return
+    from rich.console import Console  # here: it takes longer to import than some commands to run
+    from rich.live import Live
+    from rich.text import Text
+
     shown = 0.0
     with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
 
@@ -42,6 +42,8 @@ def working(what: str, wanted: bool) -> Iterator[None]:
     if not wanted or not sys.stderr.isatty():
         yield
         return
+    from rich.console import Console
+
     with Console(stderr=True).status(what):
         yield
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gilk.errors import GilkError, UsageError
 from gilk.lang.d.macros import Macros
@@ -16,9 +17,9 @@ from gilk.lang.d.options import BadOption, Options
 from gilk.lang.syntax.source import Source
 from gilk.session.dtrace.compiled import Text
 from gilk.session.dtrace.consumer import Consumer
-from gilk.target import process as processes
-from gilk.target.meeting import meet
-from gilk.target.process import Process
+
+if TYPE_CHECKING:
+    from gilk.target.process import Process
 
 _ENVIRONMENT = "DTRACE_OPT_"
 #: Options that have a say in how the text itself is read.
@@ -121,6 +122,9 @@ def _process(asked: Asked) -> Process | None:
         return approached(asked.pid)
     if not asked.command:
         return None
+    from gilk.target import process as processes  # here: programs without a process need not wait for it
+    from gilk.target.meeting import meet
+
     process = processes.start(list(asked.command))
     process.meeting = meet(process.pid)
     return process

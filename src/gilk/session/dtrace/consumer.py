@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gilk.errors import UsageError
 from gilk.lang.d.macros import Macros
@@ -16,7 +17,9 @@ from gilk.session.dtrace.enabling import Enabled, enable
 from gilk.session.dtrace.symbols import Symbols
 from gilk.session.dtrace.tracing import Happening, Tracing
 from gilk.session.dtrace.world import World
-from gilk.target.process import Process
+
+if TYPE_CHECKING:
+    from gilk.target.process import Process
 
 PROVIDERS = frozenset(("dtrace", "profile", "pid"))
 _SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, Key, Probe, described
-from gilk.providers import own, pid, syscall, usdt
+from gilk.providers import own
 from gilk.providers.clock import Tick, ticks
-from gilk.providers.probe import ProcessProbe, Provider
-from gilk.target.process import Process
 
-_IN_PROCESS: tuple[Provider, ...] = (pid.probes, usdt.probes, syscall.probes)
+if TYPE_CHECKING:
+    from gilk.providers.probe import ProcessProbe, Provider
+    from gilk.target.process import Process
 
 
 class NoSuchProbe(Exception):
@@ -85,9 +86,16 @@ def _matching(enabled: Enabled, description: Description, process: Process | Non
         yield probe
     if process is None:
         return
-    for provider in _IN_PROCESS:
+    for provider in _in_process():
         for found in provider(process, description):
             probe, fresh = enabled.number(found.key)
             if fresh:
                 enabled.in_process.append((probe, found))
             yield probe
+
+
+def _in_process() -> tuple[Provider, ...]:
+    """What looks for probes in processes takes long to import, which programs without one need not wait for."""
+    from gilk.providers import pid, syscall, usdt
+
+    return (pid.probes, usdt.probes, syscall.probes)

@@ -7,9 +7,12 @@ import contextlib
 import os
 import struct
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gilk.target.process import Process
 from gilk.trace.clock import Clock, realtime_offset
+
+if TYPE_CHECKING:
+    from gilk.target.process import Process
 
 _SHIFT = 24
 _FIELDS = struct.Struct("<QQQIIIIIIII64s256s")

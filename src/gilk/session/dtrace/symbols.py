@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gilk.errors import GilkError
-from gilk.image.model import Image
-from gilk.target.base import Loaded
-from gilk.target.process import Process
+
+if TYPE_CHECKING:
+    from gilk.image.model import Image
+    from gilk.target.base import Loaded
+    from gilk.target.process import Process
 
 _MOST = 1 << 16  # names that are remembered
 

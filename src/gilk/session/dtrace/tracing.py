@@ -28,7 +28,6 @@ from gilk.providers import own
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.environment import environment
 from gilk.session.dtrace.unwinding import Unwinding
-from gilk.target.process import Process
 from gilk.target.running import PC
 from gilk.trace import clock
 from gilk.trace.d.aggregations import Aggregations
@@ -41,6 +40,7 @@ from gilk.trace.d.recycling import Recycling
 
 if TYPE_CHECKING:
     from gilk.session.dtrace.in_process import InProcess
+    from gilk.target.process import Process
 
 _POLICIES = {"switch": Policy.SWITCH, "fill": Policy.FILL, "ring": Policy.RING}
 _STACK_SCRATCH = 96 << 10  # bytes, besides what is asked for: a copy of the stack, keys with stacks

@@ -6,19 +6,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gilk.errors import ImageError
-from gilk.image.dwarf import sections
-from gilk.image.dwarf.entries import Entries
 from gilk.image.model import Image, SymbolKind
 from gilk.image.model import Symbol as Row
 from gilk.lang.d.meaning.world import Symbol
 from gilk.lang.d.probes import described
 from gilk.lang.d.types import INT64, Record, Type
-from gilk.session.dtrace.debug_types import DebugTypes
 from gilk.session.dtrace.parameters import placed, returned
-from gilk.target.base import Loaded
-from gilk.target.process import Process
+
+if TYPE_CHECKING:
+    from gilk.session.dtrace.debug_types import DebugTypes
+    from gilk.target.base import Loaded
+    from gilk.target.process import Process
 
 _MAIN = ("a.out", "-")
 _GLOB = re.compile(r"[*?\[\]!\\]")
@@ -53,6 +54,10 @@ class World:
     def _debug(self, loaded: Loaded) -> DebugTypes | None:
         key = str(loaded.path)
         if key not in self._types:
+            from gilk.image.dwarf import sections  # here: few programs ask for types of a process
+            from gilk.image.dwarf.entries import Entries
+            from gilk.session.dtrace.debug_types import DebugTypes
+
             try:
                 found = sections.read(loaded.path)
             except ImageError:
