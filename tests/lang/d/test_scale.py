@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Eight threads on few processors, many keys: no update of any aggregation is lost, and no drop is kept quiet."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.programs.build import build
+
+THREADS = 8
+CLAUSE = """pid$target:a.out:leaf:entry {
+    @calls = count(); @sum = sum(arg0); @least = min(arg0); @most = max(arg0); @spread = quantize(arg0);
+    @per[arg0] = count(); }"""
+PRINT = """END { printa("calls %@d\\n", @calls); printa("sum %@d\\n", @sum); printa("least %@d\\n", @least);
+    printa("most %@d\\n", @most); printa("%d %@d\\n", @per); trunc(@spread); }"""
+
+
+def told(directory: Path, keys: int, times: int, *options: str) -> tuple[dict[str, int], dict[int, int], str]:
+    """Totals by name, counts by key, and what was said on standard error."""
+    command = [sys.executable, "-m", "gilk", "dtrace", "-q", *options, "-n", CLAUSE, "-n", PRINT]
+    command += ["-c", f"{build('crowd')} {THREADS} {keys} {times}"]
+    with (directory / "out").open("w+") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, env=dict(os.environ), check=False)
+        out.seek(0)
+        text = out.read()
+    assert done.returncode == 0, done.stderr
+    totals = {name: int(value) for name, value in re.findall(r"^([a-z]+) (\d+)$", text, re.M)}
+    return totals, {int(key): int(value) for key, value in re.findall(r"^(\d+) (\d+)$", text, re.M)}, done.stderr
+
+
+def check(directory: Path, keys: int, times: int, *options: str) -> None:
+    totals, per, said = told(directory, keys, times, *options)
+    calls = THREADS * times
+    assert said == ""
+    assert totals == {"calls": calls * keys, "sum": calls * keys * (keys - 1) // 2, "least": 0, "most": keys - 1}
+    assert len(per) == keys
+    assert set(per.values()) == {calls}
+
+
+def test_every_update_of_eight_threads_is_there(tmp_path: Path) -> None:
+    check(tmp_path, 3000, 20, "-x", "aggsize=8m")
+
+
+def test_what_found_no_room_is_told_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    totals, per, said = told(tmp_path, 3000, 2, "-x", "aggsize=64k")
+    dropped = sum(int(count) for count in re.findall(r"(\d+) aggregation drops? on CPU", said))
+    assert totals["calls"] == THREADS * 2 * 3000
+    assert dropped > 0
+    assert sum(per.values()) + dropped == totals["calls"]
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(1200)
+def test_a_million_keys_and_a_minute_of_load(tmp_path: Path) -> None:
+    check(tmp_path, 1_000_000, 30, "-x", "aggsize=512m")
