@@ -157,7 +157,7 @@ class DebugTypes:
         return replace(found, size=size, align=align, members=tuple(members), complete=True)
 
     def _member(self, entry: Entry, whole: int) -> Member | None:
-        """None of a bit-field that no integer of its type holds."""
+        """None of a bit-field that no integer holds: of a packed struct, over nine bytes."""
         type_, offset = self._of(entry), _offset(entry)
         bits = entry.number(AT_BIT_SIZE)
         if bits is None or not bits:
@@ -167,10 +167,14 @@ class DebugTypes:
         if at is None:  # DWARF 2 and 3 count from the high end of the storage unit
             unit = entry.number(AT_BYTE_SIZE) or size
             at = 8 * offset + (8 * unit - bits - old if old is not None else 0)
-        for start in (at // (8 * size) * size, at // 8, whole - size) if size else ():
+        sizes = (size, 1, 2, 4, 8) if isinstance(type_, Integer) else (size,)
+        for size in filter(None, sizes):
+            start = _container(at, bits, size, whole)
+            if start is None:
+                continue
             shift = at - 8 * start
-            if 0 <= start <= whole - size and 0 <= shift <= 8 * size - bits:
-                return Member(entry.name, type_, start, bits, shift)
+            held = replace(type_, size=size) if isinstance(type_, Integer) else type_
+            return Member(entry.name, held, start, bits, shift)
         return None
 
     def completed(self, record: Record) -> Record:
@@ -187,6 +191,14 @@ class DebugTypes:
         elsewhere = find(self._entries, entry.name, frozenset((entry.tag,))) if entry.name else iter(())
         defined = (each for each in elsewhere if AT_DECLARATION not in each.attributes)
         return next((self._record(each) for each in defined), record)
+
+
+def _container(at: int, bits: int, size: int, whole: int) -> int | None:
+    """Where ``size`` bytes of the struct begin that hold these bits of it."""
+    for start in (at // (8 * size) * size, at // 8, whole - size):
+        if 0 <= start <= whole - size and 0 <= at - 8 * start <= 8 * size - bits:
+            return start
+    return None
 
 
 def _placed(entry: Entry) -> bool:
