@@ -74,6 +74,7 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 @click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro for cpp.")
 @click.option("-U", "undefines", multiple=True, metavar="NAME", help="Undefine one.")
 @click.option("-I", "includes", multiple=True, metavar="DIRECTORY", help="Where cpp looks for files.")
+@click.option("-L", "libraries", multiple=True, metavar="DIRECTORY", help="Read the libraries *.d there first.")
 @click.option("-H", "headers", is_flag=True, help="Have cpp tell which files it includes.")
 @click.option("-X", "standard", type=click.Choice(["a", "c", "s", "t"]), help="How strictly cpp takes C's standard.")
 @click.option("-64", "wide", is_flag=True, help="64-bit processes: there are no others.")
@@ -108,6 +109,7 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
         options=tuple(_settings(given)),
         pid=given["pid"],
         command=split_command(given["command"], ()),
+        libraries=given["libraries"],
         preprocess=preprocess,
     )
     testing = "_DTRACE_TESTING" in os.environ

@@ -96,7 +96,7 @@ def _compile(consumer: api.Consumer, messages: Messages) -> bool:
         return True
     except api.DoesNotCompile as error:
         wrong, tagged = error.wrong, consumer.options.flag("errtags")
-        if wrong.text.kind == "script":
+        if wrong.text.kind != "description":
             sys.stderr.write(messages.rejected(wrong.file, wrong.line, wrong.diagnostic, tagged))
         else:
             sys.stderr.write(messages.bad_specifier(wrong.text.source.name, wrong.diagnostic, wrong.line, tagged))

@@ -95,6 +95,8 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
     "argref": (Shape.FLAG, 0),
     "zdefs": (Shape.FLAG, 0),
     "cpp": (Shape.FLAG, 0),
+    "nolibs": (Shape.FLAG, 0),
+    "libdir": (Shape.TEXT, ""),
     "evaltime": (Shape.CHOICE, "exec"),
     "bufresize": (Shape.CHOICE, "auto"),
     "quietresize": (Shape.FLAG, 0),

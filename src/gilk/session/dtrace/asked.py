@@ -50,6 +50,7 @@ class Asked:
     options: tuple[tuple[str, str | None], ...] = ()
     pid: int | None = None
     command: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     preprocess: Preprocess = field(default_factory=Preprocess)
 
 
@@ -65,7 +66,7 @@ def prepare(asked: Asked) -> Consumer:
         for found in _EARLY.finditer(text.source.text):
             options.set(found[1], None)
     process = _process(asked)
-    return Consumer(texts, _macros(asked, options, process), options, process)
+    return Consumer(texts, _macros(asked, options, process), options, process, asked.libraries)
 
 
 def _options(asked: Asked) -> Options:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from gilk.lang.d import ast, tree
 from gilk.lang.d.macros import Macros
@@ -20,7 +21,7 @@ from gilk.lang.syntax.source import Diagnostic, Rejected, Source, Span
 
 @dataclass(frozen=True)
 class Text:
-    """A program: ``kind`` is ``description`` of -n and the like, ``script`` of -s."""
+    """A program: ``kind`` is ``description`` of -n and the like, ``script`` of -s, or ``library``."""
 
     kind: str
     source: Source
@@ -50,9 +51,16 @@ class Compiled:
     origins: tuple[Text, ...]
 
 
-def compile_programs(texts: Sequence[Text], macros: Macros, options: Options, world: World | None = None) -> Compiled:
+def compile_programs(
+    texts: Sequence[Text],
+    macros: Macros,
+    options: Options,
+    world: World | None = None,
+    libraries: Sequence[Source] = (),
+) -> Compiled:
     """Pragmas set ``options``, all of them before anything is laid out. Raises DoesNotCompile."""
-    programs = _read(texts, macros)
+    known = _libraries(libraries, macros)
+    programs = _read(texts, macros, {name for _, library in known for name in _typedefs(library)})
     for text, program in programs:
         with _placed(text, program):
             for item in program.items:
@@ -60,23 +68,56 @@ def compile_programs(texts: Sequence[Text], macros: Macros, options: Options, wo
                     _set(options, item)
     frames = Frames(options.number("ustackframes"), options.number("maxframes"))
     checker = Checker(options.number("strsize"), world, frames)
+    for text, library in known:
+        with _placed(text, library):
+            for item in library.items:
+                checker.item(item, library=True)
+            checker.finish(PurePath(text.source.name).name)
     origins: list[Text] = []
     for text, program in programs:
         with _placed(text, program):
             for item in program.items:
                 checker.item(item)
+            checker.finish()
         origins += [text] * (checker.clauses - len(origins))
     return Compiled(checker.program(), tuple(origins))
 
 
-def _read(texts: Sequence[Text], macros: Macros) -> list[tuple[Text, ast.Program]]:
+def _libraries(sources: Sequence[Source], macros: Macros) -> list[tuple[Text, ast.Program]]:
+    """Each knows the types of those before it."""
+    found, types = [], set[str]()
+    for source in sources:
+        text = Text("library", source)
+        found.append((text, _parsed(text, replace(macros, argref=True), types).program))
+        types |= _typedefs(found[-1][1])
+    return found
+
+
+def _typedefs(program: ast.Program) -> set[str]:
+    """Names of types that it declares."""
+    declared = (item for item in program.items if isinstance(item, ast.Declaration) and item.storage == "typedef")
+    return {each.name for item in declared for each in item.declarators if each.name is not None}
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    program: ast.Program
+    used: frozenset[int]
+
+
+def _parsed(text: Text, macros: Macros, types: set[str]) -> _Parsed:
+    found = parse(text.source, macros, types)
+    if found.program is None:
+        diagnostic = found.diagnostics[0]
+        raise DoesNotCompile(Wrong(text, text.source.name, text.source.line(diagnostic.span), diagnostic))
+    return _Parsed(found.program, found.used)
+
+
+def _read(texts: Sequence[Text], macros: Macros, types: set[str]) -> list[tuple[Text, ast.Program]]:
     """An argument that any of the programs has use for is used."""
     found, used = [], set[int]()
     for text in texts:
-        parsed = parse(text.source, replace(macros, argref=True))
-        if parsed.program is None:
-            diagnostic = parsed.diagnostics[0]
-            raise DoesNotCompile(Wrong(text, text.source.name, text.source.line(diagnostic.span), diagnostic))
+        parsed = _parsed(text, replace(macros, argref=True), types)
         found.append((text, parsed.program))
         used |= parsed.used
     unused = [number for number in range(1, len(macros.arguments)) if number not in used]

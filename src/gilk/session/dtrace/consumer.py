@@ -12,6 +12,8 @@ from gilk.errors import UsageError
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import Probe
+from gilk.lang.syntax.source import Source
+from gilk.session.dtrace import libraries
 from gilk.session.dtrace.compiled import Compiled, Text, compile_programs
 from gilk.session.dtrace.enabling import Enabled, enable
 from gilk.session.dtrace.symbols import Symbols
@@ -35,6 +37,7 @@ class Consumer:
     macros: Macros
     options: Options
     process: Process | None = None
+    library_directories: tuple[str, ...] = ()
     compiled: Compiled = field(init=False)
     enabled: Enabled = field(init=False)
     tracing: Tracing = field(init=False)
@@ -43,8 +46,18 @@ class Consumer:
 
     def compile(self) -> None:
         """Raises DoesNotCompile, NoSuchProbe."""
-        self.compiled = compile_programs(self.texts, self.macros, self.options, World(self.process, PROVIDERS))
+        self.compiled = compile_programs(
+            self.texts, self.macros, self.options, World(self.process, PROVIDERS), self._libraries()
+        )
         self.enabled = enable(self.compiled.program, self.process, self.options.flag("zdefs"))
+
+    def _libraries(self) -> list[Source]:
+        """Raises UsageError."""
+        if self.options.flag("nolibs"):
+            return []
+        directory = self.options.text("libdir")
+        directories = (*self.library_directories, *([directory] if directory else []))
+        return libraries.wanted([text.source.text for text in self.texts], directories, self.process)
 
     def start(self) -> list[tuple[Probe, str]]:
         """Probes go in, BEGIN fires, a launched program runs. Those that cannot be had come back, with the reason."""

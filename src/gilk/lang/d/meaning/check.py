@@ -6,8 +6,11 @@ from __future__ import annotations
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning.clauses import Clauses
 from gilk.lang.d.meaning.expressions import Expressions
+from gilk.lang.d.meaning.pragmas import Pragmas
 from gilk.lang.d.meaning.scope import Frames, Scope
 from gilk.lang.d.meaning.world import Nothing, World
+from gilk.lang.d.tags import Tag
+from gilk.lang.syntax.source import Rejected
 
 
 class Checker:
@@ -18,6 +21,7 @@ class Checker:
         self._scope = Scope(strsize, world or Nothing(), frames or Frames())
         self._expressions = Expressions(self._scope)
         self._clauses = Clauses(self._scope, self._expressions)
+        self._pragmas = Pragmas(self._scope, self._expressions.arguments)
         self._found: list[tree.Clause] = []
 
     @property
@@ -25,22 +29,33 @@ class Checker:
         """How many there have been."""
         return len(self._found)
 
-    def item(self, item: ast.Item) -> None:
+    @property
+    def types(self) -> frozenset[str]:
+        """Names that have been given to types so far."""
+        return frozenset(self._scope.typedefs)
+
+    def item(self, item: ast.Item, library: bool = False) -> None:
         """Raises Rejected. Options are for who reads them."""
         self._scope.extent.begin()
         match item:
             case ast.Clause():
+                if library:
+                    raise Rejected(Tag.D_SYNTAX, item.span, "a library has no clauses")
                 self._found.append(self._clauses.clause(len(self._found) + 1, item))
             case ast.Declaration():
                 self._expressions.declarations.declare(item)
             case ast.Inline():
                 self._expressions.inlines.define(item)
             case ast.Pragma():
-                return  # attributes, bindings and dependencies change nothing here
+                self._pragmas.pragma(item, library)
             case ast.Translator():
                 self._expressions.translators.define(item)
             case ast.ProviderDefinition():
                 self._expressions.arguments.define(item)
+
+    def finish(self, library: str = "") -> None:
+        """A text ends; ``library``: its name, if it is one. Raises Rejected."""
+        self._pragmas.finish(library)
 
     def program(self) -> tree.Program:
         scope = self._scope

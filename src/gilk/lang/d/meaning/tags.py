@@ -107,6 +107,9 @@ class Tag(StrEnum):
     D_DECL_BFTYPE = "D_DECL_BFTYPE"
     D_DECL_BFSIZE = "D_DECL_BFSIZE"
     D_DECL_MNAME = "D_DECL_MNAME"
+    D_PRAGMA_SCOPE = "D_PRAGMA_SCOPE"  # of a name that is not the program's
+    D_PRAGMA_UNUSED = "D_PRAGMA_UNUSED"  # of a name that never comes
+    D_PRAGMA_DEPEND = "D_PRAGMA_DEPEND"  # what the program depends on is not there
     D_PRAGMA_OPTSET = "D_PRAGMA_OPTSET"  # an option that there is not, or a value that it cannot have
     D_KERNEL = "D_KERNEL"  # it is about the kernel, where no clause runs
     D_UNSUPPORTED = "D_UNSUPPORTED"  # D, but not here yet

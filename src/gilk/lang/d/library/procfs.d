@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What DTrace tells of processes and threads, as far as it is known of a process that is traced: see docs/d/variables.md.
+ * A member that is not in a translator has no value here.
+ */
+#pragma D depends_on library process.d
+
+typedef struct timestruc { long tv_sec; long tv_nsec; } timestruc_t;
+
+typedef struct lwpsinfo {
+	int pr_flag;
+	id_t pr_lwpid;
+	uintptr_t pr_addr;
+	uintptr_t pr_wchan;
+	char pr_stype;
+	char pr_state;
+	char pr_sname;
+	char pr_nice;
+	short pr_syscall;
+	int pr_pri;
+	char pr_clname[8];
+	processorid_t pr_onpro;
+	processorid_t pr_bindpro;
+} lwpsinfo_t;
+
+typedef struct psinfo {
+	int pr_flag;
+	int pr_nlwp;
+	pid_t pr_pid;
+	pid_t pr_ppid;
+	pid_t pr_pgid;
+	pid_t pr_sid;
+	uid_t pr_uid;
+	uid_t pr_euid;
+	gid_t pr_gid;
+	gid_t pr_egid;
+	uintptr_t pr_addr;
+	size_t pr_size;
+	size_t pr_rssize;
+	timestruc_t pr_start;
+	timestruc_t pr_time;
+	string pr_fname;
+	string pr_psargs;
+	int pr_argc;
+	uintptr_t pr_argv;
+	uintptr_t pr_envp;
+	char pr_dmodel;
+	taskid_t pr_taskid;
+	projid_t pr_projid;
+	zoneid_t pr_zoneid;
+} psinfo_t;
+
+inline char PR_MODEL_ILP32 = 1;
+inline char PR_MODEL_LP64 = 2;
+inline char SSLEEP = 1;
+inline char SRUN = 2;
+inline char SZOMB = 3;
+inline char SSTOP = 4;
+inline char SIDL = 5;
+inline char SONPROC = 6;
+
+translator psinfo_t < int P > {
+	pr_pid = P;
+	pr_ppid = ppid;
+	pr_pgid = process_group;
+	pr_sid = process_session;
+	pr_uid = uid;
+	pr_euid = euid;
+	pr_gid = gid;
+	pr_egid = egid;
+	pr_fname = execname;
+	pr_psargs = process_arguments;
+	pr_argc = process_argc;
+	pr_dmodel = PR_MODEL_LP64;
+	pr_taskid = 0;
+	pr_projid = 0;
+	pr_zoneid = 0;
+};
+
+/* A thread is running while a probe of its fires. */
+translator lwpsinfo_t < int T > {
+	pr_lwpid = T;
+	pr_state = SONPROC;
+	pr_sname = 'O';
+	pr_onpro = cpu;
+};
+
+inline psinfo_t *curpsinfo = xlate <psinfo_t *> (pid);
+#pragma D attributes Stable/Stable/Common curpsinfo
+
+inline lwpsinfo_t *curlwpsinfo = xlate <lwpsinfo_t *> (tid);
+#pragma D attributes Stable/Stable/Common curlwpsinfo

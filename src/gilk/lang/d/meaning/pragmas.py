@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Pragmas: what a program says of the stability of its names, and what it depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gilk.lang.d import ast
+from gilk.lang.d.meaning.arguments import Arguments
+from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
+from gilk.lang.d.meaning.functions import FUNCTIONS
+from gilk.lang.d.meaning.scope import Scope
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.syntax.source import Rejected
+
+
+@dataclass
+class Pragmas:
+    """``libraries``: names of those that were read. ``stable``: attributes that names were given."""
+
+    scope: Scope
+    arguments: Arguments
+    libraries: set[str] = field(default_factory=set)
+    stable: dict[str, str] = field(default_factory=dict)
+    _pending: list[tuple[str, ast.Pragma]] = field(default_factory=list)
+    _theirs: set[str] = field(default_factory=set)
+
+    def pragma(self, item: ast.Pragma, library: bool) -> None:
+        """Raises Rejected."""
+        match item.kind:
+            case "attributes" | "binding":
+                self._about(item)
+            case "depends_on":
+                self._depends(item, item.words[0], item.words[1], library)
+
+    def _about(self, item: ast.Pragma) -> None:
+        """Of a name that comes later it is noted."""
+        if item.words[1] == "provider":
+            if not self._has_provider(item.words[2]):
+                self._pending.append((item.words[2], item))
+            return
+        name = item.words[1]
+        if name in self._theirs or name in BUILTINS or name in CONSTANTS or name in FUNCTIONS:
+            what = f"#pragma {item.kind} cannot modify entity defined outside program scope: {name}"
+            raise Rejected(Tag.D_PRAGMA_SCOPE, item.span, what)
+        if item.kind == "attributes":
+            self.stable[name] = item.words[0]
+        if not self._known(name):
+            self._pending.append((name, item))
+
+    def _known(self, name: str) -> bool:
+        scope = self.scope
+        declared = scope.variable("global", name) is not None or name in scope.inlines or name in scope.enumerators
+        return declared or name in ("translator", "provider") or self.arguments.has(name)
+
+    def _has_provider(self, name: str) -> bool:
+        return self.scope.world.provider(name) or self.arguments.has(name)
+
+    def _depends(self, item: ast.Pragma, kind: str, name: str, library: bool) -> None:
+        if kind == "library":
+            if not library:
+                what = "main program may not explicitly depend on a library"
+                raise Rejected(Tag.D_PRAGMA_DEPEND, item.span, what, "libraries are read before it")
+            found = name in self.libraries
+        else:
+            found = self._has_provider(name) if kind == "provider" else self.scope.world.module(name)
+        if not found:
+            raise Rejected(Tag.D_PRAGMA_DEPEND, item.span, f"program requires {kind} {name}")
+
+    def finish(self, library: str) -> None:
+        """At the end of a text; ``library``: its name if it is one. Raises Rejected."""
+        for name, item in self._pending:
+            if not self._known(name) and not self._has_provider(name):
+                raise Rejected(Tag.D_PRAGMA_UNUSED, item.span, f"unused #pragma {item.kind} for {name}")
+        self._pending = []
+        if library:
+            self.libraries.add(library)
+            self._theirs = {*self.scope.inlines, *(name for scope, name in self.scope.variables if scope == "global")}

@@ -1,0 +1,2 @@
+/* Libraries depend on libraries, programs do not. */
+#pragma D depends_on library procfs.d

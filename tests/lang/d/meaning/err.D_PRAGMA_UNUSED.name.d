@@ -1,0 +1,2 @@
+/* The name has to come. */
+#pragma D attributes Stable/Stable/Common nothing
