@@ -40,6 +40,7 @@ struct out { int x; string s; struct out *o; char t[4]; };
 translator struct out < int n > { x = n + 1; s = n ? "a" : "b"; };
 translator struct out < struct s *P > { x = P->a; s = P->text; t = P->text; o = xlate <struct out *> (P->bits); };
 translator struct out < s_t V > { x = V.more; };
+s_t *PT; char *PC;
 inline struct out *OUT = xlate <struct out *> (i++); inline int ADD[int a, int b] = a + b * i;
 inline struct out FD[int fd] = xlate <struct out> (fd); inline string TEXT[string a] = strjoin(a, a);
 BEGIN { @n = count(); @q["k"] = quantize(1); @l[1, 2] = lquantize(1, 0, 10); @s = sum(1); }
@@ -50,7 +51,7 @@ self->si self->ss self->sst self->sa this->ti this->ts this->tst this->tc ONE NA
 probename execname @n @q NEW self->NEW this->NEW st.a st.text st.bits st.more st.row p->a p->next p->bits un.number un
 un.bytes k[1] k[i].a k[i].bits k[2].row[i] a[i] a[1] b["x",1] m[i][1] m[1] names[i] self->sst.text self->sa[i] tid
 this->tst.bits this->tc[i] st.row[i] *p *cp &p->a &p->bits args[1] uregs[R_RIP] uregs nonesuch k[i] p->later args[i]
-OUT OUT->x OUT->s OUT->o ADD FD FD[1].x FD[i].s
+PT->a PT->bits PT->row[i] PT->text[1] *PC OUT OUT->x OUT->s OUT->o ADD FD FD[1].x FD[i].s
 """
 _PREFIXES = "- ! ~ + * & ++ -- sizeof stringof (int) (char) (uint64_t) (string) (s_t*) (void) (float) (s_t)"
 _OPERATORS = "+ - * / % & | ^ << >> < > <= >= == != && || ^^ , = += -= *= /= %= &= |= ^= <<= >>="

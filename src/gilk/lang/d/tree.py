@@ -179,7 +179,8 @@ class Call:
     arguments: tuple[Expression, ...]
 
 
-Target: TypeAlias = Place | Keyed | Part
+#: A Field is one in scratch memory, or else a fault.
+Target: TypeAlias = Place | Keyed | Part | Field
 Expression: TypeAlias = (
     Constant | Literal | Builtin | Place | Keyed | Field | Part | Unary | Binary | Conditional | Convert
     | Assign | Step | Comma | Bound | Let | Xlate | Call

@@ -1,2 +1,2 @@
 /* Memory of the process is not assigned to. */
-BEGIN { *(int *)arg0 = 1; }
+BEGIN { *(int *)16 = 1; }

@@ -49,9 +49,11 @@ def replaced(target: tree.Target, by: Callable[[tree.Expression], tree.Expressio
     match target:
         case tree.Keyed():
             return replace(target, keys=tuple(map(by, target.keys)))
+        case tree.Field():
+            return replace(target, address=by(target.address))
         case tree.Part(whole=whole):
             found = replaced(whole, by)
-            assert not isinstance(found, tree.Part)
+            assert isinstance(found, tree.Place | tree.Keyed)
             indices = tuple((by(index), count, size) for index, count, size in target.indices)
             return replace(target, whole=found, indices=indices)
     return target

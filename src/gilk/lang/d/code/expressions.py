@@ -207,7 +207,7 @@ class _Named:
 
 def _kept(target: tree.Target, value: str) -> str:
     """What ``target`` is, once the C variable ``value`` has been assigned to it: a bit-field has but its bits."""
-    if isinstance(target, tree.Part) and target.bits:
+    if isinstance(target, tree.Part | tree.Field) and target.bits:
         return bit_field(f"((gd_u64){value} << {target.shift})", target.type, target.bits, target.shift)
     return value
 

@@ -69,6 +69,8 @@ def call(node: tree.Call, arguments: list[str], strsize: int, name: Names) -> st
     if node.name in _SWAPS:
         return f"((gd_u{_SWAPS[node.name]})__builtin_bswap{_SWAPS[node.name]}({arguments[0]}))"
     if node.name in _MAKE:
+        if node.name == "strtok" and len(arguments) > 2:
+            return _made("strtok_kept", f", {arguments[0]}, {arguments[1]}, (char *){arguments[2]}", strsize, name)
         return _made(node.name, given, strsize, name)
     return _SPECIAL[node.name].format(*arguments, given=given, v=name(), w=name(), strsize=strsize)
 

@@ -41,6 +41,8 @@ class Places:
                 return self._keyed(target)
             case tree.Part():
                 return self._part(target)
+            case tree.Field():
+                return self._emit(target)
 
     def _at(self, type_: Type, address: str, bits: int = 0, shift: int = 0) -> str:
         if isinstance(type_, String):
@@ -147,6 +149,8 @@ class Places:
                 return self._write_keyed(target, value)
             case tree.Part():
                 return self._write_part(target, value)
+            case tree.Field():
+                return self._write_memory(target, value)
 
     def _store(self, type_: Type, address: str, value: str, bits: int = 0, shift: int = 0) -> str:
         if isinstance(type_, String):
@@ -182,6 +186,19 @@ class Places:
             f"gd_put_string({room}, {value}, {bytes_}); "
             f"gd_dynamic_store(c, {variable}, {key[1]}, {size}, {room}, {bytes_}); "
         )
+
+    def _write_memory(self, target: tree.Field, value: str) -> str:
+        """Where scratch memory of the clause is, and nowhere else."""
+        at, whole, size = self._name("a"), self._name("w"), self.size(target.type)
+        text = f"gd_u64 {at} = {self._emit(target.address)}; "
+        if not is_scalar(target.type):
+            return f"{text}if (!gd_assign(c, {at}, (const void *){value}, {size})) goto fault; "
+        kind = _unsigned(target.type)
+        if not target.bits:
+            return f"{text}{kind} {whole} = ({kind}){value}; if (!gd_assign(c, {at}, &{whole}, {size})) goto fault; "
+        text += f"{kind} {whole}; if (!gd_load(c, &{whole}, {at}, {size})) goto fault; "
+        text += self._store(target.type, f"&{whole}", value, target.bits, target.shift)
+        return f"{text}if (!gd_assign(c, {at}, &{whole}, {size})) goto fault; "
 
     def _write_part(self, target: tree.Part, value: str) -> str:
         at, whole = self._name("p"), self._name("w")

@@ -10,7 +10,7 @@ from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Callable_, Role
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.types import INT, INT64, UINT64, Special, is_arithmetic, is_scalar, text
+from gilk.lang.d.types import INT, INT64, STRING, UINT64, Special, is_arithmetic, is_scalar, text
 from gilk.lang.syntax.source import Rejected
 
 _PROTOTYPES = {"int": "integer", "addr": "pointer", "str": "string", "id": "int", "agg": "aggregation", "fmt": "string"}
@@ -63,7 +63,16 @@ class Calls:
         )
         if known.type in (Special.STACK, Special.USTACK):
             return self._stack(call, arguments)
+        if known.name == "strtok":
+            arguments += self._kept(call)
         return tree.Call(known.type, known.name, arguments)
+
+    def _kept(self, call: ast.Call) -> tuple[tree.Expression, ...]:
+        """Where strtok() keeps the rest of its text for the clauses that follow, if there is room for one."""
+        if not self._scope.has_room(STRING):
+            return ()
+        variable = self._scope.declare(call.span, tree.Variable("(strtok)", "this", STRING))
+        return (tree.Place(STRING, "this", variable.offset),)
 
     def _stack(self, call: ast.Call, arguments: tuple[tree.Expression, ...]) -> tree.Call:
         """With its number of frames. What a second argument sets aside for the names of frames nobody needs here."""

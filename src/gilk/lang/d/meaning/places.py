@@ -130,6 +130,8 @@ class Places:
         found = self._check(expression)
         if isinstance(found, tree.Place | tree.Keyed | tree.Part):
             return found
+        if isinstance(found, tree.Field) and not _is_fixed(found.address):
+            return found
         if isinstance(found, tree.Field):
             raise Rejected(
                 Tag.D_OP_WRITE, expression.span, f"operator {operator} cannot be applied to memory of the process",
@@ -239,6 +241,13 @@ class Places:
             return tree.Part(type_, base, member.offset, (), member.bits, member.shift)
         start = operands.moved(tree.Convert(Pointer(type_), base), member.offset)
         return operands.at(type_, start, member.bits, member.shift)
+
+
+def _is_fixed(address: tree.Expression) -> bool:
+    """No scratch memory begins at an address that is known beforehand."""
+    while isinstance(address, tree.Convert):
+        address = address.operand
+    return isinstance(address, tree.Constant)
 
 
 def _key_type(value: tree.Expression, span: Span) -> Type:

@@ -106,6 +106,10 @@ class Scope:
         self.variables[variable.scope, variable.name] = placed
         return placed
 
+    def has_room(self, type_: Type) -> bool:
+        """For another clause-local variable."""
+        return self.this_size + self.size(type_) + 8 <= _MOST_LOCAL
+
     def _placed(self, span: Span, variable: tree.Variable) -> tree.Variable:
         if variable.scope == "this" and variable.keys is not None:
             raise Rejected(Tag.D_ARR_LOCAL, span, f"local associative arrays are not supported: this->{variable.name}")

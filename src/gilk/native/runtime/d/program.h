@@ -121,6 +121,17 @@ static inline bool gd_copy(struct gd_context *c, gd_u64 to, gd_u64 from, gd_u64 
 	return gd_load(c, (void *)to, from, size);
 }
 
+/* A store through a pointer: the same holds. `from` is the program's own. */
+static inline bool gd_assign(struct gd_context *c, gd_u64 to, const void *from, gd_u64 size)
+{
+	gd_u64 at = to - (gd_u64)c->scratch;
+
+	if (!c->scratch || at > c->scratch_used || size > c->scratch_used - at)
+		return gd_fail(c, GD_FAULT_ADDRESS, to);
+	gd_bcopy((void *)to, from, size);
+	return true;
+}
+
 static inline gd_s32 gd_is_set(const char *text)
 {
 	return text && *text;

@@ -194,6 +194,21 @@ static inline char *gd_strtok(struct gd_context *ctx, char *to, const char *text
 	return to;
 }
 
+/* The same, where the rest of the text is kept in `keep`, of strsize bytes: for the clauses that follow. */
+static inline char *gd_strtok_kept(struct gd_context *ctx, char *to, const char *text, const char *between, char *keep)
+{
+	char *got;
+
+	ctx->token = *keep ? keep : 0;
+	got = gd_strtok(ctx, to, text, between);
+	if (ctx->token)
+		gd_append(ctx, keep, 0, ctx->token, ctx->layout->strsize); /* it may begin further on in there */
+	else
+		*keep = 0;
+	ctx->token = 0;
+	return got;
+}
+
 static inline char *gd_change_case(struct gd_context *ctx, char *to, const char *text, char first)
 {
 	gd_u64 i, n = gd_append(ctx, to, 0, text, ctx->layout->strsize);

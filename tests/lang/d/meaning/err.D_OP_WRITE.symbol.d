@@ -1,0 +1,2 @@
+/* Nor are its symbols. */
+BEGIN { `number = 1; }

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Stores through pointers go to scratch memory of the clause, to no byte before or behind it, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from gilk.render.d.messages import Fault as Kind
+from gilk.session.dtrace.tracing import Fault
+from tests.lang.d.sessions import happenings
+
+BEFORE = """
+struct s { int a; int b : 3; long c[2]; }; struct s whole; struct s *old; int n;
+BEGIN { old = (struct s *)alloca(sizeof (struct s)); old->a = 1; n = 1; }
+"""
+
+
+def faults(statements: str) -> list[int]:
+    found = happenings(f"{BEFORE} BEGIN {{ {statements} }} BEGIN {{ exit(0); }}")
+    return [one.kind for one in found if isinstance(one, Fault)]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "this->p = (int *)alloca(8); this->p[1] = 1; this->p[n - 1] = 2;",
+        "this->p = (struct s *)alloca(24); this->p->b = 1; this->p->c[n] = 5; *this->p = whole;",
+        "this->p = (char *)alloca(3); *this->p++ = 1; *this->p = 2;",
+    ],
+)
+def test_a_store_inside(statements: str) -> None:
+    assert faults(statements) == []
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "this->p = (int *)alloca(8); this->p[2] = 1;",
+        "this->p = (int *)alloca(8); this->p[0 - n] = 1;",
+        "this->p = (char *)alloca(8) + 1; *(long *)this->p = 1;",
+        "this->p = (char *)alloca(8) - 1; *(long *)this->p = 1;",
+        "this->p = (struct s *)alloca(16); *this->p = whole;",
+        "this->p = (struct s *)alloca(16); this->p->c[n] = 1;",
+        "old->a = 5;",
+        "old->b = 5;",
+        "this->x = alloca(8); old->c[1]++;",
+        "*(int *)arg0 = 1;",
+        "*(int *)~arg0 = 1;",
+        "((struct s *)&((struct s *)arg0)->c)->b += 1;",
+    ],
+)
+def test_a_store_elsewhere(statements: str) -> None:
+    assert faults(statements) == [Kind.BAD_ADDRESS]
