@@ -14,7 +14,7 @@ from gilk.lang.d.meaning.functions import OF_THE_KERNEL, Callable_, Role
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.printf import NOWHERE, parse_format
+from gilk.lang.d.printf import NOWHERE, PrintfTag, parse_format
 from gilk.lang.d.printf_check import (
     ArgumentKind,
     Category,
@@ -86,7 +86,8 @@ class Actions:
     def _format(self, call: ast.Call) -> str:
         if not call.arguments or not isinstance(call.arguments[0], ast.Text):
             argument = self._check(call.arguments[0]).type if call.arguments else Void()
-            raise mismatch(call, 1, "string constant", text(argument))
+            wrong = mismatch(call, 1, "string constant", text(argument))
+            raise Rejected(PrintfTag.ARG_FMT, call.span, wrong.diagnostic.message)
         return call.arguments[0].value
 
     def _printf(self, call: ast.Call, known: Callable_) -> tree.Statement:
@@ -137,6 +138,8 @@ class Actions:
         if not isinstance(first, ast.Aggregate):
             wrong = mismatch(call, 1, "aggregation", text(self._check(first).type))
             raise Rejected(_AGGARG[call.name], call.span, str(wrong))
+        if first.name not in self._scope.aggregations:
+            raise Rejected(_AGGBAD[call.name], call.span, f"undefined aggregation: @{first.name}")
         name = self._aggregation(first).name
         values = tuple(self._factor(call, n) for n in range(2, len(call.arguments) + 1))
         data = tuple(self.layout.add(value, call.span) for value in values)
@@ -145,7 +148,7 @@ class Actions:
     def _factor(self, call: ast.Call, number: int) -> tree.Expression:
         value = self._check(call.arguments[number - 1])
         if not is_arithmetic(value.type):
-            tag = Tag.D_NORMALIZE_SCALAR if call.name == "normalize" else Tag.D_PROTO_ARG
+            tag = Tag.D_NORMALIZE_SCALAR if call.name == "normalize" else Tag.D_TRUNC_SCALAR
             raise Rejected(tag, call.span, f"{call.name}( ) argument #{number} must be of scalar type")
         return constants.convert(INT64, value)
 
@@ -239,6 +242,12 @@ _SPECIAL: dict[str, Callable[[Actions, ast.Call, Callable_], tree.Statement]] = 
     "exit": Actions._exit,
     "setopt": Actions._setopt,
     "ftruncate": Actions._ftruncate,
+}
+_AGGBAD = {
+    "clear": Tag.D_CLEAR_AGGBAD,
+    "trunc": Tag.D_TRUNC_AGGBAD,
+    "normalize": Tag.D_NORMALIZE_AGGBAD,
+    "denormalize": Tag.D_NORMALIZE_AGGBAD,
 }
 _AGGARG = {
     "clear": Tag.D_CLEAR_AGGARG,

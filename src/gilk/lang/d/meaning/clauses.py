@@ -49,6 +49,7 @@ class _Order:
 
     def aggregate(self, span: Span) -> None:
         self._refuse(self.speculating, Tag.D_AGG_SPEC, span, "aggregating actions may not follow speculate( )")
+        self._refuse(self.committed, Tag.D_AGG_COMM, span, "aggregating actions may not follow commit( )")
 
     def _refuse(self, wrong: bool, tag: Tag, span: Span, message: str) -> None:
         if wrong:

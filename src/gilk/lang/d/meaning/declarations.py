@@ -18,10 +18,12 @@ from gilk.lang.d.types import (
     Member,
     Pointer,
     Record,
+    String,
     Type,
     Void,
     align_of,
     basic,
+    is_scalar,
     text,
 )
 from gilk.lang.syntax.source import Rejected, Span
@@ -56,9 +58,18 @@ class Declarations:
     def _around(self, base: Type, declarator: ast.Declarator) -> tuple[Type, tuple[Type, ...] | None]:
         shape, keys = list(declarator.shape), None
         if shape and isinstance(shape[0], ast.KeyedBy):
-            keys = tuple(self.type_name(each) for each in shape[0].types)
+            keys = tuple(self._key(each) for each in shape[0].types)
             shape = shape[1:]
         return reduce(self._shaped, reversed(shape), base), keys
+
+    def _key(self, given: ast.TypeName) -> Type:
+        found = self.type_name(given)
+        if isinstance(found, Void) and given.declarator.name is not None:
+            raise Rejected(Tag.D_DECL_PROTO_NAME, given.span, "void parameter may not have a name")
+        if not is_scalar(found) and not isinstance(found, String | Record):
+            what = f"a value of type {text(found)} cannot be a key, nor a parameter"
+            raise Rejected(Tag.D_DECL_PROTO_TYPE, given.span, what)
+        return found
 
     def _shaped(self, type_: Type, shape: ast.Shape) -> Type:
         match shape:
@@ -121,6 +132,9 @@ class Declarations:
         names, value = [], -1
         for each in base.enumerators:
             value = value + 1 if each.value is None else self.constant(each.value, Tag.D_DECL_ENCONST, "an enumerator")
+            if not -(1 << 31) <= value < 1 << 31:
+                what = f"enumerator value overflows int: {each.name} = {value}"
+                raise Rejected(Tag.D_DECL_ENOFLOW, each.span, what)
             if each.name in self._scope.enumerators:
                 raise Rejected(Tag.D_DECL_IDRED, each.span, f"identifier redeclared: {each.name}")
             names.append((each.name, value))
@@ -197,6 +211,11 @@ class Declarations:
                 Tag.D_DECL_INCOMPLETE, declarator.span, f"incomplete struct/union/enum {text(type_)}: {name}"
             )
         scope = item.storage if item.storage in ("self", "this") else "global"
+        if scope == "this" and keys is not None:
+            what = f"cannot declare a local associative array: this->{name}"
+            raise Rejected(Tag.D_DECL_LOCASSC, declarator.span, what)
+        if keys is not None and any(isinstance(key, Record) for key in keys):
+            raise Rejected(Tag.D_DECL_PROTO_TYPE, declarator.span, f"a struct cannot be a key: {name}")
         self._scope.declare(declarator.span, tree.Variable(name, scope, type_, keys))
 
 

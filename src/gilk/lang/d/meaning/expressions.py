@@ -251,7 +251,10 @@ class Expressions:
             known = self.declarations.known(f"{operand.module}`{operand.name}")
             if known is not None:
                 return self._size(expression, known)
-        return self._size(expression, self.check(operand).type)
+        found = self.check(operand)
+        if isinstance(found, tree.Part | tree.Field) and found.bits:
+            raise Rejected(Tag.D_SIZEOF_BITFIELD, expression.span, "cannot apply sizeof to a bit-field")
+        return self._size(expression, found.type)
 
     def _is_expression(self, name: str) -> bool:
         scope = self._scope
@@ -271,7 +274,10 @@ class Expressions:
     def _offsetof(self, expression: ast.Offsetof) -> tree.Expression:
         type_ = self.declarations.complete(self.declarations.type_name(expression.type))
         member = type_.member(expression.member) if isinstance(type_, Record) else None
-        if member is None or member.bits:
+        if member is not None and member.bits:
+            what = f"cannot take the offset of a bit-field: {expression.member}"
+            raise Rejected(Tag.D_OFFSETOF_BITFIELD, expression.span, what)
+        if member is None:
             raise Rejected(
                 Tag.D_OFFSETOF_TYPE, expression.span, f"{expression.member} is not a member of {text(type_)}"
             )

@@ -1,0 +1,2 @@
+/* After commit() nothing is recorded. */
+BEGIN { commit(1); @a = count(); }

@@ -1,0 +1,2 @@
+/* What is cleared has to be there. */
+BEGIN { clear(@none); }

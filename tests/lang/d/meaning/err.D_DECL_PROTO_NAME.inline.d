@@ -1,0 +1,2 @@
+/* Nothing has no name. */
+inline int f[void x] = 1;

@@ -1,0 +1,2 @@
+/* Nothing is not a key. */
+int x[int, void];

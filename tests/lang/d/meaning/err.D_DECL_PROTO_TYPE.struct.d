@@ -1,0 +1,2 @@
+/* Nor is a struct. */
+struct s { int a; }; int x[struct s];

@@ -1,0 +1,2 @@
+/* What is normalized has to be there. */
+BEGIN { normalize(@none, 1); }

@@ -1,0 +1,2 @@
+/* Nor is a command put together otherwise. */
+BEGIN { system(execname); }

@@ -1,0 +1,2 @@
+/* What is cut has to be there. */
+BEGIN { trunc(@none, 1); }
