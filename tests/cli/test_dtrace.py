@@ -84,9 +84,10 @@ def test_a_process_is_left_as_it_was(gilk_on_path: dict[str, str], number: signa
 def test_memory_that_is_not_there_is_a_fault_of_the_clause_and_nothing_to_the_process(dtrace: Dtrace) -> None:
     program = f"""
         {TEXT}:entry /!seen/ {{ seen = 1; printf("%s", copyinstr(8)); printf("not reached"); }}
-        {TEXT}:entry {{ @[copyinstr(arg0) != ""] = count(); }} ERROR {{ printf("fault %d", arg4); }}"""
+        {TEXT}:entry {{ @[copyinstr(arg0) != ""] = count(); hits = 1; }} ERROR {{ printf("fault %d", arg4); told = 1; }}
+        tick-20ms /told && hits/ {{ exit(0); }}"""
     with Loop([build("work")]) as loop:
-        done = dtrace("-p", loop.pid, "-q", "-n", "int seen;" + program + " tick-300ms { exit(0); }")
+        done = dtrace("-p", loop.pid, "-q", "-x", "switchrate=20ms", "-n", "int seen, hits, told;" + program)
         assert done.returncode == 0
         assert re.search(
             r"^dtrace: error in dt_clause_0 for probe ID \d+ \(pid\d+:a.out:text_hash:entry\): invalid address",
