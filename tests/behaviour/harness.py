@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -100,6 +101,15 @@ class Loop:
             line = self.process.stdout.readline()
         assert line == b"ready\n"
         self.output = ""
+        self._said = bytearray()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        """A program whose output nobody takes stands still after some seconds."""
+        assert self.process.stdout
+        while data := self.process.stdout.read1(1 << 16):
+            self._said += data
 
     @property
     def pid(self) -> int:
@@ -111,16 +121,26 @@ class Loop:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self.process.kill()
-            self.process.communicate()
+            self._end()
             return
         self.finish()
+
+    def _end(self) -> bytes:
+        """It ends. What it has complained of."""
+        assert self.process.stdin and self.process.stdout and self.process.stderr
+        with self.process.stdin, self.process.stdout, self.process.stderr:
+            self.process.stdin.close()
+            self._reader.join(60)
+            error = self.process.stderr.read()
+        self.process.wait(60)
+        return bytes(error)
 
     def finish(self) -> str:
         """What it printed; raises AssertionError when a check of its own failed."""
         if not self.output:
-            out, err = self.process.communicate(timeout=60)
+            err = self._end()
             assert (self.process.returncode, err) == (0, b"")
-            self.output = out.decode()
+            self.output = self._said.decode()
             assert self.output.splitlines()[-1].startswith("ok ")
         return self.output
 

@@ -137,7 +137,7 @@ def test_a_process_killed_while_we_are_in_it() -> None:
     with api.attach(loop.pid) as target, target.session() as session:
         session.insert("hot:entry", api.count)
         loop.process.kill()
-        loop.process.communicate()
+        loop.process.wait()
         with pytest.raises(api.GilkError, match="ended|no process"):
             session.insert("hot_asm:entry", api.count)
         session.close()
