@@ -58,6 +58,7 @@ class Shape(Enum):
     SIZE = auto()  # bytes, with k, m, g or t
     TIME = auto()  # ns; a bare number is a rate in Hz
     CHOICE = auto()
+    TEXT = auto()
 
 
 #: Name: shape, default. A flag is 0 or 1. What has an effect is said in docs/d/options.md.
@@ -180,4 +181,5 @@ _READ: dict[Shape, Callable[[str | None], int | str]] = {
     Shape.NUMBER: _number,
     Shape.SIZE: _size,
     Shape.TIME: _time,
+    Shape.TEXT: _given,
 }
