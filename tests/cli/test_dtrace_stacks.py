@@ -124,3 +124,10 @@ def test_real_programs(dtrace: Dtrace, command: str) -> None:
     innermost = [line for line in output.splitlines() if line.endswith("`malloc")]
     outermost = [line for line in output.splitlines() if re.search(r"`__libc_start_main\+0x\w+$", line)]
     assert len(innermost) == len(outermost) == 5
+
+
+def test_samples_of_running_threads(dtrace: Dtrace) -> None:
+    """Their clauses run in gilk, which reads the stack of the process."""
+    program = "profile-997 { @[ustack()] = count(); @n = count(); } tick-10ms /++n > 20/ { exit(0); }"
+    output = dtrace("-n", program, "-c", "bash -c 'for ((i = 0; i < 300000; i++)); do :; done'")
+    assert re.search(r"bash`main\+0x\w+\n +libc", output)
