@@ -96,6 +96,6 @@ def _matching(enabled: Enabled, description: Description, process: Process | Non
 
 def _in_process() -> tuple[Provider, ...]:
     """What looks for probes in processes takes long to import, which programs without one need not wait for."""
-    from gilk.providers import pid, syscall, usdt
+    from gilk.providers import pid, proc, syscall, usdt
 
-    return (pid.probes, usdt.probes, syscall.probes)
+    return (pid.probes, usdt.probes, syscall.probes, proc.probes)
