@@ -72,7 +72,7 @@ def test_an_operand_is_c(text: str, expected: str) -> None:
 
 
 def test_every_passage_fires_with_the_values_of_the_program(capfd: pytest.CaptureFixture[str]) -> None:
-    program = """
+    program = """#pragma D depends_on provider marked
         marked$target:::work-step { @n["passages"] = count(); @a["first"] = sum(arg0); @b["second"] = sum(arg1); }
         marked$target:a.out::work__step { @c["third"] = sum(arg2); @l["both"] = sum(arg3 * 10 + arg4); }
         marked$target:::work-* { @["last"] = max(arg5); }
@@ -91,7 +91,8 @@ def test_every_passage_fires_with_the_values_of_the_program(capfd: pytest.Captur
 def test_who_listens_is_taken_back() -> None:
     """And an argument that nobody can fetch is a refusal of its probe."""
     with Loop([build("marked")]) as loop:
-        program = "marked*:::work-step { @ = count(); } marked*:::float { trace(arg0); } tick-100ms { exit(0); }"
+        program = """marked*:::work-step { @ = count(); hit = 1; } marked*:::float { trace(arg0); }
+            tick-10ms /hit/ { exit(0); }"""
         done = traced(program, pid=loop.pid)
         assert done.restored and int(done.lines[0]) > 0
         assert list(done.refused.values()) == ["arg0 is where it cannot be fetched from"]

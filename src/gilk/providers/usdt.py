@@ -42,6 +42,11 @@ def _marks(path: Path) -> tuple[Mark, ...]:
         return ()
 
 
+def names(process: Process) -> frozenset[str]:
+    """Of all providers there are, without the process's number."""
+    return frozenset(mark.provider for loaded in process.loaded() for mark in _marks(loaded.path))
+
+
 def name(mark: Mark) -> str:
     """DTrace's: a C name cannot have a dash, for which two underscores stand."""
     return mark.name.replace("__", "-")

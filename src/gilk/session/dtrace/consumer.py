@@ -23,7 +23,6 @@ from gilk.session.dtrace.world import World
 if TYPE_CHECKING:
     from gilk.target.process import Process
 
-PROVIDERS = frozenset(("dtrace", "profile", "pid"))
 _SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")
 _SMALLEST = 4096
 _LONGEST = 0.1  # seconds between looks at signals and at the process
@@ -47,7 +46,7 @@ class Consumer:
     def compile(self) -> None:
         """Raises DoesNotCompile, NoSuchProbe."""
         self.compiled = compile_programs(
-            self.texts, self.macros, self.options, World(self.process, PROVIDERS), self._libraries()
+            self.texts, self.macros, self.options, World(self.process), self._libraries()
         )
         self.enabled = enable(self.compiled.program, self.process, self.options.flag("zdefs"))
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gilk.target.base import Loaded
     from gilk.target.process import Process
 
+#: That are always there; those of programs and libraries (USDT) are besides.
+_PROVIDERS = frozenset(("dtrace", "profile", "pid", "syscall", "proc"))
 _MAIN = ("a.out", "-")
 _GLOB = re.compile(r"[*?\[\]!\\]")
 _CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
@@ -31,7 +33,6 @@ class World:
     """gilk.lang.d.meaning.world.World, of a process or of none. What is asked twice is the same."""
 
     process: Process | None
-    providers: frozenset[str]
     _types: dict[str, DebugTypes | None] = field(default_factory=dict)
     _asked: dict[tuple[str, str, str], Type | None] = field(default_factory=dict)
     _completed: dict[str, Record] = field(default_factory=dict)
@@ -66,7 +67,11 @@ class World:
         return self._types[key]
 
     def provider(self, name: str) -> bool:
-        return name in self.providers
+        if name in _PROVIDERS or self.process is None:
+            return name in _PROVIDERS
+        from gilk.providers import usdt  # here: it imports all that splices
+
+        return name in usdt.names(self.process)
 
     def module(self, name: str) -> bool:
         return any(self._debug(loaded) is not None for loaded in self._images(name))
