@@ -182,7 +182,7 @@ def test_output_is_appended_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
         (["-x", "foo", "-n", "BEGIN"], "dtrace: failed to set -x foo: Invalid option name"),
         (["-p", "1999999999", "-n", "BEGIN"], "dtrace: there is no process 1999999999"),
         (["-n", 'BEGIN { system("true"); }'], "Destructive actions not allowed"),
-        (["-n", "BEGIN { ustack(); }"], "ustack( ) is not implemented (yet)"),
+        (["-n", "BEGIN { jstack(); }"], "jstack( ) is not implemented (yet)"),
         (["-c", "sh 'x", "-n", "BEGIN"], "No closing quotation"),
         (["-c", "sh", "-p", "1", "-n", "BEGIN"], "one process is traced"),
         (["-x", "pcapsize=1", "-n", "BEGIN"], "Option has no meaning here: there is no pcap()"),

@@ -39,7 +39,7 @@ class Event(ctypes.Structure):
         *((name, ctypes.c_uint32) for name in ("probe", "cpu", "pid", "tid")),
         ("edge", ctypes.c_uint64),
         ("regs", ctypes.c_void_p),
-        *((name, ctypes.c_uint32) for name in ("error", "reserved")),
+        *((name, ctypes.c_uint32) for name in ("error", "copied")),
     ]
 
 

@@ -158,20 +158,21 @@ class Keeper:
         with self.world.stopped(), remote(self.world, self.memory) as call:
             yield call
 
-    def sample(self) -> list[Sample]:
-        """Where the threads are that run just now."""
+    def sample(self, stack: int) -> list[Sample]:
+        """Where the threads are that run just now, and so many bytes of the stack of each."""
         if not self.present():
             return []
         where = running(self.pid)
         try:
             threads = self.world.stop_some(where)
-            return [self._sampled(thread, where[tid]) for tid, thread in threads.items()]
+            return [self._sampled(thread, where[tid], stack) for tid, thread in threads.items()]
         finally:
             self.world.resume()
 
-    def _sampled(self, thread: Thread, cpu: int) -> Sample:
+    def _sampled(self, thread: Thread, cpu: int, stack: int) -> Sample:
         pc = shown(thread.registers, self.held, self._all_patches(), self.memory)
-        return Sample(thread.tid, cpu, identity(thread, self.memory), register_values(thread.registers, pc))
+        known, above = register_values(thread.registers, pc), self.memory.some(thread.registers.rsp, stack)
+        return Sample(thread.tid, cpu, identity(thread, self.memory), known, above)
 
     # Changing code.
 

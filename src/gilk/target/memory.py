@@ -33,6 +33,13 @@ class Memory:
             address, size = address + len(part), size - len(part)
         return b"".join(parts)
 
+    def some(self, address: int, size: int) -> bytes:
+        """What is there, up to the first page that is not."""
+        try:
+            return os.pread(self._fd, size, address) if size else b""
+        except OSError:
+            return b""
+
     def write(self, address: int, data: bytes) -> None:
         """Raises OSError."""
         view = memoryview(data)

@@ -217,9 +217,10 @@ class Process:
         """Have these say, until the end, that somebody listens; those that do."""
         return cast("list[Semaphore]", self.keeper.ask("raise_semaphores", counters))
 
-    def sample(self) -> list[Sample]:
-        """Where the threads are that run just now; they stand still only to tell. Raises TargetError."""
-        return cast("list[Sample]", self.keeper.ask("sample"))
+    def sample(self, stack: int = 0) -> list[Sample]:
+        """Where the threads are that run just now, and ``stack`` bytes of the stack of each; they stand still only
+        to tell. Raises TargetError."""
+        return cast("list[Sample]", self.keeper.ask("sample", stack))
 
     def wait(self, block: bool = False) -> End | None:
         return self.keeper.wait(block)

@@ -20,20 +20,23 @@ _ORDER = (
     *(f"r{number}" for number in range(8, 16)),
     *("rip", "eflags"),
 )
+MOST_STACK = 1 << 16  # bytes of one, in a sample
 PC = _ORDER.index("rip")
 _STATE, _PROCESSOR = 0, 36  # fields of proc_pid_stat(5), behind the name
-_BLOCK = struct.Struct("<Q12xI")  # struct gilk_block, native/abi/gilk_abi.h: owner and tid
+_BLOCK = struct.Struct("<Q12xIQ")  # struct gilk_block, native/abi/gilk_abi.h: owner, tid and birth
 _DEEPEST = 4096  # bytes of stack that an instrument takes
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``registers`` in the order of struct gilk_regs; ``thread``: what its own variables go by."""
+    """``registers`` in the order of struct gilk_regs; ``thread``: what its own variables go by; ``stack``: what lies
+    there from RSP on, as much as was asked for and is there."""
 
     tid: int
     cpu: int
     thread: int
     registers: tuple[int, ...]
+    stack: bytes = b""
 
 
 def running(pid: int) -> dict[int, int]:
@@ -70,7 +73,7 @@ def identity(thread: Thread, memory: Memory) -> int:
     with contextlib.suppress(OSError):
         content = memory.read(thread.registers.gs_base, _BLOCK.size) if thread.registers.gs_base else b""
         if len(content) == _BLOCK.size:
-            owner, tid = _BLOCK.unpack(content)
+            owner, tid, birth = _BLOCK.unpack(content)
             if owner and tid == thread.tid:
-                return int(owner)
+                return (int(birth) << 22 | int(tid) & 0x3FFFFF) & (1 << 64) - 1  # struct gd_event, native/abi/gilk_d.h
     return 1 << 63 | thread.tid

@@ -132,8 +132,8 @@ class Server:
     def lower_semaphores(self, counters: list[Semaphore]) -> None:
         self.keeper.lower_semaphores(counters)
 
-    def sample(self) -> list[Sample]:
-        return self.keeper.sample()
+    def sample(self, stack: int) -> list[Sample]:
+        return self.keeper.sample(stack)
 
     def stage(self, number: int, batch: Batch) -> None:
         self.keeper.stage(number, batch)

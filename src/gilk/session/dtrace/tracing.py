@@ -7,6 +7,7 @@ import ctypes
 import heapq
 import mmap
 import os
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ from gilk.providers import own
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.environment import environment
 from gilk.session.dtrace.unwinding import Unwinding
-from gilk.target.running import PC
+from gilk.target.running import MOST_STACK, PC
 from gilk.trace import clock
 from gilk.trace.d.aggregations import Aggregations
 from gilk.trace.d.drops import Drop, DropKind, Drops
@@ -198,12 +199,12 @@ class Tracing:
             return
         group = self._groups.index(tuple(self.enabled.clauses[probe.number]))
         with suppress(GilkError):  # it may have ended
-            for one in self._process.sample():
-                registers = (ctypes.c_uint64 * len(one.registers))(*one.registers)
+            for one in self._process.sample(MOST_STACK if self._unwinding is not None else 0):
+                state = ctypes.create_string_buffer(struct.pack(f"<{len(one.registers)}Q", *one.registers) + one.stack)
                 event = Event(time=self._now(), thread=one.thread, probe=probe.number)
                 event.cpu, event.pid, event.tid = one.cpu, self._process.pid, one.tid
                 event.arg[1] = one.registers[PC]
-                event.regs = ctypes.addressof(registers)
+                event.regs, event.copied = ctypes.addressof(state), len(one.stack)
                 self._native.fire(group, self._address, event, looks=True)
 
     def _now(self) -> int:

@@ -17,9 +17,10 @@ from gilk.errors import GilkError, TargetError
 from gilk.session.shared.guest import Guest
 from gilk.session.shared.line import MOST, MOST_FROM_STRANGERS, Closed, Inbox, Message, packed, send
 from gilk.session.shared.session import SharedSession
-from gilk.session.shared.words import Nonsense, error_words
+from gilk.session.shared.words import Nonsense, error_words, number
 from gilk.target.meeting import is_own, is_right_to_trace, right_to_trace
 from gilk.target.process import Process
+from gilk.target.running import MOST_STACK
 from gilk.version import VERSION
 
 _TURN = 0.5  # seconds between looks at the process
@@ -43,9 +44,9 @@ class Visitor:
         self.known = True
         self.inbox.most, self.inbox.takes_fds = MOST, False
 
-    def answer(self, words: dict[str, Any], fd: int = -1) -> None:
+    def answer(self, words: dict[str, Any], fd: int = -1, content: bytes = b"") -> None:
         """``fd`` is closed once it has gone. Raises Closed."""
-        self._unsent += packed(words)
+        self._unsent += packed(words, content)
         if fd >= 0:
             self._drop_fd()
             self._fd = fd
@@ -179,8 +180,10 @@ class Hub:
                 self._process.release()
                 visitor.answer({})
             case "sample" if visitor.known:
-                samples = self._process.sample() if not self._process.unstarted else []
-                visitor.answer({"samples": [[one.tid, one.cpu, one.thread, one.registers] for one in samples]})
+                stack = number(words.get("stack"), 0, MOST_STACK)
+                samples = self._process.sample(stack) if not self._process.unstarted else []
+                rows = [[one.tid, one.cpu, one.thread, one.registers, len(one.stack)] for one in samples]
+                visitor.answer({"samples": rows}, content=b"".join(one.stack for one in samples))
             case "wait" if visitor.known:
                 end = self._process.wait(block=False)
                 visitor.answer({"code": None if end is None else end.code})

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gilk.build.instrument import Compiled, compile_instrument
@@ -17,7 +17,7 @@ from gilk.target import process as processes
 from gilk.target.launch import End
 from gilk.target.meeting import meet, right_to_trace
 from gilk.target.process import Keeper, Process
-from gilk.target.running import Sample
+from gilk.target.running import MOST_STACK, Sample
 from gilk.version import VERSION
 
 _PATIENCE = 120.0  # seconds: a change may take ten of them, and there may be some before ours
@@ -44,8 +44,8 @@ class Away(Keeper):
                 self.say({"do": "listen", "counters": list(arguments[0])})
                 return list(arguments[0])
             case "sample":
-                rows = self.say({"do": "sample"}).words["samples"]
-                return [Sample(tid, cpu, thread, tuple(registers)) for tid, cpu, thread, registers in rows]
+                answer = self.say({"do": "sample", "stack": min(arguments[0], MOST_STACK)})
+                return list(_samples(answer))
             case "close":
                 return self._leave() is not False
             case _:
@@ -190,3 +190,11 @@ def _arrived(process: Process) -> Away | None:
         os.close(right)
     process.keeper = away = Away(process.pid, line)
     return away
+
+
+def _samples(answer: Message) -> Iterator[Sample]:
+    """The stacks lie one behind the other."""
+    at = 0
+    for tid, cpu, thread, registers, size in answer.words["samples"]:
+        yield Sample(tid, cpu, thread, tuple(registers), answer.content[at : at + size])
+        at += size

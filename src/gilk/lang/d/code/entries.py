@@ -194,6 +194,7 @@ static inline void d_event(struct gd_event *event, unsigned int probe)
 	event->edge = 0;
 	event->regs = 0;
 	event->error = 0;
+	event->copied = 0;
 }}
 
 /*

@@ -8,7 +8,7 @@
  *
  * Certain to be there is the page that RSP points into, from RSP on: the patch has pushed below RSP, so
  * that page is there unless RSP is at its very beginning. Where clauses run in the consumer, for a thread of the
- * process, nothing is.
+ * process, that is what was copied while the thread stood still; it has gone on since.
  *
  * Ownership: the copy lies in scratch memory of the clause, and is given back when the walk ends.
  */
@@ -24,7 +24,7 @@
 #define GD_STACK_EDGE 256  /* more than a patch and its thunk have below RSP at the least */
 #define GD_STACK_DEEPEST 4096 /* frames */
 
-enum { GD_BX = 3, GD_SP = 4, GD_BP = 5, GD_PC = 16 }; /* in struct gilk_regs */
+enum { GD_BX = 3, GD_SP = 4, GD_BP = 5, GD_PC = 16, GD_REGS = 18 }; /* in struct gilk_regs */
 
 struct gd_window { /* addresses from low on, which lie at `data` */
 	gd_u64 low;
@@ -47,6 +47,17 @@ struct gd_walk {
 	bool edge;  /* at a function's first instruction, or the one that leaves it: its frame is the return address */
 };
 
+static inline struct gd_window gd_stack_page(const struct gd_event *event, gd_u64 sp, bool elsewhere)
+{
+	gd_u64 size = GILK_PAGE - (sp & (GILK_PAGE - 1));
+
+	if (event->copied)
+		return (struct gd_window){sp, event->copied, (const gd_u8 *)(event->regs + GD_REGS)};
+	if (elsewhere || size > GILK_PAGE - GD_STACK_EDGE)
+		size = 0;
+	return (struct gd_window){sp, size, (const gd_u8 *)sp};
+}
+
 static inline void gd_walk_begin(struct gd_walk *w, struct gd_context *ctx)
 {
 	const gd_u64 *regs = ctx->event->regs;
@@ -60,11 +71,7 @@ static inline void gd_walk_begin(struct gd_walk *w, struct gd_context *ctx)
 	w->sp = regs ? regs[GD_SP] : 0;
 	w->bp = regs ? regs[GD_BP] : 0;
 	w->bx = regs ? regs[GD_BX] : 0;
-	w->page.low = w->sp;
-	w->page.data = (const gd_u8 *)w->sp;
-	w->page.size = GILK_PAGE - (w->sp & (GILK_PAGE - 1));
-	if (ctx->no_memory || w->page.size > GILK_PAGE - GD_STACK_EDGE)
-		w->page.size = 0;
+	w->page = gd_stack_page(ctx->event, w->sp, ctx->no_memory);
 	w->copy = (struct gd_window){0, 0, 0};
 	gd_open_tables(ctx, &w->tables);
 }
