@@ -11,11 +11,14 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gilk.errors import UsageError
 from gilk.lang.d import literals
 from gilk.lang.syntax.source import Source
-from gilk.target.process import Process
+
+if TYPE_CHECKING:
+    from gilk.target.process import Process
 
 OWN = Path(__file__).parents[2] / "lang" / "d" / "library"
 _DEPENDS = re.compile(r"^\s*#\s*pragma\s+D\s+depends_on\s+(\w+)\s+(\S+)\s*$", re.MULTILINE)

@@ -7,7 +7,6 @@ import ctypes
 import heapq
 import mmap
 import os
-import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -28,8 +27,6 @@ from gilk.lang.d.types import size_of
 from gilk.providers import own
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.environment import environment
-from gilk.session.dtrace.unwinding import Unwinding
-from gilk.target.running import MOST_STACK, PC
 from gilk.trace import clock
 from gilk.trace.d.aggregations import Aggregations
 from gilk.trace.d.drops import Drop, DropKind, Drops
@@ -41,6 +38,7 @@ from gilk.trace.d.recycling import Recycling
 
 if TYPE_CHECKING:
     from gilk.session.dtrace.in_process import InProcess
+    from gilk.session.dtrace.unwinding import Unwinding
     from gilk.target.process import Process
 
 _POLICIES = {"switch": Policy.SWITCH, "fill": Policy.FILL, "ring": Policy.RING}
@@ -76,7 +74,7 @@ class Tracing:
 
     def __init__(self, program: tree.Program, enabled: Enabled, options: Options, process: Process | None) -> None:
         self.program, self.enabled, self._options = program, enabled, options
-        self._unwinding = Unwinding(process) if process is not None and program.stacks else None
+        self._unwinding = _unwinding(process) if process is not None and program.stacks else None
         unwind = self._unwinding.room if self._unwinding is not None else 0
         layout = _sizes(program, options, unwind).layout()
         self._groups = enabled.groups()
@@ -197,14 +195,12 @@ class Tracing:
         """For each thread of the process that runs."""
         if self._process is None or self._native is None:
             return
+        from gilk.session.dtrace import sampling  # here: a program without a process has nothing to sample
+
         group = self._groups.index(tuple(self.enabled.clauses[probe.number]))
         with suppress(GilkError):  # it may have ended
-            for one in self._process.sample(MOST_STACK if self._unwinding is not None else 0):
-                state = ctypes.create_string_buffer(struct.pack(f"<{len(one.registers)}Q", *one.registers) + one.stack)
-                event = Event(time=self._now(), thread=one.thread, probe=probe.number)
-                event.cpu, event.pid, event.tid = one.cpu, self._process.pid, one.tid
-                event.arg[1] = one.registers[PC]
-                event.regs, event.copied = ctypes.addressof(state), len(one.stack)
+            for event in sampling.events(self._process, probe, self._unwinding is not None):
+                event.time = self._now()
                 self._native.fire(group, self._address, event, looks=True)
 
     def _now(self) -> int:
@@ -232,6 +228,12 @@ class Tracing:
         fault = Fault(probe, int(told["action"]), int(told["fault"]), int(told["address"]))
         yield fault
         self._fire(own.ERROR, (0, probe.number, fault.clause, 0, fault.kind, fault.address))
+
+
+def _unwinding(process: Process) -> Unwinding:
+    from gilk.session.dtrace.unwinding import Unwinding  # here: as below
+
+    return Unwinding(process)
 
 
 def _inside(process: Process, size: int, text: str, enabled: Enabled, groups: list[tuple[int, ...]]) -> InProcess:
