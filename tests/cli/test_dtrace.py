@@ -40,6 +40,17 @@ def test_a_program_without_a_process(dtrace: Dtrace) -> None:
     )
 
 
+def test_a_program_without_a_process_waits_for_nothing_that_splices_one(gilk_on_path: dict[str, str]) -> None:
+    code = (
+        "import sys\nfrom gilk.cli.main import main\nstatus = main(['dtrace', '-qn', 'BEGIN { exit(4); }'])\n"
+        "heavy = ('gilk.splice', 'gilk.analysis', 'gilk.image.elf', 'gilk.target.process', 'pyarrow', 'rich')\n"
+        "print('heavy:', [name for name in heavy if name in sys.modules])\nsys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=gilk_on_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (4, "")
+    assert done.stdout.endswith("heavy: []\n")
+
+
 def test_the_form_for_tests(dtrace: Dtrace) -> None:
     done = dtrace("-n", "BEGIN { trace(1); exit(0); }", _DTRACE_TESTING="1")
     assert done.stdout == f"{'FUNCTION:NAME':>32}\n{':BEGIN':>32}           1\n\n"
