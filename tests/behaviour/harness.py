@@ -102,6 +102,8 @@ class Loop:
         assert line == b"ready\n"
         self.output = ""
         self._said = bytearray()
+        self._heard = threading.Condition()
+        self._lines = 0  # that line() has returned
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -109,7 +111,16 @@ class Loop:
         """A program whose output nobody takes stands still after some seconds."""
         assert self.process.stdout
         while data := self.process.stdout.read1(1 << 16):
-            self._said += data
+            with self._heard:
+                self._said += data
+                self._heard.notify_all()
+
+    def line(self) -> str:
+        """The next line that it prints; raises AssertionError when none has come for a minute."""
+        with self._heard:
+            assert self._heard.wait_for(lambda: self._said.count(b"\n") > self._lines, 60)
+            self._lines += 1
+            return self._said.split(b"\n")[self._lines - 1].decode()
 
     @property
     def pid(self) -> int:

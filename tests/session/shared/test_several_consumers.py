@@ -16,11 +16,11 @@ from tests.session.shared.consumers import CALLS, FUNCTIONS, THREADS, Worker, co
 
 def play(loop: Loop, first: int, number: int) -> None:
     """Rounds, until all calls of the last have been made."""
-    assert loop.process.stdin and loop.process.stdout
+    assert loop.process.stdin
     for each in range(first, first + number):
         loop.process.stdin.write(b"x")
         loop.process.stdin.flush()
-        assert loop.process.stdout.readline() == f"round {each}\n".encode()
+        assert loop.line() == f"round {each}"
 
 
 def expected(functions: tuple[str, ...], rounds: int) -> dict[str, int]:
