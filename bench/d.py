@@ -28,6 +28,7 @@ CLAUSES = {
     "count()": ("{{ @ = count(); }}", 0),
     "keyed count()": ("{{ @[arg0] = count(); }}", 0),
     "quantize()": ("{{ @ = quantize(arg0); }}", 0),
+    "count() by ustack()": ("{{ @[ustack()] = count(); }}", 0),
     "default action, recorded": ("{{ }}", BURST),
     "printf() of two": ('{{ printf("%d %d", arg0, timestamp); }}', BURST),
 }
