@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+BARE = HERE / "bare"  # without checks of their own, and without a loop: who traces them knows what they do
 ROOT = HERE.parent.parent
 OUT = ROOT / "build" / "programs"
 
@@ -92,7 +93,7 @@ def compile_to(output: Path, sources: Sequence[Path], flags: Sequence[str], head
 
 
 def names() -> list[str]:
-    """Every program with a ``main``, in order."""
+    """Every program with a ``main`` that checks itself, in order."""
     found = {source.stem for source in (*HERE.glob("*.c"), *HERE.glob("*.cpp"))}
     return sorted((found - {"plugin"}) | {"many"})
 
@@ -108,7 +109,7 @@ def _flags(name: str, variant: str) -> tuple[str, ...]:
 def _sources(name: str, variant: str) -> list[Path]:
     if name == "many":
         return [_generate_many(variant)]
-    found = [HERE / f"{name}{suffix}" for suffix in (".c", ".cpp", ".S")]
+    found = [place / f"{name}{suffix}" for place in (HERE, BARE) for suffix in (".c", ".cpp", ".S")]
     return [source for source in found if source.exists()]
 
 

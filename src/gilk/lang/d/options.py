@@ -38,7 +38,7 @@ _ELF, _JAVA = "no ELF files are made", "no virtual machine is asked for its stac
 #: DTrace's options that mean nothing in a process: why.
 REFUSED = {
     **dict.fromkeys(("grabanon", "modpath", "ctfpath", "linknommap", "procfspath", "kdefs", "knodefs"), _KERNEL),
-    **dict.fromkeys(("bpflog", "bpflogsize", "maxframes", "lockmem"), _BPF),
+    **dict.fromkeys(("bpflog", "bpflogsize", "lockmem"), _BPF),
     **dict.fromkeys(("amin", "core", "ctypes", "dtypes", "debug", "debugassert", "disasm", "tree", "pgmax"), _OWN),
     **dict.fromkeys(("iregs", "tregs", "late", "lazyload", "preallocate", "useruid", "pspec", "empty"), _OWN),
     **dict.fromkeys(("linkmode", "linktype", "strip", "sysslice"), _ELF),
@@ -82,8 +82,6 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
     "ustackframes": (Shape.NUMBER, 100),
     "printsize": (Shape.SIZE, 1024),
     "maxframes": (Shape.NUMBER, 1000),
-    "jstackframes": (Shape.NUMBER, 50),
-    "jstackstrsize": (Shape.SIZE, 512),
     "stackindent": (Shape.NUMBER, 14),
     "aggsortkey": (Shape.FLAG, 0),
     "aggsortkeypos": (Shape.NUMBER, 0),
