@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -121,13 +120,13 @@ class Keeper:
 
     def leave(self) -> None:
         """Let the keeper go; it undoes what is left, and has gone then."""
-        self.hand_over(lambda: select.select([self._ended], [], []))  # whosever child it is
+        self.hand_over(lambda: wire.readable(self._ended))  # whosever child it is
         self._process.wait()
 
     @property
     def there(self) -> bool:
         """It has not gone, as far as can be seen."""
-        return self._ended >= 0 and not select.select([self._ended], [], [], 0)[0]
+        return self._ended >= 0 and not wire.readable(self._ended, 0)
 
     @property
     def files(self) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import sys
@@ -188,7 +187,7 @@ class Server:
             self.close()
 
     def _idle(self) -> None:
-        while not select.select([self._channel], [], [], _TICK)[0]:
+        while not wire.readable(self._channel.fileno(), _TICK):
             if self._keeper:
                 self._keeper.world.release_late()
 

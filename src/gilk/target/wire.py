@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import pickle
+import select
 import socket
 import struct
 from typing import Any
@@ -36,6 +37,13 @@ def receive(channel: socket.socket) -> tuple[Any, tuple[int, ...]]:
     header, fds = _receive_header(channel)
     size, _ = _HEADER.unpack(header)
     return pickle.loads(_receive_exactly(channel, size)), fds
+
+
+def readable(descriptor: int, seconds: float | None = None) -> bool:
+    """Whether there is something to read, or the end; waits for that, but only so long if it is told how long."""
+    waiting = select.poll()  # select(2) has no room for descriptors beyond 1023
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(None if seconds is None else 1000 * seconds))
 
 
 def _receive_header(channel: socket.socket) -> tuple[bytes, tuple[int, ...]]:

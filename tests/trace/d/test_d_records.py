@@ -38,7 +38,7 @@ def test_records_in_are_records_out(steps: list[tuple[int, bytes, bool] | None],
     reader, drops = Records(made.memory), Drops(made.memory)
     meant: list[Record] = []
     taken: list[Record] = []
-    for time, step in enumerate(steps):
+    for time, step in enumerate(steps, 1):
         if step is None:
             taken += reader.poll()
             continue

@@ -126,9 +126,10 @@ def test_every_key_is_shown_once(steps: list[tuple[str, int]]) -> None:
 
 
 def test_no_clause_is_left_out_of_the_memory_it_began_with() -> None:
-    """The model's own: a session keeps the tables that were in use when it was made."""
+    """The model's own: a session keeps the tables that were in use when it first counted."""
     place = Place()
     old = place.shared.session()
+    place.count(old)
     place.aggregations.switch()
     place.count(old)
     assert place.used()[0] > GRANULE

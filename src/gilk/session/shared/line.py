@@ -10,11 +10,12 @@ from __future__ import annotations
 import array
 import json
 import os
-import select
 import socket
 import struct
 from dataclasses import dataclass
 from typing import Any
+
+from gilk.target.wire import readable
 
 _HEADER = struct.Struct("<II")  # bytes of JSON, bytes behind it
 _CHUNK = 1 << 16
@@ -131,7 +132,7 @@ class Line:
 
     def is_open(self) -> bool:
         """Nothing comes unasked: what can be read is the end."""
-        return not select.select([self._end], [], [], 0)[0]
+        return not readable(self._end.fileno(), 0)
 
     def close(self) -> None:
         self._inbox.close()
