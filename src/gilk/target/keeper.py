@@ -220,11 +220,21 @@ class Keeper:
         if made is None:
             return
         self._exchanged.made(self.held.copies, made.steps)
-        self._code.settle([self._staged[n] for n in made.add], self.held.copies)
+        with self._unless_gone():
+            self._code.settle([self._staged[n] for n in made.add], self.held.copies)
         for n, units in made.remove.items():
             self._staged[n].active -= units
         for n, units in made.add.items():
             self._staged[n].active |= units
+
+    @contextlib.contextmanager
+    def _unless_gone(self) -> Iterator[None]:
+        """A process that has ended meanwhile has no code to note."""
+        try:
+            yield
+        except TargetError as error:
+            if error.slug != "no-such-process":
+                raise
 
     def _places(self, units: Units) -> Places:
         """Of a change that is made again and again, they are kept."""
