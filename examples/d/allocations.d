@@ -1,5 +1,5 @@
 #!/usr/bin/env -S gilk-dtrace -s
-/* Memory that is taken and not given back, by who took it; and what sizes are asked for.
+/* How much memory is taken, and how much of that is given back; and what sizes are asked for.
  *
  *     allocations.d -p PID
  */
