@@ -37,6 +37,7 @@ _PAGE = 4096
 _SA_SIGINFO = 4
 _GATES_AT, _GATES = 1024, 8 * 32  # in the control page, native/abi/gilk_abi.h; bytes
 _REMEMBERED = 4
+_STACKS = 16 << 20  # bytes of all stacks that are copied in one stop
 
 
 @dataclass(frozen=True)
@@ -159,10 +160,11 @@ class Keeper:
             yield call
 
     def sample(self, stack: int) -> list[Sample]:
-        """Where the threads are that run just now, and so many bytes of the stack of each."""
+        """Where the threads are that run just now, and so many bytes of the stack of each: fewer when many run."""
         if not self.present():
             return []
         where = running(self.pid)
+        stack = min(stack, _STACKS // max(len(where), 1))
         try:
             threads = self.world.stop_some(where)
             return [self._sampled(thread, where[tid], stack) for tid, thread in threads.items()]
