@@ -55,6 +55,17 @@ def test_what_found_no_room_is_told_and_nothing_else_is_lost(tmp_path: Path) -> 
     assert sum(per.values()) + dropped == totals["calls"]
 
 
+def test_a_table_that_few_fill_is_not_taken_from_them(tmp_path: Path) -> None:
+    """Nothing says of these clauses that they run: their table is not emptied, however full."""
+    keys, times = 100, 4000
+    clause = "pid$target:a.out:leaf:entry { @ = quantize(arg0); }"
+    command = [sys.executable, "-m", "gilk", "dtrace", "-q", "-x", "aggsize=4k", "-x", "aggrate=10ms", "-n", clause]
+    command += ["-c", f"{build('crowd')} {THREADS} {keys} {times}"]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=True)
+    assert done.stderr == ""
+    assert sum(int(count) for count in re.findall(r"\|[@ ]* (\d+) *$", done.stdout, re.M)) == THREADS * keys * times
+
+
 @pytest.mark.stress
 @pytest.mark.timeout(1200)
 def test_a_million_keys_and_a_minute_of_load(tmp_path: Path) -> None:

@@ -45,9 +45,7 @@ class Consumer:
 
     def compile(self) -> None:
         """Raises DoesNotCompile, NoSuchProbe."""
-        self.compiled = compile_programs(
-            self.texts, self.macros, self.options, World(self.process), self._libraries()
-        )
+        self.compiled = compile_programs(self.texts, self.macros, self.options, World(self.process), self._libraries())
         self.enabled = enable(self.compiled.program, self.process, self.options.flag("zdefs"))
 
     def _libraries(self) -> list[Source]:

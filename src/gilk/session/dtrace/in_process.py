@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gilk.build.dprogram import made_of, program_flags
 from gilk.errors import TargetError
-from gilk.lang.d.code.entries import ENTER, NOTES, calls_system, entries, uses
+from gilk.lang.d.code.entries import ENTER, INSIDE, NOTES, calls_system, entries, uses
 from gilk.lang.d.probes import Probe
 from gilk.providers.probe import Site
 from gilk.session.dtrace.enabling import Enabled
@@ -42,7 +42,7 @@ class InProcess:
         whole = self._whole(rows, marked)
         source.write_text(whole)
         key = made_of() + whole.encode("utf-8", "surrogateescape")
-        function = CFunction(source, ENTER, (*program_flags(), "-DD_INSIDE"), key)
+        function = CFunction(source, ENTER, (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked)), key)
         wanted = [Wanted(row.site.loaded, row.site.part, row.site.point, function, "other") for row in rows]
         refused = dict(self._made.refused)
         for place, reason in self._member.insert(wanted).items():

@@ -108,7 +108,7 @@ class Tracing:
     def begin(self) -> None:
         """BEGIN first; probes in the process are put in before it, and find the program inactive."""
         if self._inside is not None:
-            self.refused = self._inside.insert(marked=any(one.key_size for one in self.program.aggregations))
+            self.refused = self._inside.insert(marked=self._is_keyed)
         self.memory.state = State.ACTIVE
         self._fire(own.BEGIN)
         now = time.monotonic_ns()
@@ -164,8 +164,13 @@ class Tracing:
         self.memory.forget()
 
     def tend(self) -> None:
-        """Have aggregations that many keys are in go on."""
-        self._recycling.tend()
+        """Have aggregations that many keys are in go on: where clauses say that they run, or run here."""
+        if self._inside is None or self._is_keyed:
+            self._recycling.tend()
+
+    @property
+    def _is_keyed(self) -> bool:
+        return any(one.key_size for one in self.program.aggregations)
 
     def end(self) -> bool | None:
         """Take everything out, and let END fire. Whether the process is what it was; None without one."""

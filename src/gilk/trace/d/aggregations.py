@@ -189,17 +189,17 @@ class Aggregations:
     def _change_cells(self, number: int, chosen: set[bytes]) -> None:
         """Zero the cells that come into use, let them, and only then look at those that go out of use.
 
-        What came after the last snapshot shows there, when it is more extreme; what is still on its way will be noticed
-        by its writer, which then updates again.
+        What came after the last snapshot shows there, when it is more extreme, also of keys that have come since; what
+        is still on its way will be noticed by its writer, which then updates again.
         """
         past, function = self._past[number], self._known[number].what.function
         now = int(self._memory.generations[number])
-        mine = [entry for entry in self._entries(range(BANKS)) if entry.number == number]
-        for entry in mine:
-            entry.zero((now + 1) & 1)
+        for entry in self._entries(range(BANKS)):
+            if entry.number == number:
+                entry.zero((now + 1) & 1)
         self._next_generation(number)
         old: dict[bytes, Cells] = {}
-        for entry in mine:
+        for entry in [entry for entry in self._entries(range(BANKS)) if entry.number == number]:
             old[entry.key] = merge(function, old.get(entry.key, [0]), entry.cells(function, now))
         for key in old.keys() | past.carried.keys():
             value = merge(function, old.get(key, [0]), past.carried.get(key, [0]))

@@ -96,7 +96,7 @@ def calls_system(text: str) -> bool:
 
 
 ENTER = "d_enter"
-_INSIDE = 48  # in struct gilk_block
+INSIDE = 48  # in struct gilk_block
 
 
 def entries(
@@ -128,7 +128,10 @@ def entries(
     else:
         body = "".join(f"\t{call}" for call in calls)
     if marked:
-        body = f"\tgilk_gs_increment({_INSIDE});\n{body}\tgilk_gs_decrement({_INSIDE});\n"
+        body = (
+            f"\tgd_u64 inside = gilk_gs_load({INSIDE});\n\n\tgilk_gs_store({INSIDE}, inside + 1);\n"
+            f"{body}\tgilk_gs_store({INSIDE}, inside);\n"
+        )
     return text + _ENTER.format(name=ENTER, regs="" if light else _REGS, body=body)
 
 
@@ -252,8 +255,9 @@ static inline __attribute__((unused)) void d_note(const struct gilk_regs *regs)
 		note = d_noted(0);
 	if (!note)
 		note = d_notes() + (regs->rsp >> 3) % D_NOTES;
+	note->sp = regs->rsp; /* first: a handler that comes in between finds it taken */
+	__asm__ volatile("" : : : "memory");
 	note->number = (gd_u32)regs->rax;
-	note->sp = regs->rsp;
 }}
 
 static inline __attribute__((unused)) gd_s64 d_number(const struct gilk_regs *regs)

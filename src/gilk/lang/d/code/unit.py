@@ -58,12 +58,21 @@ def _group(number: int, clauses: tuple[int, ...], this_size: int, asks: bool) ->
     """``asks``: any of them may ask for signals."""
     calls = "".join(_CALL.format(clause=clause) for clause in clauses)
     if asks:
-        calls = f"\tcontext.signals = &signals;\n{calls}\tgd_send_signals(signals);\n"
+        calls = f"\tcontext.signals = &signals;\n{calls}{_SEND}"
     return _GROUP.format(number=number, size=max(this_size, 8), calls=calls, more="\tgd_u64 signals = 0;\n" * asks)
 
 
 _HEAD = """\
 #include "runtime/d/deeds.h"
+
+#ifdef D_MARKED /* where the thread's block says that it runs clauses */
+#include <gilk.h>
+#define D_LEAVES() gilk_gs_decrement(D_MARKED)
+#define D_COMES_BACK() gilk_gs_increment(D_MARKED)
+#else
+#define D_LEAVES() ((void)0)
+#define D_COMES_BACK() ((void)0)
+#endif
 
 static const struct gd_layout layout = {{
 {layout}}};
@@ -95,6 +104,15 @@ __attribute__((used)) void d_group_{number}(unsigned char *memory, struct gd_eve
 	d_run_{number}(memory, event, own);
 }}
 #endif
+"""
+
+#: A handler may run for long, and may never come back (longjmp): it does not belong to the clauses.
+_SEND = """\
+	if (signals) {
+		D_LEAVES();
+		gd_send_signals(signals);
+		D_COMES_BACK();
+	}
 """
 
 _CALL = """\

@@ -83,14 +83,17 @@ static inline bool gd_may_chill(struct gd_context *ctx, gd_u64 ns)
 	return false;
 }
 
-/* It spins, as in DTrace: a thread that slept would give others the processor. */
+/*
+ * It spins, as in DTrace: a thread that slept would give others the processor. What a tick is worth is read
+ * from memory that the process may write to: no processor has more than eight ticks in a ns.
+ */
 static inline bool gd_chill(struct gd_context *ctx, gd_s64 ns)
 {
-	gd_u64 start = gd_now(ctx);
+	gd_u64 start = gd_now(ctx), first = host_clock();
 
 	if (ns < 0 || !gd_may_chill(ctx, (gd_u64)ns))
 		return gd_fail(ctx, GD_FAULT_ILLEGAL, (gd_u64)ns);
-	while (gd_now(ctx) - start < (gd_u64)ns)
+	while (gd_now(ctx) - start < (gd_u64)ns && host_clock() - first < 8 * (gd_u64)ns)
 		__builtin_ia32_pause();
 	return true;
 }
