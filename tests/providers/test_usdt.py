@@ -49,7 +49,8 @@ def test_an_image_without_marks_has_none() -> None:
 
 
 def test_operands_that_cannot_be_fetched_are_named() -> None:
-    for text in ("8f@%xmm0", "4@%st(1)", "8@%fs:16", "8@8(%rip)", "8@gone(%rip)", "8@(%eax)", "8@-", "8@a*b(%rax)"):
+    unknown = ("8f@%xmm0", "4@%st(1)", "8@%fs:16", "8@8(%rip)", "8@gone(%rip)", "8@(%eax)", "8@-", "8@a*b(%rax)", "8@$09")
+    for text in unknown:
         assert operands(text, {"here": 64}.get) == (None,), text
 
 
@@ -61,6 +62,7 @@ def test_operands_that_cannot_be_fetched_are_named() -> None:
         ("8@%r9d", "(gd_u32)regs->r9"),
         ("%r9", "(gd_u64)regs->r9"),
         ("2@$-1", "(gd_u16)(0xffffffffffffffffUL)"),
+        ("8@$010", "(gd_u64)(0x8UL)"),
         ("-8@-8(%rbp, %rax, 4)", "(gd_s64)d_word(regs, 0xfffffffffffffff8UL + regs->rbp * 1 + regs->rax * 4, 8)"),
         ("4@(,%rbx,2)", "(gd_u32)d_word(regs, 0x0UL + regs->rbx * 2, 4)"),
         ("4@here+4(%rip)", "(gd_u32)d_word(regs, 0x44UL, 4)"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gilk.errors import TargetError
 from gilk.splice.space import REACH, Occupied
-from gilk.target.maps import Mapping, find_room, occupied, read_maps
+from gilk.target.maps import Mapping, find_room, occupied, parse_maps, read_maps
 
 PAGE = 4096
 
@@ -68,3 +68,10 @@ def test_what_a_process_cannot_map_is_not_free() -> None:
     assert not space.free(0x800010000000, 0x800010001000)
     assert not space.free(0x8000, 0x9000)
     assert space.free(0x7FFFFFFFE000, 0x7FFFFFFFF000)
+
+
+def test_only_a_newline_ends_a_line() -> None:
+    """All else in a file's name the kernel leaves as it is."""
+    line = "7f0000000000-7f0000001000 r-xp 00000000 08:01 42 /tmp/a\x0cb\x85c\u2028d"
+    (found,) = parse_maps(f"{line}\n".encode())
+    assert found.path == "/tmp/a\x0cb\x85c\u2028d"

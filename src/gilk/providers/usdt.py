@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from gilk.errors import GilkError
+from gilk.errors import GilkError, UsageError
 from gilk.image.model import Image
 from gilk.image.stapsdt import Mark, marks
 from gilk.lang.d.code.operands import operands
 from gilk.lang.d.probes import Description, Key
 from gilk.providers.pid import is_meant
 from gilk.providers.probe import ProcessProbe, Semaphore, Site
-from gilk.splice.points import Point
+from gilk.splice import points
 from gilk.target.base import Loaded
 from gilk.target.process import Process
 
@@ -29,7 +29,7 @@ def probes(process: Process, description: Description) -> Iterator[ProcessProbe]
         if is_meant(loaded, description.module):
             by_key: dict[Key, _Found] = {}
             for mark in _marks(loaded.path):
-                if _matches(mark, process.pid, description):
+                if _matches(mark, process.pid, description) and _can_count(process, loaded, mark):
                     _add(by_key, process, loaded, mark, description.function)
             yield from (_probe(key, loaded, found) for key, found in by_key.items())
 
@@ -59,6 +59,12 @@ def _matches(mark: Mark, pid: int, description: Description) -> bool:
     return not globs or any(fnmatch.fnmatchcase(each, globs) for each in (name(mark), mark.name))
 
 
+def _can_count(process: Process, loaded: Loaded, mark: Mark) -> bool:
+    """Its semaphore, if it has one, is in the image's own memory."""
+    at, segments = mark.semaphore, process.image(loaded.path).segments
+    return not at or any(each.writable and 0 <= at - each.address <= each.size - 2 for each in segments)
+
+
 def _add(by_key: dict[Key, _Found], process: Process, loaded: Loaded, mark: Mark, glob: str) -> None:
     """One probe may have several sites, in one function or more."""
     image, analysis = process.image(loaded.path), process.analysis(loaded)
@@ -66,7 +72,10 @@ def _add(by_key: dict[Key, _Found], process: Process, loaded: Loaded, mark: Mark
     if span is None or (glob and not any(fnmatch.fnmatchcase(each, glob) for each in (span.name, *span.aliases))):
         return
     part = analysis.function(span)
-    point = Point(image.name, part.name, f"+{mark.address - part.start:#x}", mark.address, False)
+    try:
+        (point,) = points.points(image, analysis, part, f"+{mark.address - part.start:#x}")
+    except UsageError:
+        return  # of no instruction that is known: the note is wrong, or nobody knows how to get there
     fetched = operands(mark.arguments, lambda symbol: _symbol(image, loaded.bias, symbol))
     key = (f"{mark.provider}{process.pid}", loaded.name, span.name, name(mark))
     by_key.setdefault(key, []).append((Site(loaded, part, point, fetched), mark))

@@ -56,7 +56,7 @@ def open_maps(pid: int) -> Iterator[FileIO]:
 
 @functools.lru_cache(maxsize=8)  # it is mostly what it was the last time
 def parse_maps(text: bytes) -> tuple[Mapping, ...]:
-    return tuple(_parse(line) for line in text.decode(errors="surrogateescape").splitlines())
+    return tuple(_parse(line) for line in text.decode(errors="surrogateescape").split("\n") if line)
 
 
 @functools.lru_cache(maxsize=1 << 14)  # and if not, most lines of it are
@@ -76,7 +76,7 @@ def holders(name: str) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                lines = (entry / "maps").read_text(errors="replace").splitlines()
+                lines = (entry / "maps").read_text(errors="replace").split("\n")
                 if any(f"/memfd:{name}" in line and "x" in line.split(maxsplit=2)[1] for line in lines):
                     found.append(int(entry.name))
     return found

@@ -28,7 +28,16 @@ def test_no_option_is_both_there_and_refused() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("bufsize", "2t"), ("bufpolicy", "none"), ("bufresize", "no"), ("evaltime", "late"), ("switchrate", "0")],
+    [
+        ("bufsize", "2t"),
+        ("bufpolicy", "none"),
+        ("bufresize", "no"),
+        ("evaltime", "late"),
+        ("switchrate", "0"),
+        ("nspec", "²"),
+        ("strsize", "2m"),
+        ("switchrate", "9" * 5000),
+    ],
 )
 def test_values_that_cannot_be(name: str, value: str) -> None:
     with pytest.raises(BadOption, match="Invalid value"):

@@ -206,3 +206,14 @@ def test_a_damaged_file_is_refused_and_nothing_else(tmp_path: Path) -> None:
         for name in ("list", "taking", "words"):
             with suppress(ImageError):
                 debug.named("struct", name), debug.function(name), debug.variable(name)
+
+
+def test_a_struct_that_doubles_at_every_level_is_made_once(tmp_path: Path) -> None:
+    source, program = tmp_path / "deep.c", tmp_path / "deep.o"
+    levels = "".join(f"struct s{n} {{ struct s{n - 1} a, b; }};" for n in range(1, 25))
+    source.write_text(f"struct s0 {{ char c[0]; }};{levels} struct s24 deep;")
+    subprocess.run(["cc", "-g", "-shared", "-fPIC", "-o", program, source], check=True)
+    read = sections.read(program)
+    assert read is not None
+    found = DebugTypes("deep", Entries(read)).named("struct", "s24")
+    assert isinstance(found, Record) and found.size == 0

@@ -148,7 +148,7 @@ class Entries:
             forms, attributes = self._of(unit), dict[int, Value]()
             for name, form, implicit in shape.attributes:
                 attributes[name], at = forms.value(form, implicit, at)
-        except (IndexError, KeyError, ValueError, struct.error):
+        except (IndexError, KeyError, ValueError, struct.error, RecursionError):
             raise self._malformed(offset) from None
         return Entry(self, offset, at, shape.tag, shape.children, attributes)
 

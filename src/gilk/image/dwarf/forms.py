@@ -104,6 +104,8 @@ class Forms:
             return implicit, at
         if form == _INDIRECT:
             real, at = uleb(self._info, at)
+            if real == _INDIRECT:
+                raise ImageError("elf-malformed", f"{self._sections.path}: a form that says another does")
             return self.value(real, implicit, at)
         return self._block(form, at)
 

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-_SIZE = re.compile(r"(\d+)([kmgt]?)b?\Z", re.IGNORECASE)
-_TIME = re.compile(r"(\d+)(ns|nsec|us|usec|ms|msec|s|sec|m|min|h|hour|d|day|hz)?\Z", re.IGNORECASE)
+_DIGITS = re.compile(r"[0-9]{1,18}")
+_SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)b?\Z", re.IGNORECASE)
+_LONGEST_STRING = 1 << 20
+_TIME = re.compile(r"([0-9]{1,18})(ns|nsec|us|usec|ms|msec|s|sec|m|min|h|hour|d|day|hz)?\Z", re.IGNORECASE)
 NANOSECONDS = {
     **dict.fromkeys(("ns", "nsec"), 1),
     **dict.fromkeys(("us", "usec"), 10**3),
@@ -116,7 +118,10 @@ class Options:
         if active and name not in DYNAMIC:
             raise BadOption("Operation illegal when tracing is active")
         shape = ROWS[name][0]
-        self.values[name] = _choice(name, value) if shape is Shape.CHOICE else _READ[shape](value)
+        read = _choice(name, value) if shape is Shape.CHOICE else _READ[shape](value)
+        if name == "strsize" and int(read) > _LONGEST_STRING:
+            raise BadOption("Invalid value for specified option")
+        self.values[name] = read
 
     def number(self, name: str) -> int:
         return int(self.values[name])
@@ -144,7 +149,7 @@ def _given(value: str | None) -> str:
 
 def _number(value: str | None) -> int:
     text = _given(value)
-    if not text.isdigit():
+    if not _DIGITS.fullmatch(text):
         raise BadOption("Invalid value for specified option")
     return int(text)
 

@@ -139,14 +139,19 @@ class Printer:
         self.outlet.write(typed.printed(start, action.shown, data, most, strsize))
 
     def _system(self, firing: Firing, action: tree.Data) -> None:
-        self.outlet.system(self._formatted(firing, action))
+        command = self._formatted(firing, action)
+        if b"\0" in command:
+            self._library_fault(firing, "couldn't run a command with a NUL in it")
+        else:
+            self.outlet.system(command)
 
     def _freopen(self, firing: Firing, action: tree.Data) -> None:
         name = self._formatted(firing, action)
         try:
             self.outlet.freopen(name)
-        except OSError as error:
-            self._library_fault(firing, f'couldn\'t freopen() "{name.decode(errors="replace")}": {error.strerror}')
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            self._library_fault(firing, f'couldn\'t freopen() "{name.decode(errors="replace")}": {why}')
 
     def _ftruncate(self, firing: Firing, action: tree.Data) -> None:
         self.outlet.ftruncate()

@@ -34,6 +34,7 @@ class DebugTypes:
         self._name = name
         self._entries = entries
         self._depth = 0
+        self._made: dict[tuple[int, int], Type] = {}
 
     def named(self, kind: str, name: str) -> Type | None:
         """``kind``: struct, union, enum, or "" of a typedef and the like. Raises ImageError."""
@@ -73,13 +74,17 @@ class DebugTypes:
         return types.VOID if found is None else self._type(found)
 
     def _type(self, entry: Entry) -> Type:
+        key = id(entry.file), entry.offset
+        if key in self._made:
+            return self._made[key]
         if self._depth > _DEEPEST:
             raise ImageError("elf-malformed", f"{self._name}: a type that contains itself")
         self._depth += 1
         try:
-            return _MAKERS.get(entry.tag, DebugTypes._through)(self, entry)
+            self._made[key] = made = _MAKERS.get(entry.tag, DebugTypes._through)(self, entry)
         finally:
             self._depth -= 1
+        return made
 
     def _through(self, entry: Entry) -> Type:
         """Of qualifiers what they qualify."""

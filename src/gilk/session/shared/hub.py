@@ -157,6 +157,8 @@ class Hub:
             visitor.answer(error_words(error))
         except Nonsense:
             raise Closed from None
+        except Closed:
+            raise
         except Exception as error:  # an object file that is none, for one: it is this visitor's trouble only
             visitor.answer(error_words(TargetError("not-understood", f"the session could not do it: {error!r}")))
         finally:

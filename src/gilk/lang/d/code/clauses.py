@@ -77,7 +77,8 @@ class Clauses:
         """A program that is to exit does so also where there is no room for a record of it."""
         ends = (self._expressions.emit(one.values[0]) for one in part.actions if one.action == "exit")
         exits = [f"\tgd_exit(c, (gd_u32){status});" for status in ends]
-        return [f"if (!gd_reserve(c, {part.epid}, {part.size})) {{", *exits, "\tgoto done;", "}"]
+        size = min(part.size, _NO_ROOM)
+        return [f"if (!gd_reserve(c, {part.epid}, {size}U)) {{", *exits, "\tgoto done;", "}"]
 
     def _part(self, clause: tree.Clause, actions: Iterable[tree.Data]) -> Part:
         """Its data begin at 0."""
@@ -147,6 +148,7 @@ def _deeper(lines: list[str]) -> list[str]:
     return [f"\t{line}" for line in lines]
 
 
+_NO_ROOM = 0xFFFFFFFF  # bytes: of a record that no buffer has room for
 #: The last of them are destructive, and may be refused when they are to be done.
 _DEEDS = {
     "speculate": "gd_speculate(c, {0});",

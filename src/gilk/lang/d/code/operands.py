@@ -20,6 +20,9 @@ _MEMORY = re.compile(r"([^()%$]*)(?:\(\s*(?:%(\w+))?\s*(?:,\s*%(\w+)\s*)?(?:,\s*
 _TERM = re.compile(rf"\s*([+-]?)\s*(?:({_NUMBER})|([A-Za-z_.][\w.$@]*))", re.IGNORECASE)
 
 
+_LONGEST = 4096  # of all operands: what is longer no assembler wrote
+
+
 def _registers() -> dict[str, tuple[str, int, int]]:
     """Name: the whole register, how many bytes of it, and from which on."""
     found: dict[str, tuple[str, int, int]] = {}
@@ -40,7 +43,7 @@ _REGISTERS = _registers()
 
 def operands(text: str, symbol: Symbol) -> tuple[str | None, ...]:
     """C for each operand; None for one that cannot be fetched. At a probe ``regs`` is the machine's state."""
-    return tuple(_operand(found[0], symbol) for found in _SPLIT.finditer(text))
+    return tuple(_operand(found[0], symbol) for found in _SPLIT.finditer(text[:_LONGEST]))
 
 
 def _operand(text: str, symbol: Symbol) -> str | None:
@@ -50,11 +53,22 @@ def _operand(text: str, symbol: Symbol) -> str | None:
     size, place = int(sized[2] or 8), sized[3]
     type_ = f"gd_{'s' if sized[1] else 'u'}{8 * size}"
     if literal := _LITERAL.match(place):
-        return f"({type_})({int(literal[1], 0) & (1 << 64) - 1:#x}UL)"
+        value = _number(literal[1])
+        return None if value is None else f"({type_})({value & (1 << 64) - 1:#x}UL)"
     if place.startswith("%"):
         return _register(place[1:], size, bool(sized[1]))
     address = _address(place, symbol)
     return None if address is None else f"({type_})d_word(regs, {address}, {size})"
+
+
+def _number(text: str) -> int | None:
+    """A leading 0 is octal to an assembler."""
+    digits = text.removeprefix("-")
+    octal = digits.startswith("0") and digits.isdigit()
+    try:
+        return int(text, 8) if octal else int(text, 0)
+    except ValueError:
+        return None
 
 
 def _register(name: str, size: int, signed: bool) -> str | None:
@@ -94,7 +108,7 @@ def _displacement(text: str, symbol: Symbol) -> int | None:
     if _TERM.sub("", text).strip():
         return None
     for sign, number, name in _terms(text):
-        value = int(number, 0) if number else symbol(name.partition("@")[0])
+        value = _number(number) if number else symbol(name.partition("@")[0])
         if value is None:
             return None
         total += -value if sign == "-" else value
