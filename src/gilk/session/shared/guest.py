@@ -12,7 +12,7 @@ from gilk.session.shared.words import Nonsense, number, placed, semaphores
 from gilk.target.process import Process
 from gilk.target.semaphores import Semaphore
 
-_MOST_MEMORY = 1 << 36
+MOST_MEMORY = 1 << 36
 
 
 class Guest:
@@ -28,7 +28,7 @@ class Guest:
 
     def have_memory(self, session: SharedSession, words: dict[str, Any]) -> tuple[dict[str, Any], int]:
         """Where it lies, from the beginning of the shared data, and its file. Raises Nonsense, TargetError."""
-        size = number(words.get("size"), 1, _MOST_MEMORY)
+        size = number(words.get("size"), 1, MOST_MEMORY)
         if self._memory is not None:
             raise Nonsense("one has memory once")
         fd, address = session.process.keeper.share_memory(size)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 from gilk.build.instrument import Compiled, compile_instrument
 from gilk.errors import TargetError
 from gilk.session.request import CFunction, Wanted
+from gilk.session.shared.guest import MOST_MEMORY
 from gilk.session.shared.line import Closed, Line, Message
 from gilk.session.shared.words import insert_words, raise_error
 from gilk.target import process as processes
@@ -92,7 +94,9 @@ class Member:
     """``memory`` is mapped in the process too, at ``offset`` from the session's control page (gilk_abi.h)."""
 
     def __init__(self, process: Process, size: int) -> None:
-        """Raises TargetError."""
+        """Raises TargetError, and OSError when it is more than there can be."""
+        if size > MOST_MEMORY:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         self._away = joined(process)
         answer = self._away.say({"do": "memory", "size": size})
         try:
