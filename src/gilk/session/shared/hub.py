@@ -7,6 +7,7 @@ killed, stopped or send anything: what one does is nothing to the others.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
@@ -99,7 +100,8 @@ class Hub:
             for fd, events in self._wait(due - time.monotonic()):
                 self._turn(fd, events)
             if time.monotonic() >= due:
-                self._look_after()
+                with contextlib.suppress(GilkError, OSError):  # the process may end while it is looked at
+                    self._look_after()
                 due = time.monotonic() + _TURN
         self._end()
 
@@ -260,7 +262,7 @@ class Hub:
             try:
                 self._session.close()
                 restored = self._session.restored
-            except GilkError:
+            except (GilkError, OSError):
                 restored = None
         self._process.keeper.leave()
         self._give_up_name()

@@ -97,6 +97,7 @@ class Member:
         """Raises TargetError, and OSError when it is more than there can be."""
         if size > MOST_MEMORY:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        self._process = process
         self._away = joined(process)
         answer = self._away.say({"do": "memory", "size": size})
         try:
@@ -134,7 +135,7 @@ class Member:
         except TargetError as error:
             if error.slug != "keeper-gone":
                 raise
-            return False
+            return False if self._process.alive else None  # one that has ended has no code that could be wrong
         return self._away.restored
 
 
