@@ -142,6 +142,22 @@ def test_the_answer_does_not_depend_on_the_order_of_asking(bash: Analysis) -> No
     assert {span.start: _entry(bash, bash.function(span)) for span in spans} == expected
 
 
+def test_what_another_analysis_has_found_changes_no_answer(bash: Analysis) -> None:
+    """Neither for functions that it knows, some of which call each other in circles, nor for those that it does not."""
+    spans = bash.image.spans[::25]
+    first = Analysis(bash.image, bash.jumps)
+    for span in spans[::2]:
+        _entry(first, first.function(span))
+    second = Analysis(bash.image, bash.jumps, first.known)
+    expected = {span.start: _all_live(bash, bash.function(span)) for span in spans}
+    assert {span.start: _all_live(second, second.function(span)) for span in spans} == expected
+    assert any(known.cycle != start for start, known in first.known.items())
+
+
+def _all_live(analysis: Analysis, f: Function) -> list[int]:
+    return [step.live for block in f.blocks for step in analysis.steps(f, block)]
+
+
 def _entry(analysis: Analysis, f: Function) -> int:
     return analysis.steps(f, f.blocks[0])[0].live
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from gilk.image import cache
+from gilk.image import cache, provenance
 from gilk.image.elf import load
 from gilk.image.model import Image
 from gilk.session.follow import portables, repository
@@ -36,7 +36,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def as_it_is() -> Iterator[None]:
     yield
-    portables._made_by.cache_clear()
+    provenance.sources.cache_clear()
 
 
 def image(name: str) -> Image:
@@ -112,8 +112,8 @@ def test_what_plans_follow_from_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -
     segments = tuple(replace(s, data=flipped(s.data, 0)) if s.executable else s for s in known.segments)
     keys.add(portables.key(replace(known, segments=segments), SHAPE))
     keys.add(portables.key(replace(known, spans=known.spans[1:]), SHAPE))
-    portables._made_by.cache_clear()
-    monkeypatch.setattr(portables, "VERSION", "another")
+    provenance.sources.cache_clear()
+    monkeypatch.setattr(provenance, "VERSION", "another")
     keys.add(portables.key(known, SHAPE))
     assert len(keys) == 7
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from gilk.analysis.liveness import Liveness
 from gilk.analysis.model import Block, End, Function, Step
 from gilk.analysis.noreturn import Returns
 from gilk.analysis.parts import Extents, Parts, is_cold
-from gilk.analysis.summaries import Summaries
+from gilk.analysis.summaries import Known, Summaries
 from gilk.analysis.tables import Tables
 from gilk.analysis.traverse import Surroundings, Traversal
 from gilk.image.model import Image, Span, SymbolKind
@@ -25,12 +25,15 @@ class Analysis:
     """Pure: all that is said about ``image`` comes from its values.
 
     ``jumps`` may come from a cache; otherwise the image is scanned when first
-    needed.
+    needed. So may ``known``, what was found of functions before.
     """
 
-    def __init__(self, image: Image, jumps: JumpTargets | None = None) -> None:
+    def __init__(
+        self, image: Image, jumps: JumpTargets | None = None, known: Mapping[int, Known] | None = None
+    ) -> None:
         self.image = image
         self._given = jumps
+        self._known = known
         self._functions: dict[int, Function] = {}
         self._table_exits: dict[int, frozenset[int]] = {}
         self._entries = {span.start for span in image.spans} | image.plt.keys()
@@ -71,6 +74,11 @@ class Analysis:
     def liveness(self, function: Function) -> Liveness:
         return self._summaries.of(function)
 
+    @property
+    def known(self) -> Mapping[int, Known]:
+        """What has been found of functions, by where they start, for an analysis of the same image."""
+        return self._summaries.known
+
     @cached_property
     def returns(self) -> Returns:
         return Returns(self.image, self.jumps)
@@ -81,7 +89,7 @@ class Analysis:
 
     @cached_property
     def _summaries(self) -> Summaries:
-        return Summaries(self.image, self.function)
+        return Summaries(self.image, self.function, self._known)
 
     @cached_property
     def _tables(self) -> Tables:

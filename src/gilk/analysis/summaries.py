@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Liveness across calls: functions are solved callees first, each once."""
+"""Liveness across calls: functions are solved callees first, each once.
+
+What was found out of functions can be kept, and given to who looks at the same
+image again: a function is then solved alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from iced_x86 import Instruction
 
@@ -24,20 +29,33 @@ class _Visit:
     low: int
 
 
-class Summaries:
-    """Liveness of the functions of one image, on demand."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a function. Those of the same ``cycle`` call each other; it is the start of one of them."""
 
-    def __init__(self, image: Image, function: Callable[[Span], Function]) -> None:
+    summary: Summary
+    cycle: int
+
+
+class Summaries:
+    """Liveness of the functions of one image, on demand. ``known``, by start: what another has found of it."""
+
+    def __init__(
+        self, image: Image, function: Callable[[Span], Function], known: Mapping[int, Known] | None = None
+    ) -> None:
         self._image = image
         self._function = function
         self._spans = {span.start: span for span in image.spans}
         self._solved: dict[int, Liveness] = {}
-        self._summaries: dict[int, Summary] = {}
+        self.known = dict(known or {})
 
     def of(self, function: Function) -> Liveness:
         """Solve ``function``, and all that it calls first."""
         if function.start not in self._solved:
-            self._search(function)
+            if function.start in self.known:
+                self._solved[function.start] = self._solve(function, self.known[function.start].cycle)
+            else:
+                self._search(function)
         return self._solved[function.start]
 
     def _callees(self, function: Function) -> list[int]:
@@ -64,44 +82,46 @@ class Summaries:
             callee = visit.pending.pop()
             if callee in visits:
                 visit.low = min(visit.low, visits[callee].number)
-            elif callee not in self._solved:
+            elif callee not in self.known:
                 stack.append(self._visit(self._function(self._spans[callee]), visits, component))
 
     def _visit(self, function: Function, visits: dict[int, _Visit], component: list[int]) -> _Visit:
-        number = len(visits) + len(self._solved)
+        number = len(visits) + len(self.known)
         visit = visits[function.start] = _Visit(function, self._callees(function), number, number)
         component.append(function.start)
         return visit
 
     def _complete(self, component: list[int], root: _Visit, visits: dict[int, _Visit]) -> None:
-        """Solve the members: each sees the others as unknown, since none has a summary yet."""
+        """Solve the members: each sees the others as unknown."""
         members: list[int] = []
         while not members or members[-1] != root.function.start:
             members.append(component.pop())
         for start in members:
-            self._solved[start] = self._solve(visits[start].function)
+            self._solved[start] = self._solve(visits[start].function, root.function.start)
         for start in members:
-            self._summaries[start] = self._solved[start].summary()
+            self.known[start] = Known(self._solved[start].summary(), root.function.start)
             del visits[start]
 
-    def _solve(self, function: Function) -> Liveness:
+    def _solve(self, function: Function, cycle: int) -> Liveness:
         span = self._spans[function.start]
         at_return = live_at_return(span.exported, function.start in self._image.conventional)
-        return Liveness(function, at_return, self._call, self._outside)
+        return Liveness(function, at_return, partial(self._call, cycle), partial(self._outside, cycle))
 
-    def _call(self, instruction: Instruction) -> Summary:
+    def _call(self, cycle: int, instruction: Instruction) -> Summary:
         if x86.is_direct_call(instruction):
-            return self._at(instruction.near_branch_target)
+            return self._at(instruction.near_branch_target, cycle)
         if instruction.is_ip_rel_memory_operand and instruction.ip_rel_memory_address in self._image.got:
             return IMPORTED
         return UNKNOWN
 
-    def _outside(self, block: Block) -> Summary:
-        return self._at(block.target) if block.how in (End.TAIL, End.FALL) else UNKNOWN
+    def _outside(self, cycle: int, block: Block) -> Summary:
+        return self._at(block.target, cycle) if block.how in (End.TAIL, End.FALL) else UNKNOWN
 
-    def _at(self, address: int) -> Summary:
+    def _at(self, address: int, cycle: int) -> Summary:
+        """As a function of ``cycle`` sees it: nothing of that cycle's members, so that the order makes no difference."""
         if address in self._image.plt:
             return IMPORTED
         if address in self._image.conventional:
             return CONVENTIONAL
-        return self._summaries.get(address, UNKNOWN)
+        known = self.known.get(address)
+        return known.summary if known is not None and known.cycle != cycle else UNKNOWN

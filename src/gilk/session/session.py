@@ -139,3 +139,5 @@ class Session(BaseSession):
             if error.slug != "keeper-gone":
                 raise
             return None
+        finally:
+            self.process.keep_learnt()

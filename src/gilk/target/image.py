@@ -10,6 +10,7 @@ from gilk.image.model import Image
 from gilk.splice.instrument import Host
 from gilk.splice.planner import Ground
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
+from gilk.target import learnt
 
 _VERSION = 1
 _ARENA = 256 << 20
@@ -19,17 +20,21 @@ _GAP = 1 << 20
 
 
 def analyse(image: Image) -> Analysis:
-    """The image's analysis; its table of jump targets comes from the cache when it has been made before."""
+    """The image's analysis; what has been found out before of jump targets and functions comes from the cache."""
+    return Analysis(image, _jumps(image), learnt.load(image))
+
+
+def _jumps(image: Image) -> JumpTargets:
     key = f"jumps-{_VERSION}-{image.build_id}"
     kept = load_arrays(key)
     if kept is not None:
         try:
-            return Analysis(image, JumpTargets.from_arrays(kept))
+            return JumpTargets.from_arrays(kept)
         except (KeyError, ValueError):
             pass
     jumps = JumpTargets.scan(image)
     store_arrays(key, jumps.to_arrays())
-    return Analysis(image, jumps)
+    return jumps
 
 
 def pretend_loaded(analysis: Analysis) -> Ground:

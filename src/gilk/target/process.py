@@ -18,7 +18,7 @@ from gilk.errors import GilkError, TargetError
 from gilk.image.elf import load
 from gilk.image.model import Image
 from gilk.splice.space import Occupied
-from gilk.target import launch, wire
+from gilk.target import launch, learnt, wire
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
 from gilk.target.changing import Outcome
@@ -286,6 +286,11 @@ class Process:
         if loaded.path not in self._analyses:
             self._analyses[loaded.path] = analyse(self.image(loaded.path))
         return self._analyses[loaded.path]
+
+    def keep_learnt(self) -> None:
+        """What analyses have found, for sessions to come."""
+        for analysis in self._analyses.values():
+            learnt.store(analysis)
 
     def image(self, path: Path) -> Image:
         """Raises ImageError."""

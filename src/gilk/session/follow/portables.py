@@ -5,35 +5,24 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import zlib
-from pathlib import Path
 
-import iced_x86
 import numpy as np
 
 from gilk.analysis.analysis import Analysis
 from gilk.build.runtime import runtime
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.model import Image
+from gilk.image.provenance import content, sources
 from gilk.splice.capture import Progress, capture
 from gilk.splice.portable import Malformed, Portable
 from gilk.target.blank import Shape, blank_ground
-from gilk.version import VERSION
 
-_PLANNERS = ("image", "arch", "analysis", "splice")  # whose code decides what a plan is
+_PLANNERS = ("image", "arch", "analysis", "splice", "target/blank.py")  # whose code decides what a plan is
 
 
 def key(image: Image, shape: Shape) -> str:
     """Of an image's plans in the cache: all that they follow from. Raises CompileError."""
-    code = 0
-    for segment in image.segments:
-        if segment.executable:
-            code = zlib.crc32(segment.data, code)
-    # A build-id is no promise, and a debug file brings names along.
-    names = zlib.crc32("\0".join([span.name for span in image.spans]).encode("utf-8", "surrogateescape"))
-    for ends in ([span.start for span in image.spans], [span.end for span in image.spans]):
-        names = zlib.crc32(np.array(ends, np.uint64).data, names)
-    return f"timing-{image.build_id}-{code:x}-{names:x}-{shape}-{_runtime()}-{_made_by()}"
+    return f"timing-{content(image)}-{shape}-{_runtime()}-{sources(*_PLANNERS)}"
 
 
 def load(image: Image, shape: Shape) -> Portable | None:
@@ -72,15 +61,3 @@ def _fits(portable: Portable, image: Image) -> bool:
 def _runtime() -> str:
     made = runtime()
     return hashlib.sha256(made.code + repr(sorted(made.symbols.items())).encode()).hexdigest()[:32]
-
-
-@functools.cache
-def _made_by() -> str:
-    """The version, and the code itself, which changes between versions."""
-    package, decoder = Path(__file__).resolve().parents[2], Path(iced_x86.__file__).parent
-    digest = hashlib.sha256(f"{VERSION} {sum(file.stat().st_size for file in decoder.iterdir())}".encode())
-    for layer in _PLANNERS:
-        for source in sorted((package / layer).rglob("*.py")):
-            digest.update(source.read_bytes())
-    digest.update((package / "target" / "blank.py").read_bytes())
-    return digest.hexdigest()[:32]

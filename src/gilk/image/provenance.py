@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a cached finding follows from: the image's content, and the code that found it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import zlib
+from pathlib import Path
+
+import iced_x86
+import numpy as np
+
+from gilk.image.model import Image
+from gilk.version import VERSION
+
+
+def content(image: Image) -> str:
+    """A build-id is no promise, and a debug file brings names along: so code and names are looked at themselves."""
+    code = 0
+    for segment in image.segments:
+        if segment.executable:
+            code = zlib.crc32(segment.data, code)
+    names = zlib.crc32("\0".join([span.name for span in image.spans]).encode("utf-8", "surrogateescape"))
+    for ends in ([span.start for span in image.spans], [span.end for span in image.spans]):
+        names = zlib.crc32(np.array(ends, np.uint64).data, names)
+    return f"{image.build_id}-{code:x}-{names:x}"
+
+
+@functools.cache
+def sources(*parts: str) -> str:
+    """Of the version, and of the code itself, which changes between versions: ``parts`` are layers, or files in one."""
+    package, decoder = Path(__file__).resolve().parents[1], Path(iced_x86.__file__).parent
+    digest = hashlib.sha256(f"{VERSION} {sum(file.stat().st_size for file in decoder.iterdir())}".encode())
+    for part in parts:
+        place = package / part
+        for source in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:32]

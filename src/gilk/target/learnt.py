@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What was found out of an image's functions, kept between sessions: a point in one needs only that function then.
+
+Whoever knows that `malloc` calls three hundred others, and what they do to registers, need not look at them again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.liveness import Summary
+from gilk.analysis.summaries import Known
+from gilk.image.cache import load_arrays, store_arrays
+from gilk.image.model import Image
+from gilk.image.provenance import content, sources
+
+_COLUMNS = ("start", "gen", "keeps", "cycle")
+
+
+def load(image: Image) -> dict[int, Known]:
+    """By where functions start."""
+    return _load(_key(image))
+
+
+def store(analysis: Analysis) -> None:
+    """Keep what is known by now, together with what others have found meanwhile."""
+    key = _key(analysis.image)
+    there = _load(key)
+    fresh = {start: known for start, known in analysis.known.items() if start not in there}
+    if fresh:
+        rows = [(start, *known.summary, known.cycle) for start, known in sorted({**there, **fresh}.items())]
+        columns = np.array(rows, np.int64).T
+        store_arrays(key, dict(zip(_COLUMNS, columns, strict=True)))
+
+
+def _key(image: Image) -> str:
+    return f"functions-{content(image)}-{sources('image', 'arch', 'analysis')}"
+
+
+def _load(key: str) -> dict[int, Known]:
+    arrays = load_arrays(key)
+    if arrays is None or arrays.keys() != set(_COLUMNS) or len({array.shape for array in arrays.values()}) != 1:
+        return {}
+    rows = zip(*(arrays[name].tolist() for name in _COLUMNS), strict=True)
+    return {start: Known(Summary(gen, keeps), cycle) for start, gen, keeps, cycle in rows}
