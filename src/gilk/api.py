@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from gilk.target.kernel.target import KernelTarget
     from gilk.target.process import Process
     from gilk.target.restore import restore
+    from gilk.target.spawning import begin as expect_process
     from gilk.trace.calls import pair as calls
     from gilk.trace.reading import read
 
@@ -62,8 +63,9 @@ __all__ = [
     "FunctionView", "GilkError", "Graph", "ImageError", "NoSuchProbe", "Preprocess", "let_go_dtrace", "prepare_dtrace",
     "Kernel", "Loaded", "Place", "Probe", "Progress", "Request", "Result", "Run", "RunReport", "Session", "Staged",
     "StoreError", "Survey", "Target", "Tracing", "TargetError", "UsageError", "args", "attach", "c", "calls", "cfg",
-    "count", "driver", "kernel", "lab", "launch", "load_experiment", "parse_request", "prepare_experiment",
-    "prepare_run", "prepare_trace", "read", "regs", "report", "restore", "scan", "stamp", "time", "trace_report",
+    "count", "driver", "expect_process", "kernel", "lab", "launch", "load_experiment", "parse_request",
+    "prepare_experiment", "prepare_run", "prepare_trace", "read", "regs", "report", "restore", "scan",
+    "stamp", "time", "trace_report",
 ]  # fmt: skip
 
 _INTERRUPTS = "irq"  # no function of the kernel's is called so
@@ -92,6 +94,7 @@ _LAZY = {
     "DtraceRequest": "gilk.session.dtrace.asked:Asked",
     "prepare_dtrace": "gilk.session.dtrace.asked:prepare",
     "let_go_dtrace": "gilk.session.dtrace.asked:let_go",
+    "expect_process": "gilk.target.spawning:begin",
 }
 
 

@@ -118,7 +118,7 @@ class Summaries:
         return self._at(block.target, cycle) if block.how in (End.TAIL, End.FALL) else UNKNOWN
 
     def _at(self, address: int, cycle: int) -> Summary:
-        """As a function of ``cycle`` sees it: nothing of that cycle's members, so that the order makes no difference."""
+        """As a function of ``cycle`` sees it: nothing of other members, so that the order makes no difference."""
         if address in self._image.plt:
             return IMPORTED
         if address in self._image.conventional:

@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from gilk import api
-from gilk.cli.dtrace_session import carry_out
 from gilk.cli.running import split_command
 from gilk.errors import UsageError
 from gilk.version import VERSION
@@ -99,6 +98,10 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
         raise UsageError("two-processes", "-p and -c exclude each other: one process is traced")
     if not ctx.obj and not given["listing"]:
         raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
+    if given["pid"] is not None or given["command"] is not None:
+        api.expect_process()
+    from gilk.cli.dtrace_session import carry_out  # here: the process's keeper starts while this is imported
+
     preprocess = api.Preprocess(
         *(given["cpp"], given["defines"], given["undefines"], given["includes"]),
         *(given["headers"], given["standard"] or ""),

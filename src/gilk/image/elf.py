@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from gilk.image import debug, dynamic, eh_frame, header, notes, plt, relocations, rseq, symbols
@@ -12,7 +13,7 @@ from gilk.image.memory import Memory
 from gilk.image.model import Image, Segment, Symbol
 from gilk.image.plt import Plt
 from gilk.image.relocations import Relocations
-from gilk.image.source import Source, from_bytes, open_source
+from gilk.image.source import Source, from_bytes, open_file, open_source, source_of
 from gilk.image.spans import Named, nameless, spans
 
 
@@ -24,6 +25,35 @@ def load(path: Path) -> Image:
     """
     with open_source(path) as source:
         return _image(source)
+
+
+class File:
+    """An ELF file that is open: what the loader goes by is read at once, all else by ``image``.
+
+    So who knows a process's files need not read them all, and can still read them when they have been removed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises ImageError as load does."""
+        self._path = path
+        self.descriptor = open_file(path)
+        try:
+            head = header.parse(source_of(self.descriptor, path))
+            self.loads = tuple(header.loads(head))
+            self.interpreter = dynamic.interpreter(head)
+        except BaseException:
+            self.close()
+            raise
+
+    def image(self) -> Image:
+        """Raises ImageError."""
+        return _image(source_of(self.descriptor, self._path))
+
+    def close(self) -> None:
+        """It can be closed again; ``descriptor`` is -1 from then on."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
 
 def load_bytes(data: bytes, path: Path) -> Image:

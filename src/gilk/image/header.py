@@ -134,6 +134,11 @@ def segments(header: Header) -> tuple[Segment, ...]:
     Raises ImageError elf-truncated, or elf-malformed when there are none or absurdly many, they overlap in
     memory, or share so much of the file that reading them would need far more memory than the file has bytes.
     """
+    return tuple(_segment(header.source, program) for program in loads(header))
+
+
+def loads(header: Header) -> list[ProgramHeader]:
+    """What becomes a segment, by address. Raises as segments does."""
     path = header.source.path
     loads = sorted((p for p in header.programs if p.kind == PT_LOAD), key=lambda p: p.address)
     loads = [p for p in loads if p.size]
@@ -145,7 +150,7 @@ def segments(header: Header) -> tuple[Segment, ...]:
             raise ImageError("elf-malformed", f"{path}: the segment at {program.address:#x} overlaps or wraps")
     if sum(p.file_size for p in loads) > min(2 * header.source.size, LARGEST_READ):
         raise ImageError("elf-malformed", f"{path}: segments larger than the file")
-    return tuple(_segment(header.source, program) for program in loads)
+    return loads
 
 
 def _segment(source: Source, program: ProgramHeader) -> Segment:

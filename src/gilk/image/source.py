@@ -50,20 +50,32 @@ def from_bytes(data: bytes, path: Path) -> Source:
 
 @contextmanager
 def open_source(path: Path) -> Iterator[Source]:
-    """A regular file, open for the ``with`` block.
+    """A regular file, open for the ``with`` block. Raises as open_file does."""
+    descriptor = open_file(path)
+    try:
+        yield source_of(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def open_file(path: Path) -> int:
+    """A descriptor of a regular file, which the caller closes.
 
     Raises ImageError no-such-file, no-permission or not-elf (not a regular file).
     """
     descriptor = _open(path)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ImageError("not-elf", f"{path}: not a regular file")
-        if status.st_size > LARGEST_FILE:
-            raise ImageError("elf-malformed", f"{path}: {status.st_size:#x} bytes is too large to be a program")
-        yield Source(path, status.st_size, lambda offset, size: _pread(descriptor, size, offset, path))
-    finally:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
+        raise ImageError("not-elf", f"{path}: not a regular file")
+    return descriptor
+
+
+def source_of(descriptor: int, path: Path) -> Source:
+    """What a file has that is open. Raises ImageError elf-malformed."""
+    size = os.fstat(descriptor).st_size
+    if size > LARGEST_FILE:
+        raise ImageError("elf-malformed", f"{path}: {size:#x} bytes is too large to be a program")
+    return Source(path, size, lambda offset, size: _pread(descriptor, size, offset, path))
 
 
 def _open(path: Path) -> int:

@@ -6,16 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from gilk.analysis.analysis import Analysis
-from gilk.errors import GilkError, TargetError
-from gilk.image.elf import load
+from gilk.errors import TargetError
 from gilk.image.model import Image
 from gilk.splice.space import Occupied
 from gilk.target import launch, learnt, wire
@@ -23,6 +19,7 @@ from gilk.target.base import Loaded
 from gilk.target.batch import Batch
 from gilk.target.changing import Outcome
 from gilk.target.copies import Copy, Units, as_executed
+from gilk.target.files import Files
 from gilk.target.held import ArenaMap
 from gilk.target.image import analyse
 from gilk.target.launch import End
@@ -30,6 +27,7 @@ from gilk.target.maps import Mapping, heap_start, occupied, read_maps
 from gilk.target.meeting import Meeting
 from gilk.target.running import Sample
 from gilk.target.semaphores import Semaphore
+from gilk.target.spawning import spawned
 
 _T = TypeVar("_T")
 
@@ -38,18 +36,8 @@ class Keeper:
     """Requests to the keeper's process; each raises what the keeper raised."""
 
     def __init__(self) -> None:
-        mine, theirs = socket.socketpair()
-        # -P: nothing is imported from the current directory, which may be anyone's.
-        arguments = [sys.executable, "-P", "-m", "gilk.target.server", str(theirs.fileno())]
-        package = str(Path(__file__).resolve().parents[2])
-        environment = dict(os.environ)
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-        theirs.set_inheritable(True)
-        # A program launched from there is to have every file that we were given.
-        self._process = subprocess.Popen(arguments, close_fds=False, env=environment)
-        theirs.close()
-        self._ended = os.pidfd_open(self._process.pid)
-        self._channel = mine
+        made = spawned()
+        self._process, self._channel, self._ended = made.process, made.channel, made.ended
         self._fds: tuple[int, ...] = ()
 
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
@@ -153,7 +141,7 @@ class Process:
         self.keeper = keeper
         self.pid = pid
         self.launched = launched
-        self._images: dict[Path, Image] = {}
+        self.files = Files(pid)
         self._analyses: dict[Path, Analysis] = {}
         self._held = launched
         self._copies: tuple[Copy, ...] = ()
@@ -230,56 +218,12 @@ class Process:
             restored = self.keeper.close()
         finally:
             self.keeper.leave()
+            self.files.close()
         return restored
 
     def loaded(self) -> tuple[Loaded, ...]:
         """The images mapped now, main program first. Files that are not ELF are left out."""
-        main = self._main_path()
-        found: dict[str, Loaded] = {}
-        for mapping in self.maps():
-            if not mapping.executable or not mapping.path.startswith("/") or mapping.path.startswith("/memfd:"):
-                continue
-            if mapping.path in found:
-                continue
-            loaded = self._place(mapping, main)
-            if loaded:
-                found[mapping.path] = loaded
-        return tuple(sorted(found.values(), key=lambda image: not image.main))
-
-    def _main_path(self) -> str:
-        try:
-            return os.readlink(f"/proc/{self.pid}/exe")
-        except OSError:
-            return ""
-
-    def _place(self, mapping: Mapping, main: str) -> Loaded | None:
-        path = self._file(mapping, mapping.path == main)
-        try:
-            image = self.image(path)
-        except GilkError:
-            return None
-        for segment in image.segments:
-            low = segment.offset & -4096
-            if segment.executable and low <= mapping.offset < segment.offset + max(segment.size, 1):
-                bias = mapping.start - mapping.offset + segment.offset - segment.address
-                ends = [s.address + s.size for s in image.segments]
-                starts = [s.address for s in image.segments]
-                return Loaded(path, bias, min(starts) + bias, max(ends) + bias, mapping.path == main)
-        return None
-
-    def _file(self, mapping: Mapping, main: bool) -> Path:
-        """Where the mapped file can be read, also from another mount namespace or when it was replaced on disk."""
-        plain = Path(mapping.path)
-        with contextlib.suppress(OSError):
-            if plain.stat().st_ino == mapping.inode:
-                return plain
-        inside = Path(f"/proc/{self.pid}/root{mapping.path}")
-        with contextlib.suppress(OSError):
-            if inside.stat().st_ino == mapping.inode:
-                return inside
-        if main:
-            return Path(f"/proc/{self.pid}/exe")
-        return Path(f"/proc/{self.pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+        return self.files.loaded(self.maps())
 
     def analysis(self, loaded: Loaded) -> Analysis:
         """Analysis of a loaded image; what it learnt of the whole image is kept in the cache, by build-id."""
@@ -294,9 +238,7 @@ class Process:
 
     def image(self, path: Path) -> Image:
         """Raises ImageError."""
-        if path not in self._images:
-            self._images[path] = load(path)
-        return self._images[path]
+        return self.files.image(path)
 
 
 def attach(pid: int) -> Process:
@@ -341,10 +283,9 @@ def start(arguments: list[str], environment: dict[str, str] | None = None, direc
 
 def _link(process: Process) -> None:
     """Run a dynamic program up to where its libraries are mapped and relocated."""
-    main = process.image(Path(f"/proc/{process.pid}/exe"))
-    if not main.interpreter:
+    if not process.files.interpreter(Path(f"/proc/{process.pid}/exe")):
         return
-    for linker in process.loaded():
+    for linker in reversed(process.loaded()):
         symbols = {
             s.name: s.address
             for s in process.image(linker.path).symbols

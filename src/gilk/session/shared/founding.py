@@ -41,7 +41,7 @@ def _be_hub(process: Process, listener: socket.socket | None, first: socket.sock
         os.setpgid(0, 0)
         Path("/proc/self/comm").write_text("gilk-hub")
     ends = [end.fileno() for end in (first, listener) if end is not None]
-    _let_go_of_files({*ends, *process.keeper.files})
+    _let_go_of_files({*ends, *process.keeper.files, *process.files.descriptors})
     gc.freeze()
     gc.enable()
     Hub(process, listener, first).serve()

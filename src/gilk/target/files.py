@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The programs and libraries that a process has mapped.
+
+A file is opened when it is first seen, so that it can be read also when it has
+been removed; what the loader goes by is read then, all else when it is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from gilk.errors import GilkError
+from gilk.image.elf import File, load
+from gilk.image.header import PF_X
+from gilk.image.model import Image
+from gilk.target.base import Loaded
+from gilk.target.maps import Mapping
+
+_PAGE = 4096
+
+
+class Files:
+    """Of process ``pid``. ``descriptors`` are those that are open."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._open: dict[Path, File] = {}
+        self._images: dict[Path, Image] = {}
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return tuple(file.descriptor for file in self._open.values() if file.descriptor >= 0)
+
+    def loaded(self, maps: Iterable[Mapping]) -> tuple[Loaded, ...]:
+        """Images, main program first. Files that are not ELF are left out."""
+        main = self._main_path()
+        found: dict[str, Loaded] = {}
+        for mapping in maps:
+            if not mapping.executable or not mapping.path.startswith("/") or mapping.path.startswith("/memfd:"):
+                continue
+            if mapping.path in found:
+                continue
+            loaded = self._place(mapping, mapping.path == main)
+            if loaded:
+                found[mapping.path] = loaded
+        return tuple(sorted(found.values(), key=lambda image: not image.main))
+
+    def image(self, path: Path) -> Image:
+        """Raises ImageError."""
+        if path not in self._images:
+            file = self._open.get(path)
+            self._images[path] = load(path) if file is None or file.descriptor < 0 else file.image()
+            if file is not None:
+                file.close()
+        return self._images[path]
+
+    def interpreter(self, path: Path) -> str:
+        """The program that links the one at ``path``; empty for a static one. Raises ImageError."""
+        return self._file(path).interpreter
+
+    def close(self) -> None:
+        for file in self._open.values():
+            file.close()
+
+    def _file(self, path: Path) -> File:
+        """Raises ImageError."""
+        if path not in self._open:
+            self._open[path] = File(path)
+        return self._open[path]
+
+    def _main_path(self) -> str:
+        try:
+            return os.readlink(f"/proc/{self._pid}/exe")
+        except OSError:
+            return ""
+
+    def _place(self, mapping: Mapping, main: bool) -> Loaded | None:
+        path = self._path(mapping, main)
+        try:
+            loads = self._file(path).loads
+        except GilkError:
+            return None
+        for segment in loads:
+            low = segment.offset & -_PAGE
+            if segment.flags & PF_X and low <= mapping.offset < segment.offset + max(segment.size, 1):
+                bias = mapping.start - mapping.offset + segment.offset - segment.address
+                start, end = loads[0].address, loads[-1].address + loads[-1].size
+                return Loaded(path, bias, start + bias, end + bias, main)
+        return None
+
+    def _path(self, mapping: Mapping, main: bool) -> Path:
+        """Where the mapped file can be read, also from another mount namespace or when it was replaced on disk."""
+        plain = Path(mapping.path)
+        with contextlib.suppress(OSError):
+            if plain.stat().st_ino == mapping.inode:
+                return plain
+        inside = Path(f"/proc/{self._pid}/root{mapping.path}")
+        with contextlib.suppress(OSError):
+            if inside.stat().st_ino == mapping.inode:
+                return inside
+        if main:
+            return Path(f"/proc/{self._pid}/exe")
+        return Path(f"/proc/{self._pid}/map_files/{mapping.start:x}-{mapping.end:x}")
