@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from gilk.session.dtrace.compiled import DoesNotCompile
     from gilk.session.dtrace.consumer import Consumer
     from gilk.session.dtrace.enabling import NoSuchProbe
+    from gilk.session.dtrace.provided import write_header as write_dtrace_header
+    from gilk.session.dtrace.provided import write_objects as write_dtrace_objects
     from gilk.session.elsewhere import Elsewhere
     from gilk.session.experiment.file import Experiment
     from gilk.session.experiment.run import Staged
@@ -65,7 +67,7 @@ __all__ = [
     "StoreError", "Survey", "Target", "Tracing", "TargetError", "UsageError", "args", "attach", "c", "calls", "cfg",
     "count", "driver", "expect_process", "kernel", "lab", "launch", "load_experiment", "parse_request",
     "prepare_experiment", "prepare_run", "prepare_trace", "read", "regs", "report", "restore", "scan",
-    "stamp", "time", "trace_report",
+    "stamp", "time", "trace_report", "write_dtrace_header", "write_dtrace_objects",
 ]  # fmt: skip
 
 _INTERRUPTS = "irq"  # no function of the kernel's is called so
@@ -94,6 +96,8 @@ _LAZY = {
     "DtraceRequest": "gilk.session.dtrace.asked:Asked",
     "prepare_dtrace": "gilk.session.dtrace.asked:prepare",
     "let_go_dtrace": "gilk.session.dtrace.asked:let_go",
+    "write_dtrace_header": "gilk.session.dtrace.provided:write_header",
+    "write_dtrace_objects": "gilk.session.dtrace.provided:write_objects",
     "expect_process": "gilk.target.spawning:begin",
 }
 

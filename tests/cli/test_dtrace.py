@@ -198,7 +198,7 @@ def test_output_is_appended_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
         (["-c", "sh", "-p", "1", "-n", "BEGIN"], "one process is traced"),
         (["-x", "pcapsize=1", "-n", "BEGIN"], "Option has no meaning here: there is no pcap()"),
         (["-32", "-n", "BEGIN"], "32-bit processes are not traced"),
-        (["-G", "-s", "x.d"], "-G has no meaning here"),
+        (["-A", "-s", "x.d"], "-A has no meaning here"),
     ],
 )
 def test_what_is_wrong_is_said(dtrace: Dtrace, words: list[str], said: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from gilk import api
+from gilk.cli.dtrace_manner import Manner, Mode
 from gilk.cli.running import split_command
 from gilk.errors import UsageError
 from gilk.version import VERSION
@@ -21,10 +22,10 @@ from gilk.version import VERSION
 _REST = {"P": ":::", "m": "::", "f": ":"}
 _REFUSED = {
     "narrow": ("32", "32-bit processes are not traced"),
-    "link": ("G", "USDT probes of programs are found as they are, and need no object file that describes them"),
     "boot": ("A", "nothing is traced while the machine starts"),
     "claim": ("a", "nothing was traced while the machine started"),
 }
+_MODES = {"listing": Mode.LIST, "header": Mode.HEADER, "link": Mode.LINK}
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
 
 
@@ -50,7 +51,7 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
     return click.option(f"-{letter}", letter, multiple=True, metavar="TEXT", help=f"Enable or list {what}.")
 
 
-@click.command(cls=_Programs, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": True})
+@click.command(cls=_Programs, context_settings={"allow_interspersed_args": True, "help_option_names": ["--help"]})
 @_program("n", "probes by name, with a program")
 @_program("s", "the probes of a script")
 @_program("P", "the probes of a provider")
@@ -61,6 +62,8 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 @click.option("-c", "command", metavar="COMMAND", help="Run a command, and end when it does; $target is its number.")
 @click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Append output to FILE.")
 @click.option("-l", "listing", is_flag=True, help="List the probes that are meant, and enable none.")
+@click.option("-h", "header", is_flag=True, help="Write a C header of the providers that the program defines.")
+@click.option("-G", "link", is_flag=True, help="Write the object file that makefiles expect; nothing is in it.")
 @click.option("-e", "compile_only", is_flag=True, help="Compile, and exit.")
 @click.option("-q", "quiet", is_flag=True, help="Print only what the program prints.")
 @click.option("-w", "destructive", is_flag=True, help="Permit destructive actions.")
@@ -78,7 +81,6 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 @click.option("-X", "standard", type=click.Choice(["a", "c", "s", "t"]), help="How strictly cpp takes C's standard.")
 @click.option("-64", "wide", is_flag=True, help="64-bit processes: there are no others.")
 @click.option("-32", "narrow", is_flag=True, hidden=True)
-@click.option("-G", "link", is_flag=True, hidden=True)
 @click.option("-A", "boot", is_flag=True, hidden=True)
 @click.option("-a", "claim", is_flag=True, hidden=True)
 @click.option("-V", "version", is_flag=True, help="Print the version, and exit.")
@@ -98,25 +100,38 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
         raise UsageError("two-processes", "-p and -c exclude each other: one process is traced")
     if not ctx.obj and not given["listing"]:
         raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
+    mode = _mode(given)
     if given["pid"] is not None or given["command"] is not None:
         api.expect_process()
     from gilk.cli.dtrace_session import carry_out  # here: the process's keeper starts while this is imported
 
+    manner = Manner(mode, given["output"], given["emit"], "_DTRACE_TESTING" in os.environ)
+    return carry_out(name, _request(ctx.obj, given, mode), manner)
+
+
+def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode) -> api.DtraceRequest:
+    """What follows the options are object files with -G, else macro arguments."""
     preprocess = api.Preprocess(
         *(given["cpp"], given["defines"], given["undefines"], given["includes"]),
         *(given["headers"], given["standard"] or ""),
     )
-    request = api.DtraceRequest(
-        programs=tuple((letter, _completed(letter, text)) for letter, text in ctx.obj),
-        arguments=given["arguments"],
+    return api.DtraceRequest(
+        programs=tuple((letter, _completed(letter, text)) for letter, text in programs),
+        arguments=() if mode is Mode.LINK else given["arguments"],
         options=tuple(_settings(given)),
         pid=given["pid"],
         command=split_command(given["command"], ()),
         libraries=given["libraries"],
         preprocess=preprocess,
+        objects=given["arguments"] if mode is Mode.LINK else (),
     )
-    testing = "_DTRACE_TESTING" in os.environ
-    return carry_out(name, request, given["output"], given["listing"], given["compile_only"], given["emit"], testing)
+
+
+def _mode(given: dict[str, Any]) -> Mode:
+    found = [mode for name, mode in _MODES.items() if given[name]]
+    if len(found) > 1:
+        raise UsageError("two-modes", "only one of -G, -h and -l can be given at a time")
+    return found[0] if found else Mode.COMPILE if given["compile_only"] else Mode.RUN
 
 
 def _refuse(given: dict[str, Any]) -> None:
@@ -134,7 +149,8 @@ def _completed(letter: str, text: str) -> str:
 
 
 def _settings(given: dict[str, Any]) -> list[tuple[str, str | None]]:
-    flags = {"quiet": "quiet", "destructive": "destructive", "flow": "flowindent", "zero": "zdefs"}
+    flags = {"quiet": "quiet", "destructive": "destructive", "flow": "flowindent"}
+    flags |= dict.fromkeys(("zero", "header", "link"), "zdefs")
     found: list[tuple[str, str | None]] = [(option, None) for flag, option in flags.items() if given[flag]]
     if given["bufsize"] is not None:
         found.append(("bufsize", given["bufsize"]))

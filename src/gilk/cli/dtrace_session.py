@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from gilk import api
+from gilk.cli.dtrace_manner import Manner, Mode
 from gilk.cli.running import Stop
 from gilk.errors import GilkError
 from gilk.render.d.listing import LISTING_HEADER, listing
@@ -56,29 +57,31 @@ class Outlet:
             self._to.seek(0)
 
 
-def carry_out(
-    name: str,
-    asked: api.DtraceRequest,
-    output: Path | None,
-    listed: bool,
-    compile_only: bool,
-    emit: bool,
-    testing: bool,
-) -> int:
+def carry_out(name: str, asked: api.DtraceRequest, manner: Manner) -> int:
     """The exit status: that of exit(), 0, or 1 when something was wrong with the program or with the process."""
     messages = Messages(name)
     try:
         with _prepared(asked) as consumer:
             if not _compile(consumer, messages):
                 return 1
-            if listed:
-                return _list(consumer)
-            if compile_only:
-                return 0
-            return _run(consumer, messages, output, emit, testing)
+            match manner.mode:
+                case Mode.RUN:
+                    return _run(consumer, messages, manner)
+                case Mode.LIST:
+                    _list(consumer)
+                case Mode.HEADER:
+                    api.write_dtrace_header(consumer.compiled.program.interfaces, _scripts(asked), manner.output)
+                case Mode.LINK:
+                    api.write_dtrace_objects(_scripts(asked), asked.objects, manner.output)
+            return 0
     except GilkError as error:
         sys.stderr.write(messages.error(error.message))
         return 1
+
+
+def _scripts(asked: api.DtraceRequest) -> list[str]:
+    """Their names; a program that is given on the command line has none."""
+    return [given if letter == "s" else "" for letter, given in asked.programs]
 
 
 @contextmanager
@@ -112,15 +115,14 @@ def _compile(consumer: api.Consumer, messages: Messages) -> bool:
     return False
 
 
-def _list(consumer: api.Consumer) -> int:
+def _list(consumer: api.Consumer) -> None:
     enabled = consumer.enabled
     sys.stdout.write(LISTING_HEADER)
     for number in sorted(enabled.clauses or enabled.probes):
         sys.stdout.write(listing(enabled.probes[number]))
-    return 0
 
 
-def _run(consumer: api.Consumer, messages: Messages, output: Path | None, emit: bool, testing: bool) -> int:
+def _run(consumer: api.Consumer, messages: Messages, manner: Manner) -> int:
     options = consumer.options
     if consumer.compiled.program.destructive is not None and not options.flag("destructive"):
         sys.stderr.write(messages.error("could not enable tracing: Destructive actions not allowed"))
@@ -134,12 +136,12 @@ def _run(consumer: api.Consumer, messages: Messages, output: Path | None, emit: 
     for option, size in consumer.lowered.items():
         if not options.flag("quietresize"):
             sys.stderr.write(messages.lowered(_SIZES[option], size))
-    if emit:
+    if manner.emit:
         sys.stderr.write(consumer.tracing.text)
     tracing = consumer.tracing
     printer = Printer(
-        Outlet(output), options, messages, consumer.compiled.program.aggregations, tracing.aggregations,
-        consumer.symbols, testing,
+        Outlet(manner.output), options, messages, consumer.compiled.program.aggregations, tracing.aggregations,
+        consumer.symbols, manner.testing,
     )  # fmt: skip
     printer.begin()
     consumer.run(stop, printer.show)

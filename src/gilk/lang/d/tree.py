@@ -261,9 +261,19 @@ class Variable:
     number: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A provider that is defined: its probes by their names in C, each with the types of what it is given."""
+
+    name: str
+    probes: tuple[tuple[str, tuple[Type, ...]], ...]
+
+
 @dataclass(frozen=True)
 class Program:
-    """``destructive``: it has such actions, and where the first. ``stacks``: it looks at the stack of the process."""
+    """``destructive``: it has such actions, and where the first. ``stacks``: it looks at the stack of the process.
+    ``interfaces``: providers that it, or a library, defines.
+    """
 
     clauses: tuple[Clause, ...]
     variables: tuple[Variable, ...]
@@ -273,3 +283,4 @@ class Program:
     destructive: Span | None = None
     strsize: int = 256
     stacks: bool = False
+    interfaces: tuple[Interface, ...] = ()

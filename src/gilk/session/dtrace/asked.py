@@ -43,7 +43,9 @@ class Preprocess:
 
 @dataclass(frozen=True)
 class Asked:
-    """``programs``: the letter of the option, and a program or a script's name. ``options`` are those of -x."""
+    """``programs``: the letter of the option, and a program or a script's name. ``options`` are those of -x.
+    ``objects``: files that -G is about.
+    """
 
     programs: tuple[tuple[str, str], ...]
     arguments: tuple[str, ...] = ()
@@ -52,6 +54,7 @@ class Asked:
     command: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     preprocess: Preprocess = field(default_factory=Preprocess)
+    objects: tuple[str, ...] = ()
 
 
 def prepare(asked: Asked) -> Consumer:

@@ -35,10 +35,11 @@ class Argument:
 
 @dataclass(frozen=True)
 class Defined:
-    """A provider: the arguments of its probes by name."""
+    """A provider: the arguments of its probes by name, and what a program that has them gives."""
 
     name: str
     probes: dict[str, tuple[Argument, ...]]
+    interface: tree.Interface
 
 
 class Arguments:
@@ -57,21 +58,28 @@ class Arguments:
             what = f"a provider's name may not end in a digit, nor be longer than {_LONGEST - 1}: {item.name[:80]}"
             raise Rejected(Tag.D_PROV_BADNAME, item.span, what)
         probes: dict[str, tuple[Argument, ...]] = {}
+        given: list[tuple[str, tuple[Type, ...]]] = []
         for probe in item.probes:
             name = probe.name.replace("__", "-")
             if name in probes:
                 raise Rejected(Tag.D_PROV_PRDUP, probe.span, f"probe redeclared: {item.name}:{name}")
-            probes[name] = self._of(item.name, probe)
+            native = self._types(probe.parameters)
+            probes[name] = self._of(item.name, probe, native)
+            given.append((probe.name, tuple(native)))
         known = self._defined.get(item.name)
         if known is not None and known.probes != probes:
             raise Rejected(Tag.D_PROV_INCOMPAT, item.span, f"provider interface mismatch: {item.name}")
-        self._defined[item.name] = Defined(item.name, probes)
+        self._defined[item.name] = Defined(item.name, probes, tree.Interface(item.name, tuple(given)))
 
     def has(self, provider: str) -> bool:
         return provider in self._defined
 
-    def _of(self, provider: str, probe: ast.ProbeDefinition) -> tuple[Argument, ...]:
-        native = self._types(probe.parameters)
+    @property
+    def interfaces(self) -> tuple[tree.Interface, ...]:
+        """Of all that are defined, in the order of the text."""
+        return tuple(each.interface for each in self._defined.values())
+
+    def _of(self, provider: str, probe: ast.ProbeDefinition, native: list[Type]) -> tuple[Argument, ...]:
         if probe.translated is None:
             return tuple(Argument(number, type_, type_) for number, type_ in enumerate(native))
         found = []

@@ -68,4 +68,5 @@ class Checker:
             self._clauses.destructive,
             strsize=scope.strsize,
             stacks=scope.stacks,
+            interfaces=self._expressions.arguments.interfaces,
         )

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What ``gilk dtrace`` is to do with its programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+
+class Mode(Enum):
+    RUN = auto()
+    COMPILE = auto()  # -e
+    LIST = auto()  # -l
+    HEADER = auto()  # -h
+    LINK = auto()  # -G
+
+
+@dataclass(frozen=True)
+class Manner:
+    """``output``: of -o. ``emit``: -S. ``testing``: without numbers that differ from run to run."""
+
+    mode: Mode = Mode.RUN
+    output: Path | None = None
+    emit: bool = False
+    testing: bool = False

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a program with probes of its own is built with: the header of -h, and the object file that -G is asked for."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from gilk.errors import StoreError, UsageError
+from gilk.lang.d.header import header
+from gilk.lang.d.tree import Interface
+
+#: What the probes of DTrace's own headers call, and its -G takes out.
+_THEIRS = re.compile(rb"__dtrace(?:enabled)?_\w+___\w+", re.ASCII)
+#: Without the section .note.GNU-stack the linker would make stacks executable.
+_NAMES = b"\0.shstrtab\0.note.GNU-stack\0".ljust(32, b"\0")
+_HEADER = struct.Struct("<4sBBBBQHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+
+
+def write_header(interfaces: Sequence[Interface], scripts: Sequence[str], output: Path | None) -> None:
+    """``scripts``: what was compiled. Raises UsageError `no-output-file`, `not-for-a-header`, StoreError."""
+    if output is None:
+        if len(scripts) != 1 or not scripts[0].endswith(".d"):
+            raise UsageError("no-output-file", "-h requires an output file unless one script is given", "say -o FILE")
+        output = _beside(scripts[0], ".h")
+    _write(output, header(interfaces, output.name).encode("utf-8", "surrogateescape"))
+
+
+def write_objects(scripts: Sequence[str], objects: Sequence[str], output: Path | None) -> None:
+    """One without content for each of ``scripts``, or a single ``output``. ``objects``: what it will be linked with.
+
+    Raises UsageError `not-ours`, StoreError.
+    """
+    for name in objects:
+        _check(name)
+    named = (_beside(name, ".o") if name.endswith(".d") else Path("d.out") for name in scripts)
+    for path in [output] if output is not None else dict.fromkeys(named):
+        _write(path, _empty_object())
+
+
+def _beside(script: str, suffix: str) -> Path:
+    """In the current directory, as the name that DTrace gives it."""
+    return Path(Path(script).name).with_suffix(suffix)
+
+
+def _check(name: str) -> None:
+    """The probes of an object file are there already, unless it was compiled with another header."""
+    try:
+        found = _THEIRS.search(Path(name).read_bytes())
+    except OSError as error:
+        raise UsageError("not-ours", f"cannot read {name}: {error.strerror}") from None
+    if found is not None:
+        what = f"{name} calls {found[0].decode()}, which a header that another dtrace made has declared"
+        raise UsageError("not-ours", what, "make the header with gilk dtrace -h, and compile again")
+
+
+def _empty_object() -> bytes:
+    """An ELF file of type ET_REL for x86-64 (System V gABI, chapter 4)."""
+    relocatable, machine, size, count = 1, 62, _HEADER.size, 3
+    start = size + len(_NAMES)
+    rows = (
+        (0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+        (_NAMES.index(b".shstrtab"), 3, 0, 0, size, len(_NAMES), 0, 0, 1, 0),  # SHT_STRTAB
+        (_NAMES.index(b".note.GNU-stack"), 1, 0, 0, start, 0, 0, 0, 1, 0),  # SHT_PROGBITS
+    )
+    head = _HEADER.pack(
+        *(b"\x7fELF", 2, 1, 1, 0, 0), *(relocatable, machine, 1, 0, 0, start, 0), *(size, 0, 0, _SECTION.size, count, 1)
+    )
+    return head + _NAMES + b"".join(_SECTION.pack(*row) for row in rows)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise StoreError("cannot-write", f"{path}: {error.strerror}") from None
