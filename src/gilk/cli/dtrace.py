@@ -67,6 +67,7 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 @click.option("-e", "compile_only", is_flag=True, help="Compile, and exit.")
 @click.option("-q", "quiet", is_flag=True, help="Print only what the program prints.")
 @click.option("-w", "destructive", is_flag=True, help="Permit destructive actions.")
+@click.option("-v", "verbose", is_flag=True, help="Print how stable programs are, and the probes of -l.")
 @click.option("-F", "flow", is_flag=True, help="Indent what functions call.")
 @click.option("-Z", "zero", is_flag=True, help="Permit descriptions that match no probes.")
 @click.option("-S", "emit", is_flag=True, help="Print the C that the program was compiled to.")
@@ -105,7 +106,8 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
         api.expect_process()
     from gilk.cli.dtrace_session import carry_out  # here: the process's keeper starts while this is imported
 
-    manner = Manner(mode, given["output"], given["emit"], "_DTRACE_TESTING" in os.environ)
+    testing = "_DTRACE_TESTING" in os.environ
+    manner = Manner(mode, given["output"], given["emit"], given["verbose"], testing)
     return carry_out(name, _request(ctx.obj, given, mode), manner)
 
 

@@ -18,9 +18,10 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Manner:
-    """``output``: of -o. ``emit``: -S. ``testing``: without numbers that differ from run to run."""
+    """``output``: of -o. ``emit``: -S. ``verbose``: -v. ``testing``: without numbers that differ from run to run."""
 
     mode: Mode = Mode.RUN
     output: Path | None = None
     emit: bool = False
+    verbose: bool = False
     testing: bool = False

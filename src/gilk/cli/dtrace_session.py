@@ -18,6 +18,7 @@ from gilk.errors import GilkError
 from gilk.render.d.listing import LISTING_HEADER, listing
 from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
+from gilk.render.d.verbose import tell_probe, tell_program
 
 #: What messages call the sizes that options say.
 _SIZES = {
@@ -38,6 +39,9 @@ class Outlet:
     def write(self, data: bytes) -> None:
         self._to.write(data)
         self._to.flush()
+
+    def say(self, text: str) -> None:
+        self.write(text.encode("utf-8", "surrogateescape"))
 
     def complain(self, text: str) -> None:
         sys.stderr.write(text)
@@ -67,8 +71,10 @@ def carry_out(name: str, asked: api.DtraceRequest, manner: Manner) -> int:
             match manner.mode:
                 case Mode.RUN:
                     return _run(consumer, messages, manner)
+                case Mode.COMPILE:
+                    _tell(consumer, Outlet(manner.output), manner)
                 case Mode.LIST:
-                    _list(consumer)
+                    _list(consumer, manner)
                 case Mode.HEADER:
                     api.write_dtrace_header(consumer.compiled.program.interfaces, _scripts(asked), manner.output)
                 case Mode.LINK:
@@ -115,11 +121,21 @@ def _compile(consumer: api.Consumer, messages: Messages) -> bool:
     return False
 
 
-def _list(consumer: api.Consumer) -> None:
-    enabled = consumer.enabled
-    sys.stdout.write(LISTING_HEADER)
+def _list(consumer: api.Consumer, manner: Manner) -> None:
+    enabled, outlet = consumer.enabled, Outlet(manner.output)
+    outlet.say(LISTING_HEADER)
     for number in sorted(enabled.clauses or enabled.probes):
-        sys.stdout.write(listing(enabled.probes[number]))
+        probe = enabled.probes[number]
+        outlet.say(listing(probe))
+        if manner.verbose:
+            outlet.say(tell_probe(consumer.compiled, probe))
+
+
+def _tell(consumer: api.Consumer, outlet: Outlet, manner: Manner) -> None:
+    """With -v, before anything is traced."""
+    if manner.verbose:
+        for text in consumer.texts:
+            outlet.say(tell_program(consumer.compiled, text, manner.mode is Mode.COMPILE))
 
 
 def _run(consumer: api.Consumer, messages: Messages, manner: Manner) -> int:
@@ -129,8 +145,9 @@ def _run(consumer: api.Consumer, messages: Messages, manner: Manner) -> int:
         return 1
     stop = Stop()
     stop.install()
-    quiet = Messages(messages.program, options.flag("quiet"))
+    quiet, outlet = Messages(messages.program, options.flag("quiet")), Outlet(manner.output)
     _announce(consumer, quiet)
+    _tell(consumer, outlet, manner)
     for probe, reason in consumer.start():
         sys.stderr.write(messages.error(f"{probe}: cannot be enabled: {reason}"))
     for option, size in consumer.lowered.items():
@@ -140,7 +157,7 @@ def _run(consumer: api.Consumer, messages: Messages, manner: Manner) -> int:
         sys.stderr.write(consumer.tracing.text)
     tracing = consumer.tracing
     printer = Printer(
-        Outlet(manner.output), options, messages, consumer.compiled.program.aggregations, tracing.aggregations,
+        outlet, options, messages, consumer.compiled.program.aggregations, tracing.aggregations,
         consumer.symbols, manner.testing,
     )  # fmt: skip
     printer.begin()
@@ -158,9 +175,6 @@ def _announce(consumer: api.Consumer, messages: Messages) -> None:
     for text in consumer.texts:
         numbers = [n for n, origin in enumerate(consumer.compiled.origins, 1) if origin is text]
         matched = sum(consumer.enabled.counts[number] for number in numbers)
-        name = text.source.name
-        if text.kind != "script":
-            name = name[: min((at for mark in "{/;" if (at := name.find(mark)) >= 0), default=len(name))]
-        sys.stderr.write(messages.matched(text.kind, name, matched))
+        sys.stderr.write(messages.matched(text.kind, text.said, matched))
     if consumer.options.flag("destructive"):
         sys.stderr.write(messages.destructive())

@@ -32,6 +32,8 @@ def test_no_option_is_both_there_and_refused() -> None:
         ("bufsize", "2t"),
         ("bufpolicy", "none"),
         ("bufresize", "no"),
+        ("amin", "Stable/Stable"),
+        ("amin", ""),
         ("evaltime", "late"),
         ("switchrate", "0"),
         ("nspec", "²"),

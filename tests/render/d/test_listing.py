@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from gilk.lang.d.probes import Probe
-from gilk.render.d.listing import LISTING_HEADER, Stability, enabled, listing, probe_details, program_details
+from gilk.lang.d.stability import Attributes
+from gilk.render.d.listing import LISTING_HEADER, enabled, listing, probe_details, program_details
 
-EVOLVING = Stability("Evolving", "Evolving", "Common")
+EVOLVING = Attributes(5, 5, 5)
 
 
 def test_listing() -> None:

@@ -6,15 +6,13 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from gilk.lang.d import ast, literals
+from gilk.lang.d import ast, literals, stability
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
 
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s"]+)')
 _COMMENT = re.compile(r"/\*.*?\*/")
 _VERSION = re.compile(r"\d+(\.\d+){1,2}", re.ASCII)
-_STABILITY = "Internal Private Obsolete External Unstable Evolving Stable Standard".lower().split()
-_CLASS = "Unknown CPU Platform Group ISA Common".lower().split()
 _SHAPES = {"option": "<option>=<val>", "attributes": "<attributes> <ident>", "binding": '"version" <ident>'}
 _SHAPES["depends_on"] = "<class> <name>"
 
@@ -81,9 +79,7 @@ class Line:
         provider = words[1:2] == ("provider",)
         if len(words) < (4 if provider else 2):
             self._malformed("attributes")
-        parts = words[0].lower().split("/")
-        valid = len(parts) == 3 and parts[0] in _STABILITY and parts[1] in _STABILITY and parts[2] in _CLASS
-        if not valid or (provider and words[3] not in ("provider", "module", "function", "name", "args")):
+        if stability.read(words[0]) is None or (provider and words[3] not in stability.PARTS):
             self._invalid(f"invalid attributes {' '.join(words)} specified by #pragma attributes")
 
     def _check_binding(self, words: tuple[str, ...]) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from gilk.lang.d import stability
+
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)b?\Z", re.IGNORECASE)
 _LONGEST_STRING = 1 << 20
@@ -41,7 +43,7 @@ _ELF, _JAVA = "no ELF files are made", "no virtual machine is asked for its stac
 REFUSED = {
     **dict.fromkeys(("grabanon", "modpath", "ctfpath", "linknommap", "procfspath", "kdefs", "knodefs"), _KERNEL),
     **dict.fromkeys(("bpflog", "bpflogsize", "lockmem"), _BPF),
-    **dict.fromkeys(("amin", "core", "ctypes", "dtypes", "debug", "debugassert", "disasm", "tree", "pgmax"), _OWN),
+    **dict.fromkeys(("core", "ctypes", "dtypes", "debug", "debugassert", "disasm", "tree", "pgmax"), _OWN),
     **dict.fromkeys(("iregs", "tregs", "late", "lazyload", "preallocate", "useruid", "pspec", "empty"), _OWN),
     **dict.fromkeys(("linkmode", "linktype", "strip", "sysslice"), _ELF),
     **dict.fromkeys(("jstackframes", "jstackstrsize"), _JAVA),
@@ -61,6 +63,7 @@ class Shape(Enum):
     TIME = auto()  # ns; a bare number is a rate in Hz
     CHOICE = auto()
     TEXT = auto()
+    ATTRIBUTES = auto()  # as Stable/Stable/Common
 
 
 #: Name: shape, default. A flag is 0 or 1. What has an effect is said in docs/d/options.md.
@@ -102,6 +105,7 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
     "bufresize": (Shape.CHOICE, "auto"),
     "quietresize": (Shape.FLAG, 0),
     "temporal": (Shape.FLAG, 1),
+    "amin": (Shape.ATTRIBUTES, ""),
 }
 
 
@@ -179,10 +183,18 @@ def _choice(name: str, value: str | None) -> str:
     return text
 
 
+def _attributes(value: str | None) -> str:
+    text = _given(value)
+    if stability.read(text) is None:
+        raise BadOption("Invalid value for specified option")
+    return text
+
+
 _READ: dict[Shape, Callable[[str | None], int | str]] = {
     Shape.FLAG: _flag,
     Shape.NUMBER: _number,
     Shape.SIZE: _size,
     Shape.TIME: _time,
     Shape.TEXT: _given,
+    Shape.ATTRIBUTES: _attributes,
 }

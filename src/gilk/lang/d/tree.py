@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gilk.lang.d.data import Aggregation, Datum
+from gilk.lang.d.stability import USUAL, Attributes, ProviderAttributes
 from gilk.lang.d.types import String, Translated, Type
 from gilk.lang.syntax.source import Span
 
@@ -240,13 +241,14 @@ Statement: TypeAlias = Evaluate | Aggregate | Data | Act | If
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """``number`` from 1, in the order of the text. ``this_size``: bytes of clause-local variables, of all clauses."""
+    """``number`` from 1, in the order of the text. ``attributes``: the lowest of all that it uses."""
 
     number: int
     span: Span
     probes: tuple[str, ...]
     predicate: Expression | None
     statements: tuple[Statement, ...]
+    attributes: Attributes = USUAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +274,7 @@ class Interface:
 @dataclass(frozen=True)
 class Program:
     """``destructive``: it has such actions, and where the first. ``stacks``: it looks at the stack of the process.
-    ``interfaces``: providers that it, or a library, defines.
+    ``interfaces``: providers that it, or a library, defines. ``providers``: those of which it says how stable they are.
     """
 
     clauses: tuple[Clause, ...]
@@ -284,3 +286,4 @@ class Program:
     strsize: int = 256
     stacks: bool = False
     interfaces: tuple[Interface, ...] = ()
+    providers: dict[str, ProviderAttributes] = field(default_factory=dict)

@@ -4,19 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gilk.lang.d.probes import Probe
-
-
-@dataclass(frozen=True, slots=True)
-class Stability:
-    """DTrace's three attributes, as they are printed: ``Evolving/Evolving/Common``."""
-
-    names: str = "Private"
-    data: str = "Private"
-    dependency: str = "Unknown"
-
+from gilk.lang.d.stability import Attributes
 
 LISTING_HEADER = f"{'ID':>5} {'PROVIDER':>10} {'MODULE':>17} {'FUNCTION':>33} NAME\n"
 
@@ -25,14 +15,14 @@ def listing(probe: Probe) -> str:
     return f"{probe.number:5} {probe.provider:>10} {probe.module:>17} {probe.function:>33} {probe.name}\n"
 
 
-def probe_details(probe: Stability, arguments: Stability, types: Sequence[str]) -> str:
+def probe_details(probe: Attributes, arguments: Attributes, types: Sequence[str]) -> str:
     """With -l -v, below a probe's line. ``types``: of args[]."""
     names = "".join(f"\t\targs[{number}]: {name}\n" for number, name in enumerate(types)) or "\t\tNone\n"
     text = _attributes("Probe Description Attributes", probe) + _attributes("Argument Attributes", arguments)
     return f"{text}\n\tArgument Types\n{names}\n"
 
 
-def program_details(kind: str, name: str, probes: Stability, statements: Stability) -> str:
+def program_details(kind: str, name: str, probes: Attributes, statements: Attributes) -> str:
     """With -v, before tracing. ``kind``: ``script`` or ``description``. With -e, `enabled` of each clause follows;
     without it, an empty line."""
     text = f"\nStability attributes for {kind} {name}:\n"
@@ -45,6 +35,7 @@ def enabled(description: str) -> str:
     return f"\n{description}\n"
 
 
-def _attributes(title: str, what: Stability) -> str:
-    text = f"\n\t{title}\n\t\tIdentifier Names: {what.names}\n\t\tData Semantics:   {what.data}\n"
-    return f"{text}\t\tDependency Class: {what.dependency}\n"
+def _attributes(title: str, what: Attributes) -> str:
+    names, data, dependency = what.words
+    text = f"\n\t{title}\n\t\tIdentifier Names: {names}\n\t\tData Semantics:   {data}\n"
+    return f"{text}\t\tDependency Class: {dependency}\n"

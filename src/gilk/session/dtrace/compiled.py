@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from gilk.lang.d import ast, tree
+from gilk.lang.d import ast, stability, tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.check import Checker
 from gilk.lang.d.meaning.scope import Frames
@@ -16,6 +16,7 @@ from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.d.parser import parse
 from gilk.lang.d.tags import Tag
+from gilk.lang.d.types import Type
 from gilk.lang.syntax.source import Diagnostic, Rejected, Source, Span
 
 
@@ -25,6 +26,14 @@ class Text:
 
     kind: str
     source: Source
+
+    @property
+    def said(self) -> str:
+        """What messages call it: of a description what stands before its predicate and its actions."""
+        name = self.source.name
+        if self.kind == "script":
+            return name
+        return name[: min((at for mark in "{/;" if (at := name.find(mark)) >= 0), default=len(name))]
 
 
 @dataclass(frozen=True)
@@ -45,10 +54,15 @@ class DoesNotCompile(Exception):
 
 @dataclass(frozen=True)
 class Compiled:
-    """``origins``: for each clause the text that it is of."""
+    """``origins``: for each clause the text that it is of. ``argument_types``: of args[] at the probes described."""
 
     program: tree.Program
     origins: tuple[Text, ...]
+    argument_types: Callable[[str], tuple[Type, ...]]
+
+    def clauses(self, text: Text) -> list[tree.Clause]:
+        """Those of one text."""
+        return [clause for clause, origin in zip(self.program.clauses, self.origins, strict=True) if origin is text]
 
 
 def compile_programs(
@@ -67,7 +81,7 @@ def compile_programs(
                 if isinstance(item, ast.Pragma) and item.kind == "option":
                     _set(options, item)
     frames = Frames(options.number("ustackframes"), options.number("maxframes"))
-    checker = Checker(options.number("strsize"), world, frames)
+    checker = Checker(options.number("strsize"), world, frames, stability.read(options.text("amin")))
     for text, library in known:
         with _placed(text, library):
             for item in library.items:
@@ -80,7 +94,7 @@ def compile_programs(
                 checker.item(item)
             checker.finish()
         origins += [text] * (checker.clauses - len(origins))
-    return Compiled(checker.program(), tuple(origins))
+    return Compiled(checker.program(), tuple(origins), checker.argument_types)
 
 
 def _libraries(sources: Sequence[Source], macros: Macros) -> list[tuple[Text, ast.Program]]:

@@ -129,6 +129,10 @@ class Arguments:
         """Of a clause."""
         self._probes = probes
 
+    def types(self, probe: str) -> tuple[Type, ...]:
+        """Of args[ ] at the probes of that description; none where nothing is known."""
+        return tuple(each.type for each in self._known(probe) or ())
+
     def argument(self, number: int, span: Span) -> tree.Expression:
         """Raises Rejected."""
         found = [self._known(probe) for probe in self._probes]

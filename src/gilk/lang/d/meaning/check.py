@@ -3,25 +3,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning.clauses import Clauses
 from gilk.lang.d.meaning.expressions import Expressions
 from gilk.lang.d.meaning.pragmas import Pragmas
+from gilk.lang.d.meaning.reliance import Reliance
 from gilk.lang.d.meaning.scope import Frames, Scope
 from gilk.lang.d.meaning.world import Nothing, World
+from gilk.lang.d.stability import Attributes
 from gilk.lang.d.tags import Tag
+from gilk.lang.d.types import Type
 from gilk.lang.syntax.source import Rejected
 
 
 class Checker:
     """Takes the items of a program, or of several that share their variables, in the order of their text."""
 
-    def __init__(self, strsize: int = 256, world: World | None = None, frames: Frames | None = None) -> None:
-        """``strsize``: the option, in bytes."""
+    def __init__(
+        self,
+        strsize: int = 256,
+        world: World | None = None,
+        frames: Frames | None = None,
+        least: Attributes | None = None,
+    ) -> None:
+        """``strsize``: the option, in bytes. ``least``: the option amin."""
         self._scope = Scope(strsize, world or Nothing(), frames or Frames())
         self._expressions = Expressions(self._scope)
         self._clauses = Clauses(self._scope, self._expressions)
         self._pragmas = Pragmas(self._scope, self._expressions.arguments)
+        self._reliance = Reliance(self._scope, self._pragmas, least)
         self._found: list[tree.Clause] = []
 
     @property
@@ -41,11 +53,13 @@ class Checker:
             case ast.Clause():
                 if library:
                     raise Rejected(Tag.D_SYNTAX, item.span, "a library has no clauses")
-                self._found.append(self._clauses.clause(len(self._found) + 1, item))
+                found = self._clauses.clause(len(self._found) + 1, item)
+                self._found.append(replace(found, attributes=self._reliance.clause(item)))
             case ast.Declaration():
                 self._expressions.declarations.declare(item)
             case ast.Inline():
                 self._expressions.inlines.define(item)
+                self._reliance.inline(item)
             case ast.Pragma():
                 self._pragmas.pragma(item, library)
             case ast.Translator():
@@ -56,6 +70,10 @@ class Checker:
     def finish(self, library: str = "") -> None:
         """A text ends; ``library``: its name, if it is one. Raises Rejected."""
         self._pragmas.finish(library)
+
+    def argument_types(self, probe: str) -> tuple[Type, ...]:
+        """Of what the probes of that description give, as far as it is known."""
+        return self._expressions.arguments.types(probe)
 
     def program(self) -> tree.Program:
         scope = self._scope
@@ -69,4 +87,5 @@ class Checker:
             strsize=scope.strsize,
             stacks=scope.stacks,
             interfaces=self._expressions.arguments.interfaces,
+            providers=self._pragmas.providers,
         )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gilk.lang.d import ast
 from gilk.lang.d.meaning.arguments import Arguments
@@ -11,17 +11,19 @@ from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
 from gilk.lang.d.meaning.functions import FUNCTIONS
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.stability import NOBODYS, Attributes, ProviderAttributes, read
 from gilk.lang.syntax.source import Rejected
 
 
 @dataclass
 class Pragmas:
-    """``libraries``: names of those that were read. ``stable``: attributes that names were given."""
+    """``libraries``: names of those that were read. ``stable``, ``providers``: attributes that these were given."""
 
     scope: Scope
     arguments: Arguments
     libraries: set[str] = field(default_factory=set)
-    stable: dict[str, str] = field(default_factory=dict)
+    stable: dict[str, Attributes] = field(default_factory=dict)
+    providers: dict[str, ProviderAttributes] = field(default_factory=dict)
     _pending: list[tuple[str, ast.Pragma]] = field(default_factory=list)
     _theirs: set[str] = field(default_factory=set)
 
@@ -35,7 +37,11 @@ class Pragmas:
 
     def _about(self, item: ast.Pragma) -> None:
         """Of a name that comes later it is noted."""
+        attributes = read(item.words[0]) if item.kind == "attributes" else None
         if item.words[1] == "provider":
+            if attributes is not None:
+                known = self.providers.get(item.words[2], NOBODYS)
+                self.providers[item.words[2]] = replace(known, **{item.words[3]: attributes})
             if not self._has_provider(item.words[2]):
                 self._pending.append((item.words[2], item))
             return
@@ -43,8 +49,8 @@ class Pragmas:
         if name in self._theirs or name in BUILTINS or name in CONSTANTS or name in FUNCTIONS:
             what = f"#pragma {item.kind} cannot modify entity defined outside program scope: {name}"
             raise Rejected(Tag.D_PRAGMA_SCOPE, item.span, what)
-        if item.kind == "attributes":
-            self.stable[name] = item.words[0]
+        if attributes is not None:
+            self.stable[name] = attributes
         if not self._known(name):
             self._pending.append((name, item))
 

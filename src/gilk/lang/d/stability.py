@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""How far one may rely on what a program uses: DTrace's attributes, as Evolving/Evolving/Common (the Guide, Stability).
+
+The first is about the name, the second about what is behind it, the third about where it is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from functools import reduce
+
+from gilk.lang.d.probes import Description
+
+_STABILITY = ("Internal", "Private", "Obsolete", "External", "Unstable", "Evolving", "Stable", "Standard")
+_CLASS = ("Unknown", "CPU", "Platform", "Group", "ISA", "Common")
+_GLOB = re.compile(r"[*?\[\]!\\]")
+#: What is behind "provider NAME" in #pragma D attributes.
+PARTS = ("provider", "module", "function", "name", "args")
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Each is a place in its list, which begins with what one may rely on least."""
+
+    names: int
+    data: int
+    dependency: int
+
+    def __str__(self) -> str:
+        return "/".join(self.words)
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        return _STABILITY[self.names], _STABILITY[self.data], _CLASS[self.dependency]
+
+    def lowest(self, other: Attributes) -> Attributes:
+        """Of each of the three the lower."""
+        return Attributes(
+            min(self.names, other.names), min(self.data, other.data), min(self.dependency, other.dependency)
+        )
+
+    def below(self, least: Attributes) -> bool:
+        """Whether any of the three is."""
+        return self.lowest(least) != least
+
+
+def read(text: str) -> Attributes | None:
+    """From their names, in capitals or not. None of what they are not."""
+    words = text.lower().split("/")
+    rows = (_STABILITY, _STABILITY, _CLASS)
+    if len(words) != len(rows):
+        return None
+    found = [[name.lower() for name in row].index(word) for row, word in zip(rows, words, strict=True)
+             if word in (name.lower() for name in row)]  # fmt: skip
+    return Attributes(*found) if len(found) == len(rows) else None
+
+
+def _known(text: str) -> Attributes:
+    found = read(text)
+    assert found is not None, text
+    return found
+
+
+#: Of what is said of nothing else; the highest that there are; and of what is the traced program's own.
+USUAL, HIGHEST, OWN = map(_known, ("Stable/Stable/Common", "Standard/Standard/Common", "Private/Private/Unknown"))
+_EVOLVING = _known("Evolving/Evolving/Common")
+#: Of D's own names, where they are not the usual.
+NAMES = {
+    **dict.fromkeys(("getmajor", "getminor", "htonl", "htonll", "htons", "ntohl", "ntohll", "ntohs"), _EVOLVING),
+    "curthread": _known("Stable/Private/Common"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAttributes:
+    """Of what stands in the fields of a probe's description, and of what the probes give."""
+
+    provider: Attributes
+    module: Attributes
+    function: Attributes
+    name: Attributes
+    args: Attributes
+
+    def of(self, description: Description) -> Attributes:
+        """The least of those whose fields say something: a glob does not."""
+        rows = ((description.module, self.module), (description.function, self.function), (description.name, self.name))
+        said = (attributes for field, attributes in rows if says(field))
+        return reduce(Attributes.lowest, said, self.provider)
+
+
+def says(field: str) -> bool:
+    """Whether a field of a description names something, and is not empty, nor a glob."""
+    return bool(field) and not _GLOB.search(field)
+
+
+def _provider(text: str) -> ProviderAttributes:
+    return ProviderAttributes(*map(_known, text.split()))
+
+
+#: Of many providers, or of any; and of one of which nobody says anything.
+ANY = ProviderAttributes(*[_known("Unstable/Unstable/Common")] * len(fields(ProviderAttributes)))
+NOBODYS = ProviderAttributes(*[OWN] * len(fields(ProviderAttributes)))
+_PID = _provider(f"Evolving/Evolving/ISA {OWN} {OWN} Evolving/Evolving/ISA {OWN}")
+PROVIDERS = {
+    "dtrace": _provider(f"{USUAL} {OWN} {OWN} {USUAL} {USUAL}"),
+    "profile": _provider(f"{_EVOLVING} Unstable/Unstable/Unknown {OWN} {_EVOLVING} {_EVOLVING}"),
+    "syscall": _provider(f"{_EVOLVING} {OWN} Private/Private/ISA {_EVOLVING} Private/Private/ISA"),
+    "proc": _provider(f"Evolving/Evolving/ISA {OWN} {OWN} Evolving/Evolving/ISA Evolving/Evolving/ISA"),
+}
+
+
+def of_provider(field: str, defined: dict[str, ProviderAttributes]) -> ProviderAttributes:
+    """``defined``: those of which a program's pragmas tell; after their names comes the number of a process."""
+    if not says(field):
+        return ANY
+    if field in PROVIDERS:
+        return PROVIDERS[field]
+    name = field.rstrip("0123456789")
+    return defined.get(name) or (_PID if name == "pid" else NOBODYS)

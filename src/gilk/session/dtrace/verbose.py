@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""-v: how far one may rely on a program, and on the probes that it is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from gilk.lang.d.probes import Description, Probe, described
+from gilk.lang.d.stability import HIGHEST, USUAL, Attributes, of_provider
+from gilk.lang.d.types import text
+from gilk.session.dtrace.compiled import Compiled, Text
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeStability:
+    """``types``: of args[]."""
+
+    description: Attributes
+    arguments: Attributes
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStability:
+    """The lowest of all its probe descriptions, and of all its statements."""
+
+    descriptions: Attributes
+    statements: Attributes
+
+
+def of_description(compiled: Compiled, description: Description) -> ProbeStability:
+    provider = of_provider(description.provider, compiled.program.providers)
+    types = tuple(map(text, compiled.argument_types(str(description))))
+    return ProbeStability(provider.of(description), provider.args, types)
+
+
+def of_probe(compiled: Compiled, probe: Probe) -> ProbeStability:
+    return of_description(compiled, Description(probe.provider, probe.module, probe.function, probe.name))
+
+
+def of_program(compiled: Compiled, program: Text) -> ProgramStability:
+    clauses = compiled.clauses(program)
+    if not clauses:
+        return ProgramStability(USUAL, USUAL)
+    descriptions = [of_description(compiled, each).description for each in descriptions_of(compiled, program)]
+    statements = [clause.attributes for clause in clauses]
+    return ProgramStability(reduce(Attributes.lowest, descriptions, HIGHEST), reduce(Attributes.lowest, statements))
+
+
+def descriptions_of(compiled: Compiled, program: Text) -> list[Description]:
+    """In the order of the text; one that follows itself is one."""
+    found = [described(probe) for clause in compiled.clauses(program) for probe in clause.probes]
+    return [each for number, each in enumerate(found) if number == 0 or each != found[number - 1]]

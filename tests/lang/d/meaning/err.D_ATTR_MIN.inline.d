@@ -1,0 +1,2 @@
+#pragma D option amin=Stable/Stable/Common
+inline int ordered = htonl(1);
