@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
-from gilk.image.model import Image
+from gilk.image.model import Image, SymbolKind
 from gilk.splice.space import Occupied
 from gilk.target import launch, learnt, wire
 from gilk.target.base import Loaded
@@ -22,7 +22,7 @@ from gilk.target.copies import Copy, Units, as_executed
 from gilk.target.files import Files
 from gilk.target.held import ArenaMap
 from gilk.target.image import analyse
-from gilk.target.launch import End
+from gilk.target.launch import End, Until
 from gilk.target.maps import Mapping, heap_start, occupied, read_maps
 from gilk.target.meeting import Meeting
 from gilk.target.running import Sample
@@ -259,10 +259,15 @@ def keeper_of(pid: int) -> Keeper:
     return keeper
 
 
-def start(arguments: list[str], environment: dict[str, str] | None = None, directory: str = "") -> Process:
-    """Launch a program, stopped before its own code runs, with its libraries in place.
+def start(
+    arguments: list[str],
+    environment: dict[str, str] | None = None,
+    directory: str = "",
+    until: Until = Until.LINKED,
+) -> Process:
+    """Launch a program, stopped before its own code runs, with its libraries in place, or where ``until`` says.
 
-    Raises TargetError `cannot-launch`, ImageError for what is not a program for this machine.
+    Raises TargetError `cannot-launch`, `no-main`, ImageError for what is not a program for this machine.
     """
     ignored = frozenset(
         int(n) for n in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT) if signal.getsignal(n) == signal.SIG_IGN
@@ -270,12 +275,17 @@ def start(arguments: list[str], environment: dict[str, str] | None = None, direc
     command = launch.Command(
         tuple(arguments), dict(environment or os.environ), directory or os.getcwd(), os.getpgrp(), ignored
     )
-    keeper = Keeper()
+    keeper, process = Keeper(), None
     try:
         pid = keeper.ask("launch", command)
         process = Process(keeper, pid, launched=True)
-        _link(process)
+        if until is not Until.EXEC:
+            _link(process)
+        if until is Until.MAIN:
+            _to_main(process)
     except BaseException:
+        if process is not None:
+            process.kill_unstarted()
         keeper.leave()
         raise
     return process
@@ -296,3 +306,28 @@ def _link(process: Process) -> None:
             if not process.keeper.ask("run_until_linked", notify, state + 24):
                 raise TargetError("cannot-launch", "the program ended while it was being linked")
             return
+
+
+def _to_main(process: Process) -> None:
+    """Run a program until all constructors have run."""
+    loaded = next((each for each in process.loaded() if each.main), None)
+    if loaded is None:
+        raise TargetError("no-main", f"nothing is known of the code of process {process.pid}")
+    image = process.image(loaded.path)
+    address = next((s.address for s in image.symbols if s.name == "main" and s.kind is SymbolKind.FUNC), 0)
+    address = address + loaded.bias if address else _handed_over(process, loaded, image)
+    if not process.keeper.ask("run_to", address, True):
+        raise TargetError("cannot-launch", "the program ended before its main()")
+
+
+def _handed_over(process: Process, loaded: Loaded, image: Image) -> int:
+    """The main() of a program without symbols."""
+    if process.keeper.ask("run_to", image.entry + loaded.bias, False):
+        for each in image.segments:
+            if each.executable and each.address <= image.entry < each.address + each.size:
+                low = each.address + loaded.bias
+                address: int = process.keeper.ask("main_of", low, low + each.size)
+                if address:
+                    return address
+    what = f"it cannot be told where the main() of {loaded.name} is, which has no symbols"
+    raise TargetError("no-main", what, "stop it before its constructors run: -x evaltime=preinit")

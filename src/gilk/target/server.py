@@ -69,6 +69,21 @@ class Server:
         self.keeper.world.hold()
         return True
 
+    def run_to(self, address: int, finally_: bool) -> bool:
+        """Where that is the end of it, threads that its constructors have started are stopped, too."""
+        if not launch.run_to(self._child, self.keeper.memory, address):
+            return False
+        self.keeper.world.hold()
+        if finally_:
+            self.keeper.world.stop()
+        return True
+
+    def main_of(self, low: int, high: int) -> int:
+        address = launch.main_of(self._child, low, high)
+        if address:
+            self.keeper.world.hold()
+        return address
+
     def release(self) -> None:
         self.keeper.world.release()
 

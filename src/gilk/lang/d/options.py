@@ -101,7 +101,7 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
     "cpp": (Shape.FLAG, 0),
     "nolibs": (Shape.FLAG, 0),
     "libdir": (Shape.TEXT, ""),
-    "evaltime": (Shape.CHOICE, "exec"),
+    "evaltime": (Shape.CHOICE, "preinit"),
     "bufresize": (Shape.CHOICE, "auto"),
     "quietresize": (Shape.FLAG, 0),
     "temporal": (Shape.FLAG, 1),

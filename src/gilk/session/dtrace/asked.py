@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _ENVIRONMENT = "DTRACE_OPT_"
 #: Options that have a say in how the text itself is read.
 _EARLY = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+(defaultargs|argref)\s*$", re.MULTILINE)
+#: One that says how far a program of -c runs before anything else is done.
+_EVALTIME = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+evaltime=(\w+)\s*$", re.MULTILINE)
 _CPP = re.compile(rb"^\s*#\s*pragma\s+D\s+option\s+cpp\s*$", re.MULTILINE)
 #: How strictly cpp takes the standard of C, by the letter of -X.
 STANDARDS = {"a": ("-std=gnu99",), "c": ("-std=c99",), "s": ("-traditional-cpp",), "t": ("-std=gnu99",)}
@@ -68,7 +71,10 @@ def prepare(asked: Asked) -> Consumer:
     for text in texts:
         for found in _EARLY.finditer(text.source.text):
             options.set(found[1], None)
-    process = _process(asked)
+        for found in _EVALTIME.finditer(text.source.text):
+            with suppress(BadOption):  # which is told with its line, when the program is compiled
+                options.set("evaltime", found[1])
+    process = _process(asked, options.text("evaltime"))
     return Consumer(texts, _macros(asked, options, process), options, process, asked.libraries)
 
 
@@ -118,7 +124,7 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
     return done.stdout
 
 
-def _process(asked: Asked) -> Process | None:
+def _process(asked: Asked, evaltime: str) -> Process | None:
     """Another that traces the same may be met there."""
     if asked.pid is not None:
         from gilk.session.shared.member import approached
@@ -127,9 +133,11 @@ def _process(asked: Asked) -> Process | None:
     if not asked.command:
         return None
     from gilk.target import process as processes  # here: programs without a process need not wait for it
+    from gilk.target.launch import Until
     from gilk.target.meeting import meet
 
-    process = processes.start(list(asked.command))
+    until = {"exec": Until.EXEC, "preinit": Until.LINKED}.get(evaltime, Until.MAIN)
+    process = processes.start(list(asked.command), until=until)
     process.meeting = meet(process.pid)
     return process
 
