@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gilk.errors import UsageError
 from gilk.lang.d import literals
 from gilk.lang.syntax.source import Source
+from gilk.session.dtrace import mounts
 
 if TYPE_CHECKING:
     from gilk.target.process import Process
@@ -25,7 +26,6 @@ _DEPENDS = re.compile(r"^\s*#\s*pragma\s+D\s+depends_on\s+(\w+)\s+(\S+)\s*$", re
 _DEFINING = re.compile(r"^(?:inline|typedef|struct|\})[^=\n]*", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _COMMON = frozenset(("char", "id_t", "inline", "int", "long", "pid_t", "processorid_t", "string", "struct", "typedef"))
-_PROCESS = "process.d"
 
 
 def wanted(programs: Sequence[str], directories: Sequence[str], process: Process | None) -> list[Source]:
@@ -38,8 +38,9 @@ def wanted(programs: Sequence[str], directories: Sequence[str], process: Process
         own = _read(path)
         if path.name not in found and words & _defined(own.text):
             found[path.name] = own
-    if any(_PROCESS in _needs(each.text) for each in found.values()):
-        found[_PROCESS] = Source(_PROCESS, _facts(process))
+    for name, facts in _MADE.items():
+        if any(name in _needs(each.text) for each in found.values()):
+            found[name] = Source(name, facts(os.getpid() if process is None else process.pid))
     return _ordered(found)
 
 
@@ -86,9 +87,8 @@ def _ordered(found: dict[str, Source]) -> list[Source]:
     return list(done.values())
 
 
-def _facts(process: Process | None) -> str:
+def _facts(pid: int) -> str:
     """What is said of the process at the beginning, as inlines."""
-    pid = os.getpid() if process is None else process.pid
     return "".join(f"inline {line};\n" for line in _lines(pid))
 
 
@@ -104,3 +104,11 @@ def _lines(pid: int) -> Iterator[str]:
         with suppress(OSError):
             number = ask(pid)
         yield f"pid_t process_{name} = {number}"
+
+
+def _mounts(pid: int) -> str:
+    return mounts.library(mounts.mounts(pid))
+
+
+#: Those that are about the process, made when they are needed.
+_MADE = {"process.d": _facts, "mounts.d": _mounts}

@@ -17,6 +17,7 @@ _REGISTERS = ("event->regs", "gd_register(", *STACKS)
 _CALLS = (
     *("gd_load(", "gd_copyin_string(", "gd_copy(", "gd_store(", "gd_store_string("),
     *("gd_ask_signal(", "gd_vtimestamp(", "gd_cwd(", "d_word(regs"),
+    *("gd_fdpath(", "gd_fdoffset(", "gd_fdflags(", "gd_fdmount("),
     *STACKS,
 )
 
@@ -138,10 +139,12 @@ def entries(
 def _entry(number: int, entry: Kind, light: bool) -> str:
     if isinstance(entry, Step):
         return _STEP.format(number=number, code=entry.code)
-    lines = [f"if (!({entry.condition}))\n\t\treturn;"] if entry.condition else []
+    lines = []
     if entry.select:
         cases = "".join(f"\tcase {value}:\n\t\tprobe = {probe};\n\t\tbreak;\n" for value, probe in entry.cases)
         lines.append(f"switch ({entry.select}) {{\n{cases}\tdefault:\n\t\treturn;\n\t}}")
+    if entry.condition:  # which may take a system call
+        lines.append(f"if (!({entry.condition}))\n\t\treturn;")
     lines.append("d_event(&event, probe);")
     if entry.used.registers:
         lines += ["event.regs = (const gd_u64 *)regs;", f"event.edge = {int(entry.function)};"]

@@ -33,7 +33,9 @@ _VARIABLES = {
     "errno": "((gd_s32)c->event->error)",
 }
 #: Those that make a string, into a buffer that they are given first.
-_MAKE = frozenset(("strjoin", "substr", "basename", "dirname", "cleanpath", "lltostr", "strtok", "tolower", "toupper"))
+_MAKE = frozenset(
+    ("strjoin", "substr", "basename", "dirname", "cleanpath", "lltostr", "strtok", "tolower", "toupper", "fdpath")
+)
 #: Those that may find that what they are given makes no sense.
 _FAULTY = frozenset(("lltostr",))
 #: Those that have no string to give when they find nothing.
@@ -98,6 +100,9 @@ _SPECIAL = {
     "rindex": "((gd_s32)gd_rindex(c{given}))",
     "strtoll": "({{ gd_s64 {v} = gd_strtoll(c{given}); if (c->fault) goto fault; {v}; }})",
     "rand": "gd_rand(c)",
+    "fdoffset": "gd_fdoffset(c{given})",
+    "fdflags": "((gd_s32)gd_fdflags(c{given}))",
+    "fdmount": "((gd_s32)gd_fdmount(c{given}))",
     "speculation": "((gd_s32)gd_speculation(c))",
     "getmajor": "((gd_u32)({0} >> 32))",
     "getminor": "((gd_u32){0})",

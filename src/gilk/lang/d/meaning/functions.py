@@ -70,19 +70,20 @@ FUNCTIONS: dict[str, Callable_] = {
         strrchr str int
         strstr str str
         inet_ntoa addr
+        fdpath int
         """,
         STRING,
     ),
     **_rows(Role.SUBROUTINE, "index str str int?\nrindex str str int?\nspeculation", INT),
     **_rows(Role.SUBROUTINE, "strlen str\nrand", UINT64),
-    **_rows(Role.SUBROUTINE, "progenyof int", INT),
+    **_rows(Role.SUBROUTINE, "progenyof int\nfdflags int\nfdmount int", INT),
     **_rows(Role.SUBROUTINE, "alloca int\ncopyin addr int", Pointer(VOID)),
     **_rows(Role.SUBROUTINE, "bcopy addr addr int\ncopyinto addr int addr"),
     **_rows(Role.SUBROUTINE, "htons int\nntohs int", _U16),
     **_rows(Role.SUBROUTINE, "htonl int\nntohl int", _U32),
     **_rows(Role.SUBROUTINE, "htonll int\nntohll int", UINT64),
     **_rows(Role.SUBROUTINE, "getmajor int\ngetminor int", _U32),
-    **_rows(Role.SUBROUTINE, "strtoll str int?", INT64),
+    **_rows(Role.SUBROUTINE, "strtoll str int?\nfdoffset int", INT64),
     **_rows(Role.SUBROUTINE, "toupper str\ntolower str", STRING),
     **_rows(
         Role.AGGREGATING,

@@ -22,6 +22,7 @@
 #include "dynamic.h"
 #include "strings.h"
 #include "paths.h"
+#include "files.h"
 #include "numbers.h"
 #include "clause.h"
 

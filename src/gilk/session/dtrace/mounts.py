@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""File systems that a process sees mounted, as a library of D: names by the number of the mount."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gilk.lang.d import literals
+
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+_MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    number: int
+    point: str
+    kind: str
+
+
+def mounts(pid: int) -> list[Mount]:
+    """By their numbers; as they are now (proc(5), mountinfo)."""
+    rows: list[Mount] = []
+    with suppress(OSError):
+        rows = [_mount(line) for line in Path(f"/proc/{pid}/mountinfo").read_bytes().splitlines()]
+    return sorted(rows, key=lambda mount: mount.number)[:_MOST]
+
+
+def _mount(line: bytes) -> Mount:
+    fields = line.split(b" ")
+    kind = fields[fields.index(b"-") + 1]
+    return Mount(int(fields[0]), _text(fields[4]), _text(kind))
+
+
+def _text(field: bytes) -> str:
+    return _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), field).decode("utf-8", "surrogateescape")
+
+
+def library(known: Sequence[Mount]) -> str:
+    """Inlines that look a number up, by halves: no expression is much deeper than it is long."""
+    points = _chosen([(mount.number, literals.quoted(mount.point)) for mount in known], '"<unknown>"')
+    kinds = _chosen([(mount.number, literals.quoted(mount.kind)) for mount in known], '"<unknown>"')
+    there = _chosen([(mount.number, "1") for mount in known], "0")
+    return (
+        f"inline string mount_point[int N] = {points};\n"
+        f"inline string mount_kind[int N] = {kinds};\n"
+        f"inline int mount_is_known[int N] = {there};\n"
+    )
+
+
+def _chosen(rows: Sequence[tuple[int, str]], other: str) -> str:
+    if not rows:
+        return other
+    if len(rows) == 1:
+        ((number, value),) = rows
+        return f"(N == {number} ? {value} : {other})"
+    half = len(rows) // 2
+    return f"(N < {rows[half][0]} ? {_chosen(rows[:half], other)} : {_chosen(rows[half:], other)})"
