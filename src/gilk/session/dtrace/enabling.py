@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from gilk.target.process import Process
 
 
-class NoSuchProbe(Exception):
-    """``clause``: the number of the one whose description matches none."""
+#: Providers that DTrace has besides.
+_OF_THE_KERNEL = frozenset(("fbt", "rawfbt", "sdt", "rawtp", "io", "sched", "lockstat", "ip", "tcp", "udp", "cpc"))
 
-    def __init__(self, clause: int, description: Description) -> None:
-        super().__init__(f"probe description {description} does not match any probes")
+
+class NoSuchProbe(Exception):
+    """``clause``: the number of the one whose description matches none. ``why``: if it is known why."""
+
+    def __init__(self, clause: int, description: Description, why: str = "") -> None:
+        reason = f": {why}" if why else ""
+        super().__init__(f"probe description {description} does not match any probes{reason}")
         self.clause = clause
 
 
@@ -65,7 +70,7 @@ def enable(program: tree.Program, process: Process | None, zero: bool) -> Enable
             description = described(text)
             matched = list(_matching(enabled, description, process))
             if not matched and not zero:
-                raise NoSuchProbe(clause.number, description)
+                raise NoSuchProbe(clause.number, description, _reason(description, process))
             enabled.counts[clause.number] += len(matched)
             for probe in matched:
                 run = enabled.clauses.setdefault(probe.number, [])
@@ -92,6 +97,19 @@ def _matching(enabled: Enabled, description: Description, process: Process | Non
             if fresh:
                 enabled.in_process.append((probe, found))
             yield probe
+
+
+def _reason(description: Description, process: Process | None) -> str:
+    """Why there are no such probes, of those that DTrace has."""
+    provider = description.provider
+    if provider in _OF_THE_KERNEL:
+        return "it is about the kernel, where no clause runs"
+    if process is None:
+        of_processes = ("pid", "syscall", "proc")
+        return "that takes a process, by -p or -c" if provider.rstrip("0123456789") in of_processes else ""
+    from gilk.providers import proc
+
+    return proc.NOT_SEEN.get(description.name, "") if provider == "proc" else ""
 
 
 def _in_process() -> tuple[Provider, ...]:
