@@ -51,6 +51,17 @@ def test_what_it_depends_on_has_to_be_there(tmp_path: Path) -> None:
     assert tag("BEGIN { }", where) == "D_PRAGMA_DEPEND"
 
 
+def test_thousands_may_depend_on_each_other(tmp_path: Path) -> None:
+    text = "#pragma D depends_on library l{}.d\n"
+    where = written(tmp_path, **{f"l{n}": text.format(n + 1) for n in range(2000)}, l2000="")
+    found = [Path(each.name).stem for each in libraries.wanted([""], where, None)]
+    assert found == [f"l{n}" for n in range(2000, -1, -1)]
+    (tmp_path / "l2000.d").write_text(text.format(1000))
+    with pytest.raises(UsageError) as caught:
+        libraries.wanted([""], where, None)
+    assert caught.value.slug == "d-library-cycle" and "l1000.d" in caught.value.message
+
+
 def test_two_that_depend_on_each_other_are_refused(tmp_path: Path) -> None:
     where = written(tmp_path, a="#pragma D depends_on library b.d\n", b="#pragma D depends_on library a.d\n")
     with pytest.raises(UsageError) as caught:

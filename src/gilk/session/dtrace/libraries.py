@@ -69,21 +69,20 @@ def _needs(text: str) -> list[str]:
 
 def _ordered(found: dict[str, Source]) -> list[Source]:
     """Each after those that it depends on; what there is not, is told where the library says so."""
+    needed = {name: [other for other in _needs(each.text) if other in found] for name, each in found.items()}
     done: dict[str, Source] = {}
-    open_: set[str] = set()
-
-    def visit(name: str) -> None:
-        if name in done or name not in found:
-            return
-        if name in open_:
-            raise UsageError("d-library-cycle", f"the library {name} depends on itself, by way of others")
-        open_.add(name)
-        for other in _needs(found[name].text):
-            visit(other)
-        done[name] = found[name]
-
-    for name in found:
-        visit(name)
+    for first in found:
+        waiting = {} if first in done else {first: iter(needed[first])}  # each for the one that comes after it
+        while waiting:
+            name, others = next(reversed(waiting.items()))
+            other = next((each for each in others if each not in done), None)
+            if other is None:
+                done[name] = found[name]
+                del waiting[name]
+            elif other in waiting:
+                raise UsageError("d-library-cycle", f"the library {other} depends on itself, by way of others")
+            else:
+                waiting[other] = iter(needed[other])
     return list(done.values())
 
 
