@@ -73,11 +73,16 @@ class Record:
 
     def member(self, name: str) -> Member | None:
         """Also of members without a name, whose offsets are added."""
+        return self._member(name, set())
+
+    def _member(self, name: str, without: set[int]) -> Member | None:
+        """``without``: ids of those that have none; of nested ones, two in each, there may be more than one can ask."""
+        without.add(id(self))
         for one in self.members:
             if one.name == name:
                 return one
-            if not one.name and isinstance(one.type, Record):
-                inner = one.type.member(name)
+            if not one.name and isinstance(one.type, Record) and id(one.type) not in without:
+                inner = one.type._member(name, without)
                 if inner is not None:
                     return Member(name, inner.type, one.offset + inner.offset, inner.bits, inner.shift)
         return None

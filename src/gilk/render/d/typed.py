@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from gilk.lang.d.types import Array, Enumeration, Float, Integer, Member, Pointer, Record, String, Type, size_of, text
 
 _INDENT = 44  # columns before the outermost line
+_MOST_LINES = 1 << 16  # of a type that says it has more: members may lie in each other, two in each
 _FLOATS = {4: "<f", 8: "<d"}
 
 
@@ -31,6 +32,8 @@ class _Writer:
         self.lines.append(" " * (_INDENT + depth) + content)
 
     def value(self, name: str, type_: Type, at: int, depth: int, end: str = ",") -> None:
+        if len(self.lines) >= _MOST_LINES:
+            return
         if isinstance(type_, Record):
             self.line(f"{name}({_named(type_)}) {{", depth)
             self._members(type_, at, depth + 1)
@@ -55,7 +58,7 @@ class _Writer:
             name = f".{member.name} = " if member.name else ""
             if member.bits:
                 self._bits(name, member, start, depth)
-            elif any(self._bytes(start, size_of(member.type, self.strsize))):
+            elif any(self.data[start : start + size_of(member.type, self.strsize)]):
                 self.value(name, member.type, start, depth)
 
     def _bits(self, name: str, member: Member, at: int, depth: int) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from gilk.errors import ImageError
@@ -24,6 +25,9 @@ _TAGS = {"struct": frozenset((0x13, 0x02)), "union": frozenset((0x17,)), "enum":
 _NAMED = frozenset((TAG_TYPEDEF, TAG_BASE, 0x13, 0x02, 0x17, TAG_ENUM))
 _FLOAT, _SIGNED = 4, (0x05, 0x06, 0x0D)
 _DEEPEST = 64  # types in types: there are no more, unless the file lies
+_LARGEST = 1 << 47  # bytes: no process has room for more
+_SIZES = (1, 2, 4, 8)
+_ENDLESS = (-1, (1 << 32) - 1, (1 << 64) - 1)  # what compilers write as the last index of an array that has none
 _PLUS_CONSTANT = 0x23
 
 
@@ -33,8 +37,9 @@ class DebugTypes:
     def __init__(self, name: str, entries: Entries) -> None:
         self._name = name
         self._entries = entries
-        self._depth = 0
-        self._made: dict[tuple[int, int], Type] = {}
+        self._open = 0  # types that are being made, each inside of the one before
+        self._below = 0  # how many types are in each other in what the innermost of them is made of
+        self._made: dict[tuple[Entries, int], tuple[Type, int]] = {}  # with how many are in each other in it
 
     def named(self, kind: str, name: str) -> Type | None:
         """``kind``: struct, union, enum, or "" of a typedef and the like. Raises ImageError."""
@@ -74,27 +79,44 @@ class DebugTypes:
         return types.VOID if found is None else self._type(found)
 
     def _type(self, entry: Entry) -> Type:
-        key = id(entry.file), entry.offset
-        if key in self._made:
-            return self._made[key]
-        if self._depth > _DEEPEST:
-            raise ImageError("elf-malformed", f"{self._name}: a type that contains itself")
-        self._depth += 1
-        try:
-            self._made[key] = made = _MAKERS.get(entry.tag, DebugTypes._through)(self, entry)
-        finally:
-            self._depth -= 1
+        key = entry.file, entry.offset
+        if key not in self._made:
+            self._made[key] = self._new(entry)
+        made, height = self._made[key]
+        if self._open + height > _DEEPEST:
+            raise self._malformed("types in types, without an end")
+        self._below = max(self._below, height)
         return made
+
+    def _new(self, entry: Entry) -> tuple[Type, int]:
+        if self._open >= _DEEPEST:
+            raise self._malformed("a type that contains itself")
+        around, self._below = self._below, 0
+        self._open += 1
+        try:
+            return _MAKERS.get(entry.tag, DebugTypes._through)(self, entry), self._below + 1
+        finally:
+            self._open, self._below = self._open - 1, around
+
+    def _malformed(self, what: str) -> ImageError:
+        return ImageError("elf-malformed", f"{self._name}: {what}")
+
+    def _size(self, entry: Entry, usual: int = 0) -> int:
+        """In bytes. Raises ImageError for more than there can be."""
+        size = entry.number(AT_BYTE_SIZE) or usual
+        if not 0 <= size < _LARGEST:
+            raise self._malformed(f"a type of {size} bytes")
+        return size
 
     def _through(self, entry: Entry) -> Type:
         """Of qualifiers what they qualify."""
         return self._of(entry)
 
     def _base(self, entry: Entry) -> Type:
-        size, encoding = entry.number(AT_BYTE_SIZE) or 0, entry.number(AT_ENCODING)
-        if encoding == _FLOAT:
+        size, encoding = self._size(entry), entry.number(AT_ENCODING)
+        if encoding == _FLOAT and size:
             return Float(entry.name, size)
-        if size not in (1, 2, 4, 8):
+        if size not in _SIZES:
             return Array(types.UINT64, size // 8)  # __int128
         known = types.basic(tuple(entry.name.split()))
         rank = known.rank if isinstance(known, Integer) else {1: 0, 2: 1, 4: 2, 8: 3}[size]
@@ -103,8 +125,9 @@ class DebugTypes:
     def _pointer(self, entry: Entry) -> Type:
         """A struct behind it is not looked at yet: it may lead back here."""
         to = entry.referred(AT_TYPE)
-        while to is not None and to.tag in _QUALIFIERS:
-            to = to.referred(AT_TYPE)
+        for _ in range(_DEEPEST):
+            if to is not None and to.tag in _QUALIFIERS:
+                to = to.referred(AT_TYPE)
         if to is not None and (named := self._typedef_of_record(to)) is not None:
             return Pointer(self._only_named(named))
         return Pointer(types.VOID if to is None else self._type(to))
@@ -132,14 +155,21 @@ class DebugTypes:
 
     def _array(self, entry: Entry) -> Type:
         found = self._of(entry)
-        for each in reversed([each for each in self._entries_of(entry) if each.tag == TAG_SUBRANGE]):
-            number, last = each.number(AT_COUNT), each.number(AT_UPPER_BOUND)
-            found = Array(found, number if number is not None else 0 if last is None else (last + 1) & 0xFFFFFFFF)
+        ranges = [each for each in self._entries_of(entry) if each.tag == TAG_SUBRANGE]
+        self._below += len(ranges)
+        if self._below > _DEEPEST:
+            raise self._malformed(f"an array of {len(ranges)} dimensions")
+        for each in reversed(ranges):
+            found = Array(found, _count(each))
+            if not 0 <= found.count * max(types.size_of(found.of, 1), 1) < _LARGEST:
+                raise self._malformed(f"an array of {found.count} elements")
         return found
 
     def _enumeration(self, entry: Entry) -> Type:
-        """Of another size than an int's it is but a number."""
-        size = entry.number(AT_BYTE_SIZE) or 4
+        """Of another size than an int's it is but a number. Raises ImageError for one that no number has."""
+        size = self._size(entry, 4)
+        if size not in _SIZES:
+            raise self._malformed(f"enum {entry.name} has {size} bytes")
         rows = [(each.name, each.number(AT_CONST_VALUE)) for each in self._entries_of(entry)]
         names = tuple((name, value) for name, value in rows if value is not None)
         if size != 4:
@@ -151,12 +181,12 @@ class DebugTypes:
     def _record(self, entry: Entry) -> Record:
         if AT_DECLARATION in entry.attributes:
             return self._only_named(entry)
-        size, members = entry.number(AT_BYTE_SIZE) or 0, list[Member]()
+        size, members = self._size(entry), list[Member]()
         union = KINDS[entry.tag] == "union"
         for each in self._entries_of(entry):
             if each.tag in (TAG_MEMBER, TAG_INHERITANCE) and (union or _placed(each)):
                 member = self._member(each, size)
-                members += [] if member is None else [member]
+                members += [member] if member is not None and _inside(member, size) else []
         align = max((types.align_of(member.type) for member in members), default=1)
         found = self._only_named(entry)
         return replace(found, size=size, align=align, members=tuple(members), complete=True)
@@ -167,6 +197,8 @@ class DebugTypes:
         bits = entry.number(AT_BIT_SIZE)
         if bits is None or not bits:
             return Member(entry.name, type_, offset)
+        if bits < 0 or not isinstance(type_, Integer | Enumeration):
+            return None
         size = types.size_of(type_, 1)
         at, old = entry.number(AT_DATA_BIT_OFFSET), entry.number(AT_BIT_OFFSET)
         if at is None:  # DWARF 2 and 3 count from the high end of the storage unit
@@ -206,6 +238,19 @@ def _container(at: int, bits: int, size: int, whole: int) -> int | None:
     return None
 
 
+def _count(entry: Entry) -> int:
+    """Of the elements; 0 where the array has no end."""
+    number, last = entry.number(AT_COUNT), entry.number(AT_UPPER_BOUND)
+    if number is not None:
+        return number
+    return 0 if last is None or last in _ENDLESS else last + 1
+
+
+def _inside(member: Member, whole: int) -> bool:
+    """Of a struct of ``whole`` bytes: else the file lies, and who reads the member would read what is behind."""
+    return 0 <= member.offset <= whole - types.size_of(member.type, 1)
+
+
 def _placed(entry: Entry) -> bool:
     """A static member of C++ has no place in the struct."""
     return AT_LOCATION in entry.attributes or AT_DATA_BIT_OFFSET in entry.attributes
@@ -216,7 +261,8 @@ def _offset(entry: Entry) -> int:
         case int(offset):
             return offset
         case bytes(expression) if expression[:1] == bytes([_PLUS_CONSTANT]):
-            return uleb(expression, 1)[0]
+            with suppress(IndexError):
+                return uleb(expression, 1)[0]
     return 0
 
 

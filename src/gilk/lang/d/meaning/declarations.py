@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import reduce
 
 from gilk.lang.d import ast, tree
-from gilk.lang.d.meaning.scope import Scope
+from gilk.lang.d.meaning.scope import LARGEST_VARIABLE, Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.types import (
     VOID,
@@ -30,7 +30,6 @@ from gilk.lang.syntax.source import Rejected, Span
 
 #: Checks an expression; what must be a constant is asked of it by its value.
 Check = Callable[[ast.Expr], tree.Expression]
-_LARGEST = 1 << 24  # bytes of one variable
 
 
 class Declarations:
@@ -86,7 +85,7 @@ class Declarations:
         if isinstance(type_, Void):
             raise Rejected(Tag.D_DECL_VOIDOBJ, shape.span, "cannot declare an array of void")
         type_ = self.complete(type_)
-        if count < 0 or count * max(self._scope.size(type_), 1) > _LARGEST:
+        if count < 0 or count * max(self._scope.size(type_), 1) > LARGEST_VARIABLE:
             raise Rejected(Tag.D_DECL_ARRSUB, shape.span, f"cannot declare an array of {count} elements")
         return Array(type_, count)
 

@@ -12,11 +12,12 @@ from gilk.lang.d.data import Aggregating, Aggregation, Datum
 from gilk.lang.d.meaning.extent import NOTHING, Extent, Measure
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.meaning.world import Nothing, World
-from gilk.lang.d.types import ALIASES, Enumeration, Record, Type, align_of, size_of, text
+from gilk.lang.d.types import ALIASES, Array, Enumeration, Record, Type, align_of, size_of, text
 from gilk.lang.syntax.source import Rejected, Span
 
 #: Bytes: they lie on the stack of whatever thread comes by.
 _MOST_LOCAL = 1 << 12
+LARGEST_VARIABLE = 1 << 24  # bytes of one variable
 _MOST_FRAMES = 4096
 
 
@@ -113,6 +114,9 @@ class Scope:
     def _placed(self, span: Span, variable: tree.Variable) -> tree.Variable:
         if variable.scope == "this" and variable.keys is not None:
             raise Rejected(Tag.D_ARR_LOCAL, span, f"local associative arrays are not supported: this->{variable.name}")
+        if isinstance(variable.type, Record | Array) and self.size(variable.type) > LARGEST_VARIABLE:
+            what = f"{text(variable.type)} takes more than {LARGEST_VARIABLE} bytes: {_named(variable)}"
+            raise Rejected(Tag.D_DECL_ARRSUB, span, what)
         if variable.scope == "self" or variable.keys is not None:
             self._looked_up += 1
             return replace(variable, number=self._looked_up)

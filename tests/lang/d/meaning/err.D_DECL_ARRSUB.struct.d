@@ -1,0 +1,2 @@
+struct part { char half[1 << 23]; }; struct whole { struct part a, b, c; };
+struct whole large;
