@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
 import signal
 import struct
 import termios
@@ -18,6 +17,7 @@ from typing import Final
 
 from gilk.errors import TargetError
 from gilk.lab.vm import VM
+from gilk.target import wire
 from gilk.target.kernel.channel import Spawned
 
 _READ: Final = 64 << 10  # bytes of input at once
@@ -88,7 +88,7 @@ def _write(descriptor: int, data: bytes) -> None:
         try:
             view = view[os.write(descriptor, view) :]
         except BlockingIOError:
-            select.select([], [descriptor], [])
+            wire.ready([], [descriptor])
 
 
 def _size() -> tuple[int, int]:

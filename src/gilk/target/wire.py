@@ -11,6 +11,7 @@ import pickle
 import select
 import socket
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 _HEADER = struct.Struct("<QI")
@@ -41,9 +42,24 @@ def receive(channel: socket.socket) -> tuple[Any, tuple[int, ...]]:
 
 def readable(descriptor: int, seconds: float | None = None) -> bool:
     """Whether there is something to read, or the end; waits for that, but only so long if it is told how long."""
+    return bool(ready([descriptor], seconds=seconds)[0])
+
+
+def ready(
+    reading: Sequence[int], writing: Sequence[int] = (), seconds: float | None = None
+) -> tuple[list[int], list[int]]:
+    """Which can be read or have ended, and which be written to, or nobody reads; waits for the first, as readable()."""
+    wanted = dict.fromkeys(reading, select.POLLIN)
+    for descriptor in writing:
+        wanted[descriptor] = wanted.get(descriptor, 0) | select.POLLOUT
     waiting = select.poll()  # select(2) has no room for descriptors beyond 1023
-    waiting.register(descriptor, select.POLLIN)
-    return bool(waiting.poll(None if seconds is None else 1000 * seconds))
+    for descriptor, events in wanted.items():
+        waiting.register(descriptor, events)
+    found = dict(waiting.poll(None if seconds is None else 1000 * seconds))
+    return (
+        [each for each in reading if found.get(each, 0) & ~select.POLLOUT],
+        [each for each in writing if found.get(each, 0) & ~select.POLLIN],
+    )
 
 
 def _receive_header(channel: socket.socket) -> tuple[bytes, tuple[int, ...]]:

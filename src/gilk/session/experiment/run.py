@@ -10,7 +10,6 @@ within a millisecond of what was asked, unless a change before takes longer.
 from __future__ import annotations
 
 import fnmatch
-import select
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from gilk.session.outcome import Result
 from gilk.session.request import Request, Wanted
 from gilk.session.session import Session
 from gilk.session.strategy import Chosen
+from gilk.target import wire
 from gilk.target.base import Code
 from gilk.target.kernel.target import KernelTarget
 from gilk.target.process import Process
@@ -200,7 +200,7 @@ class Staged(run.Run):
         rest = super()._drain()
         if self.workload is None or not self.workload.running or not rest:
             return rest
-        if select.select(self.workload.running, [], [], rest)[0]:
+        if wire.ready(self.workload.running, seconds=rest)[0]:
             self._look()
         return 0.0
 

@@ -9,13 +9,13 @@ may at that moment be waiting to be read.
 from __future__ import annotations
 
 import os
-import select
 import struct
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from gilk.errors import MachineGone, TargetError
+from gilk.target import wire
 from gilk.target.kernel.messages import HEADER, LARGEST, MAGIC, UNDER_WAY, VERSION, Kind, pack_strings
 
 _READ: Final = 1 << 20  # bytes at once
@@ -210,7 +210,7 @@ class Channel:
         read now, for which it does not wait any longer either. Raises TargetError.
         """
         writers = [self.sink] if self._unsent else []
-        readable, writable, _ = select.select([self.source, *others], writers, [], timeout)
+        readable, writable = wire.ready([self.source, *others], writers, timeout)
         if writable:
             self._send()
         if self.source in readable:
