@@ -8,6 +8,7 @@ space); a process adds its load bias.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -132,6 +133,17 @@ class Image:
         """The first function that starts at or after ``address``."""
         i = bisect.bisect_left(self._starts, address)
         return self.spans[i] if i < len(self.spans) else None
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Symbol]]:
+        found: dict[str, list[Symbol]] = {}
+        for symbol in self.symbols:
+            found.setdefault(symbol.name, []).append(symbol)
+        return found
+
+    def named(self, name: str) -> Sequence[Symbol]:
+        """The symbols of that name, in the file's order."""
+        return self._by_name.get(name, ())
 
     def read(self, address: int, size: int) -> bytes:
         """Initial content of memory; b'' when ``address`` lies in no segment; short at a segment's end."""

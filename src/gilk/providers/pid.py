@@ -13,13 +13,11 @@ from gilk.image.model import Span
 from gilk.lang.d.probes import Description
 from gilk.providers.probe import ProcessProbe, Site
 from gilk.splice import points
-from gilk.splice.points import Point, Spec
+from gilk.splice.points import Point
 from gilk.target.base import Loaded
 from gilk.target.process import Process
 
 _OFFSET = re.compile(r"[0-9a-f]+\Z")
-_MAIN = ("a.out", "-")
-
 
 _STACK = tuple(f"d_word(regs, regs->rsp + {8 * n + 8}, 8)" for n in range(4))
 _ENTRY = ("regs->rdi", "regs->rsi", "regs->rdx", "regs->rcx", "regs->r8", "regs->r9", *_STACK)
@@ -32,7 +30,7 @@ def probes(process: Process, description: Description) -> Iterator[ProcessProbe]
     if not fnmatch.fnmatchcase(provider, description.provider or "?"):
         return
     for loaded in process.loaded():
-        if not is_meant(loaded, description.module):
+        if not loaded.is_meant(description.module):
             continue
         for span in _functions(process, loaded, description.function):
             for name, where in _places(process, loaded, span, description.name):
@@ -42,13 +40,6 @@ def probes(process: Process, description: Description) -> Iterator[ProcessProbe]
                 whole = name in ("entry", "return")
                 sites = tuple(Site(loaded, part, point, arguments, start, whole) for part, point in where)
                 yield ProcessProbe(key, sites)
-
-
-def is_meant(loaded: Loaded, module: str) -> bool:
-    """``libc`` also means libc.so.6."""
-    if not module:
-        return True
-    return (loaded.main and module in _MAIN) or Spec(module, "*", "entry").matches_image(loaded.name, loaded.main)
 
 
 def _functions(process: Process, loaded: Loaded, glob: str) -> list[Span]:

@@ -13,7 +13,6 @@ from gilk.image.model import Image
 from gilk.image.stapsdt import Mark, marks
 from gilk.lang.d.code.operands import operands
 from gilk.lang.d.probes import Description, Key
-from gilk.providers.pid import is_meant
 from gilk.providers.probe import ProcessProbe, Semaphore, Site
 from gilk.splice import points
 from gilk.target.base import Loaded
@@ -26,7 +25,7 @@ def probes(process: Process, description: Description) -> Iterator[ProcessProbe]
     if not description.provider:
         return
     for loaded in process.loaded():
-        if is_meant(loaded, description.module):
+        if loaded.is_meant(description.module):
             by_key: dict[Key, _Found] = {}
             for mark in _marks(loaded.path):
                 if _matches(mark, process.pid, description) and _can_count(process, loaded, mark):
@@ -89,5 +88,5 @@ def _probe(key: Key, loaded: Loaded, found: _Found) -> ProcessProbe:
 
 def _symbol(image: Image, bias: int, symbol: str) -> int | None:
     """Where the one of that name is, at run time."""
-    found = {each.address for each in image.symbols if each.name == symbol}
+    found = {each.address for each in image.named(symbol)}
     return found.pop() + bias if len(found) == 1 else None

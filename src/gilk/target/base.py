@@ -9,6 +9,9 @@ from typing import Protocol
 
 from gilk.analysis.analysis import Analysis
 from gilk.image.model import Image
+from gilk.splice.points import Spec
+
+_MAIN = ("a.out", "-")
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,12 @@ class Loaded:
     @property
     def name(self) -> str:
         return self.path.name
+
+    def is_meant(self, module: str) -> bool:
+        """As D names images: ``libc`` also means libc.so.6, ``a.out`` the program itself, and nothing all of them."""
+        if not module or (self.main and module in _MAIN):
+            return True
+        return Spec(module, "*", "entry").matches_image(self.name, self.main)
 
 
 class Code(Protocol):

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 #: That are always there; those of programs and libraries (USDT) are besides.
 _PROVIDERS = frozenset(("dtrace", "profile", "pid", "syscall", "proc"))
-_MAIN = ("a.out", "-")
 _GLOB = re.compile(r"[*?\[\]!\\]")
 _CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
 
@@ -49,7 +48,7 @@ class World:
                 return
             module = rest
         for loaded in self.process.loaded():
-            if not module or _is(loaded, module):
+            if loaded.is_meant(module):
                 yield loaded
 
     def _debug(self, loaded: Loaded) -> DebugTypes | None:
@@ -192,13 +191,6 @@ class World:
         return None
 
 
-def _is(loaded: Loaded, module: str) -> bool:
-    """``libc`` also means libc.so.6."""
-    if loaded.main and module in _MAIN:
-        return True
-    return loaded.name == module or loaded.name.startswith(f"{module}.so")
-
-
 def _row(image: Image, name: str) -> Row | None:
-    found = [row for row in image.symbols if row.name == name and row.address]
+    found = (row for row in image.named(name) if row.address)
     return min(found, key=lambda row: row.local, default=None)
