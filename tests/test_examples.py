@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gilk.trace.reading import read
+from tests.programs.build import compile_text
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TARGET = """
@@ -39,11 +40,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compil
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("example")
-    source = directory / "program.c"
-    source.write_text(TARGET)
-    subprocess.run(["cc", "-O1", "-fno-builtin", "-o", directory / "program", source], check=True)
-    return directory / "program"
+    return compile_text(tmp_path_factory.mktemp("example"), "program", TARGET, "-O1", "-fno-builtin")
 
 
 @pytest.fixture

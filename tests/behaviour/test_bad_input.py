@@ -16,7 +16,7 @@ import pytest
 
 from gilk import api
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, gilk, leftovers, state, wait_for
-from tests.programs.build import build, compile_to
+from tests.programs.build import build, compile_text
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs another user's process")
 
@@ -145,13 +145,12 @@ def test_a_process_killed_while_we_are_in_it() -> None:
 
 
 def test_the_gs_base_is_in_use(tmp_path: Path) -> None:
-    source = tmp_path / "gs.c"
-    source.write_text(
+    text = (
         "#include <asm/prctl.h>\n#include <stdio.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
         'static long mine[4];\nint main(void) { syscall(SYS_arch_prctl, ARCH_SET_GS, mine); puts("ready"); fflush(stdout); '
         "char c; return read(0, &c, 1) != 0; }\n"
     )
-    program = compile_to(tmp_path / "gs", [source], ("-O2",))
+    program = compile_text(tmp_path, "gs", text, "-O2")
     child = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout and child.stdout.readline() == b"ready\n"
     fails("gs-in-use", 4, "-i", "main:blocks=count", "-p", str(child.pid))

@@ -11,7 +11,7 @@ import pytest
 
 from gilk import api
 from tests.behaviour.harness import Ran, plain, redirected, run
-from tests.programs.build import build, compile_to
+from tests.programs.build import build, compile_text
 
 INSTRUMENTS = """\
 #include <gilk.h>
@@ -90,10 +90,7 @@ int main(void)
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("program")
-    source = directory / "program.c"
-    source.write_text(PROGRAM)
-    return compile_to(directory / "program", [source], ("-O2", "-fPIE", "-pie"))
+    return compile_text(tmp_path_factory.mktemp("program"), "program", PROGRAM, "-O2", "-fPIE", "-pie")
 
 
 @pytest.fixture(scope="module")
@@ -222,9 +219,7 @@ def test_what_runs_before_it_at_the_same_point_does_not_show(
     tmp_path: Path, instruments: Path, instrument: str
 ) -> None:
     """The function overwrites its arguments unread, so a stamp and a count may do so too: but for who reads them."""
-    source = tmp_path / "silent.c"
-    source.write_text(SILENT)
-    program = compile_to(tmp_path / "silent", [source], ("-O2",))
+    program = compile_text(tmp_path, "silent", SILENT, "-O2")
     wanted = api.c(instruments, "both") if instrument == "both" else instrument
     with redirected(), api.launch([str(program)]) as target, target.session() as session:
         first = session.insert("ignores:entry", "stamp") + session.insert("ignores:entry", "count")
@@ -347,9 +342,8 @@ void copies(unsigned int iid)
 @pytest.mark.parametrize("where", ["+0xe", "+0x10", "+0x16", "+0x18"])
 def test_c_runs_with_the_direction_flag_clear(tmp_path: Path, where: str) -> None:
     """In a copy that goes backwards, behind its std; the copy itself is what it was."""
-    (tmp_path / "p.c").write_text(BACKWARDS)
+    program = compile_text(tmp_path, "p", BACKWARDS, "-O2", "-fPIE", "-pie")
     (tmp_path / "i.c").write_text(SEES_DIRECTION)
-    program = compile_to(tmp_path / "p", [tmp_path / "p.c"], ("-O2", "-fPIE", "-pie"))
     assert plain([program]).stdout.startswith(b"385 ")
     table = samples(program, f"move_up:{where}", api.c(tmp_path / "i.c", "copies"))
     assert table["value"].to_pylist() == [26] * 5

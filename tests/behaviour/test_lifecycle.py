@@ -26,7 +26,7 @@ from tests.behaviour.harness import (
     run,
     wait_for,
 )
-from tests.programs.build import build, compile_to
+from tests.programs.build import build, compile_text
 
 #: Does what single letters on standard input say, and answers each with a line.
 PUPPET = r"""
@@ -86,9 +86,8 @@ class Puppet:
     """A process that does as it is told."""
 
     def __init__(self, directory: Path) -> None:
-        source = directory / "puppet.c"
-        source.write_text("#include <signal.h>\n" + PUPPET)
-        program = compile_to(directory / "puppet", [source], ("-O2", "-fPIE", "-pie", "-Wno-unused-parameter"))
+        flags = ("-O2", "-fPIE", "-pie", "-Wno-unused-parameter")
+        program = compile_text(directory, "puppet", "#include <signal.h>\n" + PUPPET, *flags)
         self.end = directory / "end"
         words = [str(program), str(self.end), str(build("plugin"))]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)

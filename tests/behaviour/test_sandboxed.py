@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, wait_for
-from tests.programs.build import compile_to
+from tests.programs.build import compile_text
 
 #: Counts to what it is told with a filter on: of its own (strict), or that allows little. `l` waits for a line first.
 PROGRAM = r"""
@@ -74,10 +74,7 @@ POKES = 37
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("sandboxed")
-    source = directory / "sandboxed.c"
-    source.write_text(PROGRAM)
-    return compile_to(directory / "sandboxed", [source], ("-O2",))
+    return compile_text(tmp_path_factory.mktemp("sandboxed"), "sandboxed", PROGRAM, "-O2")
 
 
 @contextlib.contextmanager
@@ -198,3 +195,4 @@ def test_a_process_without_the_room_keeps_nothing_of_ours(program: Path, limit: 
     with sandboxed(program, limit) as child:
         assert slug(count(child)) == "refused-by-kernel"
         assert (differences(child.pid), leftovers(child.pid)) == ([], [])
+

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.oracle import Edge, StepperError, step, step_arrivals, step_counts, step_edges
-from tests.programs.build import build, compile_to
+from tests.programs.build import build, compile_text
 
 
 def symbols(program: Path) -> dict[str, int]:
@@ -75,9 +75,8 @@ def test_a_library_opened_later_is_counted() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGTRAP])
 def test_a_death_by_signal_is_passed_on(number: int, tmp_path: Path) -> None:
-    source = tmp_path / "dies.c"
-    source.write_text(f"#include <signal.h>\nint main(void) {{ raise({int(number)}); return 0; }}\n")
-    program = compile_to(tmp_path / "dies", [source], ("-static",))
+    text = f"#include <signal.h>\nint main(void) {{ raise({int(number)}); return 0; }}\n"
+    program = compile_text(tmp_path, "dies", text, "-static")
     assert step([program], {}, start="entry").status == -number
 
 
@@ -122,11 +121,10 @@ def test_arrivals_end_after_so_many_steps() -> None:
 
 
 def test_a_handler_is_arrived_at_by_a_signal(tmp_path: Path) -> None:
-    source = tmp_path / "handles.c"
-    source.write_text(
+    text = (
         "#include <signal.h>\nvoid handler(int n) { (void)n; }\n"
         "int main(void) { signal(SIGUSR1, handler); return raise(SIGUSR1); }\n"
     )
-    program = compile_to(tmp_path / "handles", [source], ("-static", "-no-pie"))
+    program = compile_text(tmp_path, "handles", text, "-static", "-no-pie")
     found, _ = step_arrivals([program], {"handles": [symbols(program)["handler"]]}, start="entry")
     assert [one.how for one in found] == ["s"]

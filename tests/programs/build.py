@@ -92,6 +92,13 @@ def compile_to(output: Path, sources: Sequence[Path], flags: Sequence[str], head
     return output
 
 
+def compile_text(place: Path, name: str, text: str, *flags: str) -> Path:
+    """A program called ``name``, of C that a test brings along, in a directory of the test's own."""
+    source = place / f"{name}.c"
+    source.write_text(text)
+    return compile_to(place / name, [source], flags)
+
+
 def names() -> list[str]:
     """Every program with a ``main`` that checks itself, in order."""
     found = {source.stem for source in (*HERE.glob("*.c"), *HERE.glob("*.cpp"))}

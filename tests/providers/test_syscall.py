@@ -15,7 +15,7 @@ from gilk.lang.d.probes import described
 from gilk.providers import syscall
 from gilk.target.process import attach
 from tests.behaviour.harness import Loop, differences, leftovers, mortal
-from tests.programs.build import build, compile_to
+from tests.programs.build import build, compile_text
 from tests.providers.sessions import traced
 
 _HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
@@ -102,9 +102,7 @@ def test_names_and_globs() -> None:
 
 def test_a_filter_that_may_kill_is_not_given_reason_to(tmp_path: Path) -> None:
     """It lets everything pass; but what it looks at only the program knows."""
-    source = tmp_path / "filtered.c"
-    source.write_text(_FILTERED)
-    program = compile_to(tmp_path / "filtered", [source], ())
+    program = compile_text(tmp_path, "filtered", _FILTERED)
     with mortal([program]) as running:
         with pytest.raises(TargetError) as caught:
             traced("syscall:::entry { @ = count(); }", pid=running.pid)

@@ -17,6 +17,7 @@ from gilk.api import parse_request, prepare_run
 from gilk.errors import TargetError
 from gilk.session.kernel_session import KernelSession
 from gilk.trace.reading import read
+from tests.programs.build import compile_text
 
 #: Says what CLOCK_MONOTONIC is before and after each of 20 calls of its function, a millisecond apart.
 SOURCE = r"""
@@ -51,9 +52,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compil
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("marks") / "marks"
-    subprocess.run(["cc", "-O1", "-x", "c", "-", "-o", path], input=SOURCE, text=True, check=True)
-    return path
+    return compile_text(tmp_path_factory.mktemp("marks"), "marks", SOURCE, "-O1")
 
 
 @pytest.fixture

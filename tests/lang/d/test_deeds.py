@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.behaviour.harness import differences, gilk, leftovers, wait_for
-from tests.programs.build import compile_to
+from tests.programs.build import compile_text
 
 #: Calls hot() 100 times; with an argument until it is killed. Prints how often its handler ran, how often not at the
 #: point where the signal was raised, what its CPU time was before and after the call 7, how long that took, and memory.
@@ -67,9 +67,7 @@ HOT = "pid$target:a.out:hot:entry"
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("deeds")
-    (place / "deeds.c").write_text(PROGRAM)
-    return compile_to(place / "deeds", [place / "deeds.c"], ["-O1"])
+    return compile_text(tmp_path_factory.mktemp("deeds"), "deeds", PROGRAM, "-O1")
 
 
 def test_what_is_done_to_a_process_is_done_there_and_then(program: Path, tmp_path: Path) -> None:

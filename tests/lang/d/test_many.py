@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.behaviour.harness import ENVIRONMENT, gilk
-from tests.programs.build import compile_to
+from tests.programs.build import compile_text
 
 #: Calls hot() from threads, ROUNDS times THREADS of them, with numbers that never come twice; says how often.
 PROGRAM = r"""
@@ -61,9 +61,7 @@ HOT = "pid$target:a.out:hot:entry"
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("many")
-    (place / "many.c").write_text(PROGRAM)
-    return compile_to(place / "many", [place / "many.c"], ["-O1"])
+    return compile_text(tmp_path_factory.mktemp("many"), "many", PROGRAM, "-O1")
 
 
 def counted(text: str, word: str) -> list[int]:
