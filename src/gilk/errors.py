@@ -53,6 +53,10 @@ class MemoryTaken(TargetError):
     """`no-room`, for now: where things lie is known anew, and another plan avoids it."""
 
 
+class OutOfMemory(TargetError):
+    """`refused-by-kernel`, for want of memory: less of it may be had."""
+
+
 class CompileError(GilkError):
     exit_status = 5
 

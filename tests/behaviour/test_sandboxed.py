@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -196,3 +197,21 @@ def test_a_process_without_the_room_keeps_nothing_of_ours(program: Path, limit: 
         assert slug(count(child)) == "refused-by-kernel"
         assert (differences(child.pid), leftovers(child.pid)) == ([], [])
 
+
+@pytest.mark.parametrize("everybody", [False, True])
+def test_buffers_of_d_are_halved_until_the_process_has_room(program: Path, everybody: bool) -> None:
+    """``everybody``: the limit, of 4000 megabytes, is gilk's too; the larger half of them is for buffers."""
+    limits = (4000 << 20, 4000 << 20)
+    with sandboxed(program, "4000") as child:
+        before = differences(child.pid), leftovers(child.pid)
+        text = "pid$target::hot:entry { } tick-10ms { trace(7); exit(0); }"
+        run = subprocess.run(
+            [sys.executable, "-m", "gilk", "dtrace", "-q", "-b", "4g", "-p", str(child.pid), "-n", text],
+            env={**os.environ, **ENVIRONMENT},
+            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_AS, limits)) if everybody else None,
+            capture_output=True,
+            text=True,
+        )
+        assert (run.returncode, run.stdout.strip()) == (0, "7"), run.stderr
+        assert "dtrace: buffer size lowered to" in run.stderr
+        assert (differences(child.pid), leftovers(child.pid)) == before

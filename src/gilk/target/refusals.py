@@ -7,7 +7,7 @@ import contextlib
 import errno
 from collections.abc import Iterable, Iterator
 
-from gilk.errors import MemoryTaken, TargetError
+from gilk.errors import MemoryTaken, OutOfMemory, TargetError
 from gilk.target.maps import DATA_NAME, Mapping, occupied, read_maps
 from gilk.target.memory import Memory
 from gilk.target.world import Thread
@@ -63,6 +63,10 @@ def expecting(pid: int) -> Iterator[None]:
         ) from None
 
 
+#: The last: where all that is mapped is to stay in memory (mlockall(2)), of which there may be no more.
+_NO_MEMORY = (errno.ENOMEM, errno.EAGAIN)
+
+
 @contextlib.contextmanager
 def refusable(pid: int) -> Iterator[None]:
     """System calls in the target may fail there: raises TargetError `refused-by-kernel`, `no-such-process`."""
@@ -71,7 +75,7 @@ def refusable(pid: int) -> Iterator[None]:
     except ProcessLookupError:
         raise TargetError("no-such-process", f"process {pid} has ended") from None
     except OSError as error:
-        raise TargetError(
+        raise (OutOfMemory if error.errno in _NO_MEMORY else TargetError)(
             "refused-by-kernel",
             f"process {pid} may not map what gilk needs: {error.strerror}",
             "with CAP_SYS_ADMIN, gilk suspends seccomp filters meanwhile" if error.errno == errno.EPERM else "",

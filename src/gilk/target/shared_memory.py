@@ -20,7 +20,11 @@ def share(call: Remote, pid: int, name: str, size: int, place: Callable[[int, in
     fd = call.memory_file(name)
     try:
         mine = _open(pid, fd, size)
-        address = place(size, fd)
+        try:
+            address = place(size, fd)
+        except OSError:
+            os.close(mine)
+            raise
         with contextlib.suppress(OSError):
             call.call(MADVISE, address, size, MADV_DONTDUMP)
     finally:

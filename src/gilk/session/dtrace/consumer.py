@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gilk.errors import UsageError
+from gilk.errors import OutOfMemory, UsageError
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import Probe
@@ -70,7 +70,7 @@ class Consumer:
         while True:
             try:
                 return Tracing(self.compiled.program, self.enabled, self.options, self.process)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, OutOfMemory) as error:
                 largest = max(_SIZES, key=self.options.number)
                 size = self.options.number(largest) // 2
                 if self.options.text("bufresize") == "manual" or size < _SMALLEST:

@@ -27,10 +27,13 @@ class Guest:
         self._listening: list[Semaphore] = []
 
     def have_memory(self, session: SharedSession, words: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        """Where it lies, from the beginning of the shared data, and its file. Raises Nonsense, TargetError."""
+        """Where it lies, from the beginning of the shared data, and its file. What is not used yet may be exchanged
+        for less. Raises Nonsense, TargetError.
+        """
         size = number(words.get("size"), 1, MOST_MEMORY)
-        if self._memory is not None:
-            raise Nonsense("one has memory once")
+        if self._inserted:
+            raise Nonsense("one has memory before anything else")
+        self._give_memory_back(session.process)
         fd, address = session.process.keeper.share_memory(size)
         self._memory = address, size
         return {"offset": address - session.data_address}, fd

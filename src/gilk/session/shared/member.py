@@ -94,7 +94,7 @@ class Member:
     """``memory`` is mapped in the process too, at ``offset`` from the session's control page (gilk_abi.h)."""
 
     def __init__(self, process: Process, size: int) -> None:
-        """Raises TargetError, and OSError when it is more than there can be."""
+        """Raises TargetError, and OSError when it is more than there can be; then a smaller one may be made."""
         if size > MOST_MEMORY:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         self._process = process
@@ -152,7 +152,9 @@ def approached(pid: int) -> Process:
 
 
 def joined(process: Process) -> Away:
-    """Raises TargetError."""
+    """As before, if it was joined already. Raises TargetError."""
+    if isinstance(process.keeper, Away) and process.keeper.there:
+        return process.keeper
     for _ in range(_TRIES):
         if process.meeting.line is None:
             return _founded(process)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.build.instrument import Compiled
-from gilk.errors import CompileError, GilkError, TargetError, UsageError
+from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, UsageError
 from gilk.session.request import CFunction, Wanted
 from gilk.splice.segments import is_call
 from gilk.target.base import Loaded
@@ -20,7 +20,8 @@ from gilk.target.semaphores import Semaphore
 
 #: How many threads of a process have a place of their own in what is shared with it.
 THREADS = 1024
-_KINDS: dict[str, type[GilkError]] = {each.__name__: each for each in (TargetError, UsageError, CompileError)}
+_ERRORS: tuple[type[GilkError], ...] = (OutOfMemory, TargetError, UsageError, CompileError)
+_KINDS = {each.__name__: each for each in _ERRORS}
 _MOST_IID, _MOST_ADDRESS = (1 << 31) - 1, (1 << 47) - 1
 
 _T = TypeVar("_T")
