@@ -30,7 +30,7 @@ _ANONYMOUS = 0x22
 @contextmanager
 def kept(pid: int) -> Iterator[Keeper]:
     keeper = Keeper(pid)
-    keeper.set_up(f"test-{pid}", 1 << 16, 1 << 16)  # who else has memory of that name is taken for a forked child
+    keeper.mapper.set_up(f"test-{pid}", 1 << 16, 1 << 16)  # who else has memory of that name counts as a forked child
     try:
         yield keeper
     finally:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gilk.target.call_list import CallList
 from gilk.target.copies import Copy
-from gilk.target.semaphores import Semaphore
+from gilk.target.semaphores import RECORD_NAME
 
 _PAGE = 4096
 
@@ -41,7 +41,6 @@ class Held:
     pages: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     calls: CallList | None = None
-    semaphores: list[Semaphore] = field(default_factory=list)
 
     @property
     def code_name(self) -> str:
@@ -51,6 +50,11 @@ class Held:
     def memory_name(self) -> str:
         """Of what is shared besides, as often as it is asked for."""
         return f"gilk-memory-{self.name}"
+
+    @property
+    def raised_name(self) -> str:
+        """Of the record of semaphores."""
+        return f"{RECORD_NAME}{self.name}" if self.name else ""
 
     def in_arena(self, address: int) -> bool:
         return any(a.base <= address < a.base + a.size for a in self.arenas)

@@ -8,36 +8,29 @@ no thread stopped and no code changed: the keeper undoes everything and goes.
 from __future__ import annotations
 
 import contextlib
-import mmap
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gilk.errors import TargetError
 from gilk.target import copies as code_copies
-from gilk.target import semaphores
 from gilk.target.batch import Batch
-from gilk.target.call_list import LOOP, CallList
 from gilk.target.changing import Changer, Outcome, Task
 from gilk.target.copies import Copy, Units
-from gilk.target.held import ArenaMap, Held
+from gilk.target.held import Held
 from gilk.target.live_code import LiveCode, Staged
-from gilk.target.maps import holders, occupied, read_maps
+from gilk.target.mapping import Mapper
+from gilk.target.maps import holders, read_maps
 from gilk.target.memory import Memory
 from gilk.target.places import Places
-from gilk.target.refusals import check_free, check_gs, expecting, refusable
-from gilk.target.remote import MADV_WIPEONFORK, MADVISE, Remote, remote
-from gilk.target.running import Sample, identity, register_values, running, shown
-from gilk.target.semaphores import Semaphore
-from gilk.target.shared_memory import room_for_memory, share
+from gilk.target.running import Sample, sampled
+from gilk.target.semaphores import Raised, Semaphore, Semaphores
 from gilk.target.steps import Exchanged, Steps
-from gilk.target.world import Thread, World
+from gilk.target.world import World
 from gilk.target.writer import combine
 
-_PAGE = 4096
-_SA_SIGINFO = 4
 _GATES_AT, _GATES = 1024, 8 * 32  # in the control page, native/abi/gilk_abi.h; bytes
 _REMEMBERED = 4
-_STACKS = 16 << 20  # bytes of all stacks that are copied in one stop
 
 
 @dataclass(frozen=True)
@@ -58,6 +51,8 @@ class Keeper:
         self.memory = Memory(pid)
         self.world = World(pid)
         self.held = Held()
+        self.mapper = Mapper(self.world, self.memory, lambda: self.held)
+        self.semaphores = Semaphores(self.world, self.memory, lambda: self.held.raised_name, self.mapper.map_record)
         self._staged: dict[int, Staged] = {}
         self._past: list[Staged] = []
         self._everywhere: Places | None = None  # the patches of all batches, made when asked for
@@ -68,113 +63,33 @@ class Keeper:
         self._expected: Units = {}
         self._ready: _Prepared | None = None  # for what is expected
         self._made: _Prepared | None = None  # the last change, until it is noted
-        self._lowered = False  # the semaphores that are held were lowered again
 
-    # What is put into the target, once.
-
-    def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
-        """Create and map the shared memory; (code fd, data fd) for the client. A page of each is ours."""
-        held = self.held
-        with self.world.stopped() as threads:
-            check_gs(self.pid, self.memory, threads.values())
-            with refusable(self.pid), remote(self.world, self.memory) as call:
-                held.name = name
-                held.code_size, held.data_size = code_size + _PAGE, data_size + _PAGE
-                held.code_fd, held.code = share(call, self.pid, held.code_name, held.code_size, call.code)
-                held.data_fd, held.data = share(call, self.pid, f"gilk-data-{name}", held.data_size, call.data)
-        with mmap.mmap(held.code_fd, _PAGE, offset=code_size) as page:  # pwrite(2) heeds the limit on the user's files
-            page[: len(LOOP)] = LOOP
-        held.calls = CallList(held.code + code_size, held.data + data_size)
-        return held.code_fd, held.data_fd
-
-    def share_memory(self, size: int) -> tuple[int, int]:
-        """More memory for the client: its file descriptor, and its address."""
-        with refusable(self.pid), self._borrowed() as call:
-            at = room_for_memory(occupied(read_maps(self.pid), growth=False), size)
-            return share(call, self.pid, self.held.memory_name, size, lambda size, fd: call.data(size, fd, at))
+    # What is put into the target.
 
     def unshare_memory(self, address: int, size: int) -> bool:
         """Unless a thread may still be where it is used: then it stays until the end."""
         if self._changer.stuck or not self.present():
             return False
-        with refusable(self.pid), self._borrowed() as call:
-            call.unmap(address, size)
+        self.mapper.unshare_memory(address, size)
         return True
-
-    def map_arena(self, arena: ArenaMap) -> None:
-        """With its key page. Raises MemoryTaken."""
-        with refusable(self.pid), self._borrowed() as call:
-            check_free(self.pid, arena.start, arena.base + arena.size)
-            call.anonymous(arena.start, arena.held + _PAGE)
-            self.held.arenas.append(arena)
-            call.call(MADVISE, arena.base - _PAGE, _PAGE, MADV_WIPEONFORK)
-            call.again(self.held.code + arena.offset, arena.size, arena.base)
-
-    def map_pages(self, pages: dict[int, int]) -> list[int]:
-        """Single pages for puns (address -> offset); those that the process has meanwhile mapped itself come back."""
-        with refusable(self.pid), self._borrowed() as call:
-            space = occupied(read_maps(self.pid), growth=False)
-            free = [page for page in pages if space.free(page, page + _PAGE)]
-            for address in free:
-                call.again(self.held.code + pages[address], _PAGE, address)
-                self.held.pages[address] = pages[address]
-        return sorted(pages.keys() - set(free))
 
     def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
         """(handler, restorer) of those of ``signals`` whose handlers are given the interrupted state (SA_SIGINFO)."""
-        if not self.present():
-            return []
-        with refusable(self.pid), self._borrowed() as call:
-            found = call.handlers(signals)
-        return sorted(
-            {(handler, restorer) for handler, flags, restorer in found if handler > 1 and flags & _SA_SIGINFO}
-        )
+        return self.mapper.handlers(signals) if self.present() else []
 
-    def raise_semaphores(self, counters: list[Semaphore]) -> list[Semaphore]:
+    def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
         """Until the end, add one to each; those that there are."""
-        with self.world.stopped():
-            self._lowered = False
-            changed = semaphores.change(self.pid, self.memory, counters, 1)
-        self.held.semaphores += changed
-        return changed
+        return self.semaphores.raise_(counters) if self.present() else []
 
-    def lower_semaphores(self, counters: list[Semaphore]) -> None:
-        """Before the end, some that were raised."""
-        with self.world.stopped():
-            semaphores.change(self.pid, self.memory, counters, -1)
-        for one in counters:
-            self.held.semaphores.remove(one)
-
-    def _lower_semaphores(self) -> None:
-        """Once, however often the end is tried. A child that forked before they were raised has none to lower."""
-        if self._lowered or not self.held.semaphores:
-            return
-        with contextlib.suppress(OSError), self.world.stopped():
-            semaphores.change(self.pid, self.memory, self.held.semaphores, -1)
-            self._lowered = True
-
-    @contextlib.contextmanager
-    def _borrowed(self) -> Iterator[Remote]:
-        """All threads stand still, and one makes system calls for us."""
-        with self.world.stopped(), remote(self.world, self.memory) as call:
-            yield call
+    def lower_semaphores(self, raised: list[Raised]) -> None:
+        """Before the end, some that were raised; also in children that have inherited them."""
+        for one in itertools.chain((self,), self._children()):
+            with contextlib.suppress(TargetError, OSError):  # those that are left are lowered at the end
+                one.semaphores.lower(raised)
 
     def sample(self, stack: int) -> list[Sample]:
         """Where the threads are that run just now, and so many bytes of the stack of each: fewer when many run."""
-        if not self.present():
-            return []
-        where = running(self.pid)
-        stack = min(stack, _STACKS // max(len(where), 1))
-        try:
-            threads = self.world.stop_some(where)
-            return [self._sampled(thread, where[tid], stack) for tid, thread in threads.items()]
-        finally:
-            self.world.resume()
-
-    def _sampled(self, thread: Thread, cpu: int, stack: int) -> Sample:
-        pc = shown(thread.registers, self.held, self._all_patches(), self.memory)
-        known, above = register_values(thread.registers, pc), self.memory.some(thread.registers.rsp, stack)
-        return Sample(thread.tid, cpu, identity(thread, self.memory), known, above)
+        return sampled(self.world, self.memory, self.held, self._all_patches(), stack) if self.present() else []
 
     # Changing code.
 
@@ -257,36 +172,13 @@ class Keeper:
             return tuple(self.held.copies)
         chosen = {n: self._staged[n].batch.only(some) for n, some in units.items() if some}
         change, maps = combine([], list(chosen.values())), read_maps(self.pid)
-        copies = code_copies.place(maps, code_copies.worth_copying(maps, change.at))
-        try:
-            with self._borrowed() as call:
-                code_copies.reserve(call, copies)
-            with expecting(self.pid):
-                code_copies.fill(self.memory, copies, change)
-            with self._borrowed() as call:
-                code_copies.make_executable(call, copies)
-        except (OSError, TargetError) as error:
-            self._unmap(copies)
-            if isinstance(error, TargetError):
-                raise
-            return ()
-        self._code.note(change.at, maps)
-        self.held.copies = list(copies)
-        self._exchanged = Exchanged(code_copies.units_inside(copies, chosen))
-        self._ready = None
+        copies = self.mapper.copy(change, maps)
+        if copies:
+            self._code.note(change.at, maps)
+            self.held.copies = list(copies)
+            self._exchanged = Exchanged(code_copies.units_inside(copies, chosen))
+            self._ready = None
         return tuple(copies)
-
-    def put_back(self, copies: Sequence[Copy]) -> None:
-        """Undo an exchange that somebody else has made."""
-        with self._borrowed() as call:
-            for copy in copies:
-                copy.put_back(call)
-
-    def _unmap(self, copies: list[Copy]) -> None:
-        with contextlib.suppress(OSError), self._borrowed() as call:
-            for copy in copies:
-                with contextlib.suppress(OSError):
-                    copy.unmap(call)
 
     def forget(self, number: int) -> None:
         """Drop a batch of which nothing is active. A forked child may still have it, so it is known until the end."""
@@ -311,7 +203,7 @@ class Keeper:
         restored = True
         try:
             self._open_gates()
-            self._lower_semaphores()
+            self.semaphores.lower_all()
             self.change({n: set(one.active) for n, one in self._staged.items()}, {})
             self.catch_up()
             restored = self._is_original(staged)
@@ -368,6 +260,7 @@ class Keeper:
                     child.held = replace(self.held, copies=self._copies_in(pid))
                     child._code.homes = self._code.homes
                     yield child
+                    child.memory.close()
 
     def _copies_in(self, pid: int) -> list[Copy]:
         return code_copies.found(read_maps(pid), self.held.copies) if self.held.copies else []
@@ -378,7 +271,7 @@ class Keeper:
             if any(copy.in_force for copy in self.held.copies):
                 with contextlib.suppress(OSError), self.world.stopped():  # else it is the copies that are written
                     self._changer.exchange()
-            self._lower_semaphores()
+            self.semaphores.lower_all()
             self._undo_last_first(staged)
             restored = self._is_original(staged)
             self._take_out()
@@ -395,22 +288,5 @@ class Keeper:
         self._changer.apply(Task(changes, Places(batches), Places([]), lenient=True))
 
     def _take_out(self) -> None:
-        held = self.held
-        if not held.name or self._changer.stuck:
-            return
-        with contextlib.suppress(TargetError, OSError), self.world.stopped() as threads:
-            with contextlib.suppress(PermissionError), remote(self.world, self.memory) as call:
-                for copy in held.copies:
-                    copy.unmap(call)
-                for address in held.pages:
-                    call.unmap(address, _PAGE)
-                for arena in held.arenas:
-                    call.unmap(arena.start, arena.size + arena.base - arena.start)
-                for address, size in ((held.data, held.data_size), (held.code, held.code_size)):
-                    if size:  # it was refused
-                        call.unmap(address, size)
-                for mapping in read_maps(self.pid):  # a child may have some that its parent has no more
-                    if mapping.path.startswith(f"/memfd:{held.memory_name}"):
-                        call.unmap(mapping.start, mapping.end - mapping.start)
-            for thread in threads.values():
-                thread.attach_block(0)
+        if self.held.name and not self._changer.stuck:
+            self.mapper.take_out()

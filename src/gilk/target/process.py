@@ -26,7 +26,7 @@ from gilk.target.launch import End, Until
 from gilk.target.maps import Mapping, heap_start, occupied, read_maps
 from gilk.target.meeting import Meeting
 from gilk.target.running import Sample
-from gilk.target.semaphores import Semaphore
+from gilk.target.semaphores import Raised, Semaphore
 from gilk.target.spawning import spawned
 
 _T = TypeVar("_T")
@@ -66,8 +66,8 @@ class Keeper:
         _, address = self.ask("share_memory", size)
         return self._fds[0], address
 
-    def lower_semaphores(self, counters: list[Semaphore]) -> None:
-        self.ask("lower_semaphores", counters)
+    def lower_semaphores(self, raised: list[Raised]) -> None:
+        self.ask("lower_semaphores", raised)
 
     def unshare_memory(self, address: int, size: int) -> None:
         self.ask("unshare_memory", address, size)
@@ -200,9 +200,9 @@ class Process:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
-    def raise_semaphores(self, counters: list[Semaphore]) -> list[Semaphore]:
+    def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
         """Have these say, until the end, that somebody listens; those that do."""
-        return cast("list[Semaphore]", self.keeper.ask("raise_semaphores", counters))
+        return cast("list[Raised]", self.keeper.ask("raise_semaphores", counters))
 
     def sample(self, stack: int = 0) -> list[Sample]:
         """Where the threads are that run just now, and ``stack`` bytes of the stack of each; they stand still only

@@ -29,7 +29,7 @@ _MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
 _PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
 _MAP_SHARED, _MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NOREPLACE = 1, 2, 0x20, 0x100000
 #: Wishes. Where the kernel itself puts so large a mapping, just below the libraries, it is in the way of their puns.
-_CODE_AT, _DATA_AT = 0x2000_0000_0000, 0x2100_0000_0000
+_CODE_AT, _DATA_AT, _RECORD_AT = 0x2000_0000_0000, 0x2100_0000_0000, 0x2180_0000_0000
 MADV_DONTDUMP, MADV_WIPEONFORK = 16, 18
 _MFD_CLOEXEC, _MFD_ALLOW_SEALING, _MFD_EXEC = 1, 2, 0x10
 
@@ -134,6 +134,10 @@ class Remote:
     def data(self, size: int, fd: int, at: int = _DATA_AT) -> int:
         """``at``: a wish."""
         return self.call(MMAP, at, size, _PROT_READ | _PROT_WRITE, _MAP_SHARED, fd, 0)
+
+    def record(self, size: int, fd: int) -> int:
+        """As data, but each process has its own, after a fork too."""
+        return self.call(MMAP, _RECORD_AT, size, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE, fd, 0)
 
     def unmap(self, address: int, size: int) -> None:
         self.call(MUNMAP, address, size)

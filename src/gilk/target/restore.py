@@ -42,6 +42,7 @@ def restore(pid: int) -> Restored:
         images = [(loaded, part) for loaded in process.loaded() for part in _differences(process, loaded)]
         pieces = [(address, original) for _, (address, original) in images]
         process.keeper.ask("repair", pieces)
+        process.keeper.ask("lower_abandoned")
         for mapping in process.maps():
             if mapping.path.startswith(DATA_NAME) and mapping.offset == 0:
                 process.keeper.ask("poke", mapping.start, bytes(8))  # no magic: whoever comes next may take over

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which threads of a process run, and where each is."""
+"""Which threads of a process run, and where each is: samples of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gilk.target.held import Held
 from gilk.target.memory import Memory
 from gilk.target.places import Places
 from gilk.target.ptrace import Registers
-from gilk.target.world import Thread
+from gilk.target.world import Thread, World
 
 #: As struct gilk_regs has them, native/include/gilk.h.
 _ORDER = (
@@ -25,18 +25,34 @@ PC = _ORDER.index("rip")
 _STATE, _PROCESSOR = 0, 36  # fields of proc_pid_stat(5), behind the name
 _BLOCK = struct.Struct("<Q12xIQ")  # struct gilk_block, native/abi/gilk_abi.h: owner, tid and birth
 _DEEPEST = 4096  # bytes of stack that an instrument takes
+_STACKS = 16 << 20  # bytes of all stacks that are copied in one stop
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``registers`` in the order of struct gilk_regs; ``thread``: what its own variables go by; ``stack``: what lies
-    there from RSP on, as much as was asked for and is there."""
+    """``registers`` in the order of struct gilk_regs; ``thread``: by
+    what its variables go. ``stack``: what lies there from RSP on, as much as was asked for and is there."""
 
     tid: int
     cpu: int
     thread: int
     registers: tuple[int, ...]
     stack: bytes = b""
+
+
+def sampled(world: World, memory: Memory, held: Held, patches: Places, stack: int) -> list[Sample]:
+    """Of the threads that run just now, ``stack`` bytes of the stack of each: fewer when many run."""
+    where = running(world.pid)
+    stack = min(stack, _STACKS // max(len(where), 1))
+    found = []
+    try:
+        for tid, thread in world.stop_some(where).items():
+            pc = shown(thread.registers, held, patches, memory)
+            known, above = register_values(thread.registers, pc), memory.some(thread.registers.rsp, stack)
+            found.append(Sample(tid, where[tid], identity(thread, memory), known, above))
+    finally:
+        world.resume()
+    return found
 
 
 def running(pid: int) -> dict[int, int]:

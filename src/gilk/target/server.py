@@ -24,7 +24,7 @@ from gilk.target.held import ArenaMap
 from gilk.target.keeper import Keeper
 from gilk.target.launch import Command, End
 from gilk.target.running import Sample
-from gilk.target.semaphores import Semaphore
+from gilk.target.semaphores import Raised, Semaphore
 
 _TICK = 0.05
 _FIRST = -20  # nice(2)
@@ -88,7 +88,7 @@ class Server:
         self.keeper.world.release()
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
-        return self.keeper.set_up(name, code_size, data_size)
+        return self.keeper.mapper.set_up(name, code_size, data_size)
 
     def data_address(self) -> int:
         return self.keeper.held.data
@@ -98,7 +98,7 @@ class Server:
         return self.keeper.held.code
 
     def share_memory(self, size: int) -> tuple[int, int]:
-        return self.keeper.share_memory(size)
+        return self.keeper.mapper.share_memory(size)
 
     def unshare_memory(self, address: int, size: int) -> bool:
         return self.keeper.unshare_memory(address, size)
@@ -115,10 +115,10 @@ class Server:
             os.close(self._kept.pop())
 
     def map_arena(self, arena: ArenaMap) -> None:
-        self.keeper.map_arena(arena)
+        self.keeper.mapper.map_arena(arena)
 
     def map_pages(self, pages: dict[int, int]) -> list[int]:
-        return self.keeper.map_pages(pages)
+        return self.keeper.mapper.map_pages(pages)
 
     def poke(self, address: int, data: bytes) -> None:
         """Initial values of an instrument's variables."""
@@ -129,7 +129,7 @@ class Server:
 
     def put_back(self, copies: tuple[Copy, ...]) -> None:
         """Have the original code executed in place of copies."""
-        self.keeper.put_back(copies)
+        self.keeper.mapper.put_back(copies)
 
     def repair(self, pieces: list[tuple[int, bytes]]) -> None:
         """Put bytes of code back while nothing runs."""
@@ -140,11 +140,15 @@ class Server:
     def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
         return self.keeper.handlers(signals)
 
-    def raise_semaphores(self, counters: list[Semaphore]) -> list[Semaphore]:
+    def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
         return self.keeper.raise_semaphores(counters)
 
-    def lower_semaphores(self, counters: list[Semaphore]) -> None:
-        self.keeper.lower_semaphores(counters)
+    def lower_semaphores(self, raised: list[Raised]) -> None:
+        self.keeper.lower_semaphores(raised)
+
+    def lower_abandoned(self) -> None:
+        """Semaphores that sessions have raised whose keepers are gone."""
+        self.keeper.semaphores.lower_abandoned()
 
     def sample(self, stack: int) -> list[Sample]:
         return self.keeper.sample(stack)

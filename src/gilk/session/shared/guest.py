@@ -10,7 +10,7 @@ from gilk.errors import GilkError, TargetError
 from gilk.session.shared.session import Carried, SharedSession
 from gilk.session.shared.words import Nonsense, number, placed, semaphores
 from gilk.target.process import Process
-from gilk.target.semaphores import Semaphore
+from gilk.target.semaphores import Raised
 
 MOST_MEMORY = 1 << 36
 
@@ -24,7 +24,7 @@ class Guest:
         self._carried: list[Carried] = []
         self._sources: set[str] = set()
         self._inserted = 0
-        self._listening: list[Semaphore] = []
+        self._listening: list[Raised] = []
 
     def have_memory(self, session: SharedSession, words: dict[str, Any]) -> tuple[dict[str, Any], int]:
         """Where it lies, from the beginning of the shared data, and its file. What is not used yet may be exchanged

@@ -44,7 +44,7 @@ class Away(Keeper):
                 return None if code is None else End(int(code))
             case "raise_semaphores":
                 self.say({"do": "listen", "counters": list(arguments[0])})
-                return list(arguments[0])
+                return []  # they are lowered when we leave
             case "sample":
                 answer = self.say({"do": "sample", "stack": min(arguments[0], MOST_STACK)})
                 return list(_samples(answer))

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What gilk has mapped in a target: put there by system calls of the target's own, and taken out again."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from gilk.errors import TargetError
+from gilk.target import copies
+from gilk.target.call_list import LOOP, CallList
+from gilk.target.copies import Copy
+from gilk.target.held import ArenaMap, Held
+from gilk.target.maps import Mapping, occupied, read_maps
+from gilk.target.memory import Memory
+from gilk.target.refusals import check_free, check_gs, expecting, refusable
+from gilk.target.remote import MADV_WIPEONFORK, MADVISE, Remote, remote
+from gilk.target.shared_memory import room_for_memory, share
+from gilk.target.world import World
+from gilk.target.writer import Change
+
+_PAGE = 4096
+_SA_SIGINFO = 4
+
+
+class Mapper:
+    """``held`` gives what is in the process by then."""
+
+    def __init__(self, world: World, memory: Memory, held: Callable[[], Held]) -> None:
+        self._pid = world.pid
+        self._world = world
+        self._memory = memory
+        self._held = held
+
+    @contextlib.contextmanager
+    def borrowed(self) -> Iterator[Remote]:
+        """All threads stand still, and one makes system calls for us."""
+        with self._world.stopped(), remote(self._world, self._memory) as call:
+            yield call
+
+    def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
+        """Create and map the shared memory; (code fd, data fd) for the client. A page of each is ours."""
+        held, pid = self._held(), self._pid
+        with self._world.stopped() as threads:
+            check_gs(pid, self._memory, threads.values())
+            with refusable(pid), remote(self._world, self._memory) as call:
+                held.name = name
+                held.code_size, held.data_size = code_size + _PAGE, data_size + _PAGE
+                held.code_fd, held.code = share(call, pid, held.code_name, held.code_size, call.code)
+                held.data_fd, held.data = share(call, pid, f"gilk-data-{name}", held.data_size, call.data)
+        with mmap.mmap(held.code_fd, _PAGE, offset=code_size) as page:  # pwrite(2) heeds the limit on the user's files
+            page[: len(LOOP)] = LOOP
+        held.calls = CallList(held.code + code_size, held.data + data_size)
+        return held.code_fd, held.data_fd
+
+    def share_memory(self, size: int) -> tuple[int, int]:
+        """More memory for the client: its file descriptor, and its address."""
+        with refusable(self._pid), self.borrowed() as call:
+            at = room_for_memory(occupied(read_maps(self._pid), growth=False), size)
+            return share(call, self._pid, self._held().memory_name, size, lambda size, fd: call.data(size, fd, at))
+
+    def unshare_memory(self, address: int, size: int) -> None:
+        with refusable(self._pid), self.borrowed() as call:
+            call.unmap(address, size)
+
+    def map_record(self, name: str, size: int) -> int:
+        """Memory of the process's own, which a fork copies, to be found by its name; its address."""
+        with refusable(self._pid), self.borrowed() as call:
+            mine, address = share(call, self._pid, name, size, call.record)
+        os.close(mine)
+        return address
+
+    def map_arena(self, arena: ArenaMap) -> None:
+        """With its key page. Raises MemoryTaken."""
+        held = self._held()
+        with refusable(self._pid), self.borrowed() as call:
+            check_free(self._pid, arena.start, arena.base + arena.size)
+            call.anonymous(arena.start, arena.held + _PAGE)
+            held.arenas.append(arena)
+            call.call(MADVISE, arena.base - _PAGE, _PAGE, MADV_WIPEONFORK)
+            call.again(held.code + arena.offset, arena.size, arena.base)
+
+    def map_pages(self, pages: dict[int, int]) -> list[int]:
+        """Single pages for puns (address -> offset); those that the process has meanwhile mapped itself come back."""
+        held = self._held()
+        with refusable(self._pid), self.borrowed() as call:
+            space = occupied(read_maps(self._pid), growth=False)
+            free = [page for page in pages if space.free(page, page + _PAGE)]
+            for address in free:
+                call.again(held.code + pages[address], _PAGE, address)
+                held.pages[address] = pages[address]
+        return sorted(pages.keys() - set(free))
+
+    def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
+        """(handler, restorer) of those of ``signals`` whose handlers are given the interrupted state (SA_SIGINFO)."""
+        with refusable(self._pid), self.borrowed() as call:
+            found = call.handlers(signals)
+        return sorted(
+            {(handler, restorer) for handler, flags, restorer in found if handler > 1 and flags & _SA_SIGINFO}
+        )
+
+    def copy(self, change: Change, maps: tuple[Mapping, ...]) -> list[Copy]:
+        """Copies of the code, where they are worth it, in which the change is made; none where the kernel will not
+        have them. Raises TargetError `code-changed`."""
+        made = copies.place(maps, copies.worth_copying(maps, change.at))
+        try:
+            with self.borrowed() as call:
+                copies.reserve(call, made)
+            with expecting(self._pid):
+                copies.fill(self._memory, made, change)
+            with self.borrowed() as call:
+                copies.make_executable(call, made)
+        except (OSError, TargetError) as error:
+            self._unmap_copies(made)
+            if isinstance(error, TargetError):
+                raise
+            return []
+        return made
+
+    def _unmap_copies(self, made: Sequence[Copy]) -> None:
+        with contextlib.suppress(OSError), self.borrowed() as call:
+            for copy in made:
+                with contextlib.suppress(OSError):
+                    copy.unmap(call)
+
+    def put_back(self, exchanged: Sequence[Copy]) -> None:
+        """Undo an exchange that somebody else has made."""
+        with self.borrowed() as call:
+            for copy in exchanged:
+                copy.put_back(call)
+
+    def take_out(self) -> None:
+        """All of it, where the process lets itself be asked. No thread may be in it, nor have a block of it after."""
+        with contextlib.suppress(TargetError, OSError), self._world.stopped() as threads:
+            with contextlib.suppress(PermissionError), remote(self._world, self._memory) as call:
+                self._unmap_all(call)
+            for thread in threads.values():
+                thread.attach_block(0)
+
+    def _unmap_all(self, call: Remote) -> None:
+        held = self._held()
+        for copy in held.copies:
+            copy.unmap(call)
+        for address in held.pages:
+            call.unmap(address, _PAGE)
+        for arena in held.arenas:
+            call.unmap(arena.start, arena.size + arena.base - arena.start)
+        for address, size in ((held.data, held.data_size), (held.code, held.code_size)):
+            if size:  # it was refused
+                call.unmap(address, size)
+        for mapping in read_maps(self._pid):  # a child may have some that its parent has no more
+            if mapping.path.startswith((f"/memfd:{held.memory_name}", f"/memfd:{held.raised_name}")):
+                call.unmap(mapping.start, mapping.end - mapping.start)
