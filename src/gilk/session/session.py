@@ -21,8 +21,8 @@ from gilk.target.process import Process
 from gilk.target.workspace import Workspace
 from gilk.trace.clock import Clock, calibrate
 from gilk.trace.drain import Drain
+from gilk.trace.inner_threads import threads_of
 from gilk.trace.layout import PAGE, Geometry
-from gilk.trace.threads import OwnThreads
 
 _MOST_POINTS = 1 << 20
 
@@ -48,7 +48,8 @@ class Session(BaseSession):
         self.process = process
         self._workspace = Workspace(process, geometry.size, PAGE, rings)
         geometry.initialise(memoryview(self._workspace.data))
-        super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), OwnThreads(), geometry.counters)
+        known = threads_of(process.pid)
+        super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)
         self._ledger = Ledger(self._workspace, process.keeper)
         self._stream.meet(process.pid, process.pid)
         self._keeps_everything = False

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gilk.target.held import Held
 from gilk.target.memory import Memory
+from gilk.target.namespaces import is_here, own_number
 from gilk.target.places import Places
 from gilk.target.ptrace import Registers
 from gilk.target.world import Thread, World
@@ -30,7 +31,7 @@ _STACKS = 16 << 20  # bytes of all stacks that are copied in one stop
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``registers`` in the order of struct gilk_regs; ``thread``: by
+    """``tid``: the thread's own number (namespaces.py). ``registers`` in the order of struct gilk_regs; ``thread``: by
     what its variables go. ``stack``: what lies there from RSP on, as much as was asked for and is there."""
 
     tid: int
@@ -44,12 +45,13 @@ def sampled(world: World, memory: Memory, held: Held, patches: Places, stack: in
     """Of the threads that run just now, ``stack`` bytes of the stack of each: fewer when many run."""
     where = running(world.pid)
     stack = min(stack, _STACKS // max(len(where), 1))
-    found = []
+    found, here = [], is_here(world.pid)
     try:
         for tid, thread in world.stop_some(where).items():
             pc = shown(thread.registers, held, patches, memory)
             known, above = register_values(thread.registers, pc), memory.some(thread.registers.rsp, stack)
-            found.append(Sample(tid, where[tid], identity(thread, memory), known, above))
+            number = tid if here else own_number(tid)
+            found.append(Sample(number, where[tid], identity(thread, number, memory), known, above))
     finally:
         world.resume()
     return found
@@ -84,12 +86,12 @@ def shown(registers: Registers, held: Held, patches: Places, memory: Memory) -> 
     return int(registers.rip) if found is None else found
 
 
-def identity(thread: Thread, memory: Memory) -> int:
-    """As in probes of the process, once one has met the thread: GS then points at its block."""
+def identity(thread: Thread, number: int, memory: Memory) -> int:
+    """As in probes of the process, once one has met the thread: GS then points at its block. ``number``: its own."""
     with contextlib.suppress(OSError):
         content = memory.read(thread.registers.gs_base, _BLOCK.size) if thread.registers.gs_base else b""
         if len(content) == _BLOCK.size:
             owner, tid, birth = _BLOCK.unpack(content)
-            if owner and tid == thread.tid:
+            if owner and tid == number:
                 return (int(birth) << 22 | int(tid) & 0x3FFFFF) & (1 << 64) - 1  # struct gd_event, native/abi/gilk_d.h
-    return 1 << 63 | thread.tid
+    return 1 << 63 | number

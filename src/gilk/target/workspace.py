@@ -31,6 +31,7 @@ from gilk.target.batch import Batch, pack
 from gilk.target.blank import Shape, runtime_room
 from gilk.target.held import ArenaMap
 from gilk.target.maps import find_room
+from gilk.target.namespaces import own_number
 from gilk.target.places import places_table
 from gilk.target.placing import Placed, Spot
 from gilk.target.process import Process
@@ -128,6 +129,8 @@ class Workspace:
         errno = self._resolver.find("__errno_location")
         values = (self._process.keeper.ask("data_address"), errno.address if errno else 0, base, _xsave_size())
         self._code[offset : offset + 32] = np.array(values, np.uint64).tobytes()
+        numbers = (own_number(self._process.pid), self._process.pid)
+        self._code[offset + 40 : offset + 48] = np.array(numbers, np.uint32).tobytes()
 
     # Instruments.
 

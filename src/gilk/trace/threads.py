@@ -12,6 +12,11 @@ from gilk.errors import MachineGone
 from gilk.trace.interrupts import lane_name
 
 Thread = tuple[int, int]  # pid, tid
+Gone = Callable[[int], bool]  # whether the thread of that number has
+
+
+def thread_is_gone(tid: int) -> bool:
+    return not os.path.exists(f"/proc/{tid}")
 
 
 class Threads(Protocol):

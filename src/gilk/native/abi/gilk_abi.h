@@ -120,8 +120,8 @@ struct gilk_block {
 	gilk_u64 owner; /* fs base + key; 0: no one's */
 	gilk_u32 state; /* 0 free, 1 in use */
 	gilk_u32 index;
-	gilk_u32 pid;
-	gilk_u32 tid;
+	gilk_u32 pid; /* as the client knows the process that it has; of others their own number */
+	gilk_u32 tid; /* gettid(2): in a PID namespace, the thread's own number there */
 	gilk_u64 birth; /* tsc when claimed */
 	gilk_u64 busy;	/* nonzero while an instrument that calls out runs */
 	gilk_u64 nested; /* hits skipped because of busy */

@@ -78,7 +78,7 @@ gilk_u32 gilk_claim(void)
 		__atomic_fetch_add(&control->lost, 1, __ATOMIC_RELAXED);
 		return 0;
 	}
-	block->pid = pid;
+	block->pid = known_pid(pid);
 	block->tid = host_tid();
 	block->birth = host_clock();
 	__atomic_store_n(&block->owner, host_self() + key, __ATOMIC_RELEASE);

@@ -37,7 +37,7 @@ void gilk_gate_reached(const struct gilk_regs *regs, gilk_u32 number)
 	(void)regs;
 	if (!is_last_hit(gate))
 		return;
-	gate->pid = host_pid();
+	gate->pid = known_pid(host_pid());
 	gate->tid = host_tid();
 	gate->tsc = host_clock();
 	__atomic_store_n(&gate->state, GILK_GATE_REACHED, __ATOMIC_RELEASE);

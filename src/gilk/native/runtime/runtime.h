@@ -15,9 +15,16 @@ struct gilk_params {
 	gilk_u64 base;		      /* where this arena's code begins */
 	gilk_u64 xstate;	      /* bytes that xsave needs here */
 	const struct gilk_places *places; /* or null: handlers see addresses of patches */
+	gilk_u32 inner, outer;	      /* the process's number: where it is itself, and where the client is */
 };
 
 extern struct gilk_params gilk_params;
+
+/* By which number the client knows the process that calls itself `pid`; of a forked child it knows no other. */
+static inline gilk_u32 known_pid(gilk_u32 pid)
+{
+	return pid == gilk_params.inner ? gilk_params.outer : pid;
+}
 
 /* In the private page below the code; the kernel zeroes it in a forked child. */
 extern gilk_u64 gilk_key;

@@ -35,6 +35,8 @@ from gilk.trace.d.memory import Memory
 from gilk.trace.d.memory import Options as Sizes
 from gilk.trace.d.records import Record, Records
 from gilk.trace.d.recycling import Recycling
+from gilk.trace.inner_threads import gone_of
+from gilk.trace.threads import thread_is_gone
 
 if TYPE_CHECKING:
     from gilk.session.dtrace.in_process import InProcess
@@ -96,7 +98,8 @@ class Tracing:
         self.memory.globals()[:GLOBALS_START] = environment(self._clock, process).ljust(GLOBALS_START, b"\0")
         if self._unwinding is not None:
             self._unwinding.place(self.memory.unwind())
-        self._records, self._drops = Records(self.memory), Drops(self.memory)
+        self._gone = gone_of(process.pid) if process is not None else thread_is_gone
+        self._records, self._drops = Records(self.memory, self._gone), Drops(self.memory)
         self.aggregations = Aggregations(self.memory, program.aggregations)
         self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
         self._due: list[tuple[int, int]] = []  # when, and which tick: a heap
@@ -160,8 +163,8 @@ class Tracing:
 
     def clean(self) -> None:
         """Give back what threads had that have gone."""
-        self.memory.reap()
-        self.memory.forget()
+        self.memory.reap(self._gone)
+        self.memory.forget(self._gone)
 
     def tend(self) -> None:
         """Have aggregations that many keys are in go on: where clauses say that they run, or run here."""

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,13 +31,7 @@ from gilk.trace.d.layout import (
     State,
     power_of_two,
 )
-
-#: Whether there is no thread of this number any more.
-Gone = Callable[[int], bool]
-
-
-def thread_is_gone(tid: int) -> bool:
-    return not os.path.exists(f"/proc/{tid}")
+from gilk.trace.threads import Gone, thread_is_gone
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ import numpy as np
 
 from gilk.errors import StoreError
 from gilk.trace.d.layout import GRANULE, MARK_GRANULES, MARK_LAP, MARK_TID, RECORD, Array, Mark, Policy
-from gilk.trace.d.memory import Gone, Memory, thread_is_gone
+from gilk.trace.d.memory import Memory
+from gilk.trace.threads import Gone, thread_is_gone
 
 _FARTHEST = 1 << 62  # no position gets there
 

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A process in a PID namespace of its own, as in a container: its threads live on in what we know of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from gilk.target.namespaces import foreign, is_here, own_number
+from gilk.trace.inner_threads import gone_of
+from tests.behaviour.harness import differences, wait_for
+from tests.programs.build import compile_text
+from tests.providers.sessions import traced
+
+#: Two threads call hot() for ever, one of them without a pause, and so does a child that is forked when a line comes.
+#: All say their numbers; none of these are small, as those of processes outside may be.
+PROGRAM = r"""
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__attribute__((noinline, noclone)) long hot(long x) { __asm__ volatile("" ::: "memory"); return x; }
+
+static void *nothing(void *x) { return x; }
+
+static void *body(void *pause)
+{
+	prctl(PR_SET_NAME, pause ? "pausing" : "spinning");
+	printf("%s %ld\n", pause ? "pausing" : "spinning", syscall(SYS_gettid));
+	fflush(stdout);
+	for (;;) {
+		hot(1);
+		if (pause) usleep(1000);
+	}
+	return 0;
+}
+
+int main(void)
+{
+	pthread_t thread;
+	char line;
+	for (int i = 0; i < 1500 && !pthread_create(&thread, 0, nothing, 0); i++) pthread_join(thread, 0);
+	pthread_create(&thread, 0, body, 0);
+	pthread_create(&thread, 0, body, "");
+	printf("process %d\n", getpid());
+	fflush(stdout);
+	while (read(0, &line, 1) == 1) {
+		if (!fork()) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			body("");
+		}
+	}
+	return 0;
+}
+"""
+UNSHARE = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+
+
+@dataclass
+class Contained:
+    """``pid``: as we know it; ``numbers``: what it says of itself and of its threads."""
+
+    pid: int
+    numbers: dict[str, int]
+    process: subprocess.Popen[str]
+
+    def fork(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("f")
+        self.process.stdin.flush()
+
+    def fork_when_traced(self) -> None:
+        """When probes are in, and its threads have been there for a while."""
+        wait_for(lambda: bool(differences(self.pid)), 60)
+        time.sleep(1)
+        self.fork()
+
+
+@pytest.fixture
+def contained(tmp_path: Path) -> Iterator[Contained]:
+    if shutil.which("unshare") is None or subprocess.run([*UNSHARE, "true"], capture_output=True).returncode:
+        pytest.skip("this machine lets nobody make a PID namespace")
+    program = compile_text(tmp_path, "contained", PROGRAM, "-O1")
+    process = subprocess.Popen([*UNSHARE, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        numbers = {name: int(number) for name, number in (process.stdout.readline().split() for _ in range(3))}
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        yield Contained(int(children), numbers, process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_numbers_from_both_sides(contained: Contained) -> None:
+    assert contained.numbers["process"] == own_number(contained.pid) != contained.pid
+    assert foreign(contained.pid) == foreign(contained.process.pid) != foreign(os.getpid()) == frozenset()
+    assert (is_here(contained.pid), is_here(contained.process.pid)) == (False, True)
+    tids = {own_number(int(entry.name)) for entry in Path(f"/proc/{contained.pid}/task").iterdir()}
+    assert tids == set(contained.numbers.values())
+
+
+def test_threads_keep_what_they_have(contained: Contained) -> None:
+    """Their self-> variables, which are found by samples too; `pid` is what it is for us, `tid` what they know."""
+    threading.Thread(target=contained.fork_when_traced).start()
+    done = traced(
+        """#pragma D option cleanrate=50ms
+        #pragma D option switchrate=50ms
+        pid$target:a.out:hot:entry { self->calls++; }
+        pid$target:a.out:hot:entry /self->calls == 1/ { @first[tid, pid == $target] = count(); }
+        profile-97 /self->calls/ { @sampled[tid, pid == $target] = count(); }
+        tick-3s { printa("first %d %d %@d\\n", @first); printa("sampled %d %d %@d\\n", @sampled); exit(0); }""",
+        pid=contained.pid,
+    )
+    assert contained.process.stdout
+    child = int(contained.process.stdout.readline().split()[1])
+    spinning, pausing = contained.numbers["spinning"], contained.numbers["pausing"]
+    rows = [line.split() for line in done.lines]
+    first = {(int(tid), ours): int(count) for what, tid, ours, count in rows if what == "first"}
+    assert first == {(spinning, "1"): 1, (pausing, "1"): 1, (child, "0"): 1}
+    assert (["sampled", str(spinning), "1"]) in [row[:3] for row in rows]
+    assert done.restored is not False
+
+
+def test_threads_keep_their_buffers_and_names(contained: Contained) -> None:
+    with api.attach(contained.pid) as target, target.session() as session:
+        session.insert("hot:entry", "stamp")
+        contained.fork()
+        assert contained.process.stdout
+        child = int(contained.process.stdout.readline().split()[1])
+        expected = {
+            (contained.pid, contained.numbers["spinning"], "spinning"),
+            (contained.pid, contained.numbers["pausing"], "pausing"),
+            (child, child, "pausing"),
+        }
+        due, seen, born = time.monotonic() + 2, set(), set()
+        while time.monotonic() < due:
+            rows = session.poll().group_by(["pid", "tid", "thread"]).aggregate([])
+            seen |= {(row["pid"], row["tid"], row["thread"]) for row in rows.to_pylist()}
+            born |= {one.birth for one in session.drain.identities()}
+            time.sleep(0.02)
+        assert seen == expected
+        assert len(born) == len(expected), "each has one buffer from begin to end"
+
+
+def test_who_has_gone(contained: Contained) -> None:
+    gone = gone_of(contained.pid)
+    assert not gone(contained.numbers["spinning"])
+    assert not gone(threading.get_native_id())
+    assert wait_for(lambda: gone(1499)), "a thread that ended before all others began"
+    contained.process.kill()
+    contained.process.wait()
+    assert wait_for(lambda: gone(contained.numbers["spinning"]))
