@@ -31,7 +31,7 @@ _READ = ("runtime/d", "runtime/host.h", "include/gilk.h", "abi/gilk_abi.h", "abi
 
 
 class Event(ctypes.Structure):
-    """struct gd_event, native/abi/gilk_d.h."""
+    """struct gd_event, native/runtime/d/context.h."""
 
     _fields_ = [
         ("arg", ctypes.c_uint64 * ARGUMENTS),

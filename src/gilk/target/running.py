@@ -93,5 +93,5 @@ def identity(thread: Thread, number: int, memory: Memory) -> int:
         if len(content) == _BLOCK.size:
             owner, tid, birth = _BLOCK.unpack(content)
             if owner and tid == number:
-                return (int(birth) << 22 | int(tid) & 0x3FFFFF) & (1 << 64) - 1  # struct gd_event, native/abi/gilk_d.h
+                return (int(birth) << 22 | int(tid) & 0x3FFFFF) & (1 << 64) - 1  # gd_event, native/runtime/d/context.h
     return 1 << 63 | number

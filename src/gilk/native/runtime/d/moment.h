@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "../../abi/gilk_d.h"
+#include "context.h"
 
 /* Not volatile: what nobody asks for is not asked of the machine. */
 static inline gd_u64 gd_clock(void)
