@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -71,6 +72,15 @@ def test_no_call_is_missed_or_counted_twice(dtrace: Dtrace) -> None:
     assert numbers["calls hot"][0] > 1000
     assert numbers["calls"] == numbers["returns"] == numbers["calls hot"] == [sum(numbers["part"])]
     assert numbers["asm"] == numbers["sum"] == numbers["calls hot_asm"]
+
+
+def test_what_each_processor_has_counted_adds_up(dtrace: Dtrace) -> None:
+    done = dtrace("-q", "-x", "aggpercpu", "-c", f"{build('hot8')} loop 1", "-n", f"{HOT}:entry {{ @ = count(); }}")
+    calls = int(re.findall(r"^calls hot (\d+)$", done.stdout, re.M)[0])
+    total, *each = [int(row.split()[-1]) for row in re.findall(r"^(?:    \[CPU \d+\])? +\d+$", done.stdout, re.M)]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert total == calls == sum(each)
+    assert len(each) == os.cpu_count()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -172,6 +182,15 @@ def test_the_preprocessor(dtrace: Dtrace, tmp_path: Path) -> None:
     assert re.search(r"^\. .*number\.h$", done.stderr, re.M)
     script.write_text("#pragma D option cpp\n" + script.read_text())
     assert dtrace("-D", "MORE=2", "-q", "-s", script).stdout == "43\n"
+    script.write_text("#pragma D option cpp\nBEGIN { trace(NUMBER + MORE); exit(0); }\n")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "number.h").write_text("#define NUMBER 100\n")
+    options = ["-x", "define=NUMBER=1", "-x", "define=MORE=5", "-x", "undef=NUMBER", "-x", "define=NUMBER=3"]
+    done = dtrace(*options, "-q", "-s", script)
+    assert (done.returncode, "NUMBER" in done.stderr) == (1, True)  # what is undefined is so at last
+    assert dtrace(*options[:4], "-q", "-s", script).stdout == "6\n"
+    script.write_text('#include <number.h>\nBEGIN { trace(NUMBER); exit(0); }\n')
+    assert dtrace("-x", "cpp", "-x", "incdir=more", "-q", "-s", script).stdout == "100\n"
     script.write_text('#include "number.h"\nBEGIN { nothing; }\n')
     assert f"script {script}: line 2: " in dtrace("-C", "-s", script).stderr
 

@@ -131,3 +131,21 @@ def test_samples_of_running_threads(dtrace: Dtrace) -> None:
     program = "profile-997 { @[ustack()] = count(); @n = count(); } tick-10ms /++n > 20/ { exit(0); }"
     output = dtrace("-n", program, "-c", "bash -c 'for ((i = 0; i < 300000; i++)); do :; done'")
     assert re.search(r"bash`main\+0x\w+\n +libc", output)
+
+
+def test_frames_without_names(dtrace: Dtrace) -> None:
+    """-x noresolve: the file, and where in what is mapped of it. The first frame is the entry itself."""
+    program = build("stacks", "nofp")
+    output = dtrace("-x", "noresolve", "-n", f"{NOTE}:entry {{ ustack(2); exit(0); }}", "-c", program)
+    rows = [line.split() for line in told("nm", program).splitlines()]
+    (entry,) = [int(row[0], 16) for row in rows if row[-1] == "note"]
+    loads = re.findall(r"^\s*LOAD\s+\S+ (0x\S+) \S+ \S+ (0x\S+) R E", told("readelf", "-lW", program), re.M)
+    ((start, size),) = [(int(at, 16), int(size, 16)) for at, size in loads]
+    frames = [line.strip() for line in output.splitlines() if line.strip()]
+    assert frames[0] == f"{program.name}:{entry - (start & -4096):#x}"
+    assert re.fullmatch(rf"{re.escape(program.name)}:0x[0-9a-f]+", frames[1])
+    assert int(frames[1].partition(":")[2], 16) < size
+
+
+def told(*words: object) -> str:
+    return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=True).stdout

@@ -103,10 +103,19 @@ class Aggregating:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """``@name[keys] = function()``. ``number`` from 1 in order of first use; ``key_size`` in bytes."""
+    """``@name[keys] = function()``. ``number`` from 1 in order of first use; ``key_size`` in bytes.
+
+    ``processor``: with the option aggpercpu, where the processor is that the probe fired on, before the keys.
+    """
 
     number: int
     name: str
     what: Aggregating
     keys: tuple[Datum, ...]
     key_size: int
+    processor: Datum | None = None
+
+    @property
+    def recorded(self) -> tuple[Datum, ...]:
+        """All that a key is made of."""
+        return self.keys if self.processor is None else (self.processor, *self.keys)

@@ -44,7 +44,7 @@ REFUSED = {
     **dict.fromkeys(("grabanon", "modpath", "ctfpath", "linknommap", "procfspath", "kdefs", "knodefs"), _KERNEL),
     **dict.fromkeys(("bpflog", "bpflogsize", "lockmem"), _BPF),
     **dict.fromkeys(("core", "ctypes", "dtypes", "debug", "debugassert", "disasm", "tree", "pgmax"), _OWN),
-    **dict.fromkeys(("iregs", "tregs", "late", "lazyload", "preallocate", "useruid", "pspec", "empty"), _OWN),
+    **dict.fromkeys(("iregs", "tregs", "late", "lazyload", "preallocate", "useruid", "pspec"), _OWN),
     **dict.fromkeys(("linkmode", "linktype", "strip", "sysslice"), _ELF),
     **dict.fromkeys(("jstackframes", "jstackstrsize"), _JAVA),
     "pcapsize": "there is no pcap()",
@@ -63,6 +63,7 @@ class Shape(Enum):
     TIME = auto()  # ns; a bare number is a rate in Hz
     CHOICE = auto()
     TEXT = auto()
+    WORDS = auto()  # one more each time, a line each
     ATTRIBUTES = auto()  # as Stable/Stable/Common
 
 
@@ -92,6 +93,7 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
     "aggsortkeypos": (Shape.NUMBER, 0),
     "aggsortpos": (Shape.NUMBER, 0),
     "aggsortrev": (Shape.FLAG, 0),
+    "aggpercpu": (Shape.FLAG, 0),
     "rawbytes": (Shape.FLAG, 0),
     "errtags": (Shape.FLAG, 0),
     "droptags": (Shape.FLAG, 0),
@@ -99,12 +101,17 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
     "argref": (Shape.FLAG, 0),
     "zdefs": (Shape.FLAG, 0),
     "cpp": (Shape.FLAG, 0),
+    "define": (Shape.WORDS, ""),
+    "undef": (Shape.WORDS, ""),
+    "incdir": (Shape.WORDS, ""),
     "nolibs": (Shape.FLAG, 0),
     "libdir": (Shape.TEXT, ""),
     "evaltime": (Shape.CHOICE, "preinit"),
     "bufresize": (Shape.CHOICE, "auto"),
     "quietresize": (Shape.FLAG, 0),
     "temporal": (Shape.FLAG, 1),
+    "noresolve": (Shape.FLAG, 0),
+    "empty": (Shape.FLAG, 0),
     "amin": (Shape.ATTRIBUTES, ""),
 }
 
@@ -125,6 +132,8 @@ class Options:
         read = _choice(name, value) if shape is Shape.CHOICE else _READ[shape](value)
         if name == "strsize" and int(read) > _LONGEST_STRING:
             raise BadOption("Invalid value for specified option")
+        if shape is Shape.WORDS:
+            read = f"{self.values[name]}{read}\n"
         self.values[name] = read
 
     def number(self, name: str) -> int:
@@ -196,5 +205,6 @@ _READ: dict[Shape, Callable[[str | None], int | str]] = {
     Shape.SIZE: _size,
     Shape.TIME: _time,
     Shape.TEXT: _given,
+    Shape.WORDS: _given,
     Shape.ATTRIBUTES: _attributes,
 }

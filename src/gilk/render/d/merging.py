@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Rows of an aggregation that print the same name: addresses in one function, or in one image, are one key."""
+"""Rows of an aggregation that are one in print: addresses in one function, or in one image, and what each processor has
+counted (the option aggpercpu).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gilk.lang.d.data import Aggregation, Datum, Function, Kind
 
@@ -17,27 +19,48 @@ _64 = (1 << 64) - 1
 
 @dataclass(slots=True)
 class Merged:
-    """``keys``: as they were recorded."""
+    """``keys``: as they were recorded. ``processors``: what each has counted, if that is known."""
 
     cells: Cells
     keys: list[bytes]
+    processors: dict[int, Cells] = field(default_factory=dict)
 
 
 def merged(aggregation: Aggregation, rows: Mapping[bytes, Cells], stands: Stands) -> dict[bytes, Merged]:
     """By the key that stands for them."""
     names = [datum for datum in aggregation.keys if datum.kind in _NAMES]
-    if not names:
+    processor = aggregation.processor
+    if not names and processor is None:
         return {key: Merged(cells, [key]) for key, cells in rows.items()}
     found: dict[bytes, Merged] = {}
     for key, cells in rows.items():
         one = _key(key, names, stands)
+        if processor is not None:
+            one = bytes(processor.size) + one[processor.size :]
         known = found.get(one)
         if known is None:
-            found[one] = Merged(cells, [key])
+            known = found[one] = Merged(cells, [key])
         else:
             known.cells = combined(aggregation.what.function, known.cells, cells)
             known.keys.append(key)
+        if processor is not None:
+            _count(known, int.from_bytes(key[: processor.size], "little"), aggregation.what.function, cells)
     return found
+
+
+def _count(row: Merged, processor: int, function: Function, cells: Cells) -> None:
+    before = row.processors.get(processor)
+    row.processors[processor] = cells if before is None else combined(function, before, cells)
+
+
+def idle(aggregation: Aggregation) -> Cells:
+    """What a processor has counted that has nothing to count."""
+    match aggregation.what.function:
+        case Function.MIN:
+            return ((1 << 63) - 1,)
+        case Function.MAX:
+            return (-1 << 63,)
+    return (0,) * aggregation.what.cells
 
 
 def _key(key: bytes, names: list[Datum], stands: Stands) -> bytes:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cache
@@ -14,7 +15,7 @@ from gilk.lang.d.options import BadOption, Options
 from gilk.lang.d.printf import Conversion, Literal, parse_format
 from gilk.render.d import aggregations, hexdump, printf, records, sorting, stacks, trace, typed
 from gilk.render.d.contents import Contents, Row
-from gilk.render.d.merging import merged
+from gilk.render.d.merging import Merged, idle, merged
 from gilk.render.d.messages import Messages
 from gilk.render.d.sorting import Order
 from gilk.render.d.values import Rendered, Value, decode, encoded, raw
@@ -185,8 +186,15 @@ class Printer:
             values = tuple(
                 decode(datum, key, self._resolve) if formatted else self._plain(datum, key) for datum in one.keys
             )
-            rows.append(Row(key, values, row.cells, raw=tuple(row.keys)))
+            rows.append(Row(key, values, row.cells, self._processors(one, row), tuple(row.keys)))
         return Contents(one, tuple(rows), self._normal.get(one.name, 1))
+
+    def _processors(self, one: Aggregation, row: Merged) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """All that there are, with the option aggpercpu; none without."""
+        if one.processor is None:
+            return ()
+        count = max(os.cpu_count() or 1, *(number + 1 for number in row.processors))
+        return tuple((number, row.processors.get(number, idle(one))) for number in range(count))
 
     def _order(self) -> Order:
         options = self.options
@@ -232,6 +240,9 @@ class Printer:
 
     def _resolve(self, kind: Kind, pid: int, addresses: tuple[int, ...]) -> tuple[bytes, ...]:
         """Names that came from bytes go back to them."""
+        if kind is Kind.USTACK and self.options.flag("noresolve"):
+            places = (self.symbols.place(address) for address in addresses)
+            return tuple(encoded(stacks.unresolved(at.address, at.module, at.offset)) for at in places)
         if kind is Kind.USTACK:
             return tuple(encoded(stacks.frame(*astuple(found))) for found in self.symbols.frames(addresses))
         return tuple(encoded(self._name(kind, address)) for address in addresses)

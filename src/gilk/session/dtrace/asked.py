@@ -66,7 +66,7 @@ def prepare(asked: Asked) -> Consumer:
     Raises UsageError `bad-d-option`, `cannot-open-script`, `preprocessor-failed`, TargetError.
     """
     options = _options(asked)
-    preprocess = replace(asked.preprocess, wanted=asked.preprocess.wanted or options.flag("cpp"))
+    preprocess = _with_options(asked.preprocess, options)
     texts = [_text(letter, given, preprocess) for letter, given in asked.programs]
     for text in texts:
         for found in _EARLY.finditer(text.source.text):
@@ -91,6 +91,16 @@ def _options(asked: Asked) -> Options:
         except BadOption as bad:
             raise UsageError("bad-d-option", f"failed to set -x {name}: {bad}") from None
     return options
+
+
+def _with_options(how: Preprocess, options: Options) -> Preprocess:
+    return replace(
+        how,
+        wanted=how.wanted or options.flag("cpp"),
+        defines=(*how.defines, *options.text("define").splitlines()),
+        undefines=(*how.undefines, *options.text("undef").splitlines()),
+        includes=(*how.includes, *options.text("incdir").splitlines()),
+    )
 
 
 def _text(letter: str, given: str, preprocess: Preprocess) -> Text:

@@ -12,6 +12,7 @@ from gilk.lang.d import ast, stability, tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.check import Checker
 from gilk.lang.d.meaning.scope import Frames
+from gilk.lang.d.meaning.tags import Tag as MeaningTag
 from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.d.parser import parse
@@ -81,7 +82,8 @@ def compile_programs(
                 if isinstance(item, ast.Pragma) and item.kind == "option":
                     _set(options, item)
     frames = Frames(options.number("ustackframes"), options.number("maxframes"))
-    checker = Checker(options.number("strsize"), world, frames, stability.read(options.text("amin")))
+    least, by_processor = stability.read(options.text("amin")), options.flag("aggpercpu")
+    checker = Checker(options.number("strsize"), world, frames, least, by_processor)
     for text, library in known:
         with _placed(text, library):
             for item in library.items:
@@ -93,6 +95,7 @@ def compile_programs(
             for item in program.items:
                 checker.item(item)
             checker.finish()
+            _check_not_empty(text, program, options)
         origins += [text] * (checker.clauses - len(origins))
     return Compiled(checker.program(), tuple(origins), checker.argument_types)
 
@@ -139,6 +142,13 @@ def _read(texts: Sequence[Text], macros: Macros, types: set[str]) -> list[tuple[
         what = f"extraneous argument '{macros.arguments[unused[0]]}' (${unused[0]} is not referenced)"
         raise DoesNotCompile(Wrong(texts[0], texts[0].source.name, 0, Diagnostic(Tag.D_MACRO_UNUSED, Span(0, 0), what)))
     return found
+
+
+def _check_not_empty(text: Text, program: ast.Program, options: Options) -> None:
+    if options.flag("empty") or any(not isinstance(item, ast.Pragma) for item in program.items):
+        return
+    end = len(text.source.text)
+    raise Rejected(MeaningTag.D_EMPTY, Span(end, end), "empty D program translation unit")
 
 
 @contextmanager

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gilk.target.process import Process
 
 _MOST = 1 << 16  # names that are remembered
+_PAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,16 @@ class Symbols:
         """It lies behind its function when the call is the last thing there."""
         found = self.name(address - 1)
         return Named(address, found.module, found.function, found.offset + 1 if found.module else 0)
+
+    def place(self, address: int) -> Named:
+        """Without a function; ``offset`` is where it lies in what is mapped there of the file."""
+        loaded = self._at(address)
+        image = None if loaded is None else self._image(loaded)
+        if loaded is None or image is None:
+            return Named(address)
+        inside = address - loaded.bias
+        starts = [each.address & -_PAGE for each in image.segments if each.address <= inside < each.address + each.size]
+        return Named(address, loaded.name, "", inside - max(starts, default=0))
 
     def start(self, address: int) -> int:
         """Of the function that it lies in; of what has no name, itself."""

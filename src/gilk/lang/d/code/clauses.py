@@ -118,9 +118,9 @@ class Clauses:
         aggregation, what = statement.aggregation, statement.aggregation.what
         places, size = self._expressions.places, str(aggregation.key_size)
         if aggregation.keys and aggregation.keys[-1].kind is Kind.USTACK:
-            key, name, size = places.stack_key(statement.keys, aggregation.keys, aggregation.key_size)
+            key, name, size = places.stack_key(statement.keys, aggregation.recorded, aggregation.key_size)
         else:
-            key, name = places.key(statement.keys, aggregation.keys, aggregation.key_size)
+            key, name = places.key(statement.keys, aggregation.recorded, aggregation.key_size)
         arguments = [str(aggregation.number), name, size]
         weight = "1"
         if statement.value is not None:

@@ -178,9 +178,12 @@ class Actions:
         shown = given.type if isinstance(given.type, Array) else self._declarations.complete(pointer.type.to)
         if isinstance(shown, Record) and not shown.complete:
             raise Rejected(Tag.D_OP_INCOMPLETE, call.span, f"{text(shown)} is incomplete")
+        if not self._scope.size(shown):
+            what = f"print( ) argument #1 reference has type '{text(shown)}' with size 0; cannot print value"
+            raise Rejected(Tag.D_PRINT_SIZE, call.span, what)
         place = self._declarations.own("print", UINT64, call.span)
         start = tree.Assign(UINT64, place, "", constants.convert(UINT64, pointer))
-        size = min(max(self._scope.size(shown), 1), _LARGEST)
+        size = min(self._scope.size(shown), _LARGEST)
         whole = tree.Field(Array(Integer("char", 1, True, 0), size), place)
         data = (self.layout.add(start, call.span), self.layout.add(whole, call.span))
         return tree.Data("print", data, (start, whole), shown=shown)

@@ -14,11 +14,12 @@ from gilk.lang.d.meaning.functions import FUNCTIONS, Role
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.types import INT64, VOID, Integer, Pointer, Special, String, Type, is_arithmetic, is_scalar
+from gilk.lang.d.types import INT, INT64, VOID, Integer, Pointer, Special, String, Type, is_arithmetic, is_scalar
 from gilk.lang.syntax.source import Rejected
 
 _MOST_CELLS = 1 << 16
 _HIGHEST = 1 << 31
+_PROCESSOR = tree.Builtin(INT, "cpu")
 
 
 class Aggregations:
@@ -40,12 +41,14 @@ class Aggregations:
         if known.role is not Role.AGGREGATING:
             raise Rejected(Tag.D_AGG_FUNC, call.span, f"{call.name}( ) is not an aggregating function")
         check_length(call, known)
-        keys, layout = self._keys(target)
+        keys, layout, processor = self._keys(target)
         how, used = self._what(Function(call.name), call)
         values = [self._operand(argument, call, n) for n, argument in enumerate(call.arguments, 1) if n in (1, *used)]
-        aggregation = self._scope.aggregation(assign.span, target.name, how, tuple(d for d, _ in keys), layout.size)
+        data = tuple(datum for datum, _ in keys)
+        aggregation = self._scope.aggregation(assign.span, target.name, how, data, layout.size, processor)
         value, weight = (*values, None, None)[:2]
-        return tree.Aggregate(aggregation, tuple(key for _, key in keys), value, weight)
+        hidden = () if processor is None else (_PROCESSOR,)
+        return tree.Aggregate(aggregation, (*hidden, *(key for _, key in keys)), value, weight)
 
     def _operand(self, argument: ast.Expr, call: ast.Call, number: int) -> tree.Expression:
         value = self._value(argument)
@@ -53,8 +56,10 @@ class Aggregations:
             raise Rejected(Tag.D_AGG_SCALAR, argument.span, f"{call.name}( ) argument #{number} must be of scalar type")
         return constants.convert(INT64, value)
 
-    def _keys(self, target: ast.Aggregate) -> tuple[list[tuple[Datum, tree.Expression]], Layout]:
+    def _keys(self, target: ast.Aggregate) -> tuple[list[tuple[Datum, tree.Expression]], Layout, Datum | None]:
+        """With that of the processor, which comes before them."""
         layout = Layout(self._scope.strsize)
+        processor = layout.add(_PROCESSOR, target.span) if self._scope.by_processor else None
         known = self._scope.aggregations.get(target.name)
         before = known.keys if known is not None else ()
         keys = []
@@ -65,7 +70,7 @@ class Aggregations:
             if not is_scalar(value.type) and not isinstance(value.type, String | Special):
                 value = operands.as_string(value, key.span)
             keys.append((layout.add(value, key.span), value))
-        return keys, layout
+        return keys, layout, processor
 
     def _what(self, function: Function, call: ast.Call) -> tuple[Aggregating, tuple[int, ...]]:
         """And which arguments, besides the first, are values: weights."""

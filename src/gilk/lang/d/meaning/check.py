@@ -27,9 +27,10 @@ class Checker:
         world: World | None = None,
         frames: Frames | None = None,
         least: Attributes | None = None,
+        by_processor: bool = False,
     ) -> None:
-        """``strsize``: the option, in bytes. ``least``: the option amin."""
-        self._scope = Scope(strsize, world or Nothing(), frames or Frames())
+        """``strsize``: the option, in bytes. ``least``, ``by_processor``: the options amin and aggpercpu."""
+        self._scope = Scope(strsize, world or Nothing(), frames or Frames(), by_processor=by_processor)
         self._expressions = Expressions(self._scope)
         self._clauses = Clauses(self._scope, self._expressions)
         self._pragmas = Pragmas(self._scope, self._expressions.arguments)

@@ -165,6 +165,8 @@ class Expressions:
 
     def _binary(self, expression: ast.Binary) -> tree.Expression:
         left, right = (self.declarations.stepping(self.value(each)) for each in (expression.left, expression.right))
+        if expression.op in ("/", "%") and constants.truth(right) is False and _is_number(expression):
+            raise Rejected(Tag.D_DIV_ZERO, expression.span, "expression contains division by zero")
         return operands.binary(expression.op, left, right, expression.span, self._scope.strsize)
 
     def _assign(self, expression: ast.Assign) -> tree.Expression:
@@ -288,6 +290,18 @@ class Expressions:
 
     def _call(self, expression: ast.Call) -> tree.Expression:
         return self._calls.subroutine(expression)
+
+
+def _is_number(expression: ast.Expr) -> bool:
+    """Nothing but numbers, which the parser of DTrace computes: of names, only the probe tells what they are worth."""
+    match expression:
+        case ast.Number():
+            return True
+        case ast.Unary(operand=operand):
+            return _is_number(operand)
+        case ast.Binary(left=left, right=right):
+            return _is_number(left) and _is_number(right)
+    return False
 
 
 def _holds(type_: Integer, value: int) -> bool:

@@ -117,6 +117,9 @@ class Places:
         if not is_scalar(target.type):
             raise Rejected(Tag.D_OP_SCALAR, operand.span, "operator ++ requires an operand of scalar type")
         if isinstance(target.type, Pointer):
+            if isinstance(target.type.to, Void):
+                what = f"operator {'++' if by > 0 else '--'} requires an operand of known size"
+                raise Rejected(Tag.D_OP_VFPTR, operand.span, what)
             by *= max(self._scope.size(self._declarations.complete(target.type.to)), 1)
         return tree.Step(target.type, target, by, before)
 

@@ -47,13 +47,14 @@ class Frames:
 @dataclass
 class Scope:
     """``this_size`` and ``globals_size``: bytes given out so far.
-    ``stacks``: something has been met that looks at the stack of the process.
+    ``stacks``: something has been met that looks at the stack of the process. ``by_processor``: the option aggpercpu.
     """
 
     strsize: int = 256
     world: World = field(default_factory=Nothing)
     frames: Frames = Frames()
     stacks: bool = False
+    by_processor: bool = False
     typedefs: dict[str, Type] = field(default_factory=lambda: dict(ALIASES))
     tags: dict[str, Record | Enumeration] = field(default_factory=dict)
     enumerators: dict[str, int] = field(default_factory=dict)
@@ -135,12 +136,18 @@ class Scope:
     # Aggregations.
 
     def aggregation(
-        self, span: Span, name: str, what: Aggregating, keys: tuple[Datum, ...], key_size: int
+        self,
+        span: Span,
+        name: str,
+        what: Aggregating,
+        keys: tuple[Datum, ...],
+        key_size: int,
+        processor: Datum | None = None,
     ) -> Aggregation:
         """The one of that name, which is always made alike. Raises Rejected."""
         known = self.aggregations.get(name)
         if known is None:
-            known = Aggregation(len(self.aggregations) + 1, name, what, keys, key_size)
+            known = Aggregation(len(self.aggregations) + 1, name, what, keys, key_size, processor)
             self.aggregations[name] = known
         elif known.what.function is not what.function:
             current, previous = f"@{name} = {what.function}( )", f"@{name} = {known.what.function}( )"

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 
 class Tag(StrEnum):
+    D_EMPTY = "D_EMPTY"  # a program of nothing but comments and pragmas
     D_IDENT_UNDEF = "D_IDENT_UNDEF"  # no such variable
     D_FUNC_UNDEF = "D_FUNC_UNDEF"  # no such function
     D_TYPE_ERR = "D_TYPE_ERR"  # no such type
@@ -24,6 +25,7 @@ class Tag(StrEnum):
     D_OP_DYN = "D_OP_DYN"  # an associative array as a whole
     D_OP_SOU = "D_OP_SOU"  # a member of what is no struct or union
     D_OP_PTR = "D_OP_PTR"  # -> of what is no pointer
+    D_OP_VFPTR = "D_OP_VFPTR"  # ++ of a pointer to what has no size
     D_OP_INCOMPLETE = "D_OP_INCOMPLETE"  # a struct of which only the name is known
     D_DEREF_NONPTR = "D_DEREF_NONPTR"
     D_DEREF_VOID = "D_DEREF_VOID"
@@ -50,6 +52,8 @@ class Tag(StrEnum):
     D_PROV_PRDUP = "D_PROV_PRDUP"  # a probe defined twice
     D_PROV_PRARGLEN = "D_PROV_PRARGLEN"  # too many arguments
     D_PROV_PRXLATOR = "D_PROV_PRXLATOR"  # no translator of an argument
+    D_DIV_ZERO = "D_DIV_ZERO"  # a number is divided by 0
+    D_PRINT_SIZE = "D_PRINT_SIZE"  # what is to be printed has no bytes
     D_ARGS_MULTI = "D_ARGS_MULTI"  # args[ ] of probes that give different arguments
     D_ARR_BADREF = "D_ARR_BADREF"  # an index of what is no array, or outside of it
     D_ARR_INDEX = "D_ARR_INDEX"  # an index that is no integer

@@ -1,0 +1,2 @@
+/* Numbers are computed beforehand. */
+BEGIN { x = 4 / (3 - 3); }

@@ -1,0 +1,2 @@
+/* A rest of nothing. */
+BEGIN { trace(1 % 0); }

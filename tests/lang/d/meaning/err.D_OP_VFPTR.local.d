@@ -1,0 +1,2 @@
+/* Backwards neither. */
+BEGIN { this->p = (void *)0; this->p--; }

@@ -1,0 +1,2 @@
+/* How far would it go? */
+void *p; BEGIN { p++; }

@@ -1,0 +1,2 @@
+/* There is nothing of it. */
+struct none { }; BEGIN { print((struct none *)arg0); }
