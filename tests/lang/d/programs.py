@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gilk.lang.d import ast
+from gilk.lang.d import ast, items
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.parser import Parsed, parse
 from gilk.lang.syntax.source import Source
@@ -19,7 +19,7 @@ def parsed(text: str, macros: Macros = GIVEN) -> Parsed:
     return parse(Source("test", text), macros)
 
 
-def program(text: str, macros: Macros = GIVEN) -> ast.Program:
+def program(text: str, macros: Macros = GIVEN) -> items.Program:
     found = parsed(text, macros)
     assert found.program is not None, found.diagnostics
     return found.program

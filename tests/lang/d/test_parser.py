@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk.lang.d import ast, parser, unparse
+from gilk.lang.d import ast, items, parser, unparse
 from gilk.lang.d.depth import HEIGHT, NESTING, children
 from gilk.lang.d.macros import Macros
 from tests.lang.d.programs import HERE, SCRIPTS, parsed, plain, program
@@ -20,9 +20,9 @@ ARGUMENTS = Macros({"pid": 1}, ("script", "1", "not used", "18446744073709551616
 def expression(text: str) -> str:
     """With all its brackets."""
     clause = program(f"BEGIN {{ {text}; }}").items[-1]
-    assert isinstance(clause, ast.Clause) and clause.body is not None
+    assert isinstance(clause, items.Clause) and clause.body is not None
     (statement,) = clause.body.statements
-    assert isinstance(statement, ast.ExpressionStatement)
+    assert isinstance(statement, items.ExpressionStatement)
     return unparse.expression(statement.value)
 
 
@@ -120,7 +120,7 @@ def test_what_belongs_together(text: str, expected: str) -> None:
 )
 def test_a_declarators_shape_goes_from_the_name_outwards(text: str, shape: list[str]) -> None:
     (item,) = program(text).items
-    assert isinstance(item, ast.Declaration)
+    assert isinstance(item, items.Declaration)
     assert [type(one).__name__ for one in item.declarators[0].shape] == shape
     assert item.declarators[0].name == "x"
 
@@ -129,14 +129,14 @@ def test_a_declarators_shape_goes_from_the_name_outwards(text: str, shape: list[
     ("text", "kinds"),
     [
         ("int* { }", None),
-        ("foo_t *x;", [ast.Declaration]),
-        ("foo*x, bar { }", [ast.Clause]),
-        ("self x; this foo y; const z;", [ast.Declaration] * 3),
-        ("BEGIN { } int x; END { }", [ast.Clause, ast.Declaration, ast.Clause]),
-        ("#pragma D option quiet\nBEGIN { \n#pragma D option x=y\n }", [ast.Pragma, ast.Clause, ast.Pragma]),
-        ("BEGIN", [ast.Clause]),
+        ("foo_t *x;", [items.Declaration]),
+        ("foo*x, bar { }", [items.Clause]),
+        ("self x; this foo y; const z;", [items.Declaration] * 3),
+        ("BEGIN { } int x; END { }", [items.Clause, items.Declaration, items.Clause]),
+        ("#pragma D option quiet\nBEGIN { \n#pragma D option x=y\n }", [items.Pragma, items.Clause, items.Pragma]),
+        ("BEGIN", [items.Clause]),
         ("", []),
-        ("typedef int read; read x; int read; read { }", [ast.Declaration] * 3 + [ast.Clause]),
+        ("typedef int read; read x; int read; read { }", [items.Declaration] * 3 + [items.Clause]),
     ],
 )
 def test_declarations_and_descriptions_are_told_apart(text: str, kinds: list[type] | None) -> None:
@@ -146,19 +146,19 @@ def test_declarations_and_descriptions_are_told_apart(text: str, kinds: list[typ
 
 def test_descriptions_are_without_blanks_and_macros() -> None:
     clause = program("pid$target:a.out : main:entry,\n syscall::$3:entry, 12 { }".replace("$3", "$2")).items[0]
-    assert isinstance(clause, ast.Clause)
+    assert isinstance(clause, items.Clause)
     assert [one.text for one in clause.probes] == ["pid1234:a.out:main:entry", "syscall::1000:entry", "12"]
 
 
 def test_pragmas_have_words() -> None:
     text = '#pragma D option bufsize=4m\n#pragma D option quiet /* ? */\n#pragma D binding "1.0" x\n#pragma weak x\n#\n'
-    found = [(one.kind, one.words) for one in program(text).items if isinstance(one, ast.Pragma)]
+    found = [(one.kind, one.words) for one in program(text).items if isinstance(one, items.Pragma)]
     assert found == [("option", ("bufsize", "4m")), ("option", ("quiet",)), ("binding", ("1.0", "x"))]
 
 
 def test_branches_are_blocks() -> None:
     clause = program("BEGIN { if (a) b; else if (c) { d; } else ; }").items[0]
-    assert isinstance(clause, ast.Clause)
+    assert isinstance(clause, items.Clause)
     assert unparse.item(clause) == "BEGIN\n{ if (a) { b; } else if (c) { d; } else { } }"
 
 
@@ -170,7 +170,7 @@ def test_places_are_those_before_the_preprocessor() -> None:
 def test_spans_are_of_what_they_say() -> None:
     text = "BEGIN /a && b/ { x = f(1 + 2, y); }"
     clause = program(text).items[0]
-    assert isinstance(clause, ast.Clause) and clause.predicate and clause.body
+    assert isinstance(clause, items.Clause) and clause.predicate and clause.body
     assert text[clause.span.start : clause.span.end] == text
     assert text[clause.predicate.span.start : clause.predicate.span.end] == "a && b"
     value = clause.body.statements[0].span

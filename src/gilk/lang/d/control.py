@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from gilk.lang.d import ast, literals, stability
+from gilk.lang.d import items, literals, stability
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
 
@@ -26,7 +26,7 @@ class Line:
         self.words = tuple(literals.unescaped(one[1]) if one[1] is not None else one[2] for one in found)
         self.quoted = tuple(one[1] is not None for one in found)
 
-    def read(self) -> ast.Pragma | ast.Marker | None:
+    def read(self) -> items.Pragma | items.Marker | None:
         """None of lines that say nothing to D: ``#``, ``#ident``, the pragmas of others.
 
         control: '#' ['line'] INT [STRING INT...] | '#' ['pragma'] 'error' WORD... | '#' ['pragma'] 'ident' WORD...
@@ -49,13 +49,13 @@ class Line:
             raise Rejected(Tag.D_PRAGCTL_INVAL, self.span, message, "-C runs the C preprocessor first")
         return self._pragma(words[1:]) if words[0] == "D" else None
 
-    def _marker(self, words: tuple[str, ...]) -> ast.Marker:
+    def _marker(self, words: tuple[str, ...]) -> items.Marker:
         if not words or not words[0].isdecimal() or len(words[0]) > 9:
             raise Rejected(Tag.D_PRAGMA_MALFORM, self.span, 'malformed #line <line> [ [ "file" ] state ]')
         file = words[1] if len(words) > 1 else self.file
-        return ast.Marker(self.next, int(words[0]), file)
+        return items.Marker(self.next, int(words[0]), file)
 
-    def _pragma(self, words: tuple[str, ...]) -> ast.Pragma | None:
+    def _pragma(self, words: tuple[str, ...]) -> items.Pragma | None:
         """pragma: 'option' WORD | 'attributes' WORD WORD... | 'binding' STRING WORD | 'depends_on' WORD WORD"""
         kind = words[0] if words else ""
         if kind == "ident" or not words:
@@ -66,7 +66,7 @@ class Line:
             raise Rejected(Tag.D_PRAGMA_INVAL, self.span, f"invalid D pragma: {kind}")
         getattr(self, f"_check_{kind}")(words[1:])
         rest = tuple(words[1].split("=", 1)) if kind == "option" else words[1:]
-        return ast.Pragma(self.span, kind, rest)
+        return items.Pragma(self.span, kind, rest)
 
     def _check_option(self, words: tuple[str, ...]) -> None:
         if not words or self.quoted[-1]:

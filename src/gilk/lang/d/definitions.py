@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gilk.lang.d import ast
+from gilk.lang.d import ast, items
 from gilk.lang.d.expressions import Expressions
 from gilk.lang.d.lexer import Kind, Lexer
 from gilk.lang.d.tags import Tag
@@ -17,7 +17,7 @@ class Definitions(Expressions):
         super().__init__(lexer, types)
         self._own_types: set[str] = set()
 
-    def declaration(self) -> ast.Declaration:
+    def declaration(self) -> items.Declaration:
         """declaration: declaration_specifiers [declarator (',' declarator)*] ';'"""
         start = self.peek().span
         storage, base = self.specifiers()
@@ -31,7 +31,7 @@ class Definitions(Expressions):
         if self.peek().kind is Kind.NAME:
             raise Rejected(Tag.D_DECL_IDENT, self.peek().span, "old-style declaration or incorrect type specified")
         self.expect(";")
-        return ast.Declaration(self.since(start), storage, base, tuple(found))
+        return items.Declaration(self.since(start), storage, base, tuple(found))
 
     def _declared(self, storage: str) -> ast.Declarator:
         """One declarator, which must have a name. From here on the name is a type's, or no longer one's."""
@@ -52,7 +52,7 @@ class Definitions(Expressions):
         self._own_types.add(name)
         self.types.add(name)
 
-    def inline(self) -> ast.Inline:
+    def inline(self) -> items.Inline:
         """inline: 'inline' declaration_specifiers declarator '=' assignment ';'"""
         start = self.expect("inline").span
         storage, base = self.specifiers()
@@ -63,9 +63,9 @@ class Definitions(Expressions):
         self.expect("=")
         value = self.assignment()
         self.expect(";")
-        return ast.Inline(self.since(start), base, declarator, value)
+        return items.Inline(self.since(start), base, declarator, value)
 
-    def translator(self) -> ast.Translator:
+    def translator(self) -> items.Translator:
         """translator: 'translator' type_name '<' type_name IDENT '>' '{' (IDENT '=' assignment ';')* '}' ';'"""
         start = self.expect("translator").span
         output = self.type_name()
@@ -76,40 +76,40 @@ class Definitions(Expressions):
             raise self.unexpected("expected a name for what is translated")
         self.expect(">")
         self.expect("{")
-        members: list[ast.TranslatorMember] = []
+        members: list[items.TranslatorMember] = []
         while not self.accept("}"):
             members.append(self._translator_member())
         self.expect(";")
         nameless = ast.Declarator(given.declarator.span, None, given.declarator.shape)
         input_ = ast.TypeName(given.span, given.base, nameless)
-        return ast.Translator(self.since(start), output, input_, name, tuple(members))
+        return items.Translator(self.since(start), output, input_, name, tuple(members))
 
-    def _translator_member(self) -> ast.TranslatorMember:
+    def _translator_member(self) -> items.TranslatorMember:
         name = self.member_name()
         self.expect("=")
         value = self.assignment()
         self.expect(";")
-        return ast.TranslatorMember(self.since(name.span), name.word, value)
+        return items.TranslatorMember(self.since(name.span), name.word, value)
 
-    def provider(self) -> ast.ProviderDefinition:
+    def provider(self) -> items.ProviderDefinition:
         """provider: 'provider' IDENT '{' probe* '}' ';'"""
         start = self.expect("provider").span
         name = self.name()
         self.expect("{")
-        probes: list[ast.ProbeDefinition] = []
+        probes: list[items.ProbeDefinition] = []
         while not self.accept("}"):
             probes.append(self._probe())
         self.expect(";")
-        return ast.ProviderDefinition(self.since(start), name.word, tuple(probes))
+        return items.ProviderDefinition(self.since(start), name.word, tuple(probes))
 
-    def _probe(self) -> ast.ProbeDefinition:
+    def _probe(self) -> items.ProbeDefinition:
         """probe: 'probe' IDENT function [':' function] ';'"""
         start = self.expect("probe").span
         name = self.name()
         native = self._given()
         translated = self._given() if self.accept(":") else None
         self.expect(";")
-        return ast.ProbeDefinition(self.since(start), name.word, native, translated)
+        return items.ProbeDefinition(self.since(start), name.word, native, translated)
 
     def _given(self) -> ast.FunctionOf:
         found = self.function()

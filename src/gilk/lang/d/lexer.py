@@ -10,7 +10,7 @@ import re
 from enum import Enum, auto
 from typing import NamedTuple
 
-from gilk.lang.d import ast, literals
+from gilk.lang.d import items, literals
 from gilk.lang.d.control import Line
 from gilk.lang.d.macros import Identifier, Integer, Substitution
 from gilk.lang.d.tags import Tag
@@ -81,8 +81,8 @@ class Lexer:
     def __init__(self, source: Source, substitution: Substitution) -> None:
         self.source, self.text, self.position = source, source.text, 0
         self.substitution = substitution
-        self.pragmas: list[ast.Pragma] = []
-        self.markers: list[ast.Marker] = []
+        self.pragmas: list[items.Pragma] = []
+        self.markers: list[items.Marker] = []
 
     def token(self) -> Token:
         """The next one of an expression, a statement or a declaration."""
@@ -118,7 +118,7 @@ class Lexer:
         first = re.split(r"[*\[]", found[0], maxsplit=1)[0]
         return not (first in DECLARING or first in types or _UNKNOWN_TYPE.match(self.text, self.position))
 
-    def description(self) -> ast.ProbeText:
+    def description(self) -> items.ProbeText:
         """probe_specifier: PSPEC | INT"""
         self._skip()
         found = _DESCRIPTION.match(self.text, self.position)
@@ -130,7 +130,7 @@ class Lexer:
         if text.count(":") > 3 or text.endswith("\\") or not re.fullmatch(_WORD, text, re.ASCII):
             hint = "a description is provider:module:function:name"
             raise Rejected(Tag.D_PDESC_INVAL, span, f'invalid probe description "{text}"', hint)
-        return ast.ProbeText(span, text)
+        return items.ProbeText(span, text)
 
     def _skip(self) -> None:
         """Blanks, comments and control lines."""
@@ -165,7 +165,7 @@ class Lexer:
             return
         file = self.markers[-1].file if self.markers else self.source.name
         said = Line(self.text[start + 1 : end], Span(start, end), min(end + 1, len(self.text)), file).read()
-        if isinstance(said, ast.Pragma):
+        if isinstance(said, items.Pragma):
             self.pragmas.append(said)
         elif said is not None:
             self.markers.append(said)

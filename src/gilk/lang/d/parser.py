@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gilk.lang.d import ast
+from gilk.lang.d import ast, items
 from gilk.lang.d.definitions import Definitions
 from gilk.lang.d.depth import HEIGHT, check_height, too_deep
 from gilk.lang.d.lexer import Kind, Lexer
@@ -21,7 +21,7 @@ _ACTIONS = "a clause is: probes / predicate / { actions }"
 class Parsed:
     """``program`` is None if it could not be read; ``used`` are the numbers of the arguments that it has use for."""
 
-    program: ast.Program | None
+    program: items.Program | None
     diagnostics: tuple[Diagnostic, ...] = ()
     used: frozenset[int] = frozenset()
 
@@ -44,17 +44,17 @@ def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = (
 
 
 class Parser(Definitions):
-    def program(self) -> ast.Program:
+    def program(self) -> items.Program:
         """program: (clause | declaration | inline | translator | provider)*"""
-        items: list[ast.Item] = []
+        found: list[items.Item] = []
         while (item := self._item()) is not None:
             check_height(item)
-            items.append(item)
-        items += self.lexer.pragmas
-        items.sort(key=lambda item: item.span.start)
-        return ast.Program(self.lexer.source, tuple(items), tuple(self.lexer.markers))
+            found.append(item)
+        found += self.lexer.pragmas
+        found.sort(key=lambda item: item.span.start)
+        return items.Program(self.lexer.source, tuple(found), tuple(self.lexer.markers))
 
-    def _item(self) -> ast.Item | None:
+    def _item(self) -> items.Item | None:
         # Nothing has been peeked at here: what comes may be no tokens of expressions.
         if self.lexer.at_description(self.types):
             return self._clause()
@@ -69,7 +69,7 @@ class Parser(Definitions):
                 return self.provider()
         return self.declaration()
 
-    def _clause(self) -> ast.Clause:
+    def _clause(self) -> items.Clause:
         """clause: description (',' description)* ['/' expression '/'] '{' statement* '}'
 
         A description alone is one at the end of the program: of ``-n BEGIN``.
@@ -84,7 +84,7 @@ class Parser(Definitions):
             raise Rejected(Tag.D_SYNTAX, self.peek().span, f"expected {what} following {after}", _ACTIONS)
         body = self._block() if self.at("{") else None
         last = body.span if body else probes[-1].span
-        return ast.Clause(probes[0].span.to(last), tuple(probes), predicate, body)
+        return items.Clause(probes[0].span.to(last), tuple(probes), predicate, body)
 
     def _predicate(self) -> ast.Expr:
         self.expect("/")
@@ -92,17 +92,17 @@ class Parser(Definitions):
         self.expect("/")
         return found
 
-    def _block(self) -> ast.Block:
+    def _block(self) -> items.Block:
         """block: '{' (statement | ';')* '}'"""
         start = self.expect("{").span
-        found: list[ast.Statement] = []
+        found: list[items.Statement] = []
         with self.nested():
             while not self.accept("}"):
                 if not self.accept(";"):
                     found.append(self._statement())
-        return ast.Block(self.since(start), tuple(found))
+        return items.Block(self.since(start), tuple(found))
 
-    def _statement(self) -> ast.Statement:
+    def _statement(self) -> items.Statement:
         """statement: block | if | expression (';' | before a '}')"""
         match self.peek().text:
             case "{":
@@ -112,12 +112,12 @@ class Parser(Definitions):
         found = self.expression()
         if not self.accept(";") and not self.at("}"):
             raise self.unexpected("expected ;")
-        return ast.ExpressionStatement(found.span, found)
+        return items.ExpressionStatement(found.span, found)
 
-    def _if(self) -> ast.If:
+    def _if(self) -> items.If:
         """if: 'if' '(' expression ')' branch ['else' branch]"""
         heads = [self._if_head()]
-        otherwise: ast.Block | None = None
+        otherwise: items.Block | None = None
         while self.accept("else"):
             if not self.at("if"):
                 otherwise = self._branch()
@@ -127,22 +127,22 @@ class Parser(Definitions):
                 raise too_deep(self.last)
         while True:
             start, test, then = heads.pop()
-            found = ast.If(start.to((otherwise or then).span), test, then, otherwise)
+            found = items.If(start.to((otherwise or then).span), test, then, otherwise)
             if not heads:
                 return found
-            otherwise = ast.Block(found.span, (found,))
+            otherwise = items.Block(found.span, (found,))
 
-    def _if_head(self) -> tuple[Span, ast.Expr, ast.Block]:
+    def _if_head(self) -> tuple[Span, ast.Expr, items.Block]:
         start = self.expect("if").span
         test = self._bracketed()
         return start, test, self._branch()
 
-    def _branch(self) -> ast.Block:
+    def _branch(self) -> items.Block:
         """branch: block | statement | ';'"""
         if self.at("{"):
             return self._block()
         if nothing := self.accept(";"):
-            return ast.Block(nothing.span, ())
+            return items.Block(nothing.span, ())
         with self.nested():
             found = self._statement()
-        return ast.Block(found.span, (found,))
+        return items.Block(found.span, (found,))

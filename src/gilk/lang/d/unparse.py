@@ -8,34 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gilk.lang.d import ast
+from gilk.lang.d import ast, items
 from gilk.lang.d.literals import quoted
 
 
-def program(tree: ast.Program) -> str:
+def program(tree: items.Program) -> str:
     return "\n".join(item(one) for one in tree.items) + "\n"
 
 
-def item(node: ast.Item) -> str:
+def item(node: items.Item) -> str:
     match node:
-        case ast.Clause():
+        case items.Clause():
             return _clause(node)
-        case ast.Declaration(storage=storage, base=base, declarators=found):
+        case items.Declaration(storage=storage, base=base, declarators=found):
             names = ", ".join(declarator(one) for one in found)
             return f"{storage} {base_type(base)} {names};".strip()
-        case ast.Inline(base=base, declarator=one, value=value):
+        case items.Inline(base=base, declarator=one, value=value):
             return f"inline {base_type(base)} {declarator(one)} = {_operand(value)};"
-        case ast.Translator():
+        case items.Translator():
             members = " ".join(f"{one.name} = {_operand(one.value)};" for one in node.members)
             given = f"{base_type(node.input.base)} {_declared(node.name, node.input.declarator.shape)}"
             return f"translator {type_name(node.output)} < {given} > {{ {members} }};"
-        case ast.Pragma(kind=kind, words=words):
+        case items.Pragma(kind=kind, words=words):
             return _pragma(kind, words)
-        case ast.ProviderDefinition(name=name, probes=probes):
+        case items.ProviderDefinition(name=name, probes=probes):
             return f"provider {name} {{ {' '.join(_probe(one) for one in probes)} }};"
 
 
-def _clause(node: ast.Clause) -> str:
+def _clause(node: items.Clause) -> str:
     probes = ",\n".join(one.text for one in node.probes)
     # Blanks: a slash and a star would be a comment.
     predicate = f"\n/ {expression(node.predicate)} /" if node.predicate else ""
@@ -49,22 +49,22 @@ def _pragma(kind: str, words: Sequence[str]) -> str:
     return f"#pragma D {kind} {' '.join([first, *words[1:]])}"
 
 
-def _probe(node: ast.ProbeDefinition) -> str:
+def _probe(node: items.ProbeDefinition) -> str:
     translated = f" : {_shape(node.translated)}" if node.translated else ""
     return f"probe {node.name}{_shape(node.parameters)}{translated};"
 
 
-def statement(node: ast.Statement) -> str:
+def statement(node: items.Statement) -> str:
     match node:
-        case ast.Block(statements=found):
+        case items.Block(statements=found):
             return "{ " + "".join(f"{statement(one)} " for one in found) + "}"
-        case ast.ExpressionStatement(value=value):
+        case items.ExpressionStatement(value=value):
             return f"{expression(value)};"
-        case ast.If(test=test, then=then, otherwise=None):
+        case items.If(test=test, then=then, otherwise=None):
             return f"if ({expression(test)}) {statement(then)}"
-        case ast.If(test=test, then=then, otherwise=ast.Block(statements=(ast.If() as chained,))):
+        case items.If(test=test, then=then, otherwise=items.Block(statements=(items.If() as chained,))):
             return f"if ({expression(test)}) {statement(then)} else {statement(chained)}"
-        case ast.If(test=test, then=then, otherwise=otherwise):
+        case items.If(test=test, then=then, otherwise=otherwise):
             return f"if ({expression(test)}) {statement(then)} else {statement(otherwise or then)}"
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from gilk.lang.d import ast, stability, tree
+from gilk.lang.d import items, stability, tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.check import Checker
 from gilk.lang.d.meaning.scope import Frames
@@ -79,7 +79,7 @@ def compile_programs(
     for text, program in programs:
         with _placed(text, program):
             for item in program.items:
-                if isinstance(item, ast.Pragma) and item.kind == "option":
+                if isinstance(item, items.Pragma) and item.kind == "option":
                     _set(options, item)
     frames = Frames(options.number("ustackframes"), options.number("maxframes"))
     least, by_processor = stability.read(options.text("amin")), options.flag("aggpercpu")
@@ -100,7 +100,7 @@ def compile_programs(
     return Compiled(checker.program(), tuple(origins), checker.argument_types)
 
 
-def _libraries(sources: Sequence[Source], macros: Macros) -> list[tuple[Text, ast.Program]]:
+def _libraries(sources: Sequence[Source], macros: Macros) -> list[tuple[Text, items.Program]]:
     """Each knows the types of those before it."""
     found, types = [], set[str]()
     for source in sources:
@@ -110,15 +110,15 @@ def _libraries(sources: Sequence[Source], macros: Macros) -> list[tuple[Text, as
     return found
 
 
-def _typedefs(program: ast.Program) -> set[str]:
+def _typedefs(program: items.Program) -> set[str]:
     """Names of types that it declares."""
-    declared = (item for item in program.items if isinstance(item, ast.Declaration) and item.storage == "typedef")
+    declared = (item for item in program.items if isinstance(item, items.Declaration) and item.storage == "typedef")
     return {each.name for item in declared for each in item.declarators if each.name is not None}
 
 
 @dataclass(frozen=True)
 class _Parsed:
-    program: ast.Program
+    program: items.Program
     used: frozenset[int]
 
 
@@ -130,7 +130,7 @@ def _parsed(text: Text, macros: Macros, types: set[str]) -> _Parsed:
     return _Parsed(found.program, found.used)
 
 
-def _read(texts: Sequence[Text], macros: Macros, types: set[str]) -> list[tuple[Text, ast.Program]]:
+def _read(texts: Sequence[Text], macros: Macros, types: set[str]) -> list[tuple[Text, items.Program]]:
     """An argument that any of the programs has use for is used."""
     found, used = [], set[int]()
     for text in texts:
@@ -144,15 +144,15 @@ def _read(texts: Sequence[Text], macros: Macros, types: set[str]) -> list[tuple[
     return found
 
 
-def _check_not_empty(text: Text, program: ast.Program, options: Options) -> None:
-    if options.flag("empty") or any(not isinstance(item, ast.Pragma) for item in program.items):
+def _check_not_empty(text: Text, program: items.Program, options: Options) -> None:
+    if options.flag("empty") or any(not isinstance(item, items.Pragma) for item in program.items):
         return
     end = len(text.source.text)
     raise Rejected(MeaningTag.D_EMPTY, Span(end, end), "empty D program translation unit")
 
 
 @contextmanager
-def _placed(text: Text, program: ast.Program) -> Iterator[None]:
+def _placed(text: Text, program: items.Program) -> Iterator[None]:
     """What is wrong in there is told with its file and line."""
     try:
         yield
@@ -161,7 +161,7 @@ def _placed(text: Text, program: ast.Program) -> Iterator[None]:
         raise DoesNotCompile(Wrong(text, file, line, rejected.diagnostic)) from None
 
 
-def _set(options: Options, pragma: ast.Pragma) -> None:
+def _set(options: Options, pragma: items.Pragma) -> None:
     name, value = (*pragma.words, None)[:2]
     try:
         options.set(str(name), value)

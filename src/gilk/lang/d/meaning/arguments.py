@@ -10,7 +10,7 @@ import fnmatch
 import re
 from dataclasses import dataclass
 
-from gilk.lang.d import ast, tree
+from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.scope import Scope
@@ -52,7 +52,7 @@ class Arguments:
 
     # Definitions of providers.
 
-    def define(self, item: ast.ProviderDefinition) -> None:
+    def define(self, item: items.ProviderDefinition) -> None:
         """Raises Rejected."""
         if not re.fullmatch(r"[A-Za-z_]\w*[A-Za-z_]|[A-Za-z_]", item.name) or len(item.name) >= _LONGEST:
             what = f"a provider's name may not end in a digit, nor be longer than {_LONGEST - 1}: {item.name[:80]}"
@@ -79,7 +79,7 @@ class Arguments:
         """Of all that are defined, in the order of the text."""
         return tuple(each.interface for each in self._defined.values())
 
-    def _of(self, provider: str, probe: ast.ProbeDefinition, native: list[Type]) -> tuple[Argument, ...]:
+    def _of(self, provider: str, probe: items.ProbeDefinition, native: list[Type]) -> tuple[Argument, ...]:
         if probe.translated is None:
             return tuple(Argument(number, type_, type_) for number, type_ in enumerate(native))
         found = []
@@ -109,7 +109,7 @@ class Arguments:
             return []
         return types
 
-    def _formal(self, probe: ast.ProbeDefinition, given: ast.TypeName, number: int, count: int) -> int:
+    def _formal(self, probe: items.ProbeDefinition, given: ast.TypeName, number: int, count: int) -> int:
         """Which of those that the probe gives it is: the one of its name, if they have names."""
         names = [each.declarator.name for each in probe.parameters.parameters]
         name = given.declarator.name

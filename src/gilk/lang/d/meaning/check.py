@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gilk.lang.d import ast, tree
+from gilk.lang.d import items, tree
 from gilk.lang.d.meaning.clauses import Clauses
 from gilk.lang.d.meaning.expressions import Expressions
 from gilk.lang.d.meaning.pragmas import Pragmas
@@ -47,25 +47,25 @@ class Checker:
         """Names that have been given to types so far."""
         return frozenset(self._scope.typedefs)
 
-    def item(self, item: ast.Item, library: bool = False) -> None:
+    def item(self, item: items.Item, library: bool = False) -> None:
         """Raises Rejected. Options are for who reads them."""
         self._scope.extent.begin()
         match item:
-            case ast.Clause():
+            case items.Clause():
                 if library:
                     raise Rejected(Tag.D_SYNTAX, item.span, "a library has no clauses")
                 found = self._clauses.clause(len(self._found) + 1, item)
                 self._found.append(replace(found, attributes=self._reliance.clause(item)))
-            case ast.Declaration():
+            case items.Declaration():
                 self._expressions.declarations.declare(item)
-            case ast.Inline():
+            case items.Inline():
                 self._expressions.inlines.define(item)
                 self._reliance.inline(item)
-            case ast.Pragma():
+            case items.Pragma():
                 self._pragmas.pragma(item, library)
-            case ast.Translator():
+            case items.Translator():
                 self._expressions.translators.define(item)
-            case ast.ProviderDefinition():
+            case items.ProviderDefinition():
                 self._expressions.arguments.define(item)
 
     def finish(self, library: str = "") -> None:

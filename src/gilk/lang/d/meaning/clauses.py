@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gilk.lang.d import ast, tree
+from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning import constants
 from gilk.lang.d.meaning.actions import Actions
 from gilk.lang.d.meaning.aggregating import Aggregations
@@ -64,7 +64,7 @@ class Clauses:
         self._order = _Order()
         self.destructive: Span | None = None
 
-    def clause(self, number: int, clause: ast.Clause) -> tree.Clause:
+    def clause(self, number: int, clause: items.Clause) -> tree.Clause:
         """Raises Rejected."""
         self._order = _Order()
         self._actions.begin()
@@ -77,19 +77,19 @@ class Clauses:
             return tree.Clause(number, clause.span, probes, test, (tree.Data("default"),))
         return tree.Clause(number, clause.span, probes, test, self._block(clause.body))
 
-    def _block(self, block: ast.Block) -> tuple[tree.Statement, ...]:
+    def _block(self, block: items.Block) -> tuple[tree.Statement, ...]:
         return tuple(one for statement in block.statements for one in self._statement(statement))
 
-    def _statement(self, statement: ast.Statement) -> tuple[tree.Statement, ...]:
+    def _statement(self, statement: items.Statement) -> tuple[tree.Statement, ...]:
         match statement:
-            case ast.Block():
+            case items.Block():
                 return self._block(statement)
-            case ast.If():
+            case items.If():
                 return self._if(statement)
-            case ast.ExpressionStatement():
+            case items.ExpressionStatement():
                 return self._expression(statement.value)
 
-    def _if(self, statement: ast.If) -> tuple[tree.Statement, ...]:
+    def _if(self, statement: items.If) -> tuple[tree.Statement, ...]:
         """One whose condition is known is what it chooses."""
         test = self._expressions.condition(statement.test, Tag.D_OP_SCALAR, "the condition of if")
         known = constants.truth(test)
@@ -98,7 +98,7 @@ class Clauses:
             return () if chosen is None else self._block(chosen)
         return (tree.If(test, self._branch(statement.then), self._branch(statement.otherwise)),)
 
-    def _branch(self, block: ast.Block | None) -> tuple[tree.Statement, ...]:
+    def _branch(self, block: items.Block | None) -> tuple[tree.Statement, ...]:
         """Its record is its own."""
         outer = self._actions.layout
         self._actions.begin()
@@ -145,8 +145,8 @@ class Clauses:
         return (self._actions.statement(call, known),)
 
 
-def _block(expression: ast.Expr) -> ast.Block:
-    return ast.Block(expression.span, (ast.ExpressionStatement(expression.span, expression),))
+def _block(expression: ast.Expr) -> items.Block:
+    return items.Block(expression.span, (items.ExpressionStatement(expression.span, expression),))
 
 
 def _acts(expression: ast.Expr) -> bool:

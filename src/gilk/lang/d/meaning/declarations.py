@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
-from gilk.lang.d import ast, tree
+from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning.scope import LARGEST_VARIABLE, Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.types import (
@@ -186,14 +186,14 @@ class Declarations:
 
     # Declarations.
 
-    def declare(self, item: ast.Declaration) -> None:
+    def declare(self, item: items.Declaration) -> None:
         """Raises Rejected."""
         base = self._base(item.base)  # once: it may declare a tag
         for declarator in item.declarators:
             self._one(item, declarator, *self._around(base, declarator))
 
     def _one(
-        self, item: ast.Declaration, declarator: ast.Declarator, type_: Type, keys: tuple[Type, ...] | None
+        self, item: items.Declaration, declarator: ast.Declarator, type_: Type, keys: tuple[Type, ...] | None
     ) -> None:
         name = declarator.name or ""
         if item.storage == "typedef":

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gilk.lang.d import ast, tree
+from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning import operands, substitution
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.extent import NOTHING
@@ -26,7 +26,7 @@ class Inlines:
         self._declarations = declarations
         self._check = check
 
-    def define(self, item: ast.Inline) -> None:
+    def define(self, item: items.Inline) -> None:
         """Raises Rejected."""
         type_, keys = self._declarations.declared(item.base, item.declarator)
         name = item.declarator.name or ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from gilk.lang.d import ast
+from gilk.lang.d import items
 from gilk.lang.d.meaning.arguments import Arguments
 from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
 from gilk.lang.d.meaning.functions import FUNCTIONS
@@ -24,10 +24,10 @@ class Pragmas:
     libraries: set[str] = field(default_factory=set)
     stable: dict[str, Attributes] = field(default_factory=dict)
     providers: dict[str, ProviderAttributes] = field(default_factory=dict)
-    _pending: list[tuple[str, ast.Pragma]] = field(default_factory=list)
+    _pending: list[tuple[str, items.Pragma]] = field(default_factory=list)
     _theirs: set[str] = field(default_factory=set)
 
-    def pragma(self, item: ast.Pragma, library: bool) -> None:
+    def pragma(self, item: items.Pragma, library: bool) -> None:
         """Raises Rejected."""
         match item.kind:
             case "attributes" | "binding":
@@ -35,7 +35,7 @@ class Pragmas:
             case "depends_on":
                 self._depends(item, item.words[0], item.words[1], library)
 
-    def _about(self, item: ast.Pragma) -> None:
+    def _about(self, item: items.Pragma) -> None:
         """Of a name that comes later it is noted."""
         attributes = read(item.words[0]) if item.kind == "attributes" else None
         if item.words[1] == "provider":
@@ -62,7 +62,7 @@ class Pragmas:
     def _has_provider(self, name: str) -> bool:
         return self.scope.world.provider(name) or self.arguments.has(name)
 
-    def _depends(self, item: ast.Pragma, kind: str, name: str, library: bool) -> None:
+    def _depends(self, item: items.Pragma, kind: str, name: str, library: bool) -> None:
         if kind == "library":
             if not library:
                 what = "main program may not explicitly depend on a library"

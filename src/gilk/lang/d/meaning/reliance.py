@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import reduce
 
-from gilk.lang.d import ast
+from gilk.lang.d import ast, items
 from gilk.lang.d.depth import children
 from gilk.lang.d.meaning.pragmas import Pragmas
 from gilk.lang.d.meaning.scope import Scope
@@ -32,12 +32,12 @@ class Reliance:
     _inlines: dict[str, Attributes] = field(default_factory=dict)
     _probe: ProviderAttributes | None = None
 
-    def inline(self, item: ast.Inline) -> None:
+    def inline(self, item: items.Inline) -> None:
         """It is as reliable as its definition, unless a pragma says otherwise. Raises Rejected."""
         self._probe = None
         self._inlines[item.declarator.name or ""] = self._of(item.value)
 
-    def clause(self, clause: ast.Clause) -> Attributes:
+    def clause(self, clause: items.Clause) -> Attributes:
         """The lowest of all that it uses, at any of its probes. Raises Rejected."""
         found = USUAL
         for probe in clause.probes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gilk.lang.d import ast, tree
+from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning import operands, substitution
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.scope import Scope
@@ -40,7 +40,7 @@ class Translators:
         self._check = check
         self._known: list[Translator] = []
 
-    def define(self, item: ast.Translator) -> None:
+    def define(self, item: items.Translator) -> None:
         """Raises Rejected."""
         found = self._declared(item)
         if any((each.output, each.input) == (found.output, found.input) for each in self._known):
@@ -53,7 +53,7 @@ class Translators:
         for member in item.members:
             self._member(found, member.name, parameter, member.span)
 
-    def _declared(self, item: ast.Translator) -> Translator:
+    def _declared(self, item: items.Translator) -> Translator:
         output = self._declarations.resolved(item.output)
         if not isinstance(output, Record):
             what = f"translator output type must be a struct or union: {text(output)}"
@@ -66,7 +66,7 @@ class Translators:
                 raise Rejected(Tag.D_OP_INCOMPLETE, span, f"{text(type_)} is incomplete")
         return Translator(output, input_, item.name, {})
 
-    def _add(self, translator: Translator, member: ast.TranslatorMember) -> None:
+    def _add(self, translator: Translator, member: items.TranslatorMember) -> None:
         known = translator.output.member(member.name)
         if known is None:
             what = f"translator member {member.name} is not a member of {text(translator.output)}"
