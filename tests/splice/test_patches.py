@@ -12,12 +12,13 @@ from iced_x86 import EncodingKind, Mnemonic
 
 from gilk.analysis.model import FLAGS_LIVE, Block, Function, Step
 from gilk.arch.effects import effects
-from gilk.splice.instrument import Arguments, Count, Stamp
+from gilk.splice.instrument import Arguments, Call, CallWithValues, Count, Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Tactic, Want
 from gilk.splice.planner import Ground, plan
 from gilk.splice.segments import is_call
 from gilk.target.image import pretend_loaded
 from tests.oracle.relocate import GPRS, GS_BASE, STACK, STATUS_FLAGS, State, differences, initial_byte
+from tests.splice import callee
 from tests.splice.holds import Memory, analysed
 from tests.splice.machine import RING, SLACK, Start, block, claim_thunk, machine, patches, program
 
@@ -84,8 +85,10 @@ class Trial:
 
     def _wants(self) -> list[Want]:
         rng, stretch = self.rng, self.stretch
-        kind = rng.choice((Count, Count, Stamp, Arguments))
-        wants = [Want(stretch.steps[stretch.index].instruction.ip, False, kind(1), 1)]
+        function = callee.address(self.ground)
+        kinds: list[Instrument] = [Count(1), Count(1), Stamp(1), Arguments(1)]
+        kinds += [Call(function, 1), CallWithValues(function, 1)]
+        wants = [Want(stretch.steps[stretch.index].instruction.ip, False, rng.choice(kinds), 1)]
         if rng.random() < 0.5:
             others = [b for b in stretch.function.blocks if b.start != stretch.block.start]
             wants += [Want(b.start, False, Count(n), n) for n, b in enumerate(others, 2)]
@@ -118,6 +121,7 @@ class Trial:
         low, high = self.stretch.start + bias, self.stretch.end + bias
         memory = Memory(self.ground, [self.made])
         pieces = patches([self.made]) | {host.claim: claim_thunk(self.ground, start)}
+        pieces[callee.address(self.ground)] = callee.code(self.ground)
         pieces |= self._lead(memory, low, high)  # a copy may go on in the original, behind what is counted
         entry = low
         if self.made.tactics[1] is Tactic.COPY:
@@ -207,6 +211,8 @@ class Trial:
         instrument = self.followed.instrument
         if isinstance(instrument, Count):
             yield from self._counted(written)
+        elif isinstance(instrument, Call | CallWithValues):
+            yield from self._called(written, start, isinstance(instrument, CallWithValues))
         else:
             yield from self._recorded(written, start, stacks, isinstance(instrument, Arguments))
 
@@ -216,6 +222,20 @@ class Trial:
         new = sum(written.pop(at + i, 0) << 8 * i for i in range(8))
         if new != (old + 1) % (1 << 64) or written:
             yield f"the counter went from {old:#x} to {new:#x}; besides: {sorted(written)[:8]}"
+
+    def _called(self, written: dict[int, int], start: Start, values: bool) -> Iterator[str]:
+        """It was given its number, and where instructions before have not changed them what registers held."""
+        at = callee.notes(self.ground)
+        given = {
+            name: sum(written.pop(at + 8 * n + i, 0) << 8 * i for i in range(8))
+            for n, name in enumerate(callee.REGISTERS)
+        }
+        if (given["iid"] & 0xFFFFFFFF if values else given["rdi"]) != 1 or written:
+            yield f"it was called with {given}; besides: {sorted(written)[:8]}"
+        if values and self.stretch.index == 0:
+            for name, value in given.items():
+                if name != "iid" and value != start.registers[name]:
+                    yield f"{name} was handed over as {value:#x}, not {start.registers[name]:#x}"
 
     def _recorded(self, written: dict[int, int], start: Start, stacks: list[int], arguments: bool) -> Iterator[str]:
         kind, size = (2, 64) if arguments else (0, 16)

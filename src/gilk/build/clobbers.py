@@ -15,8 +15,12 @@ _GENERAL = (
     *(Register.RAX, Register.RCX, Register.RDX, Register.RBX, Register.RSP, Register.RBP, Register.RSI, Register.RDI),
     *(Register.R8, Register.R9, Register.R10, Register.R11, Register.R12, Register.R13, Register.R14, Register.R15),
 )
-#: Declared GD_COLD (native/runtime/d/base.h): they keep all registers but the one of their result.
-_KEEPING = frozenset(("gd_find_keyless", "gd_fill_slot", "gd_tell"))
+_RAX, _RDX = 1 << 0, 1 << 2
+#: Declared GD_COLD (native/runtime/d/base.h): they keep all registers but those of their result.
+_KEEPING = {
+    **dict.fromkeys(("gd_find_keyless", "gd_tell", "gd_settle_speculative"), _RAX),
+    "gd_fill_slot": _RAX | _RDX,
+}
 
 
 def of_function(code: bytes, address: int, name: str, symbols: Mapping[str, tuple[int, int]]) -> int:
@@ -31,9 +35,10 @@ def of_function(code: bytes, address: int, name: str, symbols: Mapping[str, tupl
         flow = one.flow_control
         leaves = flow in _BRANCHES and not any(at <= one.near_branch_target < at + size for at, size in parts)
         if flow in _CALLS or leaves:
-            if names.get(one.near_branch_target, "").split(".")[0] not in _KEEPING:
+            result = _KEEPING.get(names.get(one.near_branch_target, "").split(".")[0])
+            if result is None:
                 return CALLER_SAVED
-            found = 1  # rax has their result
+            found |= result
     return found | _written(instructions)
 
 

@@ -13,9 +13,10 @@ from gilk.build.toolchain import NATIVE, compile_object, link, prune
 from gilk.errors import CompileError, UsageError
 from gilk.image.blobs import load_blob, store_blob
 from gilk.image.elf import load
-from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN, link_script, wrapper
+from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN, VALUES, link_script, wrapper
 
 _KIND = "instruments"
+_TAKES_NOTHING, _TAKES_VALUES = 0, 2
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,10 @@ class Linked:
     """Code for one arena and initial data for the writable page below it.
 
     ``entry`` takes struct gilk_regs and an iid whatever the function takes; ``plain``
-    takes only an iid, and is for functions that do.
-    ``takes_registers``: it wants struct gilk_regs. ``clobbers``: caller-saved registers it may change.
+    takes only an iid, and is for functions that do; ``values`` takes the registers of a
+    call as they are (splice/instrument.py, CallWithValues), and is for functions that do, else 0.
+    ``takes_registers``: it wants struct gilk_regs. ``clobbers``: caller-saved registers that ``plain`` or ``values``
+    may change.
     """
 
     code: bytes
@@ -42,6 +45,7 @@ class Linked:
     entry: int
     plain: int
     takes_registers: bool
+    values: int = 0
     clobbers: int = field(default=CALLER_SAVED)
 
 
@@ -76,7 +80,7 @@ def _compiled(source: Path, function: str, flags: tuple[str, ...]) -> Compiled:
             if f"'{function}' undeclared here" in error.message:
                 raise UsageError("no-such-instrument", f"{source} has no function {function!r}") from None
             raise
-        prune(whole, output, ENTRY, PLAIN, FORM)
+        prune(whole, output, ENTRY, PLAIN, VALUES, FORM)
         return Compiled(source, function, output.read_bytes(), _undefined(output))
 
 
@@ -107,11 +111,13 @@ def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str,
     held = next((s for s in image.sections if s.name == ".held"), None)
     content = image.read(body.address, body.size)
     form = image.read(addresses[FORM], 1)[0]
+    sizes = {s.name: (s.address, s.size) for s in image.symbols}
     return Linked(
         bytes(body.address - code) + content,  # a section may begin later: it is aligned as its parts want it
         bytes(held.address - data) + image.read(held.address, held.size).ljust(held.size, b"\0") if held else b"",
         addresses[ENTRY],
         addresses[PLAIN],
-        bool(form),
-        of_function(content, body.address, PLAIN, {s.name: (s.address, s.size) for s in image.symbols}),
+        form not in (_TAKES_NOTHING, _TAKES_VALUES),
+        addresses[VALUES] if form == _TAKES_VALUES else 0,
+        of_function(content, body.address, VALUES if form == _TAKES_VALUES else PLAIN, sizes),
     )

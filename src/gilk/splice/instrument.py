@@ -15,7 +15,7 @@ from typing import Protocol
 
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder, Template
-from gilk.splice.frame import FLAGS, RED_ZONE, Frame, enter, enter_c, frame_for, leave, leave_c, scratch
+from gilk.splice.frame import DIRECTION, FLAGS, RED_ZONE, Frame, enter, enter_c, frame_for, leave, leave_c, scratch
 
 _OWNER = 0
 _RINGS, _RING_STRIDE = 64, 32
@@ -176,6 +176,39 @@ class Call:
         enter_c(builder, context.live)
         builder.emit(asm.move_immediate(asm.RDI, self.iid))
         builder.external(asm.CALL32, self.function)
+        leave_c(builder, context.live)
+        builder.place(skip)
+        leave(builder, frame)
+
+
+@dataclass(frozen=True, slots=True)
+class CallWithValues:
+    """Calls ``void f(rdi, rsi, rdx, rcx, r8, r9, unsigned iid, rax)``: what registers hold is handed over where it is.
+
+    ``clobbers`` are the registers it may change.
+    """
+
+    function: int
+    iid: int
+    clobbers: int = _CALLER_SAVED
+
+    @property
+    def reads(self) -> int:
+        return _ARGUMENTS | 1 << asm.RAX
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        always = 1 << asm.RAX if context.live & FLAGS else 0  # it is where flags go through
+        frame = frame_for(context.live, self.clobbers | 1 << asm.R11 | FLAGS, always)
+        frame = Frame(frame.saved, frame.flags, frame.size or RED_ZONE)
+        enter(builder, frame)
+        skip = _own_block(builder, host, asm.R11)
+        enter_c(builder, context.live)
+        if frame.flags:
+            below = 8 if context.live & DIRECTION else 0
+            builder.emit(asm.load_stack(asm.RAX, frame.slot(asm.RAX) + below))
+        builder.emit(asm.push(asm.RAX) + asm.push_immediate(self.iid))
+        builder.external(asm.CALL32, self.function)
+        builder.emit(asm.lea_stack(asm.RSP, 2 * 8))
         leave_c(builder, context.live)
         builder.place(skip)
         leave(builder, frame)

@@ -21,7 +21,7 @@ from gilk.build.instrument import Compiled, Linked, link_instrument
 from gilk.build.runtime import runtime
 from gilk.errors import CompileError, MemoryTaken, TargetError
 from gilk.splice.claims import claim, conflicts, unclaim
-from gilk.splice.instrument import Call, CallWithRegisters, Host, Instrument
+from gilk.splice.instrument import Call, CallWithRegisters, CallWithValues, Host, Instrument
 from gilk.splice.plan import Plan
 from gilk.splice.planner import Ground
 from gilk.splice.portable import Array, Portable
@@ -148,6 +148,8 @@ class Workspace:
         calls_out = any(self._resolve(name).function for name in compiled.undefined)
         if linked.takes_registers or calls_out:
             return CallWithRegisters(linked.entry, iid, calls_out)
+        if linked.values:
+            return CallWithValues(linked.values, iid, linked.clobbers)
         return Call(linked.plain, iid, linked.clobbers)
 
     def forget_linked(self, sources: Collection[str]) -> None:

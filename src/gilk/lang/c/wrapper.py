@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 ENTRY, PLAIN, FORM = "gilk_instrument_entry", "gilk_instrument_plain", "gilk_instrument_form"
+VALUES = "gilk_instrument_values"
 
 _WRAPPER = """\
 #include <gilk.h>
@@ -18,15 +19,17 @@ _FORMS = """\
 #define gilk_plain gilk_takes(void (*)(unsigned int))
 #define gilk_regs_only gilk_takes(void (*)(const struct gilk_regs *))
 #define gilk_regs_iid gilk_takes(void (*)(const struct gilk_regs *, unsigned int))
+#define gilk_values gilk_takes(void (*)(unsigned long, unsigned long, unsigned long, unsigned long, unsigned long, \\
+					unsigned long, unsigned int, unsigned long))
 
-_Static_assert(gilk_plain || gilk_regs_only || gilk_regs_iid,
+_Static_assert(gilk_plain || gilk_regs_only || gilk_regs_iid || gilk_values,
 	"an instrument is void {function}(unsigned int), "
 	"void {function}(const struct gilk_regs *) or void {function}(const struct gilk_regs *, unsigned int)");
 
 static inline void gilk_nothing() {{}}
 
-/* 1 when the registers are wanted. */
-__attribute__((used)) const unsigned char gilk_instrument_form = !gilk_plain;
+/* 1 when the registers are wanted, 2 when a call's are, as they are. */
+__attribute__((used)) const unsigned char gilk_instrument_form = gilk_plain ? 0 : gilk_values ? 2 : 1;
 
 __attribute__((used)) void gilk_instrument_entry(const struct gilk_regs *regs, unsigned int iid)
 {{
@@ -35,9 +38,18 @@ __attribute__((used)) void gilk_instrument_entry(const struct gilk_regs *regs, u
 	__builtin_choose_expr(gilk_plain, {function}, gilk_nothing)(iid);
 	__builtin_choose_expr(gilk_regs_only, {function}, gilk_nothing)(regs);
 	__builtin_choose_expr(gilk_regs_iid, {function}, gilk_nothing)(regs, iid);
+	__builtin_choose_expr(gilk_values, {function}, gilk_nothing)(regs->rdi, regs->rsi, regs->rdx, regs->rcx, regs->r8,
+		regs->r9, iid, regs->rax);
 }}
 
-/* For the first form; the function itself may have been inlined and be gone. */
+/* For the last form, and for the first; the function itself may have been inlined and be gone. */
+__attribute__((used)) void gilk_instrument_values(unsigned long rdi, unsigned long rsi, unsigned long rdx,
+	unsigned long rcx, unsigned long r8, unsigned long r9, unsigned int iid, unsigned long rax)
+{{
+	(void)rdi, (void)rsi, (void)rdx, (void)rcx, (void)r8, (void)r9, (void)iid, (void)rax;
+	__builtin_choose_expr(gilk_values, {function}, gilk_nothing)(rdi, rsi, rdx, rcx, r8, r9, iid, rax);
+}}
+
 __attribute__((used)) void gilk_instrument_plain(unsigned int iid)
 {{
 	(void)iid;

@@ -6,7 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
+#: What is handed over as it is (splice/instrument.py, CallWithValues).
+_VALUES = frozenset(("rdi", "rsi", "rdx", "rcx", "r8", "r9", "rax"))
+_VALUE = re.compile(r"regs->(\w+)")
 _ARGUMENT = re.compile(r"event->arg\[(\d)\]")
 _CLAUSE = re.compile(r"^static void clause_(\d+)\(.*?^}", re.MULTILINE | re.DOTALL)
 #: What C calls that walks the stack.
@@ -30,11 +34,6 @@ class Uses:
     registers: bool = False
     error: bool = False
 
-    @property
-    def light(self) -> bool:
-        """Nothing at all."""
-        return self == Uses()
-
     def __or__(self, other: Uses) -> Uses:
         return Uses(
             self.arguments | other.arguments,
@@ -51,6 +50,14 @@ def uses(text: str) -> dict[int, Uses]:
 def _uses(text: str) -> Uses:
     arguments = frozenset(map(int, _ARGUMENT.findall(text)))
     return Uses(arguments, any(each in text for each in _REGISTERS), "event->error" in text)
+
+
+class Takes(IntEnum):
+    """What of the machine's state C is given: nothing, the registers that a call has arguments in and rax, or all."""
+
+    NOTHING = 0
+    VALUES = 1
+    REGISTERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +79,14 @@ class Entry:
     condition: str = ""
 
     @property
-    def light(self) -> bool:
-        """It needs no registers, of which fewer are saved then."""
-        return self.used.light and not self.select and not self.condition
+    def takes(self) -> Takes:
+        """The less of the machine's state is needed, the less has to be saved."""
+        if self.select or self.condition or self.used.registers or self.used.error:
+            return Takes.REGISTERS
+        used = "".join(self.arguments[n] for n in self.used.arguments if n < len(self.arguments))
+        if used.count("regs") != len(values := _VALUE.findall(used)) or not _VALUES.issuperset(values):
+            return Takes.REGISTERS
+        return Takes.VALUES if self.used.arguments else Takes.NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,10 @@ class Step:
     """Something that is done at a place before clauses run there, or behind them."""
 
     code: str
+
+    @property
+    def takes(self) -> Takes:
+        return Takes.REGISTERS
 
 
 #: Of places where one of several system calls is made: which it is, is noted until it returns.
@@ -120,9 +136,9 @@ def entries(
         probes=", ".join(map(str, [0, *probes])),
         starts=", ".join(f"{start:#x}UL" for start in [0, *(starts if _starts(kinds) else ())]),
     )
-    light = all(isinstance(kind, Entry) and kind.light for kind in kinds)
-    text += "".join(_entry(number, each, light) for number, each in enumerate(kinds))
-    calls = [f"d_enter_{number}({'iid' if light else 'regs, iid'});\n" for number in range(len(kinds))]
+    takes = max((kind.takes for kind in kinds), default=Takes.NOTHING)
+    text += "".join(_entry(number, each, takes) for number, each in enumerate(kinds))
+    calls = [f"d_enter_{number}({'regs, ' if takes else ''}iid);\n" for number in range(len(kinds))]
     if len(calls) > 1:
         cases = "".join(f"\tcase {number}:\n\t\t{call}\t\tbreak;\n" for number, call in enumerate(calls))
         body = f"\tswitch (d_kinds[iid]) {{\n{cases}\t}}\n"
@@ -133,10 +149,12 @@ def entries(
             f"\tgd_u64 inside = gilk_gs_load({INSIDE});\n\n\tgilk_gs_store({INSIDE}, inside + 1);\n"
             f"{body}\tgilk_gs_store({INSIDE}, inside);\n"
         )
-    return text + _ENTER.format(name=ENTER, regs="" if light else _REGS, body=body)
+    if takes is Takes.VALUES:
+        return text + _ENTER_VALUES.format(name=ENTER, body=body)
+    return text + _ENTER.format(name=ENTER, regs=_REGS[takes], body=body)
 
 
-def _entry(number: int, entry: Kind, light: bool) -> str:
+def _entry(number: int, entry: Kind, takes: Takes) -> str:
     if isinstance(entry, Step):
         return _STEP.format(number=number, code=entry.code)
     lines = []
@@ -154,7 +172,7 @@ def _entry(number: int, entry: Kind, light: bool) -> str:
     lines += [f"event.arg[{n}] = {given.get(n, '0')};" for n in sorted(entry.used.arguments)]
     body = "".join(f"\t{line}\n" for line in lines)
     start = _START * _starts((entry,))
-    return _ONE.format(number=number, regs="" if light else _REGS, body=body, group=entry.group, start=start)
+    return _ONE.format(number=number, regs=_REGS[takes], body=body, group=entry.group, start=start)
 
 
 def _starts(kinds: Iterable[Kind]) -> bool:
@@ -166,7 +184,11 @@ def _starts(kinds: Iterable[Kind]) -> bool:
 
 
 _START = "\tconst gd_u64 start = d_starts[iid];\n"
-_REGS = "const struct gilk_regs *regs, "
+_REGS = {
+    Takes.NOTHING: "",
+    Takes.VALUES: "const struct d_values *regs, ",
+    Takes.REGISTERS: "const struct gilk_regs *regs, ",
+}
 
 _HEAD = """
 #include <gilk.h>
@@ -174,6 +196,10 @@ _HEAD = """
 static const unsigned short d_kinds[] __attribute__((unused)) = {{ {kinds} }};
 static const unsigned int d_probes[] = {{ {probes} }};
 static const unsigned long d_starts[] __attribute__((unused)) = {{ {starts} }};
+
+struct d_values {{ /* named as in struct gilk_regs */
+	unsigned long rdi, rsi, rdx, rcx, r8, r9, rax;
+}};
 
 static inline unsigned char *d_memory(void)
 {{
@@ -279,8 +305,9 @@ static inline __attribute__((unused)) void d_forget(const struct gilk_regs *regs
 }}
 """
 
+#: In the one function that calls it, so that what that is given need not be handed on in memory.
 _ONE = """
-static void d_enter_{number}({regs}unsigned int iid)
+static inline __attribute__((always_inline)) void d_enter_{number}({regs}unsigned int iid)
 {{
 {start}	unsigned int probe __attribute__((unused)) = d_probes[iid];
 	struct gd_event event;
@@ -295,6 +322,15 @@ static void d_enter_{number}(const struct gilk_regs *regs, unsigned int iid)
 	(void)iid;
 	{code}
 }}
+"""
+
+_ENTER_VALUES = """
+void {name}(unsigned long rdi, unsigned long rsi, unsigned long rdx, unsigned long rcx, unsigned long r8,
+	unsigned long r9, unsigned int iid, unsigned long rax)
+{{
+	const struct d_values values = {{ rdi, rsi, rdx, rcx, r8, r9, rax }}, *regs = &values;
+
+{body}}}
 """
 
 _ENTER = """

@@ -63,13 +63,16 @@ static inline struct gd_control *gd_control(struct gd_context *ctx)
 	return (struct gd_control *)ctx->memory;
 }
 
-static inline void gd_drop(struct gd_context *ctx, enum gd_drop kind)
+static inline void gd_drop_on(gd_u8 *memory, const struct gd_layout *l, gd_u64 cpu, enum gd_drop kind)
 {
-	const struct gd_layout *l = ctx->layout;
-	gd_u64 cpu = gd_cpu(ctx) & (l->buffers - 1);
-	struct gd_drops *drops = (struct gd_drops *)(ctx->memory + l->drops) + cpu;
+	struct gd_drops *drops = (struct gd_drops *)(memory + l->drops) + (cpu & (l->buffers - 1));
 
 	gd_add(&drops->count[kind], 1);
+}
+
+static inline void gd_drop(struct gd_context *ctx, enum gd_drop kind)
+{
+	gd_drop_on(ctx->memory, ctx->layout, gd_cpu(ctx), kind);
 }
 
 /* The first fault of a clause is the one it is known by. Returns false, for callers to return. */

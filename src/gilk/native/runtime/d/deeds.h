@@ -64,7 +64,7 @@ static inline gd_u64 gd_now(struct gd_context *ctx)
 
 static inline struct gd_buffer *gd_chilled(struct gd_context *ctx)
 {
-	return gd_buffer_of(ctx).head;
+	return gd_buffer_of(gd_writer(ctx)).head;
 }
 
 /* Whether it may be as long as that, within what this processor has left of the time: counts it, if so. */

@@ -47,7 +47,7 @@ static inline gd_u64 gd_time(struct gd_context *ctx)
 
 static inline gd_u32 gd_cpu(struct gd_context *ctx)
 {
-	if (ctx->event->cpu == GD_NO_CPU)
+	if (__builtin_expect(ctx->event->cpu == GD_NO_CPU, 1))
 		ctx->event->cpu = gd_processor();
 	return ctx->event->cpu;
 }

@@ -17,11 +17,28 @@ struct gd_place { /* in a buffer */
 	gd_u64 size;
 };
 
-static inline struct gd_place gd_buffer_of(struct gd_context *ctx)
+struct gd_writer { /* what of a context it takes: that itself is handed to nobody, and need not be in memory */
+	gd_u8 *memory;
+	const struct gd_layout *layout;
+	gd_u32 cpu;
+	gd_u32 tid;
+};
+
+struct gd_taken { /* null: nothing. `value` is what the mark says */
+	struct gd_record *record;
+	gd_u64 *mark;
+	gd_u64 value;
+};
+
+static inline struct gd_writer gd_writer(struct gd_context *ctx)
 {
-	const struct gd_layout *l = ctx->layout;
-	gd_u64 cpu = gd_cpu(ctx) & (l->buffers - 1);
-	gd_u8 *at = ctx->memory + l->buffer_first + cpu * l->buffer_stride;
+	return (struct gd_writer){ctx->memory, ctx->layout, gd_cpu(ctx), ctx->event->tid};
+}
+
+static inline struct gd_place gd_buffer_of(struct gd_writer w)
+{
+	const struct gd_layout *l = w.layout;
+	gd_u8 *at = w.memory + l->buffer_first + (w.cpu & (l->buffers - 1)) * l->buffer_stride;
 
 	return (struct gd_place){(struct gd_buffer *)at, (gd_u64 *)(at + l->buffer_marks), at + l->buffer_data,
 				 l->buffer_size};
@@ -64,11 +81,11 @@ static inline bool gd_evict(const struct gd_place *b)
 	return true;
 }
 
-static inline bool gd_no_room(struct gd_context *ctx, const struct gd_place *b)
+static inline bool gd_no_room(gd_u64 policy, const struct gd_place *b)
 {
-	if (ctx->layout->policy == GD_RING)
+	if (policy == GD_RING)
 		return gd_evict(b);
-	if (ctx->layout->policy == GD_FILL)
+	if (policy == GD_FILL)
 		gd_put(&b->head->full, 1);
 	return false;
 }
@@ -76,7 +93,7 @@ static inline bool gd_no_room(struct gd_context *ctx, const struct gd_place *b)
 enum gd_step { GD_AGAIN, GD_GOT, GD_NONE };
 
 /* One try at wpos. GD_GOT: *at is where the record of `bytes` lies, and *mark is what its mark says. */
-static inline enum gd_step gd_try(struct gd_context *ctx, const struct gd_place *b, gd_u64 bytes, gd_u64 *at,
+static inline enum gd_step gd_try(struct gd_writer by, const struct gd_place *b, gd_u64 bytes, gd_u64 *at,
 				  gd_u64 *mark)
 {
 	gd_u64 w = gd_get(&b->head->wpos), lap = gd_lap(b, w), seen;
@@ -94,8 +111,8 @@ static inline enum gd_step gd_try(struct gd_context *ctx, const struct gd_place 
 		return GD_AGAIN;
 	}
 	if (w + take > gd_get(&b->head->limit))
-		return gd_no_room(ctx, b) ? GD_AGAIN : GD_NONE;
-	*mark = gd_make_mark(lap, ctx->event->tid, take, fits ? GD_BUSY : GD_VOID);
+		return gd_no_room(by.layout->policy, b) ? GD_AGAIN : GD_NONE;
+	*mark = gd_make_mark(lap, by.tid, take, fits ? GD_BUSY : GD_VOID);
 	if (!gd_swap(gd_mark_at(b, w), seen, *mark))
 		return GD_AGAIN;
 	gd_swap(&b->head->wpos, w, w + take);
@@ -103,27 +120,26 @@ static inline enum gd_step gd_try(struct gd_context *ctx, const struct gd_place 
 	return fits ? GD_GOT : GD_AGAIN;
 }
 
-/* Take `bytes`, whole granules. Null: there is no room; dropped, and counted. */
-static inline struct gd_record *gd_take_record(struct gd_context *ctx, gd_u64 bytes, gd_u64 **mark, gd_u64 *value)
+/* Take `bytes`, whole granules. Where there is no room that is counted. */
+static __attribute__((noinline, unused)) struct gd_taken gd_take_record(struct gd_writer by, gd_u64 bytes)
 {
-	struct gd_place b = gd_buffer_of(ctx);
+	struct gd_taken taken = {0, 0, 0};
+	struct gd_place b = gd_buffer_of(by);
 	enum gd_step step = GD_AGAIN;
 	gd_u64 at = 0;
 	gd_u32 tries;
 
-	if (ctx->layout->policy == GD_FILL && gd_get(&b.head->full))
-		return 0;
+	if (by.layout->policy == GD_FILL && gd_get(&b.head->full))
+		return taken;
 	if (bytes > GD_MAX_RECORD || bytes > b.size)
 		step = GD_NONE;
 	for (tries = 0; step == GD_AGAIN && tries < GD_TRIES; tries++)
-		step = gd_try(ctx, &b, bytes, &at, value);
-	if (step == GD_GOT) {
-		*mark = gd_mark_at(&b, at);
-		return (struct gd_record *)(b.data + at);
-	}
-	if (ctx->layout->policy != GD_FILL || !gd_get(&b.head->full))
-		gd_drop(ctx, GD_DROP_PRINCIPAL);
-	return 0;
+		step = gd_try(by, &b, bytes, &at, &taken.value);
+	if (step == GD_GOT)
+		return (struct gd_taken){(struct gd_record *)(b.data + at), gd_mark_at(&b, at), taken.value};
+	if (by.layout->policy != GD_FILL || !gd_get(&b.head->full))
+		gd_drop_on(by.memory, by.layout, by.cpu, GD_DROP_PRINCIPAL);
+	return taken;
 }
 
 static inline gd_u64 gd_granules(gd_u64 size)
@@ -147,21 +163,19 @@ static inline void gd_head(struct gd_context *ctx, struct gd_record *record, gd_
 
 static inline bool gd_reserve_principal(struct gd_context *ctx, gd_u32 epid, gd_u32 size)
 {
-	gd_u64 *mark = 0, value = 0;
-	struct gd_record *record = gd_take_record(ctx, gd_granules(size), &mark, &value);
+	struct gd_taken taken = gd_take_record(gd_writer(ctx), gd_granules(size));
 
-	if (!record)
+	if (!taken.record)
 		return false;
-	gd_head(ctx, record, epid, size);
-	ctx->mark = mark;
-	ctx->done = (value & ~3UL) | GD_DONE;
+	gd_head(ctx, taken.record, epid, size);
+	ctx->mark = taken.mark;
+	ctx->done = (taken.value & ~3UL) | GD_DONE;
 	return true;
 }
 
 static inline void gd_settle_principal(struct gd_context *ctx, bool keep)
 {
 	gd_put(ctx->mark, keep ? ctx->done : ctx->done | GD_VOID);
-	ctx->data = 0;
 	ctx->mark = 0;
 }
 

@@ -73,14 +73,13 @@ static inline bool gd_reserve_speculative(struct gd_context *ctx, gd_u32 epid, g
 /* A record moves as it was, except that it is now on this processor. */
 static inline void gd_move_record(struct gd_context *ctx, const struct gd_record *from, gd_u32 size)
 {
-	gd_u64 *mark = 0, value = 0;
-	struct gd_record *to = gd_take_record(ctx, gd_granules(size - sizeof *from), &mark, &value);
+	struct gd_taken to = gd_take_record(gd_writer(ctx), gd_granules(size - sizeof *from));
 
-	if (!to)
+	if (!to.record)
 		return;
-	gd_bcopy(to, from, size);
-	to->size = size;
-	gd_put(mark, (value & ~3UL) | GD_DONE);
+	gd_bcopy(to.record, from, size);
+	to.record->size = size;
+	gd_put(to.mark, (to.value & ~3UL) | GD_DONE);
 }
 
 static inline void gd_move_records(struct gd_context *ctx, struct gd_speculation *s, gd_u64 fill)
@@ -108,18 +107,19 @@ static inline void gd_close(struct gd_context *ctx, struct gd_speculation *s, gd
 	gd_put(&s->word, ((word >> GD_SPEC_GENERATION) + 1) << GD_SPEC_GENERATION);
 }
 
-static inline void gd_settle_speculative(struct gd_context *ctx, bool keep)
+/* It is given copies: a context that is handed to nobody need not be in memory on the way past this, nor its event. */
+GD_COLD void gd_settle_speculative(struct gd_context ctx, struct gd_event event, bool keep)
 {
-	struct gd_speculation *s = gd_speculation_at(ctx, ctx->speculation);
-	struct gd_record *record = (struct gd_record *)ctx->data - 1;
+	struct gd_speculation *s = gd_speculation_at(&ctx, ctx.speculation);
+	struct gd_record *record = (struct gd_record *)ctx.data - 1;
 	gd_u64 word;
 
-	ctx->data = 0;
+	ctx.event = &event;
 	if (keep)
 		record->size |= GD_SPEC_KEPT;
 	word = __atomic_sub_fetch(&s->word, GD_SPEC_ONE, __ATOMIC_SEQ_CST);
 	if (GD_SPEC_STATE(word) >= GD_SPEC_COMMITTING && !GD_SPEC_WRITERS(word))
-		gd_close(ctx, s, word);
+		gd_close(&ctx, s, word);
 }
 
 static inline void gd_finish_speculation(struct gd_context *ctx, gd_u64 id, enum gd_speculating how)
@@ -148,14 +148,15 @@ static inline void gd_discard_speculation(struct gd_context *ctx, gd_u64 id)
 	gd_finish_speculation(ctx, id, GD_SPEC_DISCARDING);
 }
 
-static inline void gd_settle(struct gd_context *ctx, bool keep)
+static inline __attribute__((always_inline)) void gd_settle(struct gd_context *ctx, bool keep)
 {
 	if (!ctx->data)
 		return;
-	if (ctx->mark)
+	if (gd_likely(ctx->mark))
 		gd_settle_principal(ctx, keep);
 	else
-		gd_settle_speculative(ctx, keep);
+		gd_settle_speculative(*ctx, *ctx->event, keep);
+	ctx->data = 0;
 }
 
 static inline void gd_commit(struct gd_context *ctx)

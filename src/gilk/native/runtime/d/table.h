@@ -102,24 +102,28 @@ static inline void gd_unmake_entry(struct gd_shard t, const struct gd_sought *s,
 	gd_swap(&((struct gd_table *)t.table)->used, at + gd_entry_bytes(s), at);
 }
 
+/* What lies in a slot, and an entry that was made and not used yet. */
+struct gd_filled {
+	gd_u64 value;
+	gd_u32 made;
+};
+
 /*
- * What lies in a slot, after putting a new entry there if it was empty. 0: no room. *made is an entry
- * that was made, and not used yet.
+ * After putting a new entry in the slot if it was empty; value 0: no room. What is sought is a copy, so that on the way
+ * past this, sizes are what the compiler knows them to be.
  */
-GD_COLD gd_u64 gd_fill_slot(struct gd_shard t, const struct gd_sought *s, gd_u64 *slot, gd_u64 hash,
-				  gd_u32 *made)
+GD_COLD struct gd_filled gd_fill_slot(struct gd_shard t, struct gd_sought s, gd_u64 *slot, gd_u64 hash, gd_u32 made)
 {
 	gd_u64 value;
 
-	if (!*made)
-		*made = gd_make_entry(t, s);
-	if (!*made)
-		return 0;
-	value = (hash >> 32 << 32) | *made;
+	if (!made)
+		made = gd_make_entry(t, &s);
+	if (!made)
+		return (struct gd_filled){0, 0};
+	value = (hash >> 32 << 32) | made;
 	if (!gd_swap(slot, 0, value))
-		return gd_get(slot);
-	*made = 0;
-	return value;
+		return (struct gd_filled){gd_get(slot), made};
+	return (struct gd_filled){value, 0};
 }
 
 static inline gd_u32 gd_probe(struct gd_shard t, const struct gd_sought *s, gd_u32 *made)
@@ -131,10 +135,14 @@ static inline gd_u32 gd_probe(struct gd_shard t, const struct gd_sought *s, gd_u
 		gd_u64 *slot = &slots[(hash + n) & mask], value = gd_get(slot);
 		struct gd_entry *entry;
 
-		if (gd_unlikely(!value))
-			value = gd_fill_slot(t, s, slot, hash, made);
-		if (!value)
-			return 0;
+		if (gd_unlikely(!value)) {
+			struct gd_filled filled = gd_fill_slot(t, *s, slot, hash, *made);
+
+			value = filled.value;
+			*made = filled.made;
+			if (!value)
+				return 0;
+		}
 		if (value >> 32 != hash >> 32)
 			continue;
 		entry = gd_entry_at(t, s, (gd_u32)value);
