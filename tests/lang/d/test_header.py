@@ -75,7 +75,9 @@ def build(tmp_path: Path) -> Build:
     [
         ("gcc", ("-O0", "-std=c99"), ()),
         ("gcc", ("-O2", "-flto", "-s"), ("-O2", "-fPIC")),
-        ("g++", ("-O2", "-static", "-ffunction-sections", "-Wl,--gc-sections"), ()),
+        pytest.param(
+            *("g++", ("-O2", "-static", "-ffunction-sections", "-Wl,--gc-sections"), ()), marks=pytest.mark.stress
+        ),
         ("clang", ("-O0",), ("-O2", "-fPIC")),
         ("clang", ("-O2", "-flto"), ()),
     ],

@@ -39,7 +39,12 @@ int main(void) { for (int i = 0; i < 3; i++) from_main(); return 0; }
 COUNTS = """
 pid$target::from_library:entry, pid$target::from_program:entry, pid$target::from_main:entry { @[probefunc] = count(); }
 """
-FLAGS = [("-O1",), ("-O1", "-no-pie", "-fno-pie"), ("-O1", "-static"), ("-O1", "-static-pie", "-fPIE")]
+FLAGS = [
+    ("-O1",),
+    ("-O1", "-static"),
+    pytest.param(("-O1", "-no-pie", "-fno-pie"), marks=pytest.mark.stress),
+    pytest.param(("-O1", "-static-pie", "-fPIE"), marks=pytest.mark.stress),
+]
 
 
 def made(place: Path, *flags: str) -> Path:
@@ -60,7 +65,7 @@ def made(place: Path, *flags: str) -> Path:
     ("value", "expected"),
     [
         ("preinit", {"from_library": 1, "from_program": 1, "from_main": 3}),
-        ("postinit", {"from_main": 3}),
+        pytest.param("postinit", {"from_main": 3}, marks=pytest.mark.stress),
         ("main", {"from_main": 3}),
     ],
 )

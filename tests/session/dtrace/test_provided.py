@@ -10,20 +10,22 @@ from pathlib import Path
 
 import pytest
 
-Dtrace = Callable[..., subprocess.CompletedProcess[str]]
+from gilk.cli.main import main
+
+#: Status, and what is said on standard error.
+Dtrace = Callable[..., tuple[int, str]]
 PROVIDER = "provider app { probe start(); probe end(int); };\n"
 USES = '#include "app.h"\nint main(void) { APP_START(); if (APP_END_ENABLED()) APP_END(1); return 0; }\n'
 
 
 @pytest.fixture
-def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
+def dtrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Dtrace:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "app.d").write_text(PROVIDER)
     (tmp_path / "app.c").write_text(USES)
 
-    def run(*words: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["gilk", "dtrace", *map(str, words)], cwd=tmp_path, env=gilk_on_path, capture_output=True, text=True
-        )
+    def run(*words: object) -> tuple[int, str]:
+        return main(["dtrace", *map(str, words)]), capsys.readouterr().err
 
     return run
 
@@ -32,9 +34,9 @@ def test_the_steps_of_a_makefile(dtrace: Dtrace, tmp_path: Path) -> None:
     def step(*words: str) -> str:
         return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
-    assert dtrace("-h", "-s", "app.d").returncode == 0
+    assert dtrace("-h", "-s", "app.d") == (0, "")
     step("gcc", "-c", "app.c")
-    assert dtrace("-G", "-s", "app.d", "app.o", "-o", "probes.o").returncode == 0
+    assert dtrace("-G", "-s", "app.d", "app.o", "-o", "probes.o") == (0, "")
     assert "REL (Relocatable file)" in step("readelf", "-h", "probes.o")
     step("gcc", "-Wl,--fatal-warnings", "app.o", "probes.o", "-o", "app")
     assert re.findall(r"Name: (\S+)", step("readelf", "-nW", "app")) == ["start", "end"]
@@ -45,7 +47,7 @@ def test_the_steps_of_a_makefile(dtrace: Dtrace, tmp_path: Path) -> None:
 def test_where_output_goes(dtrace: Dtrace, tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "other.d").write_text(PROVIDER)
-    assert dtrace("-h", "-s", "below/other.d", "-o", "named.hh").returncode == 0
+    assert dtrace("-h", "-s", "below/other.d", "-o", "named.hh") == (0, "")
     assert "#ifndef _NAMED_HH\n" in (tmp_path / "named.hh").read_text()
     dtrace("-h", "-s", "below/other.d")
     dtrace("-G", "-s", "below/other.d")
@@ -68,5 +70,5 @@ def test_what_is_wrong_is_said(dtrace: Dtrace, tmp_path: Path) -> None:
         (["-h", "-l", "-s", "app.d"], "only one of -G, -h and -l"),
         (["-h"], "there is no program"),
     ):
-        done = dtrace(*words)
-        assert (done.returncode in (1, 2), said in done.stderr, "Traceback" in done.stderr) == (True, True, False), done
+        status, told = dtrace(*words)
+        assert (status in (1, 2), said in told, "Traceback" in told) == (True, True, False), told
