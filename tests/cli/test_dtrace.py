@@ -151,6 +151,7 @@ def test_what_a_description_leaves_out(dtrace: Dtrace) -> None:
     assert dtrace("-q", "-P", 'dtrace /probename == "BEGIN"/ { printf("b"); exit(0); }').stdout == "b\n"
     assert dtrace("-q", "-i", '1 { printf("one"); exit(0); }').stdout == "one\n"
     assert [line.split()[-1] for line in dtrace("-l", "-i", "2").stdout.splitlines()] == ["NAME", "END"]
+    assert "does not match any probes: only dtrace's own probes have numbers" in dtrace("-i", "4711").stderr
 
 
 def test_arguments_that_are_not_given(dtrace: Dtrace) -> None:

@@ -102,6 +102,8 @@ def _matching(enabled: Enabled, description: Description, process: Process | Non
 def _reason(description: Description, process: Process | None) -> str:
     """Why there are no such probes, of those that DTrace has."""
     provider = description.provider
+    if description.number:
+        return "only dtrace's own probes have numbers beforehand, others as they are enabled: say their names"
     if provider in _OF_THE_KERNEL:
         return "it is about the kernel, where no clause runs"
     if process is None:
