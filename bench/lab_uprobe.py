@@ -39,26 +39,26 @@ def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
     """Instructions that a hit adds to a call, or one row that says why there is none."""
     try:
         with boot(Machine(memory=2048, icount=True)) as vm:
-            plain = _cost(vm.run(_shell("{path} leaf {batches}", programs), timeout=LIMIT))
+            plain = cost(vm.run(shell("{path} leaf {batches}", programs), timeout=LIMIT))
             for tool, text in (("gilk", GILK), ("uprobe", UPROBE)):
-                yield Row(WHAT, tool, _cost(vm.run(_shell(text, programs), timeout=LIMIT)) - plain, "instructions")
+                yield Row(WHAT, tool, cost(vm.run(shell(text, programs), timeout=LIMIT)) - plain, "instructions")
     except (GilkError, ValueError) as error:
         yield Row(WHAT, "uprobe", None, "instructions", str(error))
 
 
-def _shell(text: str, programs: Programs) -> list[str]:
+def shell(text: str, programs: Programs, batches: str = BATCHES) -> list[str]:
     path = programs.hot.resolve()
-    script = text.format(path=path, offset=_offset(path), batches=BATCHES, python=sys.executable)
+    script = text.format(path=path, offset=offset(path), batches=batches, python=sys.executable)
     return ["env", f"PYTHONPATH={ROOT / 'src'}", f"PATH={os.environ['PATH']}", "sh", "-ec", script]
 
 
-def _offset(path: Path) -> int:
+def offset(path: Path) -> int:
     """Of leaf in the file, whose text is mapped at the address it has there."""
     listing = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
     return next(int(line.split()[0], 16) for line in listing.splitlines() if line.endswith(" leaf"))
 
 
-def _cost(done: tuple[int, bytes, bytes]) -> float:
+def cost(done: tuple[int, bytes, bytes]) -> float:
     """The least of the batches. Raises ValueError with what the program said instead."""
     status, out, said = done
     costs = [float(line) for line in out.decode().splitlines() if line.replace(".", "", 1).isdigit()]

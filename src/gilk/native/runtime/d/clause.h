@@ -54,11 +54,18 @@ static inline void *gd_global(struct gd_context *ctx, gd_u32 offset)
 	return ctx->memory + ctx->layout->globals + offset;
 }
 
-GD_COLD void gd_tell(gd_u8 *memory, const struct gd_layout *l, struct gd_event event, struct gd_fault_data told)
+struct gd_hit { /* what records say of the event */
+	gd_u64 time;
+	gd_u32 pid;
+	gd_u32 probe;
+};
+
+GD_COLD void gd_tell(struct gd_writer by, struct gd_hit hit, struct gd_fault_data told)
 {
+	struct gd_event event = {.time = hit.time, .cpu = by.cpu, .pid = hit.pid, .tid = by.tid, .probe = hit.probe};
 	struct gd_context ctx;
 
-	gd_begin(&ctx, memory, l, &event);
+	gd_begin(&ctx, by.memory, by.layout, &event);
 	if (!gd_reserve_principal(&ctx, GD_EPID_FAULT, sizeof told))
 		return;
 	*(struct gd_fault_data *)ctx.data = told;
@@ -68,7 +75,7 @@ GD_COLD void gd_tell(gd_u8 *memory, const struct gd_layout *l, struct gd_event e
 /* Never speculative: a fault is told of whatever becomes of the rest. */
 static inline void gd_report(struct gd_context *ctx, gd_u32 epid, gd_u32 action, gd_u32 offset)
 {
-	gd_tell(ctx->memory, ctx->layout, *ctx->event,
+	gd_tell(gd_writer(ctx), (struct gd_hit){gd_time(ctx), ctx->event->pid, ctx->event->probe},
 		(struct gd_fault_data){epid, action, offset, ctx->fault, ctx->address});
 }
 

@@ -107,14 +107,15 @@ static inline void gd_close(struct gd_context *ctx, struct gd_speculation *s, gd
 	gd_put(&s->word, ((word >> GD_SPEC_GENERATION) + 1) << GD_SPEC_GENERATION);
 }
 
-/* It is given copies: a context that is handed to nobody need not be in memory on the way past this, nor its event. */
-GD_COLD void gd_settle_speculative(struct gd_context ctx, struct gd_event event, bool keep)
+/* On the way past this a context need not be in memory, nor its event: what is wanted of them is given one by one. */
+GD_COLD void gd_settle_speculative(struct gd_writer by, gd_u32 speculation, gd_u8 *data, bool keep)
 {
-	struct gd_speculation *s = gd_speculation_at(&ctx, ctx.speculation);
-	struct gd_record *record = (struct gd_record *)ctx.data - 1;
+	struct gd_event event = {.cpu = by.cpu, .tid = by.tid};
+	struct gd_context ctx = {.memory = by.memory, .layout = by.layout, .event = &event};
+	struct gd_speculation *s = gd_speculation_at(&ctx, speculation);
+	struct gd_record *record = (struct gd_record *)data - 1;
 	gd_u64 word;
 
-	ctx.event = &event;
 	if (keep)
 		record->size |= GD_SPEC_KEPT;
 	word = __atomic_sub_fetch(&s->word, GD_SPEC_ONE, __ATOMIC_SEQ_CST);
@@ -155,7 +156,7 @@ static inline __attribute__((always_inline)) void gd_settle(struct gd_context *c
 	if (gd_likely(ctx->mark))
 		gd_settle_principal(ctx, keep);
 	else
-		gd_settle_speculative(*ctx, *ctx->event, keep);
+		gd_settle_speculative(gd_writer(ctx), ctx->speculation, ctx->data, keep);
 	ctx->data = 0;
 }
 
