@@ -72,6 +72,7 @@ def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
 
 def _gilk(words: Sequence[str], cache: str | None = None) -> subprocess.Popen[bytes]:
     environment = dict(os.environ, **({"GILK_CACHE": cache} if cache else {}))
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # nobody compiles gilk at each start
     command = [sys.executable, "-m", "gilk", "dtrace", "-q", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
 

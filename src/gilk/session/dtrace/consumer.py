@@ -80,25 +80,24 @@ class Consumer:
 
     def run(self, stop: Callable[[], bool], show: Callable[[Happening], None]) -> None:
         """Until exit(), until the process has ended, a buffer is full (fill), or ``stop`` says so."""
-        tracing = self.tracing
-        drained = looked = cleaned = tended = 0.0
+        tracing, options = self.tracing, self.options
+        duties: tuple[tuple[Callable[[], object], Callable[[], int]], ...] = (  # and how often, which may change, in ns
+            (lambda: self._drain(show), lambda: options.number("switchrate")),
+            (lambda: self._tell_losses(show), lambda: options.number("statusrate")),
+            (tracing.tend, lambda: options.number("aggrate")),
+            (tracing.clean, lambda: options.number("cleanrate")),
+        )
+        due = [0.0] * len(duties)
         while not stop() and tracing.active and not tracing.full and self._goes_on():
             wait = tracing.fire_ticks()
             self._follow()
             now = time.monotonic()
-            if now >= drained:
-                self._drain(show)
-                drained = now + self.options.number("switchrate") / 1e9
-            if now >= looked:
-                self._tell_losses(show)
-                looked = now + self.options.number("statusrate") / 1e9
-            if now >= cleaned:
-                tracing.clean()
-                cleaned = now + self.options.number("cleanrate") / 1e9
-            if now >= tended:
-                tracing.tend()
-                tended = now + self.options.number("aggrate") / 1e9
-            time.sleep(max(min(wait, min(drained, looked, tended) - now, _LONGEST), 0.0))
+            for n, (duty, rate) in enumerate(duties):
+                if now >= due[n]:
+                    duty()
+                    due[n] = now + rate() / 1e9
+            soonest = min(due[:-1])  # it is not worth being awake for the last
+            time.sleep(max(min(wait, soonest - now, _LONGEST), 0.0))
 
     def _goes_on(self) -> bool:
         if self.process is None:

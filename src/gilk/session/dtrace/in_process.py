@@ -10,7 +10,6 @@ from gilk.build.dprogram import made_of, program_flags
 from gilk.errors import TargetError
 from gilk.lang.d.code.entries import ENTER, INSIDE, NOTES, calls_system, entries, uses
 from gilk.lang.d.probes import Probe
-from gilk.providers.probe import Site
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.instruments import Instrument, instruments
 from gilk.session.request import CFunction, Wanted
@@ -45,9 +44,10 @@ class InProcess:
         function = CFunction(source, ENTER, (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked)), key)
         wanted = [Wanted(row.site.loaded, row.site.part, row.site.point, function, "other") for row in rows]
         refused = dict(self._made.refused)
+        sites = {probe: made.sites for probe, made in self._enabled.in_process}
         for place, reason in self._member.insert(wanted).items():
             row = rows[place]
-            where = "" if len(self._sites(row.probe)) == 1 else f" at {row.site.point.label}"
+            where = "" if len(sites[row.probe]) == 1 else f" at {row.site.point.label}"
             refused[row.probe] = ", ".join(filter(None, (refused.get(row.probe), f"{reason}{where}")))
         self._listen(set(refused))
         return list(refused.items())
@@ -62,9 +62,6 @@ class InProcess:
         )  # fmt: skip
         self._check_calls(text)
         return text
-
-    def _sites(self, probe: Probe) -> tuple[Site, ...]:
-        return next(made.sites for found, made in self._enabled.in_process if found is probe)
 
     def _listen(self, refused: set[Probe]) -> None:
         """Have the program make ready what probes are to be told, where it does so only when somebody listens."""
