@@ -17,6 +17,7 @@ from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import Want
 from gilk.splice.planner import Ground
 from gilk.target.batch import Batch
+from gilk.target.namespaces import own_number
 from gilk.target.process import Process
 from gilk.target.workspace import Workspace
 from gilk.trace.clock import Clock, calibrate
@@ -51,7 +52,7 @@ class Session(BaseSession):
         known = threads_of(process.pid)
         super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)
         self._ledger = Ledger(self._workspace, process.keeper)
-        self._stream.meet(process.pid, process.pid)
+        self._stream.meet(process.pid, own_number(process.pid))
         self._keeps_everything = False
         self._shown: list[Batch] = []
         self._signals = Signals(process, self._workspace)
