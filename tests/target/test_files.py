@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+import gilk.target.files
 from gilk.image.elf import load
 from gilk.target.files import Files
 from gilk.target.maps import read_maps
@@ -49,3 +52,12 @@ def test_what_is_removed_after_it_was_seen_can_be_read_still(tmp_path: Path) -> 
     assert files.image(main.path).spans == load(Path(shutil.which("cat") or "")).spans
     files.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_no_more_are_open_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gilk.target.files, "_MOST_OPEN", 1)
+    with running(Path(shutil.which("cat") or "")) as pid:
+        files = Files(pid)
+        assert len(files.loaded(read_maps(pid))) > 2
+        assert len(files.descriptors) == 1
+        files.close()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from iced_x86 import Decoder, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register, RegisterExt
 
@@ -24,22 +24,39 @@ _KEEPING = {
 
 
 def of_function(code: bytes, address: int, name: str, symbols: Mapping[str, tuple[int, int]]) -> int:
-    """``code`` lies at ``address``; ``symbols`` are addresses and sizes of its functions. What it calls may change all
-    that calls may, unless it is declared to keep it.
+    """``code`` lies at ``address``; ``symbols`` are addresses and sizes of its functions. What it calls, or jumps to,
+    may change what that changes, unless it is declared to keep it; what is not there may change all that calls may.
     """
     names = {at: called for called, (at, size) in symbols.items() if size}
-    parts = [place for called, place in symbols.items() if called in (name, f"{name}.cold")]
-    instructions = [one for at, size in parts for one in Decoder(64, code[at - address : at - address + size], ip=at)]
-    found = 0
+    found, seen, left = 0, {name}, [name]
+    while left:
+        function = left.pop()
+        parts = [symbols[part] for part in (function, f"{function}.cold") if part in symbols]
+        instructions = [one for at, size in parts for one in _decoded(code[at - address :][:size], at)]
+        for target in _leads(instructions, parts):
+            called = names.get(target)
+            if called is None:
+                return CALLER_SAVED
+            result = _KEEPING.get(called.split(".")[0])
+            found |= result or 0
+            if result is None and called not in seen:
+                seen.add(called)
+                left.append(called)
+        found |= _written(instructions)
+    return found
+
+
+def _decoded(code: bytes, address: int) -> Iterator[Instruction]:
+    return iter(Decoder(64, code, ip=address))
+
+
+def _leads(instructions: list[Instruction], parts: list[tuple[int, int]]) -> Iterator[int]:
+    """Where it calls, or goes on elsewhere; 0 where only a register says."""
     for one in instructions:
         flow = one.flow_control
-        leaves = flow in _BRANCHES and not any(at <= one.near_branch_target < at + size for at, size in parts)
-        if flow in _CALLS or leaves:
-            result = _KEEPING.get(names.get(one.near_branch_target, "").split(".")[0])
-            if result is None:
-                return CALLER_SAVED
-            found |= result
-    return found | _written(instructions)
+        inside = any(at <= one.near_branch_target < at + size for at, size in parts)
+        if flow in _CALLS or (flow in _BRANCHES and not inside):
+            yield one.near_branch_target
 
 
 def _written(instructions: list[Instruction]) -> int:

@@ -20,6 +20,7 @@ from gilk.target.base import Loaded
 from gilk.target.maps import Mapping
 
 _PAGE = 4096
+_MOST_OPEN = 256
 
 
 class Files:
@@ -66,9 +67,11 @@ class Files:
             file.close()
 
     def _file(self, path: Path) -> File:
-        """Raises ImageError."""
+        """What comes when many are open is read at once. Raises ImageError."""
         if path not in self._open:
             self._open[path] = File(path)
+            if len(self.descriptors) > _MOST_OPEN:
+                self.image(path)
         return self._open[path]
 
     def _main_path(self) -> str:
