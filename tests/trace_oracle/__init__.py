@@ -73,7 +73,7 @@ def _trace(command: list[str], scope: Sequence[str], out: IO[bytes], err: IO[byt
     process = running.processes[0]
     try:
         running.begin()
-        dynamic = any(image.interpreter for image in process._images.values())
+        dynamic = any(process.files.interpreter(loaded.path) for loaded in process.loaded())
         running.wait(None, lambda: False, lambda progress: None)
         result = running.finish()
         end = process.wait()
@@ -85,7 +85,7 @@ def _trace(command: list[str], scope: Sequence[str], out: IO[bytes], err: IO[byt
     assert end is not None
     for file in (out, err):
         file.seek(0)
-    images = {path.name: image for path, image in process._images.items() if path.name != "exe"}
+    images = {path.name: process.image(path) for path in process.files._open if path.name != "exe"}
     ran = Ran(end.code, out.read(), err.read())
     return Traced(report, *_calls(flow), images, _followed(running), dynamic, ran)
 

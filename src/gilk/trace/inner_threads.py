@@ -28,7 +28,6 @@ def gone_of(pid: int) -> Gone:
 class InnerThreads:
     """All go by their own numbers, but process ``pid`` by ours. ``besides``: those that are in our namespace."""
 
-
     def __init__(self, pid: int, foreign: frozenset[str], besides: Threads | None) -> None:
         self._pid = pid
         self._foreign = foreign
