@@ -52,22 +52,26 @@ static int load(const struct bpf_insn *code, unsigned int count, unsigned int ty
 	return bpf(BPF_PROG_LOAD, &attr);
 }
 
-/* *(u32 *)(fp - 4) = 0; value = lookup(map, fp - 4); if (value) ++*value; return 0 */
+/* value = lookup(map, fp - 4); if (value) ++*value; return 0 */
+#define COUNTED(map) \
+	INSN(BPF_LD | BPF_DW | BPF_IMM, 1, BPF_PSEUDO_MAP_FD, 0, map), \
+	INSN(0, 0, 0, 0, 0), \
+	INSN(BPF_ALU64 | BPF_MOV | BPF_X, 2, 10, 0, 0), \
+	INSN(BPF_ALU64 | BPF_ADD | BPF_K, 2, 0, 0, -4), \
+	INSN(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_map_lookup_elem), \
+	INSN(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3, 0), \
+	INSN(BPF_LDX | BPF_MEM | BPF_DW, 1, 0, 0, 0), \
+	INSN(BPF_ALU64 | BPF_ADD | BPF_K, 1, 0, 0, 1), \
+	INSN(BPF_STX | BPF_MEM | BPF_DW, 0, 1, 0, 0), \
+	INSN(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0), \
+	INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0),
+
+/* *(u32 *)(fp - 4) = 0; then as above */
 static int load_count(int map, unsigned int type, unsigned int attach, unsigned int id)
 {
 	const struct bpf_insn code[] = {
 		INSN(BPF_ST | BPF_MEM | BPF_W, 10, 0, -4, 0),
-		INSN(BPF_LD | BPF_DW | BPF_IMM, 1, BPF_PSEUDO_MAP_FD, 0, map),
-		INSN(0, 0, 0, 0, 0),
-		INSN(BPF_ALU64 | BPF_MOV | BPF_X, 2, 10, 0, 0),
-		INSN(BPF_ALU64 | BPF_ADD | BPF_K, 2, 0, 0, -4),
-		INSN(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_map_lookup_elem),
-		INSN(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3, 0),
-		INSN(BPF_LDX | BPF_MEM | BPF_DW, 1, 0, 0, 0),
-		INSN(BPF_ALU64 | BPF_ADD | BPF_K, 1, 0, 0, 1),
-		INSN(BPF_STX | BPF_MEM | BPF_DW, 0, 1, 0, 0),
-		INSN(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0),
-		INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0),
+		COUNTED(map)
 	};
 
 	return load(code, sizeof(code) / sizeof(*code), type, attach, id);
@@ -82,7 +86,7 @@ static int load_count(int map, unsigned int type, unsigned int attach, unsigned 
 	INSN(BPF_ALU64 | BPF_MOV | BPF_X, 6, 1, 0, 0), \
 	INSN(BPF_ALU64 | BPF_ADD | BPF_K, 7, 0, 0, n)
 
-/* r6 = argument; r7 = 0; halve; *(u32 *)(fp - 4) = r7; value = lookup(map, fp - 4); if (value) ++*value; return 0 */
+/* r6 = argument; r7 = 0; halve; *(u32 *)(fp - 4) = r7; then as above */
 static int load_powers(int map)
 {
 	const struct bpf_insn code[] = {
@@ -90,17 +94,7 @@ static int load_powers(int map)
 		INSN(BPF_ALU64 | BPF_MOV | BPF_K, 7, 0, 0, 0),
 		HALVE(32), HALVE(16), HALVE(8), HALVE(4), HALVE(2), HALVE(1),
 		INSN(BPF_STX | BPF_MEM | BPF_W, 10, 7, -4, 0),
-		INSN(BPF_LD | BPF_DW | BPF_IMM, 1, BPF_PSEUDO_MAP_FD, 0, map),
-		INSN(0, 0, 0, 0, 0),
-		INSN(BPF_ALU64 | BPF_MOV | BPF_X, 2, 10, 0, 0),
-		INSN(BPF_ALU64 | BPF_ADD | BPF_K, 2, 0, 0, -4),
-		INSN(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_map_lookup_elem),
-		INSN(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3, 0),
-		INSN(BPF_LDX | BPF_MEM | BPF_DW, 1, 0, 0, 0),
-		INSN(BPF_ALU64 | BPF_ADD | BPF_K, 1, 0, 0, 1),
-		INSN(BPF_STX | BPF_MEM | BPF_DW, 0, 1, 0, 0),
-		INSN(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0),
-		INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0),
+		COUNTED(map)
 	};
 
 	return load(code, sizeof(code) / sizeof(*code), BPF_PROG_TYPE_KPROBE, 0, 0);
