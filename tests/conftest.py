@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 #: Where kernels are kept on this machine, also for tests that have a cache of their own: 85 MB are fetched once.
 os.environ.setdefault("GILK_KERNELS", str(store()))
+# Most tests start gilk, which need not be compiled each time, also where nothing is to be written beside the sources.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.setdefault("PYTHONPYCACHEPREFIX", str(ROOT / "build" / "bytecode"))
 # A shell has what it starts in the background ignore it, and all that is started from there; some tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
