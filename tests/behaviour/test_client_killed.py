@@ -104,7 +104,9 @@ def test_asked_to_end(number: signal.Signals, tmp_path: Path) -> None:
         assert leftovers(loop.pid) == []
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.stress)]
+)
 def test_asked_to_end_while_it_plans(number: signal.Signals, status: int) -> None:
     """Nothing goes in any more, and there is nothing to report."""
     with Loop([build("hot8")]) as loop:
