@@ -75,6 +75,7 @@ for _ in range(6):
 """
 
 
+@pytest.mark.stress
 def test_interrupted_while_an_answer_is_awaited() -> None:
     """The next question is not given the answer to the last one."""
     with Loop([build("hot8")]) as loop:

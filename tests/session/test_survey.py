@@ -21,6 +21,7 @@ from gilk.session.survey import count as survey_count
 from gilk.session.survey.scanning import Graph, Survey, cfg, refused, scan, spliced
 from gilk.session.survey.table import key_of
 from gilk.splice.plan import Refusal
+from tests.behaviour.harness import wait_for
 from tests.programs.build import build
 
 ROOT = Path(__file__).parent.parent.parent
@@ -186,6 +187,8 @@ def test_a_program_that_was_replaced_on_disk(tmp_path: Path) -> None:
     program.chmod(0o755)
     with subprocess.Popen([program, "60"]) as process:
         try:
+            # It is known to have been executed before anything of it is mapped.
+            assert wait_for(lambda: str(program) in Path(f"/proc/{process.pid}/maps").read_text())
             program.unlink()
             program.write_text("something else")
             survey = scan(f"pid:{process.pid}")
