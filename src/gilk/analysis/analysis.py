@@ -79,6 +79,11 @@ class Analysis:
         """What has been found of functions, by where they start, for an analysis of the same image."""
         return self._summaries.known
 
+    @property
+    def has_learnt(self) -> bool:
+        """Whether more is known than was given."""
+        return len(self.known) > len(self._known or ())
+
     @cached_property
     def returns(self) -> Returns:
         return Returns(self.image, self.jumps)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from iced_x86 import Decoder, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register, RegisterExt
+from iced_x86 import FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register, RegisterExt
+
+from gilk.arch.decode import decode
 
 _CALLS = (FlowControl.CALL, FlowControl.INDIRECT_CALL)
 _BRANCHES = (FlowControl.UNCONDITIONAL_BRANCH, FlowControl.CONDITIONAL_BRANCH, FlowControl.INDIRECT_BRANCH)
@@ -32,7 +34,7 @@ def of_function(code: bytes, address: int, name: str, symbols: Mapping[str, tupl
     while left:
         function = left.pop()
         parts = [symbols[part] for part in (function, f"{function}.cold") if part in symbols]
-        instructions = [one for at, size in parts for one in _decoded(code[at - address :][:size], at)]
+        instructions = [one for at, size in parts for one in decode(code[at - address :][:size], at)]
         for target in _leads(instructions, parts):
             called = names.get(target)
             if called is None:
@@ -44,10 +46,6 @@ def of_function(code: bytes, address: int, name: str, symbols: Mapping[str, tupl
                 left.append(called)
         found |= _written(instructions)
     return found
-
-
-def _decoded(code: bytes, address: int) -> Iterator[Instruction]:
-    return iter(Decoder(64, code, ip=address))
 
 
 def _leads(instructions: list[Instruction], parts: list[tuple[int, int]]) -> Iterator[int]:

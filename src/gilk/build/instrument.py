@@ -13,10 +13,9 @@ from gilk.build.toolchain import NATIVE, compile_object, link, prune
 from gilk.errors import CompileError, UsageError
 from gilk.image.blobs import load_blob, store_blob
 from gilk.image.elf import load
-from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN, VALUES, link_script, wrapper
+from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN, VALUES, Form, link_script, wrapper
 
 _KIND = "instruments"
-_TAKES_NOTHING, _TAKES_VALUES = 0, 2
 
 
 @dataclass(frozen=True)
@@ -110,14 +109,14 @@ def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str,
     body = next(s for s in image.sections if s.name == ".all")
     held = next((s for s in image.sections if s.name == ".held"), None)
     content = image.read(body.address, body.size)
-    form = image.read(addresses[FORM], 1)[0]
+    form = Form(image.read(addresses[FORM], 1)[0])
     sizes = {s.name: (s.address, s.size) for s in image.symbols}
     return Linked(
         bytes(body.address - code) + content,  # a section may begin later: it is aligned as its parts want it
         bytes(held.address - data) + image.read(held.address, held.size).ljust(held.size, b"\0") if held else b"",
         addresses[ENTRY],
         addresses[PLAIN],
-        form not in (_TAKES_NOTHING, _TAKES_VALUES),
-        addresses[VALUES] if form == _TAKES_VALUES else 0,
-        of_function(content, body.address, VALUES if form == _TAKES_VALUES else PLAIN, sizes),
+        form is Form.REGISTERS,
+        addresses[VALUES] if form is Form.VALUES else 0,
+        of_function(content, body.address, VALUES if form is Form.VALUES else PLAIN, sizes),
     )

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gilk.errors import CompileError
+from gilk.image.header import SHDR
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 _SYMTAB, _RELA, _NOBITS = 2, 4, 8
@@ -90,7 +90,7 @@ class _Reader:
         if head[0][:6] != b"\x7fELF\x02\x01" or head[1:3] != (1, 62):
             raise ValueError("no relocatable file for x86-64")
         at, count, names = head[6], head[12], head[13]
-        rows = [_SECTION.unpack_from(content, at + _SECTION.size * n) for n in range(count)]
+        rows = [SHDR.unpack_from(content, at + SHDR.size * n) for n in range(count)]
         strings = content[rows[names][4] : rows[names][4] + rows[names][5]]
         self._sections = [
             _Section(_text(strings, row[0]), row[1], row[2], _data(content, row), row[6], row[7], max(row[8], 1))

@@ -19,9 +19,9 @@ SHT_SYMTAB, SHT_RELA, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 4, 7, 8, 11
 SHF_ALLOC, SHF_EXECINSTR = 2, 4
 MOST_SECTIONS = 1 << 16
 MOST_SEGMENTS = 1 << 8
-_EHDR = struct.Struct("<16xHHIQQQIHHHHHH")
+EHDR = struct.Struct("<16xHHIQQQIHHHHHH")
 _PHDR = struct.Struct("<IIQQQQQQ")
-_SHDR = struct.Struct("<IIQQQQIIQQ")
+SHDR = struct.Struct("<IIQQQQIIQQ")
 _TYPES = {1: "an object file", 4: "a core dump"}
 
 
@@ -74,7 +74,7 @@ class Header:
 def parse(source: Source) -> Header:
     """Raises ImageError not-elf, elf-class, elf-machine, elf-type, elf-truncated or elf-malformed."""
     _check_ident(source)
-    fields = _EHDR.unpack(source.read(0, _EHDR.size))
+    fields = EHDR.unpack(source.read(0, EHDR.size))
     kind, machine, _, entry, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, shstrndx = fields
     if machine != EM_X86_64:
         raise ImageError("elf-machine", f"{source.path}: for machine {machine}, not x86-64")
@@ -112,14 +112,14 @@ def _programs(source: Source, offset: int, entry_size: int, count: int) -> tuple
 
 
 def _sections(source: Source, offset: int, entry_size: int, count: int, names: int) -> tuple[SectionHeader, ...]:
-    if not offset or entry_size != _SHDR.size:
+    if not offset or entry_size != SHDR.size:
         return ()
     if count == 0 or names == 0xFFFF:  # too many for 16 bits: the first entry has the numbers
-        first = _SHDR.unpack(source.read(offset, _SHDR.size))
+        first = SHDR.unpack(source.read(offset, SHDR.size))
         count, names = count or first[5], first[6] if names == 0xFFFF else names
     if not 0 <= names < count <= MOST_SECTIONS:
         return ()
-    rows = list(_SHDR.iter_unpack(source.read(offset, count * _SHDR.size)))
+    rows = list(SHDR.iter_unpack(source.read(offset, count * SHDR.size)))
     strings = source.read(rows[names][4], rows[names][5])
     return tuple(SectionHeader(_name(strings, row[0]), row[1], row[2], row[3], row[4], row[5], row[6]) for row in rows)
 

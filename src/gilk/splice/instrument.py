@@ -10,6 +10,8 @@ and claims one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -167,18 +169,9 @@ class Call:
         return 0
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        clobbers = self.clobbers | 1 << asm.RDI | FLAGS
-        frame = frame_for(context.live, clobbers)
-        size = frame.size or RED_ZONE
-        frame = Frame(frame.saved, frame.flags, size)
-        enter(builder, frame)
-        skip = _own_block(builder, host, asm.RDI)
-        enter_c(builder, context.live)
-        builder.emit(asm.move_immediate(asm.RDI, self.iid))
-        builder.external(asm.CALL32, self.function)
-        leave_c(builder, context.live)
-        builder.place(skip)
-        leave(builder, frame)
+        with _around_c(builder, host, context, self.clobbers, asm.RDI):
+            builder.emit(asm.move_immediate(asm.RDI, self.iid))
+            builder.external(asm.CALL32, self.function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,21 +190,14 @@ class CallWithValues:
         return _ARGUMENTS | 1 << asm.RAX
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        always = 1 << asm.RAX if context.live & FLAGS else 0  # it is where flags go through
-        frame = frame_for(context.live, self.clobbers | 1 << asm.R11 | FLAGS, always)
-        frame = Frame(frame.saved, frame.flags, frame.size or RED_ZONE)
-        enter(builder, frame)
-        skip = _own_block(builder, host, asm.R11)
-        enter_c(builder, context.live)
-        if frame.flags:
-            below = 8 if context.live & DIRECTION else 0
-            builder.emit(asm.load_stack(asm.RAX, frame.slot(asm.RAX) + below))
-        builder.emit(asm.push(asm.RAX) + asm.push_immediate(self.iid))
-        builder.external(asm.CALL32, self.function)
-        builder.emit(asm.lea_stack(asm.RSP, 2 * 8))
-        leave_c(builder, context.live)
-        builder.place(skip)
-        leave(builder, frame)
+        flags = context.live & FLAGS  # which go through rax
+        with _around_c(builder, host, context, self.clobbers, asm.R11, 1 << asm.RAX if flags else 0) as frame:
+            if flags:
+                below = 8 if context.live & DIRECTION else 0
+                builder.emit(asm.load_stack(asm.RAX, frame.slot(asm.RAX) + below))
+            builder.emit(asm.push(asm.RAX) + asm.push_immediate(self.iid))
+            builder.external(asm.CALL32, self.function)
+            builder.emit(asm.lea_stack(asm.RSP, 2 * 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,16 +219,29 @@ class CallWithRegisters:
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         builder.emit(asm.lea_stack(asm.RSP, -RED_ZONE))
         for value in (self.iid, self.function - host.base, RED_ZONE + context.pushed):
-            builder.emit(_push(value))
-        builder.emit(_push(context.address & 0xFFFFFFFF))
+            builder.emit(asm.push_immediate(value))
+        builder.emit(asm.push_immediate(context.address))
         builder.emit(asm.store_stack_immediate(4, context.address >> 32))
         builder.external(asm.CALL32, host.thunk_vector if self.calls_out else host.thunk)
         builder.emit(asm.lea_stack(asm.RSP, RED_ZONE + 4 * 8))
 
 
-def _push(value: int) -> bytes:
-    """``push value``: a 64-bit word, sign extended from 32 bits."""
-    return b"\x68" + value.to_bytes(4, "little")
+@contextmanager
+def _around_c(
+    builder: CodeBuilder, host: Host, context: Context, clobbers: int, spare: int, always: int = 0
+) -> Iterator[Frame]:
+    """What is emitted meanwhile calls C, beyond the red zone, in a thread that has its block. What of ``clobbers`` and
+    ``spare``, a register, is live is kept, and ``always``: in the frame.
+    """
+    frame = frame_for(context.live, clobbers | 1 << spare | FLAGS, always)
+    frame = Frame(frame.saved, frame.flags, frame.size or RED_ZONE)
+    enter(builder, frame)
+    skip = _own_block(builder, host, spare)
+    enter_c(builder, context.live)
+    yield frame
+    leave_c(builder, context.live)
+    builder.place(skip)
+    leave(builder, frame)
 
 
 _RECORDER = 1 << asm.RAX | 1 << asm.RCX | 1 << asm.RDX | FLAGS

@@ -25,13 +25,12 @@ def load(image: Image) -> dict[int, Known]:
 
 def store(analysis: Analysis) -> None:
     """Keep what is known by now, together with what others have found meanwhile."""
+    if not analysis.has_learnt:
+        return
     key = _key(analysis.image)
-    there = _load(key)
-    fresh = {start: known for start, known in analysis.known.items() if start not in there}
-    if fresh:
-        rows = [(start, *known.summary, known.cycle) for start, known in sorted({**there, **fresh}.items())]
-        columns = np.array(rows, np.int64).T
-        store_arrays(key, dict(zip(_COLUMNS, columns, strict=True)))
+    rows = [(start, *each.summary, each.cycle) for start, each in sorted({**_load(key), **analysis.known}.items())]
+    columns = np.array(rows, np.int64).T
+    store_arrays(key, dict(zip(_COLUMNS, columns, strict=True)))
 
 
 def _key(image: Image) -> str:

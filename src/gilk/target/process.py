@@ -226,7 +226,7 @@ class Process:
         return self.files.loaded(self.maps())
 
     def analysis(self, loaded: Loaded) -> Analysis:
-        """Analysis of a loaded image; what it learnt of the whole image is kept in the cache, by build-id."""
+        """Analysis of a loaded image; what was learnt of it before comes from the cache."""
         if loaded.path not in self._analyses:
             self._analyses[loaded.path] = analyse(self.image(loaded.path))
         return self._analyses[loaded.path]
@@ -314,7 +314,7 @@ def _to_main(process: Process) -> None:
     if loaded is None:
         raise TargetError("no-main", f"nothing is known of the code of process {process.pid}")
     image = process.image(loaded.path)
-    address = next((s.address for s in image.symbols if s.name == "main" and s.kind is SymbolKind.FUNC), 0)
+    address = next((s.address for s in image.named("main") if s.kind is SymbolKind.FUNC), 0)
     address = address + loaded.bias if address else _handed_over(process, loaded, image)
     if not process.keeper.ask("run_to", address, True):
         raise TargetError("cannot-launch", "the program ended before its main()")

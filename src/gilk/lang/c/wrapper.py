@@ -3,10 +3,20 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from pathlib import Path
 
 ENTRY, PLAIN, FORM = "gilk_instrument_entry", "gilk_instrument_plain", "gilk_instrument_form"
 VALUES = "gilk_instrument_values"
+
+
+class Form(IntEnum):
+    """What an instrument takes besides its iid, as the byte FORM says."""
+
+    PLAIN = 0  # nothing
+    REGISTERS = 1  # all of them
+    VALUES = 2  # those of a call, where they are
+
 
 _WRAPPER = """\
 #include <gilk.h>
@@ -28,7 +38,7 @@ _Static_assert(gilk_plain || gilk_regs_only || gilk_regs_iid || gilk_values,
 
 static inline void gilk_nothing() {{}}
 
-/* 1 when the registers are wanted, 2 when a call's are, as they are. */
+/* class Form in lang/c/wrapper.py */
 __attribute__((used)) const unsigned char gilk_instrument_form = gilk_plain ? 0 : gilk_values ? 2 : 1;
 
 __attribute__((used)) void gilk_instrument_entry(const struct gilk_regs *regs, unsigned int iid)

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from dataclasses import dataclass
 
+_GLOB = re.compile(r"[*?\[\]!\\]")
 #: Provider, module, function, name.
 Key = tuple[str, str, str, str]
 
@@ -43,6 +45,10 @@ class Description:
         fields = (probe.provider, probe.module, probe.function, probe.name)
         globs = (self.provider, self.module, self.function, self.name)
         return all(not glob or fnmatch.fnmatchcase(field, glob) for field, glob in zip(fields, globs, strict=True))
+
+
+def is_glob(field: str) -> bool:
+    return bool(_GLOB.search(field))
 
 
 def described(text: str) -> Description:

@@ -6,15 +6,13 @@ The first is about the name, the second about what is behind it, the third about
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields
 from functools import reduce
 
-from gilk.lang.d.probes import Description
+from gilk.lang.d.probes import Description, is_glob
 
 _STABILITY = ("Internal", "Private", "Obsolete", "External", "Unstable", "Evolving", "Stable", "Standard")
 _CLASS = ("Unknown", "CPU", "Platform", "Group", "ISA", "Common")
-_GLOB = re.compile(r"[*?\[\]!\\]")
 #: What is behind "provider NAME" in #pragma D attributes.
 PARTS = ("provider", "module", "function", "name", "args")
 
@@ -91,7 +89,7 @@ class ProviderAttributes:
 
 def says(field: str) -> bool:
     """Whether a field of a description names something, and is not empty, nor a glob."""
-    return bool(field) and not _GLOB.search(field)
+    return bool(field) and not is_glob(field)
 
 
 def _provider(text: str) -> ProviderAttributes:

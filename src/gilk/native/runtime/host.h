@@ -48,6 +48,21 @@ static inline gilk_u64 host_syscall0(gilk_u64 number)
 	return result;
 }
 
+static inline gilk_u64 host_syscall6(gilk_u64 number, gilk_u64 a, gilk_u64 b, gilk_u64 c, gilk_u64 d, gilk_u64 e,
+				     gilk_u64 f)
+{
+	register gilk_u64 fourth __asm__("r10") = d;
+	register gilk_u64 fifth __asm__("r8") = e;
+	register gilk_u64 sixth __asm__("r9") = f;
+	gilk_u64 result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "0"(number), "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth), "r"(sixth)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
 static inline gilk_u64 host_syscall4(gilk_u64 number, gilk_u64 a, gilk_u64 b, gilk_u64 c, const void *d)
 {
 	register const void *fourth __asm__("r10") = d;

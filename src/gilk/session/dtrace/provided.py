@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 
 from gilk.errors import StoreError, UsageError
+from gilk.image.header import EHDR, EM_X86_64, SHDR
 from gilk.lang.d.header import header
 from gilk.lang.d.tree import Interface
 
@@ -16,8 +16,7 @@ from gilk.lang.d.tree import Interface
 _THEIRS = re.compile(rb"__dtrace(?:enabled)?_\w+___\w+", re.ASCII)
 #: Without the section .note.GNU-stack the linker would make stacks executable.
 _NAMES = b"\0.shstrtab\0.note.GNU-stack\0".ljust(32, b"\0")
-_HEADER = struct.Struct("<4sBBBBQHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
+_IDENT = b"\x7fELF\2\1\1".ljust(16, b"\0")
 
 
 def write_header(interfaces: Sequence[Interface], scripts: Sequence[str], output: Path | None) -> None:
@@ -59,17 +58,15 @@ def _check(name: str) -> None:
 
 def _empty_object() -> bytes:
     """An ELF file of type ET_REL for x86-64 (System V gABI, chapter 4)."""
-    relocatable, machine, size, count = 1, 62, _HEADER.size, 3
+    relocatable, size, count = 1, EHDR.size, 3
     start = size + len(_NAMES)
     rows = (
         (0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
         (_NAMES.index(b".shstrtab"), 3, 0, 0, size, len(_NAMES), 0, 0, 1, 0),  # SHT_STRTAB
         (_NAMES.index(b".note.GNU-stack"), 1, 0, 0, start, 0, 0, 0, 1, 0),  # SHT_PROGBITS
     )
-    head = _HEADER.pack(
-        *(b"\x7fELF", 2, 1, 1, 0, 0), *(relocatable, machine, 1, 0, 0, start, 0), *(size, 0, 0, _SECTION.size, count, 1)
-    )
-    return head + _NAMES + b"".join(_SECTION.pack(*row) for row in rows)
+    head = EHDR.pack(*(relocatable, EM_X86_64, 1, 0, 0, start, 0), *(size, 0, 0, SHDR.size, count, 1))
+    return _IDENT + head[len(_IDENT) :] + _NAMES + b"".join(SHDR.pack(*row) for row in rows)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from gilk.errors import ImageError
 from gilk.image.model import Image, SymbolKind
 from gilk.image.model import Symbol as Row
 from gilk.lang.d.meaning.world import Symbol
-from gilk.lang.d.probes import described
+from gilk.lang.d.probes import described, is_glob
 from gilk.lang.d.types import INT64, Record, Type
 from gilk.session.dtrace.parameters import placed, returned
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 #: That are always there; those of programs and libraries (USDT) are besides.
 _PROVIDERS = frozenset(("dtrace", "profile", "pid", "syscall", "proc"))
-_GLOB = re.compile(r"[*?\[\]!\\]")
 _CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
 
 
@@ -165,7 +163,7 @@ class World:
     def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
         description = described(probe)
         pid = self.process.pid if self.process is not None else 0
-        if description.provider != f"pid{pid}" or _GLOB.search(description.module + description.function):
+        if description.provider != f"pid{pid}" or is_glob(description.module + description.function):
             return None
         if description.name not in ("entry", "return") or not description.function:
             return None

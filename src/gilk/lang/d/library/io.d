@@ -37,18 +37,23 @@ inline int O_RSYNC = 04010000;
 inline int O_PATH = 010000000;
 
 /* What is on none of the mounts that the process sees has a file system all the same. */
-inline string file_kind[int N] =
-	substr(fdpath(N), 0, 6) == "pipe:[" ? "pipefs" :
-	substr(fdpath(N), 0, 8) == "socket:[" ? "sockfs" :
-	substr(fdpath(N), 0, 11) == "anon_inode:" ? "anon_inodefs" : "<unknown>";
+inline string file_kind[string P] =
+	substr(P, 0, 6) == "pipe:[" ? "pipefs" :
+	substr(P, 0, 8) == "socket:[" ? "sockfs" :
+	substr(P, 0, 11) == "anon_inode:" ? "anon_inodefs" : "<unknown>";
+
+/* Of descriptor N, which is on mount M: what is given is asked for once. */
+inline string file_system[int N, int M] =
+	M < 0 ? "<none>" : mount_is_known[M] ? mount_kind[M] : file_kind[fdpath(N)];
+inline string file_mount[int M] = M < 0 ? "<none>" : mount_point[M];
 
 translator fileinfo_t < int N > {
 	fi_name = basename(fdpath(N));
 	fi_dirname = fdmount(N) < 0 ? "<none>" : dirname(fdpath(N));
 	fi_pathname = fdpath(N);
 	fi_offset = fdoffset(N);
-	fi_fs = fdmount(N) < 0 ? "<none>" : mount_is_known[fdmount(N)] ? mount_kind[fdmount(N)] : file_kind[N];
-	fi_mount = fdmount(N) < 0 ? "<none>" : mount_point[fdmount(N)];
+	fi_fs = file_system[N, fdmount(N)];
+	fi_mount = file_mount[fdmount(N)];
 	fi_oflags = fdflags(N);
 };
 

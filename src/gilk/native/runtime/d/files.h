@@ -10,7 +10,7 @@
 #ifndef GILK_D_FILES_H
 #define GILK_D_FILES_H
 
-#include "strings.h"
+#include "numbers.h"
 
 #define GD_FD_LINKS "/proc/thread-self/fd/"
 
@@ -26,28 +26,18 @@ static inline bool gd_has_fds(struct gd_context *ctx)
 	return !(ctx->no_memory && ctx->self);
 }
 
-static inline gd_u64 gd_decimal(char *to, gd_u32 value)
-{
-	gd_u64 digits = 1, i;
-	gd_u32 left;
-
-	for (left = value; left >= 10; left /= 10)
-		digits++;
-	for (i = digits; i; value /= 10)
-		to[--i] = (char)('0' + value % 10);
-	to[digits] = 0;
-	return digits;
-}
-
 /* As /proc has it: a path, or "pipe:[1234]" and the like. */
 static inline char *gd_fdpath(struct gd_context *ctx, char *to, gd_s64 fd)
 {
 	char link[sizeof GD_FD_LINKS + 10];
+	struct gd_digits d;
 	gd_s64 length = -1;
 
 	if (fd >= 0 && fd <= 0x7fffffff && gd_has_fds(ctx)) {
 		gd_bcopy(link, GD_FD_LINKS, sizeof GD_FD_LINKS - 1);
-		gd_decimal(link + sizeof GD_FD_LINKS - 1, (gd_u32)fd);
+		gd_digits(&d, (gd_u64)fd, 10);
+		gd_bcopy(link + sizeof GD_FD_LINKS - 1, d.text + d.at, sizeof d.text - d.at);
+		link[sizeof GD_FD_LINKS - 1 + sizeof d.text - d.at] = 0;
 		length = (gd_s64)host_syscall4(89, (gd_u64)link, (gd_u64)to, ctx->layout->strsize - 1, 0); /* readlink */
 	}
 	if (length < 0)
@@ -81,19 +71,14 @@ struct gd_statx { /* struct statx, linux/stat.h, as far as it is of use here */
 /* The number of the mount that the file is on, as in /proc/PID/mountinfo; 0 where it is not told, -1 of no descriptor. */
 static inline gd_s64 gd_fdmount(struct gd_context *ctx, gd_s64 fd)
 {
-	register struct gd_statx *to __asm__("r8");
-	register long wanted __asm__("r10") = GD_STATX_MNT_ID;
 	struct gd_statx found;
-	long result;
+	gd_s64 result;
 
 	if (!gd_has_fds(ctx))
 		return -1;
-	to = &found;
 	found.mask = 0;
-	__asm__ volatile("syscall" /* statx */
-			 : "=a"(result)
-			 : "0"(332L), "D"(fd), "S"(""), "d"((long)GD_AT_EMPTY_PATH), "r"(wanted), "r"(to)
-			 : "rcx", "r11", "memory");
+	result = (gd_s64)host_syscall6(332, (gd_u64)fd, (gd_u64)"", GD_AT_EMPTY_PATH, GD_STATX_MNT_ID, (gd_u64)&found,
+				       0); /* statx */
 	if (result)
 		return result == -9 ? -1 : 0; /* EBADF */
 	return found.mask & GD_STATX_MNT_ID ? (gd_s64)found.mount : 0;

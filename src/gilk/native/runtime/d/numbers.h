@@ -75,15 +75,20 @@ static inline gd_s64 gd_strtoll(struct gd_context *ctx, const char *text, gd_s64
 	return (gd_s64)(negative ? -value : value);
 }
 
+static inline void gd_digits(struct gd_digits *d, gd_u64 value, gd_u64 base)
+{
+	d->at = sizeof d->text;
+	do {
+		gd_digit(d, value % base);
+		value /= base;
+	} while (value);
+}
+
 static inline gd_u64 gd_append_number(struct gd_context *ctx, char *to, gd_u64 at, gd_u64 value, gd_u64 base)
 {
 	struct gd_digits d;
 
-	d.at = sizeof d.text;
-	do {
-		gd_digit(&d, value % base);
-		value /= base;
-	} while (value);
+	gd_digits(&d, value, base);
 	return gd_append(ctx, to, at, d.text + d.at, sizeof d.text - d.at);
 }
 

@@ -24,16 +24,7 @@ struct gd_span {
 
 static inline long host_vm(long call, gd_u32 pid, const struct gd_span *here, const struct gd_span *there)
 {
-	register const struct gd_span *remote __asm__("r10") = there;
-	register long one __asm__("r8") = 1;
-	register long flags __asm__("r9") = 0;
-	long result;
-
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "0"(call), "D"((long)pid), "S"(here), "d"(1L), "r"(remote), "r"(one), "r"(flags)
-			 : "rcx", "r11", "memory");
-	return result;
+	return (long)host_syscall6((gd_u64)call, pid, (gd_u64)here, 1, (gd_u64)there, 1, 0);
 }
 
 static inline long host_peek_some(gd_u32 pid, void *to, gd_u64 from, gd_u64 size)
