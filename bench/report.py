@@ -45,8 +45,8 @@ def markdown(rows: Sequence[Row], limits: dict[str, float]) -> Iterator[str]:
 
 def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """A kernel has peers of its own, and so has a video."""
-    for kind in ("", "D: ", "kernel: ", "video, "):
-        others = tuple({"D: ", "kernel: ", "video, "} - {kind})
+    for kind in ("", "D: ", "kernel: ", "video"):
+        others = tuple({"D: ", "kernel: ", "video"} - {kind})
         part = [row for row in rows if row.what.startswith(kind) and not row.what.startswith(others)]
         if part:
             yield part

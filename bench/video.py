@@ -3,8 +3,11 @@
 
 Each frame's processor time is compared with that of the same frame of the same
 process undisturbed: *warm-up* is the first frame that begins once following is
-on, *steady* the frames of the last half of it, *inactive* those before, while
-the tool is attached and waits.
+on, *the frame it begins in* the one before that, *steady* the frames of the
+last half, *inactive* those before, while the tool is attached and waits. The
+machine's own speed changes by tenths within seconds, so the first three are
+corrected by what frames took more, or less, in the second before and the second
+after.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ from numpy.typing import NDArray
 
 from bench.measure import BUILD, HERE, Row, compile_program
 
-CLIP = BUILD / "clip.mp4"
+SMALL, LARGE = "640x360", "1920x1080"
 FRAMES = 100
 SCOPE = ("player:", "libavcodec*:", "libavformat*:", "libavutil*:")
-PLAIN, ACTIVE, TIMES = 4.0, 3.0, 5  # seconds undisturbed, seconds followed, times followed
-NOTE = "frames of 640x360 H.264, one thread"
+PLAIN, ACTIVE, TIMES = 5.0, 3.0, 9  # seconds undisturbed, seconds followed, times followed
+SECOND = 1e9  # ns
 
 
 def rows() -> Iterator[Row]:
@@ -39,7 +42,8 @@ def rows() -> Iterator[Row]:
     except (OSError, subprocess.CalledProcessError) as error:
         yield Row("video, steady", "gilk", None, "%", f"no player: {error}; apt install ffmpeg libavformat-dev")
         return
-    yield from _gilk(player)
+    yield from _gilk(player, LARGE, "video")
+    yield from _gilk(player, SMALL, f"video of {SMALL}")
     yield from _all_at_start(player)
     yield from _stalker(player)
     data = str(BUILD / "uftrace.data")
@@ -48,13 +52,18 @@ def rows() -> Iterator[Row]:
 
 
 def prepare() -> Path:
-    """The player and its clip. Raises OSError, CalledProcessError."""
+    """The player and its clips. Raises OSError, CalledProcessError."""
     BUILD.mkdir(exist_ok=True)
-    if not CLIP.exists():
-        source = "mandelbrot=size=640x360:rate=25"
-        command = ["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", source, "-frames:v", str(FRAMES)]
-        subprocess.run([*command, "-c:v", "libx264", "-bf", "0", "-y", str(CLIP)], check=True)
+    for size in (SMALL, LARGE):
+        if not _clip(size).exists():
+            source = f"mandelbrot=size={size}:rate=25"
+            command = ["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", source, "-frames:v", str(FRAMES)]
+            subprocess.run([*command, "-c:v", "libx264", "-bf", "0", "-y", str(_clip(size))], check=True)
     return compile_program(HERE / "targets" / "player.c", "-O2", "-pg", after=("-lavcodec", "-lavformat", "-lavutil"))
+
+
+def _clip(size: str) -> Path:
+    return BUILD / f"clip-{size}.mp4"
 
 
 @dataclass(frozen=True)
@@ -69,17 +78,18 @@ class Frames:
         inside = (self.began >= low) & (self.began < high)
         return float(np.median(self.more[inside])) if inside.any() else float("nan")
 
-    def first(self, after: float) -> float:
-        found = np.flatnonzero(self.began >= after)
-        return float(self.more[found[0]]) if len(found) else float("nan")
+    def at(self, when: float, which: int = 0) -> float:
+        """The first one that began then; ``which``: so many behind it."""
+        number = int(np.searchsorted(self.began, when)) + which
+        return float(self.more[number]) if 0 <= number < len(self.more) else float("nan")
 
 
 class Player:
     """The player at work; ``frames`` once it has been closed, or at any time."""
 
-    def __init__(self, program: Path, *wrapper: str) -> None:
+    def __init__(self, program: Path, *wrapper: str, size: str = LARGE) -> None:
         self._file = tempfile.NamedTemporaryFile()  # noqa: SIM115 - it lives as long as the player
-        command = [*wrapper, str(program), str(CLIP)]
+        command = [*wrapper, str(program), str(_clip(size))]
         self._process = subprocess.Popen(command, stdout=self._file, stderr=subprocess.DEVNULL, cwd=BUILD)
         self.pid = self._process.pid
 
@@ -108,12 +118,12 @@ def _median(values: NDArray[np.int64]) -> float:
     return float(np.median(values)) if len(values) else float("nan")
 
 
-def _gilk(program: Path) -> Iterator[Row]:
+def _gilk(program: Path, size: str, what: str) -> Iterator[Row]:
     from gilk import api
 
-    found: dict[str, list[float]] = {name: [] for name in ("warm-up", "steady", "inactive", "activation")}
+    found: dict[str, list[float]] = {name: [] for name in ("warm-up", "begins in", "steady", "inactive", "activation")}
     for _ in range(TIMES):
-        with Player(program) as player, tempfile.TemporaryDirectory() as place:
+        with Player(program, size=size) as player, tempfile.TemporaryDirectory() as place:
             time.sleep(PLAIN)
             undisturbed = time.monotonic_ns()
             running = api.prepare_trace(
@@ -125,15 +135,28 @@ def _gilk(program: Path) -> Iterator[Row]:
             running.finish()
             start, stop = running.window
             running.processes[0].keeper.leave()
+            left = time.monotonic_ns()
+            time.sleep(1)
             frames = player.frames(undisturbed)
-        found["warm-up"].append(frames.first(start))
-        found["steady"].append(frames.between((start + stop) / 2, stop))
+        begun = start + 1e6 * running.activation_ms
+        before, behind = frames.between(start - SECOND, start), frames.between(left, left + SECOND)
+        found["warm-up"].append(_relative(frames.at(begun), before))
+        found["begins in"].append(_relative(frames.at(begun, -1), before))
+        found["steady"].append(_relative(frames.between((start + stop) / 2, stop), (before + behind) / 2))
         found["inactive"].append(frames.between(ready, start))
         found["activation"].append(running.activation_ms)
-    yield Row("video, warm-up", "gilk", statistics.median(found["warm-up"]), "%", NOTE)
-    yield Row("video, steady", "gilk", statistics.median(found["steady"]), "%")
-    yield Row("video, inactive", "gilk", statistics.median(found["inactive"]), "%")
-    yield Row("video, activation", "gilk", min(found["activation"]), "ms", f"{running.functions} functions")
+    note = f"frames of {size} H.264, one thread"
+    yield Row(f"{what}, warm-up", "gilk", statistics.median(found["warm-up"]), "%", note)
+    yield Row(f"{what}, the frame it begins in", "gilk", statistics.median(found["begins in"]), "%")
+    yield Row(f"{what}, steady", "gilk", statistics.median(found["steady"]), "%")
+    yield Row(f"{what}, inactive", "gilk", statistics.median(found["inactive"]), "%")
+    functions = f"{running.functions} functions"
+    yield Row(f"{what}, activation", "gilk", statistics.median(found["activation"]), "ms", functions)
+
+
+def _relative(more: float, usual: float) -> float:
+    """By how much more something is than what is itself more by ``usual``; all in %."""
+    return 100 * ((100 + more) / (100 + usual) - 1)
 
 
 def _all_at_start(program: Path) -> Iterator[Row]:
@@ -215,6 +238,6 @@ def _stalker(program: Path) -> Iterator[Row]:
         time.sleep(ACTIVE)
         stop = time.monotonic_ns()
         frames = player.frames(undisturbed)
-    yield Row("video, warm-up", "frida", frames.first(start), "%")
+    yield Row("video, warm-up", "frida", frames.at(start), "%")
     yield Row("video, steady", "frida", frames.between((start + stop) / 2, stop), "%")
     yield Row("video, inactive", "frida", frames.between(undisturbed + 5e8, start), "%")

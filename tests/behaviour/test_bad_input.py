@@ -193,7 +193,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "hot:entry=stamp", "-i", "hot_asm:entry=count",
-                 "-p", str(loop.pid), "--for", "0.5", "-o", str(output)]  # fmt: skip
+                 "-p", str(loop.pid), "--for", "0.1", "-o", str(output)]  # fmt: skip
         done = subprocess.run(
             words,
             capture_output=True,

@@ -13,7 +13,7 @@ import fcntl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gilk.target.maps import open_maps, parse_maps
+from gilk.target.maps import open_maps, parse_maps, whole
 
 #: The start and the end of what is mapped at an address; None where nothing is.
 Bounds = Callable[[int], tuple[int, int] | None]
@@ -41,7 +41,7 @@ def bounds_in(pid: int) -> Iterator[Bounds]:
         try:
             _ask(file.fileno(), 0)
         except OSError:
-            ranges = [(mapping.start, mapping.end) for mapping in parse_maps(file.read())]
+            ranges = [(mapping.start, mapping.end) for mapping in parse_maps(whole(file))]
             yield lambda address: next((each for each in ranges if each[0] <= address < each[1]), None)
         else:
             yield lambda address: _ask(file.fileno(), address)

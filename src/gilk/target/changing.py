@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gilk.errors import TargetError
+from gilk.target import caches
 from gilk.target import copies as code_copies
 from gilk.target.held import Held
 from gilk.target.live_code import LiveCode
@@ -79,7 +80,7 @@ class Changer:
     def _attempt(self, task: Task, tolerant: bool) -> Outcome:
         """``tolerant``: threads inside an instrument may stay; the memory they run in is then never freed."""
         asked = time.perf_counter()
-        with self._world.stopped() as threads:
+        with caches.elsewhere(), self._world.stopped() as threads:
             began = time.perf_counter()
             places, moves = self._stand(threads, task, tolerant)
             strangers = self._write(task)

@@ -36,7 +36,7 @@ _MOVE = 3  # MREMAP_MAYMOVE | MREMAP_FIXED
 _TABLE = 2 << 20  # what a page of the page table maps: between places alike in it, whole tables are moved
 _PAGE = 4096
 _CALLS = 3  # system calls of an exchange
-_WORTH = 32  # pages to be changed, from which on a copy of all pays
+_WORTH = 32  # pages of a mapping to be changed, from which on a copy pays
 _LARGEST = 512 << 20
 
 Units = dict[int, set[int]]
@@ -81,15 +81,18 @@ class Copy:
 
 
 def worth_copying(maps: Sequence[Mapping], at: np.ndarray) -> list[Mapping]:
-    """The mappings of files in which so many pages would change (``at``: addresses, ascending) that a copy pays."""
+    """The mappings of files of which something would change (``at``: addresses, ascending), if a copy of any pays.
+
+    Then it does of all: nothing has to be looked up and written while threads stand still.
+    """
     pages = np.unique(at // _PAGE) * _PAGE
-    chosen = []
+    changed: dict[Mapping, int] = {}
     for mapping in maps:
         low, high = np.searchsorted(pages, (mapping.start, min(mapping.end, 1 << 62)))
         private = mapping.permissions == "r-xp" and mapping.inode and not mapping.path.startswith("/memfd:gilk")
-        if private and high - low >= _WORTH and mapping.end - mapping.start <= _LARGEST:
-            chosen.append(mapping)
-    return chosen
+        if private and high > low and mapping.end - mapping.start <= _LARGEST:
+            changed[mapping] = int(high - low)
+    return list(changed) if max(changed.values(), default=0) >= _WORTH else []
 
 
 def place(maps: tuple[Mapping, ...], mappings: Sequence[Mapping]) -> list[Copy]:
@@ -197,8 +200,9 @@ def as_executed(maps: tuple[Mapping, ...], copies: Sequence[Copy]) -> tuple[Mapp
 def _as_executed(maps: tuple[Mapping, ...], copies: Sequence[Copy]) -> Iterator[Mapping]:
     shelved = {m.start: m for m in maps if m.inode}
     originals = {c.start: shelved[c.shelf] for c in copies if c.shelf in shelved}
+    places = {at: copy for copy in copies for at in (copy.shelf, copy.spare, copy.start)}
     for mapping in maps:
-        copy = next((c for c in copies if mapping.start in (c.start, c.spare, c.shelf)), None)
+        copy = places.get(mapping.start)
         if copy is None:
             yield mapping
         elif mapping.start == copy.start:

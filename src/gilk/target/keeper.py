@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gilk.errors import TargetError
+from gilk.target import caches
 from gilk.target import copies as code_copies
 from gilk.target.batch import Batch
 from gilk.target.changing import Changer, Outcome, Task
@@ -62,6 +63,7 @@ class Keeper:
         self._exchanged = Exchanged()
         self._expected: Units = {}
         self._ready: _Prepared | None = None  # for what is expected
+        self._warm: list[caches.Range] = []  # to be read right before
         self._made: _Prepared | None = None  # the last change, until it is noted
 
     # What is put into the target.
@@ -102,13 +104,20 @@ class Keeper:
         """Undo some units and do others, in one stop. Raises TargetError `code-changed`, `busy`."""
         return self._make(self._prepared(remove, add))
 
-    def expect(self, units: Units) -> None:
-        """A change is coming that adds these: have everything ready that does not depend on where the threads are."""
+    def expect(self, units: Units, busy: Units) -> None:
+        """A change is coming that adds these: have everything ready that does not depend on where the threads are.
+
+        ``busy``: the units whose code is executed often, whether added or not.
+        """
         self._expected, self._ready = units, self._prepared({}, units)
+        batches = (self._staged[n].batch.only(some) for n, some in busy.items())
+        self._warm = caches.ranges(batches, self.held.copies if self._ready.steps.exchange else ())
 
     def begin(self) -> Outcome:
         """Make the change that was expected last. Raises as change() does."""
-        return self._make(self._ready or self._prepared({}, self._expected))
+        wanted = self._ready or self._prepared({}, self._expected)
+        caches.read(self.memory, self._warm)
+        return self._make(wanted)
 
     def _prepared(self, remove: Units, add: Units) -> _Prepared:
         active = {n: one.active for n, one in self._staged.items()}

@@ -18,6 +18,7 @@ _HEAP_GROWTH = 64 << 20
 _STACK_GROWTH = 16 << 20
 _LOWEST, _HIGHEST = 0x10000, 0x7FFFFFFFF000
 _GAP = 1 << 20
+_PART = 8192
 #: How the shared data of a session is called in a target's maps.
 DATA_NAME = "/memfd:gilk-data-"
 
@@ -39,7 +40,13 @@ class Mapping:
 def read_maps(pid: int) -> tuple[Mapping, ...]:
     """Raises TargetError `no-such-process`, `no-permission`."""
     with open_maps(pid) as file:
-        return parse_maps(file.read())
+        return parse_maps(whole(file))
+
+
+def whole(file: FileIO) -> bytes:
+    """What is left of it. The kernel gives a page at a time; FileIO.read() asks about the file and grows a buffer."""
+    parts = list(iter(lambda: file.read(_PART), b""))
+    return b"".join(parts)
 
 
 @contextlib.contextmanager

@@ -93,8 +93,8 @@ class Keeper:
     def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome:
         return cast(Outcome, self.ask("change", remove, add))
 
-    def expect(self, add: dict[int, set[int]]) -> None:
-        self.ask("expect", add)
+    def expect(self, add: dict[int, set[int]], busy: dict[int, set[int]]) -> None:
+        self.ask("expect", add, busy)
 
     def begin(self) -> Outcome:
         """Make the change that was expected."""

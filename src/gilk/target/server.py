@@ -156,8 +156,8 @@ class Server:
     def stage(self, number: int, batch: Batch) -> None:
         self.keeper.stage(number, batch)
 
-    def expect(self, units: Units) -> None:
-        self.keeper.expect(units)
+    def expect(self, units: Units, busy: Units) -> None:
+        self.keeper.expect(units, busy)
 
     def begin(self) -> Outcome:
         return self.keeper.begin()

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Which functions are called so often that following them would slow the program down (sptracer.txt 5.4).
 
-A followed call costs 20 ns in a loop, and more in a program that needs its
-caches for itself. While all of them together cost less than a share of the
-time, everything is followed. Beyond that, the functions that are called most
-often are left out, as few as will do: a call that takes long cannot be made
-often, so what goes is short.
+A followed call costs 20 ns in a loop, and some 100 where the function is not
+called all the time, in a program that needs its caches for itself. While all of
+them together cost less than a share of the time, everything is followed. Beyond
+that, the functions that are called most often are left out, as few as will do:
+a call that takes long cannot be made often, so what goes is short.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gilk.trace.drain import Chunk, Identity
 
-CALL = 50e-9  # seconds that following a call costs
+CALL = 100e-9  # seconds
 _SMALL = 100  # a function with a hundredth of what is allowed is not what takes the time
 
 

@@ -159,11 +159,14 @@ class Follower(Session):
         """Prepare for ``follow`` to lead control to all that is ready in one exchange of code; see target/copies.py."""
         return self.process.copy_code(self._units(range(self.functions)))
 
-    def expect(self, numbers: Iterable[int]) -> None:
-        """``begin`` will be asked for, of these: do beforehand what can be. Nothing is followed yet."""
+    def expect(self, numbers: Iterable[int], busy: Iterable[int] = ()) -> None:
+        """``begin`` will be asked for, of these: do beforehand what can be. Nothing is followed yet.
+
+        ``busy``: functions that are called often, among these or not.
+        """
         chosen = frozenset(numbers)
         self._ledger.before_change()
-        self.process.keeper.expect(self._units(chosen))
+        self.process.keeper.expect(self._units(chosen), self._units(busy))
         self._expected = chosen
 
     @property

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
 from gilk.session.follow.adapt import Budget, Calls
 from gilk.session.follow.follower import Follower
 from gilk.trace.traced import Omitted
 
-_ROUNDS = (0.003, 0.006, 0.012, 0.024)  # seconds of rehearsal
+_ROUNDS = (0.003, 0.006, 0.012, 0.024, 0.2)  # seconds of rehearsal
 _TELLING = 1000  # calls; a program that makes fewer is in no hurry
 _FIRST, _EVERY = 0.005, 0.1  # seconds between looks
 
@@ -21,6 +23,7 @@ class Throttle:
         self._follower = follower
         self._budget = budget
         self._hot: set[int] = set()
+        self._called: set[int] = set()  # in the rehearsal
         self._calls = Calls.none(0, 0.0)
         self._due = 0.0
         self._pause = _FIRST
@@ -47,6 +50,7 @@ class Throttle:
             time.sleep(seconds / 4)
             follower.take()
             calls.count(follower.of_iid, follower.latest)
+        self._called.update(np.flatnonzero(calls.counts).tolist())
         return self._excess(calls, time.monotonic())
 
     def _excess(self, calls: Calls, now: float) -> list[int]:
@@ -56,6 +60,11 @@ class Throttle:
 
     def chosen(self) -> frozenset[int]:
         return frozenset(range(self._follower.functions)) - self._hot
+
+    @property
+    def busy(self) -> frozenset[int]:
+        """What was called in the rehearsal, whether it is among those or not."""
+        return frozenset(self._called)
 
     def begin(self, at: int) -> list[Omitted]:
         """The trace has begun, ``at`` ns of its time line; what is not in it."""

@@ -104,9 +104,10 @@ class Tracing(Run):
     def _expect(self, follower: Follower) -> None:
         """All is to be ready for the starting event. A program that has not begun has nothing to rehearse."""
         follower.copy_code()
-        if id(follower) in self._throttles and not follower.process.unstarted:
-            self._throttles[id(follower)].rehearse()
-        follower.expect(self._chosen(follower))
+        throttle = self._throttles.get(id(follower))
+        if throttle is not None and not follower.process.unstarted:
+            throttle.rehearse()
+        follower.expect(self._chosen(follower), throttle.busy if throttle is not None else ())
 
     def _prepare(self, follower: Follower, images: Sequence[Loaded]) -> None:
         """Images are made ready; and followed, if the trace has begun."""
