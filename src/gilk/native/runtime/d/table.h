@@ -165,26 +165,62 @@ static inline gd_u32 gd_find_entry(struct gd_context *ctx, const struct gd_sough
 	return words;
 }
 
-/* 0: no room. */
-GD_COLD gd_u32 gd_find_keyless(struct gd_shard t, gd_u32 number, gd_u32 cells, gd_u32 *direct)
+/* An aggregation without a key; as it lies on the stack when it is handed over. */
+struct gd_keyless {
+	struct gd_shard shard;
+	gd_u64 number, cells;
+};
+
+static inline gd_u32 *gd_direct(const struct gd_keyless *k)
 {
-	struct gd_sought sought = {number, 0, cells, 0};
-	gd_u32 made = 0, words = gd_probe(t, &sought, &made);
+	return (gd_u32 *)(k->shard.table + k->shard.layout->table_direct) + k->number;
+}
+
+/* 0: no room. */
+GD_COLD gd_u32 gd_find_keyless(struct gd_keyless k)
+{
+	struct gd_sought sought = {(gd_u32)k.number, 0, (gd_u32)k.cells, 0};
+	gd_u32 made = 0, words = gd_probe(k.shard, &sought, &made);
 
 	if (made)
-		gd_unmake_entry(t, &sought, made);
+		gd_unmake_entry(k.shard, &sought, made);
 	if (words)
-		gd_swap32(direct, 0, words);
+		gd_swap32(gd_direct(&k), 0, words);
 	return words;
 }
 
+#ifdef __SSE2__
+#define gd_ask_keyless(k) gd_find_keyless(*(k))
+#else
+/*
+ * A call as the compiler knows it may change nine registers, and what is needed behind it is kept in others, which
+ * every hit would have to save. This one is made of pushes: it changes its result, and passes by the red zone. Nor does
+ * it say that it changes memory: nothing of the caller's, and in a table anybody may change anything at any time.
+ */
+static inline gd_u32 gd_ask_keyless(const struct gd_keyless *k)
+{
+	gd_u64 words;
+
+	__asm__ volatile("lea -128(%%rsp), %%rsp\n\t"
+			 "push %[cells]\n\tpush %[number]\n\tpush %[layout]\n\tpush %[table]\n\t"
+			 "call gd_find_keyless\n\t"
+			 "lea 160(%%rsp), %%rsp"
+			 : "=a"(words)
+			 : [table] "r"(k->shard.table), [layout] "0"(k->shard.layout), [number] "ri"(k->number),
+			   [cells] "ri"(k->cells), "m"(*(const char *)gd_find_keyless) /* it is needed */
+			 : "cc");
+	return (gd_u32)words;
+}
+#endif
+
 static inline struct gd_entry *gd_keyless_entry(struct gd_context *ctx, gd_u32 number, gd_u32 cells)
 {
-	struct gd_shard t = gd_shard(ctx);
-	gd_u32 *direct = (gd_u32 *)(t.table + t.layout->table_direct) + number, words = gd_get32(direct);
+	struct gd_keyless k = {gd_shard(ctx), number, cells};
+	struct gd_shard t = k.shard;
+	gd_u32 words = gd_get32(gd_direct(&k));
 
 	if (gd_unlikely(!words))
-		words = gd_find_keyless(t, number, cells, direct);
+		words = gd_ask_keyless(&k);
 	if (gd_unlikely(!words || words * 8UL + sizeof(struct gd_entry) + cells * 8UL > t.layout->heap_size)) {
 		gd_drop(ctx, GD_DROP_AGGREGATION);
 		return 0;
