@@ -189,11 +189,11 @@ def test_a_full_disk(tmp_path: Path) -> None:
     output = tmp_path / "samples.parquet"
 
     def little_room() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
 
-    with Loop([build("hot8")]) as loop:
-        words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "hot:entry=stamp", "-i", "hot_asm:entry=count",
-                 "-p", str(loop.pid), "--for", "0.1", "-o", str(output)]  # fmt: skip
+    with Loop([build("shortblocks")]) as loop:
+        words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "sb_tiny1:entry=stamp", "-i", "sb_ones:entry=count",
+                 "-p", str(loop.pid), "--for", "0.3", "-o", str(output)]  # fmt: skip
         done = subprocess.run(
             words,
             capture_output=True,

@@ -80,10 +80,12 @@ class Copy:
         call.call(MUNMAP, self.shelf, self.size)
 
 
-def worth_copying(maps: Sequence[Mapping], at: np.ndarray) -> list[Mapping]:
-    """The mappings of files of which something would change (``at``: addresses, ascending), if a copy of any pays.
+def worth_copying(maps: Sequence[Mapping], at: np.ndarray, program: str) -> list[Mapping]:
+    """The mappings of files in which so many pages would change (``at``: addresses, ascending) that a copy pays.
 
-    Then it does of all: nothing has to be looked up and written while threads stand still.
+    With one of those also ``program``, the file that the process executes, however small it is: without it nothing may
+    have to be looked up and written while threads stand still. A small library may be closed before, and none is
+    exchanged then.
     """
     pages = np.unique(at // _PAGE) * _PAGE
     changed: dict[Mapping, int] = {}
@@ -92,7 +94,9 @@ def worth_copying(maps: Sequence[Mapping], at: np.ndarray) -> list[Mapping]:
         private = mapping.permissions == "r-xp" and mapping.inode and not mapping.path.startswith("/memfd:gilk")
         if private and high > low and mapping.end - mapping.start <= _LARGEST:
             changed[mapping] = int(high - low)
-    return list(changed) if max(changed.values(), default=0) >= _WORTH else []
+    if max(changed.values(), default=0) < _WORTH:
+        return []
+    return [mapping for mapping, count in changed.items() if count >= _WORTH or mapping.path == program]
 
 
 def place(maps: tuple[Mapping, ...], mappings: Sequence[Mapping]) -> list[Copy]:
