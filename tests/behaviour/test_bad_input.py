@@ -51,11 +51,11 @@ def test_a_zombie() -> None:
 @ROOT_ONLY
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv")
 def test_no_permission() -> None:
-    with Loop([build("hot8")]) as loop:
+    with Loop([build("shortblocks")]) as loop:
         site = [p for p in sys.path if p.endswith("site-packages")]
         path = os.pathsep.join([ENVIRONMENT["PYTHONPATH"], *site])
         words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-m", "gilk", "run", "--json",
-                 "-i", "hot:entry=count", "-p", str(loop.pid)]  # fmt: skip
+                 "-i", "sb_ones:entry=count", "-p", str(loop.pid)]  # fmt: skip
         env = {
             **os.environ,
             "PYTHONPATH": path,
@@ -73,13 +73,13 @@ def test_no_permission() -> None:
 def test_already_traced(tracer: list[str]) -> None:
     if shutil.which(tracer[0]) is None:
         pytest.skip(f"no {tracer[0]}")
-    with Loop([build("hot8")]) as loop:
+    with Loop([build("shortblocks")]) as loop:
         other = subprocess.Popen(
             [*tracer, str(loop.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         status = Path(f"/proc/{loop.pid}/status")
         assert wait_for(lambda: f"TracerPid:\t{other.pid}\n" in status.read_text(), 20)
-        error = fails("already-traced", 4, "-i", "hot:entry=count", "-p", str(loop.pid))
+        error = fails("already-traced", 4, "-i", "sb_ones:entry=count", "-p", str(loop.pid))
         assert str(other.pid) in error["message"]
         other.terminate() if tracer[0] == "strace" else other.kill()
         other.communicate()
@@ -160,10 +160,10 @@ def test_the_gs_base_is_in_use(tmp_path: Path) -> None:
 
 
 def test_two_sessions_in_one_process() -> None:
-    with Loop([build("hot8")]) as loop:
+    with Loop([build("shortblocks")]) as loop:
         with api.attach(loop.pid) as target, target.session() as session:
-            (probe,) = session.insert("hot:entry", api.count)
-            fails("gs-in-use", 4, "-i", "hot:entry=count", "-p", str(loop.pid))
+            (probe,) = session.insert("sb_ones:entry", api.count)
+            fails("gs-in-use", 4, "-i", "sb_ones:entry=count", "-p", str(loop.pid))
             before = session.counts()[probe.row.point]
             assert wait_for(lambda: session.counts()[probe.row.point] > before)
         assert session.restored is True
@@ -174,9 +174,9 @@ def test_two_sessions_in_one_process() -> None:
     "words", [["-o", "/dev/full"], ["-o", "{tmp}/no/such/directory/x.parquet"], ["-o", "/proc/x.parquet"]]
 )
 def test_an_output_that_cannot_be_written(tmp_path: Path, words: list[str]) -> None:
-    with Loop([build("hot8")]) as loop:
+    with Loop([build("shortblocks")]) as loop:
         words = [word.format(tmp=tmp_path) for word in words]
-        done = gilk("run", "--json", "-i", "hot:entry=count", "-p", str(loop.pid), "--for", "0.5", *words, timeout=60)
+        done = gilk("run", "--json", "-i", "sb_ones:entry=count", "-p", str(loop.pid), "--for", "0.5", *words, timeout=60)
         assert json.loads(done.stdout.splitlines()[-1])["error"]["slug"] == "cannot-write"
         assert done.returncode != 0
         assert "Traceback" not in done.stderr
@@ -252,8 +252,8 @@ def test_a_failed_launch_leaves_no_process_behind() -> None:
 
 
 def test_an_unharmed_target_after_each_failure() -> None:
-    with Loop([build("hot8")]) as loop:
-        for insert in ("nothing:entry=count", "hot:entry=/no/such.c:f", "hot:@999:pre=count"):
+    with Loop([build("shortblocks")]) as loop:
+        for insert in ("nothing:entry=count", "sb_ones:entry=/no/such.c:f", "sb_ones:@999:pre=count"):
             assert gilk("run", "--json", "-i", insert, "-p", str(loop.pid)).returncode == 2
             assert differences(loop.pid) == []
             assert leftovers(loop.pid) == []

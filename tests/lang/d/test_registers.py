@@ -11,8 +11,8 @@ import pytest
 from tests.behaviour.harness import gilk
 from tests.programs.build import compile_text
 
-#: Calls hot(), which writes down all there is when it begins, and goes on into inside(), which writes it down again; ROUNDS
-#: times on each of two processors, with other values each time. Says what has changed.
+#: Calls hot(), which writes down all there is when it begins, and goes on into inside(), which writes it down again;
+#: ROUNDS times on each of two processors, with other values each time. Says what has changed.
 PROGRAM = r"""
 #include <sched.h>
 #include <stdint.h>
