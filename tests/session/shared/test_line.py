@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gilk.session.shared.line import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed
+from gilk.session.shared.line import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
 from gilk.session.shared.member import Away
 from gilk.splice import points
 from gilk.target.meeting import is_right_to_trace, meet, right_to_trace
@@ -79,6 +79,21 @@ def test_deep_nesting_and_sizes_that_are_not_believed() -> None:
         inbox.read()
         with pytest.raises(Closed):
             inbox.next()
+
+
+def test_who_answers_and_goes_at_once_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer, hub = socket.socketpair()
+
+    def answered(end: socket.socket, data: bytes, fd: int = -1) -> int:
+        sent = send(end, data, fd)
+        assert hub.recv(1 << 16) == data
+        hub.sendall(packed({"restored": None}))
+        hub.close()
+        return sent
+
+    monkeypatch.setattr("gilk.session.shared.line.send", answered)
+    assert Line(consumer, 5).ask({"do": "leave"}).words == {"restored": None}
+    consumer.close()
 
 
 @dataclass

@@ -121,7 +121,8 @@ class Line:
         data = memoryview(packed(words, content))
         try:
             sent = send(self._end, data[:_CHUNK].tobytes(), fd)
-            self._end.sendall(data[sent:])
+            if sent < len(data):  # sending nothing fails, too, where the other has answered and gone by now
+                self._end.sendall(data[sent:])
         except TimeoutError:
             raise
         except OSError:
