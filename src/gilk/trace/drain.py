@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from gilk.errors import StoreError
 from gilk.trace.layout import CLASSES, RECORD_SIZES, RECORDS, Array, Geometry, Shared
+from gilk.trace.live import which_are_set
 
 _IID = 2  # the 32-bit word of a record that holds its iid
 
@@ -108,13 +109,15 @@ class Drain:
 
     def per_thread_counts(self) -> dict[Identity, NDArray[np.uint64]]:
         """The counters of each thread whose block has not been retired."""
-        in_use = np.flatnonzero(self._shared.heads["state"][: self._high_water()])
-        return {self._identity(i): self._shared.counters[i].copy() for i in in_use.tolist()}
+        return {self._identity(i): self._shared.counters[i].copy() for i in self._in_use()}
 
     def identities(self) -> list[Identity]:
         """The threads that have a block now."""
-        in_use = np.flatnonzero(self._shared.heads["state"][: self._high_water()])
-        return [self._identity(i) for i in in_use.tolist()]
+        return [self._identity(i) for i in self._in_use()]
+
+    def _in_use(self) -> list[int]:
+        """The blocks that threads have claimed."""
+        return which_are_set(self._shared.heads["state"][: self._high_water()])
 
     def drops(self) -> int:
         """Records that found no room, or were never completed."""
@@ -127,8 +130,7 @@ class Drain:
 
     def inside(self) -> list[int]:
         """The blocks whose threads are in an instrument that wants it known."""
-        found: list[int] = np.flatnonzero(self._shared.heads["inside"][: self._high_water()]).tolist()
-        return found
+        return which_are_set(self._shared.heads["inside"][: self._high_water()])
 
     def lost(self) -> int:
         """Hits of threads that found every block taken."""
@@ -141,9 +143,7 @@ class Drain:
         freed when two calls running do not find its thread: a thread may have started, and claimed a block, since the
         list was made, but not since the list before it was.
         """
-        heads = self._shared.heads
-        in_use = np.flatnonzero(heads["state"][: self._high_water()]).tolist()
-        gone = {i: who for i in in_use if (who := self._identity(i)).tid and (who.pid, who.tid) not in live}
+        gone = {i: who for i in self._in_use() if (who := self._identity(i)).tid and (who.pid, who.tid) not in live}
         dead = [i for i, who in gone.items() if self._suspects.get(i) == who]
         self._suspects = {i: who for i, who in gone.items() if i not in dead}
         chunks = [chunk for i in dead for chunk in self._free(i)]

@@ -31,6 +31,7 @@ from gilk.trace.d.layout import (
     State,
     power_of_two,
 )
+from gilk.trace.live import which_are_set
 from gilk.trace.threads import Gone, thread_is_gone
 
 
@@ -180,7 +181,7 @@ class Memory:
     def reap(self, gone: Gone = thread_is_gone) -> int:
         """Free the scratch memory of threads that died in a clause. Returns how many had some."""
         owners, freed = self.scratch_owners, 0
-        for slot in np.flatnonzero(owners).tolist():
+        for slot in which_are_set(owners):
             tid = int(owners[slot])
             if tid and gone(tid) and owners[slot] == tid:  # still: what it gave back is another's now
                 owners[slot] = 0
