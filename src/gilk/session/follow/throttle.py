@@ -12,6 +12,7 @@ from gilk.session.follow.follower import Follower
 from gilk.trace.traced import Omitted
 
 _ROUNDS = (0.003, 0.006, 0.012, 0.024, 0.2)  # seconds of rehearsal
+_PATIENCE = 0.24  # seconds that a round may take of a program that does nothing
 _TELLING = 1000  # calls; a program that makes fewer is in no hurry
 _FIRST, _EVERY = 0.005, 0.1  # seconds between looks
 
@@ -43,10 +44,10 @@ class Throttle:
         follower.poll()
 
     def _rehearse_once(self, seconds: float) -> list[int]:
-        """What was called too often within so many seconds, or ten times that where nothing seems to happen."""
-        follower, began = self._follower, time.monotonic()
+        """What was called too often within so many seconds, or up to ten times that where nothing seems to happen."""
+        follower, began, patience = self._follower, time.monotonic(), min(10 * seconds, _PATIENCE)
         calls = Calls.none(follower.functions, began, follower.drain.drops())
-        while (past := time.monotonic() - began) < seconds or (past < 10 * seconds and calls.counts.sum() < _TELLING):
+        while (past := time.monotonic() - began) < seconds or (past < patience and calls.counts.sum() < _TELLING):
             time.sleep(seconds / 4)
             follower.take()
             calls.count(follower.of_iid, follower.latest)
