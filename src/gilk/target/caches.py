@@ -22,7 +22,7 @@ from gilk.target.memory import Memory
 _PAGE = 4096
 _MOST = 4 << 20  # bytes; what is more would drive the rest out again
 _NEAR = 4  # pages between that cost less than a further system call
-_LIBC = ctypes.CDLL(None)
+_libc = ctypes.CDLL(None)
 
 Range = tuple[int, int]
 
@@ -49,8 +49,8 @@ def read(memory: Memory, wanted: Iterable[Range]) -> None:
 def elsewhere() -> Iterator[None]:
     """The calling thread stays on the processor it is on, while threads that it stops leave theirs idle."""
     allowed = os.sched_getaffinity(0)
-    with contextlib.suppress(OSError):  # it was led away just now, to where alone it may be
-        os.sched_setaffinity(0, {_LIBC.sched_getcpu()})
+    with contextlib.suppress(OSError, ValueError):  # led away just now, or it is not known where it is
+        os.sched_setaffinity(0, {_libc.sched_getcpu()})
     try:
         yield
     finally:

@@ -8,7 +8,6 @@ been removed; what the loader goes by is read then, all else when it is asked fo
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from gilk.image.elf import File, load
 from gilk.image.header import PF_X
 from gilk.image.model import Image
 from gilk.target.base import Loaded
-from gilk.target.maps import Mapping
+from gilk.target.maps import Mapping, program_of
 
 _PAGE = 4096
 _MOST_OPEN = 256
@@ -37,7 +36,7 @@ class Files:
 
     def loaded(self, maps: Iterable[Mapping]) -> tuple[Loaded, ...]:
         """Images, main program first. Files that are not ELF are left out."""
-        main = self._main_path()
+        main = program_of(self._pid)
         found: dict[str, Loaded] = {}
         for mapping in maps:
             if not mapping.executable or not mapping.path.startswith("/") or mapping.path.startswith("/memfd:"):
@@ -73,12 +72,6 @@ class Files:
             if len(self.descriptors) > _MOST_OPEN:
                 self.image(path)
         return self._open[path]
-
-    def _main_path(self) -> str:
-        try:
-            return os.readlink(f"/proc/{self._pid}/exe")
-        except OSError:
-            return ""
 
     def _place(self, mapping: Mapping, main: bool) -> Loaded | None:
         path = self._path(mapping, main)

@@ -234,7 +234,7 @@ class Keeper:
         self._known_places = {}
         self._staged, self._past, self.held = {}, [], Held()
         self._exchanged = Exchanged()
-        self._expected, self._ready, self._made = {}, None, None
+        self._expected, self._ready, self._warm, self._made = {}, None, [], None
 
     def _open_gates(self) -> None:
         """No thread waits for a client any more (native/runtime/gate.c)."""

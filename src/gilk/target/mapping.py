@@ -13,7 +13,7 @@ from gilk.target import copies
 from gilk.target.call_list import LOOP, CallList
 from gilk.target.copies import Copy
 from gilk.target.held import ArenaMap, Held
-from gilk.target.maps import Mapping, occupied, read_maps
+from gilk.target.maps import Mapping, occupied, program_of, read_maps
 from gilk.target.memory import Memory
 from gilk.target.refusals import check_free, check_gs, expecting, refusable
 from gilk.target.remote import MADV_WIPEONFORK, MADVISE, Remote, remote
@@ -104,7 +104,7 @@ class Mapper:
     def copy(self, change: Change, maps: tuple[Mapping, ...]) -> list[Copy]:
         """Copies of the code, where they are worth it, in which the change is made; none where the kernel will not
         have them. Raises TargetError `code-changed`."""
-        made = copies.place(maps, copies.worth_copying(maps, change.at, self._program()))
+        made = copies.place(maps, copies.worth_copying(maps, change.at, program_of(self._pid)))
         try:
             with self.borrowed() as call:
                 copies.reserve(call, made)
@@ -118,13 +118,6 @@ class Mapper:
                 raise
             return []
         return made
-
-    def _program(self) -> str:
-        """The file that it executes, as the mappings name it; '' if it has just ended."""
-        try:
-            return os.readlink(f"/proc/{self._pid}/exe")
-        except OSError:
-            return ""
 
     def _unmap_copies(self, made: Sequence[Copy]) -> None:
         with contextlib.suppress(OSError), self.borrowed() as call:

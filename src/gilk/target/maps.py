@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import FileIO
@@ -18,7 +19,7 @@ _HEAP_GROWTH = 64 << 20
 _STACK_GROWTH = 16 << 20
 _LOWEST, _HIGHEST = 0x10000, 0x7FFFFFFFF000
 _GAP = 1 << 20
-_PART = 8192
+_PART = 8192  # bytes that are read at a time
 #: How the shared data of a session is called in a target's maps.
 DATA_NAME = "/memfd:gilk-data-"
 
@@ -87,6 +88,14 @@ def holders(name: str) -> list[int]:
                 if any(f"/memfd:{name}" in line and "x" in line.split(maxsplit=2)[1] for line in lines):
                     found.append(int(entry.name))
     return found
+
+
+def program_of(pid: int) -> str:
+    """The file that a process executes, as its mappings name it; '' of one that has ended."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
 
 
 def heap_start(pid: int) -> int:

@@ -17,10 +17,8 @@ PROGRAM = r"""
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { REGISTERS = 15, ZONE = 16, ROUNDS = 200 };
-#define NAMES(X) X(rax) X(rbx) X(rcx) X(rdx) X(rsi) X(rdi) X(rbp) X(r8) X(r9) X(r10) X(r11) X(r12) X(r13) X(r14) X(r15)
 
 uint64_t given[REGISTERS + 1], seen[REGISTERS + 1], later[REGISTERS + 1], zone[ZONE], ours[7];
 void call(void);
@@ -30,9 +28,11 @@ __asm__(".macro each what, to\n"
 	".irp reg, rax,rbx,rcx,rdx,rsi,rdi,rbp,r8,r9,r10,r11,r12,r13,r14,r15\n"
 	".ifc \\what, load\n mov \\to+8*n(%rip), %\\reg\n.else\n mov %\\reg, \\to+8*n(%rip)\n.endif\n"
 	".set n, n+1\n.endr\n.endm\n"
+	".macro flags to\n seto \\to(%rip)\n setc \\to+1(%rip)\n setz \\to+2(%rip)\n sets \\to+3(%rip)\n"
+	"setp \\to+4(%rip)\n.endm\n"
 	".text\n.globl hot\n.type hot,@function\nhot:\n"
 	"each store, seen\n"
-	"seto seen+120(%rip)\n setc seen+121(%rip)\n setz seen+122(%rip)\n sets seen+123(%rip)\n setp seen+124(%rip)\n"
+	"flags seen+120\n"
 	".set i, 1\n.rept 16\n mov %rbx, -8*i(%rsp)\n .set i, i+1\n.endr\n"
 	"each load, given\n"
 	".globl inside\n.type inside,@function\ninside: lea 8(%rax), %rax\n lea -8(%rax), %rax\n"
@@ -42,14 +42,13 @@ __asm__(".macro each what, to\n"
 	".globl call\n.type call,@function\ncall:\n"
 	"mov %rbx, ours(%rip)\n mov %rbp, ours+8(%rip)\n mov %r12, ours+16(%rip)\n"
 	"mov %r13, ours+24(%rip)\n mov %r14, ours+32(%rip)\n mov %r15, ours+40(%rip)\n"
-	"each load, given\n stc\n"
+	"each load, given\n stc\n flags ours+48\n"
 	"call hot\n"
 	"mov ours(%rip), %rbx\n mov ours+8(%rip), %rbp\n mov ours+16(%rip), %r12\n"
 	"mov ours+24(%rip), %r13\n mov ours+32(%rip), %r14\n mov ours+40(%rip), %r15\n ret\n.size call, .-call\n");
 
-static const char *const names[] = {
-#define NAME(reg) #reg,
-	NAMES(NAME)
+static const char *const names[REGISTERS] = {
+	"rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
 };
 static int wrong;
 
@@ -69,6 +68,7 @@ static void once(uint64_t *seed)
 		same("behind the inside", names[n], later[n], given[n]);
 	}
 	same("at the entry", "the carry", seen[REGISTERS] >> 8 & 1, 1);
+	same("at the entry", "a flag", seen[REGISTERS], ours[6]);
 	for (int n = 0; n < ZONE; n++)
 		same("below the stack pointer", "a word", zone[n], given[1]);
 }

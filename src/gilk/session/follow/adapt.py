@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gilk.trace.drain import Chunk, Identity
 
-CALL = 100e-9  # seconds
+CALL = 100e-9  # seconds that following a call costs
 _SMALL = 100  # a function with a hundredth of what is allowed is not what takes the time
 
 
