@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -14,11 +17,22 @@ from tests.behaviour.harness import Loop
 from tests.programs.build import build
 
 
+@contextmanager
+def _standing_still(pid: int) -> Iterator[None]:
+    """A child of ours whose threads are all stopped: one of them might be loading a library."""
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 @pytest.mark.parametrize("request_number", [bounds.PROCMAP_QUERY, bounds.PROCMAP_QUERY + 100])
 def test_the_same_as_in_the_list(request_number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second number is one that no kernel knows."""
     monkeypatch.setattr(bounds, "PROCMAP_QUERY", request_number)
-    with Loop([build("threads")]) as loop, bounds.bounds_in(loop.pid) as at:
+    with Loop([build("threads")]) as loop, _standing_still(loop.pid), bounds.bounds_in(loop.pid) as at:
         maps = [mapping for mapping in read_maps(loop.pid) if mapping.path.startswith("/")]
         assert len(maps) > 5
         for mapping in maps:
