@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from gilk.errors import GilkError
 from gilk.lab.kernels import store
@@ -24,6 +25,9 @@ os.environ.setdefault("GILK_KERNELS", str(store()))
 # Most tests start gilk, which need not be compiled each time, also where nothing is to be written beside the sources.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("PYTHONPYCACHEPREFIX", str(ROOT / "build" / "bytecode"))
+# Correctness is not a matter of timing, also not of how long an example takes.
+settings.register_profile("gilk", deadline=None)
+settings.load_profile("gilk")
 # A shell has what it starts in the background ignore it, and all that is started from there; some tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gilk.session.follow import portables
+from gilk.session.follow import timing
 from gilk.session.follow.repository import Readied, ready
 from gilk.session.session import Session
 from gilk.target import process as processes
@@ -96,7 +96,7 @@ def test_the_same_calls_as_planned_on_the_spot(name: str, monkeypatch: pytest.Mo
         raise AssertionError("an image was analysed, or planned for")
 
     monkeypatch.setattr(processes, "analyse", forbidden)
-    monkeypatch.setattr(portables, "make", forbidden)
+    monkeypatch.setattr(timing, "make", forbidden)
     got, seen = timed(program, insert)
     assert (got, seen) == (of(names(kept[1]), expected), plainly), "from what was kept"
     assert kept[0].left == kept[1].left == ()

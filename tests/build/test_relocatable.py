@@ -60,7 +60,7 @@ def test_variables_are_refused(tmp_path: Path) -> None:
         parse(compiled(tmp_path, "int n = 1; __attribute__((used)) int f(void) { return n++; }"))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_damaged_file_is_refused_or_read(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     content = bytearray(OBJECT or compiled(tmp_path_factory.mktemp("o"), SOURCE))

@@ -83,7 +83,7 @@ def test_the_place_follows_the_environment(home: str, expected: str, monkeypatch
     assert cache._place() == Path(expected)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 1 << 16), st.binary(min_size=1, max_size=8), st.booleans())
 def test_a_damaged_file_is_as_none_or_intact(place: Path, offset: int, change: bytes, cut: bool) -> None:
     store_arrays("key", ARRAYS)

@@ -86,7 +86,7 @@ def changes(most: int) -> st.SearchStrategy[list[tuple[int, int, int, int]]]:
     return st.lists(change, min_size=1, max_size=most)
 
 
-relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck))
+relaxed = settings(suppress_health_check=list(HealthCheck))
 
 
 @settings(relaxed, max_examples=500)

@@ -75,7 +75,7 @@ def test_rows_are_those_of_readelf(path: str, oracle: Callable[..., str]) -> Non
 
 
 @given(st.binary(max_size=60), st.binary(max_size=20))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_program_makes_rows(program: bytes, common: bytes) -> None:
     """In order, and none that could lead far."""
     found = rows(Common(1, -8, common), program)

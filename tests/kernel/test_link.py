@@ -256,7 +256,7 @@ def test_nonsense_is_refused_and_the_relay_stays(raw: Raw, kind: int, payload: b
     assert raw.receive() == (8, DONE, b"")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(kind=st.integers(0, 255).filter(lambda kind: kind not in range(8, 11)), payload=st.binary(max_size=80))
 def test_every_request_has_one_answer(raw: Raw, kind: int, payload: bytes) -> None:
     """The three kinds left out have none."""

@@ -16,7 +16,7 @@ import pytest
 from gilk.image import cache, provenance
 from gilk.image.elf import load
 from gilk.image.model import Image
-from gilk.session.follow import portables, repository
+from gilk.session.follow import repository, timing
 from gilk.splice.portable import Portable
 from gilk.target import wire
 from gilk.target.base import Loaded
@@ -55,9 +55,9 @@ def file_of(key: str) -> Path:
 
 
 def test_what_was_made_is_found_again() -> None:
-    made = portables.make(analyse(image("shortblocks")), SHAPE)
+    made = timing.make(analyse(image("shortblocks")), SHAPE)
     assert made.rows > 10
-    assert same(portables.load(image("shortblocks"), SHAPE), made)
+    assert same(timing.load(image("shortblocks"), SHAPE), made)
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_what_was_made_is_found_again() -> None:
     ],
 )
 def test_a_damaged_file_is_not_used(damage: Callable[[bytes], bytes]) -> None:
-    made = portables.make(analyse(image("shortblocks")), SHAPE)
-    file = file_of(portables.key(image("shortblocks"), SHAPE))
+    made = timing.make(analyse(image("shortblocks")), SHAPE)
+    file = file_of(timing.key(image("shortblocks"), SHAPE))
     before = file.read_bytes()
     file.write_bytes(damage(before))
-    found = portables.load(image("shortblocks"), SHAPE)
+    found = timing.load(image("shortblocks"), SHAPE)
     assert found is None or same(found, made), "something else was read"
-    assert same(portables.make(analyse(image("shortblocks")), SHAPE), made)
-    assert same(portables.load(image("shortblocks"), SHAPE), made), "it was not made anew"
+    assert same(timing.make(analyse(image("shortblocks")), SHAPE), made)
+    assert same(timing.load(image("shortblocks"), SHAPE), made), "it was not made anew"
 
 
 def flipped(data: bytes, at: int) -> bytes:
@@ -88,33 +88,33 @@ def flipped(data: bytes, at: int) -> bytes:
 
 def test_plans_of_another_program_are_not_used() -> None:
     """Whole and sound, but not for these bytes."""
-    other = portables.make(analyse(image("jumptable")), SHAPE)
-    cache.store_arrays(portables.key(image("shortblocks"), SHAPE), other.to_arrays())
-    assert portables.load(image("shortblocks"), SHAPE) is None
+    other = timing.make(analyse(image("jumptable")), SHAPE)
+    cache.store_arrays(timing.key(image("shortblocks"), SHAPE), other.to_arrays())
+    assert timing.load(image("shortblocks"), SHAPE) is None
 
 
 def test_sites_outside_of_the_code_are_not_used() -> None:
-    made = portables.make(analyse(image("shortblocks")), SHAPE)
+    made = timing.make(analyse(image("shortblocks")), SHAPE)
     for far in (-(1 << 31), 1 << 20, (1 << 31) - 1 - int(made.site_at.max())):
         arrays = {name: array.copy() for name, array in made.to_arrays().items()}
         moved = Portable.from_arrays(arrays)
         moved.site_at[...] = np.maximum(made.site_at.astype(np.int64) + far, -(1 << 31))
-        cache.store_arrays(portables.key(image("shortblocks"), SHAPE), moved.to_arrays())
-        assert portables.load(image("shortblocks"), SHAPE) is None
+        cache.store_arrays(timing.key(image("shortblocks"), SHAPE), moved.to_arrays())
+        assert timing.load(image("shortblocks"), SHAPE) is None
 
 
 def test_what_plans_follow_from_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another version, another shape of instruments, other code or other names under the same build-id."""
     known = image("shortblocks")
-    keys = {portables.key(known, SHAPE), portables.key(image("jumptable"), SHAPE)}
-    keys.add(portables.key(known, replace(SHAPE, assume_live=1)))
-    keys.add(portables.key(known, replace(SHAPE, rings=((1 << 20, 1 << 16),) * 4)))
+    keys = {timing.key(known, SHAPE), timing.key(image("jumptable"), SHAPE)}
+    keys.add(timing.key(known, replace(SHAPE, assume_live=1)))
+    keys.add(timing.key(known, replace(SHAPE, rings=((1 << 20, 1 << 16),) * 4)))
     segments = tuple(replace(s, data=flipped(s.data, 0)) if s.executable else s for s in known.segments)
-    keys.add(portables.key(replace(known, segments=segments), SHAPE))
-    keys.add(portables.key(replace(known, spans=known.spans[1:]), SHAPE))
+    keys.add(timing.key(replace(known, segments=segments), SHAPE))
+    keys.add(timing.key(replace(known, spans=known.spans[1:]), SHAPE))
     provenance.sources.cache_clear()
     monkeypatch.setattr(provenance, "VERSION", "another")
-    keys.add(portables.key(known, SHAPE))
+    keys.add(timing.key(known, SHAPE))
     assert len(keys) == 7
 
 
@@ -122,9 +122,9 @@ def test_a_worker_makes_the_same() -> None:
     told: list[tuple[int, int]] = []
     known = image("jumptable")
     apart = repository._make_apart(
-        known.path, portables.key(known, SHAPE), SHAPE, lambda done, of: told.append((done, of))
+        known.path, timing.key(known, SHAPE), SHAPE, lambda done, of: told.append((done, of))
     )
-    assert same(apart, portables.make(analyse(known), SHAPE))
+    assert same(apart, timing.make(analyse(known), SHAPE))
     assert told and told == sorted(told) and told[-1] == (len(known.spans),) * 2
 
 
@@ -135,12 +135,12 @@ def test_several_images_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     images = {path: load(path) for path in paths}
     process = cast(Process, SimpleNamespace(image=images.__getitem__))
     told: list[tuple[int, int]] = []
-    missing = {portables.key(images[path], SHAPE): Loaded(path, 0, 0, 0, False) for path in paths}
+    missing = {timing.key(images[path], SHAPE): Loaded(path, 0, 0, 0, False) for path in paths}
     missing["of a file that was replaced"] = Loaded(paths[0], 0, 0, 0, False)
     made = repository._make(process, missing, SHAPE, lambda done, of: told.append((done, of)))
     assert made.keys() == missing.keys() - {"of a file that was replaced"}
     for path in paths:
-        assert same(portables.load(images[path], SHAPE), made[portables.key(images[path], SHAPE)])
+        assert same(timing.load(images[path], SHAPE), made[timing.key(images[path], SHAPE)])
     spans = sum(len(images[path].spans) for path in [*paths, paths[0]])
     assert all(of == spans and done <= of for done, of in told) and told
 
@@ -155,4 +155,4 @@ def test_a_worker_that_dies_leaves_no_plans(monkeypatch: pytest.MonkeyPatch) -> 
 
     known = image("jumptable")
     monkeypatch.setattr(wire, "receive", receive)
-    assert repository._make_apart(known.path, portables.key(known, SHAPE), SHAPE, lambda done, of: None) is None
+    assert repository._make_apart(known.path, timing.key(known, SHAPE), SHAPE, lambda done, of: None) is None

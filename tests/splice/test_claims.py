@@ -8,12 +8,12 @@ import random
 import numpy as np
 import pytest
 
-from gilk.splice.capture import capture
+from gilk.splice.capture import capture, timings
 from gilk.splice.claims import claim, conflicts, unclaim
 from gilk.splice.instrument import Count
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import Ground, forget, plan
-from gilk.splice.policy import PROCESS
+from gilk.splice.policy import PORTABLE, PROCESS
 from gilk.splice.portable import Portable
 from gilk.target.blank import Shape, blank_ground
 from tests.programs.build import build
@@ -25,7 +25,7 @@ PATH = "/bin/bash"
 
 @pytest.fixture(scope="module")
 def portable() -> Portable:
-    return capture(blank_ground(analysed(PATH), SHAPE))
+    return capture(blank_ground(analysed(PATH), SHAPE), timings(analysed(PATH)))
 
 
 def fresh() -> Ground:
@@ -68,12 +68,14 @@ def sites(portable: Portable, units: np.ndarray) -> dict[int, int]:
 
 
 def test_what_is_planned_besides_keeps_away(portable: Portable) -> None:
-    """Next to functions that are placed, and within those that are not; later those that were given up."""
+    """Next to functions that are placed, and within those that are not; later those that were given up. What comes and
+    goes at any time shares no bytes with what is planned then (PORTABLE)."""
     rng = random.Random(5)
     units = np.array([rng.random() < 0.5 for _ in portable.unit_start])
     ground = fresh()
     before = marks(ground)
-    claim(ground, portable, units)
+    claim(ground, portable, portable.new, units)
+    ground.policy = PORTABLE
     others = rng.sample(np.flatnonzero(~units).tolist(), 150)
     plans = live(ground, portable.unit_start[others].tolist())
     placed = sites(portable, units)
@@ -108,9 +110,9 @@ def test_what_was_planned_before_is_found(portable: Portable) -> None:
 def test_puns_pin_what_they_share() -> None:
     analysis = analysed(str(build("shortblocks")))
     ground = blank_ground(analysis, SHAPE)
-    portable = capture(ground)
+    portable = capture(ground, timings(analysis))
     expected = [bytes(region.marks) for region in ground.registry._regions]
     other = blank_ground(analysis, SHAPE)
-    claim(other, portable, np.ones(len(portable.unit_start), np.bool_))
+    claim(other, portable, portable.new, np.ones(len(portable.unit_start), np.bool_))
     assert (~portable.patch_inside).any(), "there is no pun"
     assert [bytes(region.marks) for region in other.registry._regions] == expected

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 
 import numpy as np
@@ -12,15 +12,15 @@ import pytest
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.image.elf import load
-from gilk.splice.capture import capture, timings
-from gilk.splice.instrument import Stamp
+from gilk.splice.capture import Probes, capture, entries, timings
+from gilk.splice.instrument import Call, CallWithValues, Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import Ground, plan
 from gilk.splice.policy import PORTABLE
 from gilk.splice.portable import Malformed, Portable
 from gilk.splice.space import Arena, PunPages
 from gilk.target.batch import Batch, pack
-from gilk.target.blank import Shape, blank_ground
+from gilk.target.blank import Shape, blank_ground, stand_in
 from gilk.target.image import analyse
 from gilk.target.placing import Placed, Spot, place
 from tests.programs.build import build
@@ -34,18 +34,28 @@ FIRST = 1001  # the iid of the first probe
 _AWAY = 0x2A_5550_0000  # to another load address
 _FARTHER = 7 << 20  # and the arena that much farther from the image
 _USED = 64 * 321  # of it, by something else
+_CLOBBERS = 0b1111_1100_0111  # rax, rcx, rdx, rsi, rdi, r8 to r11
 
 
-def wants(analysis: Analysis) -> list[tuple[Function, list[Want]]]:
-    """What `time` at every function comes to, as a session asks for it."""
+def wants(probes: Iterable[Probes], instrument: Callable[[int], Instrument]) -> list[tuple[Function, list[Want]]]:
+    """The same as a session asks for it."""
     found: dict[int, tuple[Function, list[Want]]] = {}
     number = 0
-    for _, probes in timings(analysis):
-        for part, point, _ in probes:
-            want = Want(point.address, point.after, Stamp(FIRST + number), number)
+    for _, some in probes:
+        for part, point, _ in some:
+            want = Want(point.address, point.after, instrument(number), number)
             found.setdefault(part.start, (part, []))[1].append(want)
             number += 1
     return list(found.values())
+
+
+def timed(analysis: Analysis) -> list[tuple[Function, list[Want]]]:
+    """What `time` at every function comes to."""
+    return wants(timings(analysis), lambda number: Stamp(FIRST + number))
+
+
+def numbered(portable: Portable) -> np.ndarray:
+    return np.arange(FIRST, FIRST + portable.rows)
 
 
 def elsewhere(ground: Ground, away: int, farther: int) -> Ground:
@@ -84,13 +94,32 @@ def compare(analysis: Analysis, puns: bool, away: int, farther: int) -> tuple[Po
     ground = blank_ground(analysis, SHAPE)
     ground.policy = replace(PORTABLE, puns=puns)
     there = elsewhere(ground, away, farther)
-    portable = Portable.from_arrays(capture(ground).to_arrays())
+    portable = Portable.from_arrays(capture(ground, timings(ground.analysis)).to_arrays())
     block = there.arena.mark()
-    plans = plan(there, wants(analysis)).functions
-    placed = place(portable, Spot(there.bias, block, there.arena.base, FIRST))
+    plans = plan(there, timed(analysis)).functions
+    placed = place(portable, Spot(there.bias, block, there.arena.base), numbered(portable))
     assert not placed.lost.any()
     assert differences(there, placed, block, plans) == []
     return portable, plans
+
+
+@pytest.mark.parametrize("kind", [Call, CallWithValues])
+@pytest.mark.parametrize("away", [0, _AWAY])
+def test_calls_at_entries_elsewhere(kind: type[Call | CallWithValues], away: int) -> None:
+    """A function lies wherever it was linked to, and its numbers are in no order."""
+    analysis, ground = analysed(BASH), blank_ground(analysed(BASH), SHAPE)
+    starts = [span.start for span in analysis.image.spans][::3]
+    called = stand_in(ground)
+    portable = capture(ground, entries(analysis, starts), lambda n: kind(called, n, _CLOBBERS), called)
+    portable = Portable.from_arrays(portable.to_arrays())
+    iids = np.random.default_rng(3).permutation(1 << 20)[: portable.rows]
+    there = elsewhere(blank_ground(analysis, SHAPE), away, 0)
+    callee, block = there.arena.base + 4096, there.arena.mark()
+    asked = wants(entries(analysis, starts), lambda n: kind(callee, int(iids[n]), _CLOBBERS))
+    plans = plan(there, asked).functions
+    placed = place(portable, Spot(there.bias, block, there.arena.base, callee), iids)
+    assert len(plans) == len(starts) and not placed.lost.any()
+    assert differences(there, placed, block, plans) == []
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -119,7 +148,7 @@ def test_libraries_elsewhere(path: str) -> None:
 def test_any_selection_stands_alone(path: str) -> None:
     """What must hold of plans holds when only every second function is put in, and no pun relies on another's bytes."""
     ground = blank_ground(analysed(path), SHAPE)
-    asked = sorted(wants(analysed(path)), key=lambda item: -item[0].start)
+    asked = sorted(timed(analysed(path)), key=lambda item: -item[0].start)
     made = dict(zip((f.start for f, _ in asked), plan(ground, asked).functions, strict=True))
     for rest in (0, 1):
         some = [(w, made[f.start]) for f, w in asked if (f.start >> 4) % 2 == rest]
@@ -134,8 +163,8 @@ def test_what_does_not_reach_is_lost() -> None:
     portable = Portable.from_arrays(small())
     spliced = np.unique(portable.site_unit)
     for block in (1 << 33, (1 << 32) - (1 << 20)):
-        assert np.array_equal(np.flatnonzero(place(portable, Spot(0, block, block, 1)).lost), spliced)
-    near = place(portable, Spot(1 << 33, (1 << 33) + (1 << 30), (1 << 33) + (1 << 30), 1))
+        assert np.array_equal(np.flatnonzero(place(portable, Spot(0, block, block), numbered(portable)).lost), spliced)
+    near = place(portable, Spot(1 << 33, (1 << 33) + (1 << 30), (1 << 33) + (1 << 30)), numbered(portable))
     assert len(spliced) > 3 and not near.lost[portable.site_unit[portable.site_leads >= 0]].any()
 
 
@@ -153,7 +182,7 @@ def damaged() -> list[tuple[str, Callable[[dict[str, np.ndarray]], None]]]:
     return [
         *((f"{name} cut", cut(name)) for name in names),
         *((f"no {name}", leave_out(name)) for name in names),
-        *((f"length {i}", put("lengths", i, value)) for i in range(32) for value in (-1, 1 << 40)),
+        *((f"length {i}", put("lengths", i, value)) for i in range(len(fields(Portable))) for value in (-1, 1 << 40)),
         ("floats", lambda arrays: arrays.__setitem__("int64", arrays["int64"].astype(np.float64))),
         ("far", lambda arrays: arrays["int64"].fill(1 << 50)),
         ("units", lambda arrays: arrays["int32"].fill(1 << 30)),
@@ -173,7 +202,8 @@ def test_arrays_that_are_no_plans_are_refused(what: str, damage: Callable[[dict[
 
 def small() -> dict[str, np.ndarray]:
     if not _SMALL:
-        _SMALL.update(capture(blank_ground(analyse(load(build("shortblocks"))), SHAPE)).to_arrays())
+        ground = blank_ground(analyse(load(build("shortblocks"))), SHAPE)
+        _SMALL.update(capture(ground, timings(ground.analysis)).to_arrays())
     return _SMALL
 
 

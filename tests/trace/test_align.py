@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gilk.trace import align as module
@@ -28,7 +28,6 @@ def check(a: list[str], b: list[str], pairs: list[tuple[int, int]]) -> None:
     assert all(x[0] < y[0] and x[1] < y[1] for x, y in itertools.pairwise(pairs))
 
 
-@settings(deadline=None)
 @given(SEQUENCES, SEQUENCES)
 def test_it_is_a_longest_common_subsequence(a: list[str], b: list[str]) -> None:
     pairs = align(a, b)
@@ -36,7 +35,6 @@ def test_it_is_a_longest_common_subsequence(a: list[str], b: list[str]) -> None:
     assert len(pairs) == longest(a, b)
 
 
-@settings(deadline=None)
 @given(SEQUENCES, SEQUENCES)
 def test_beyond_the_limit_it_is_a_common_subsequence(a: list[str], b: list[str]) -> None:
     check(a, b, module._by_turn(a, b))

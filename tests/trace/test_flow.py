@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gilk.trace.about import Tally
@@ -99,7 +99,6 @@ EVENTS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(EVENTS)
 def test_whatever_the_records_say_every_entry_is_a_row_and_rows_nest(
     events: list[tuple[str, str, int, int, bool]],

@@ -7,9 +7,9 @@ import fnmatch
 import re
 from collections.abc import Iterator
 
-from gilk.analysis.model import Function
+from gilk.analysis.analysis import Analysis
 from gilk.errors import UsageError
-from gilk.image.model import Span
+from gilk.image.model import Image, Span
 from gilk.lang.d.probes import Description
 from gilk.providers.probe import ProcessProbe, Site
 from gilk.splice import points
@@ -51,21 +51,30 @@ def _functions(process: Process, loaded: Loaded, glob: str) -> list[Span]:
 
 def _places(
     process: Process, loaded: Loaded, span: Span, name: str
-) -> Iterator[tuple[str, tuple[tuple[Function, Point], ...]]]:
-    """Names of probes, with where they fire. Without a name: entry and return."""
-    image, analysis = process.image(loaded.path), process.analysis(loaded)
-    function = analysis.function(span)
-    if not function.blocks:
+) -> Iterator[tuple[str, tuple[tuple[int, Point], ...]]]:
+    """Names of probes, with where they fire, each in the part of the function that begins there. Without a name: entry
+    and return. Where a function begins is known without looking into it.
+    """
+    image = process.image(loaded.path)
+    if not image.read(span.start, 1):
         return
     if not name or fnmatch.fnmatchcase("entry", name):
-        yield "entry", tuple((function, point) for point in points.points(image, analysis, function, "entry"))
+        yield "entry", ((span.start, points.entry(image.name, span)),)
+    if name != "entry":
+        yield from _inside(image, process.analysis(loaded), span, name)
+
+
+def _inside(
+    image: Image, analysis: Analysis, span: Span, name: str
+) -> Iterator[tuple[str, tuple[tuple[int, Point], ...]]]:
+    function = analysis.function(span)
     if not function.whole and (not name or fnmatch.fnmatchcase("return", name)):
-        found = tuple(points.returns(image, analysis, function))
+        found = tuple((part.start, point) for part, point in points.returns(image, analysis, function))
         if found:
             yield "return", found
     if _OFFSET.match(name):
         try:
             where = points.points(image, analysis, function, f"+0x{name}")
-            yield name, tuple((function, point) for point in where)
+            yield name, tuple((span.start, point) for point in where)
         except UsageError:
             return

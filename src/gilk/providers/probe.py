@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gilk.analysis.model import Function
 from gilk.lang.d.probes import Description, Key
 from gilk.splice.points import Point
 from gilk.target.base import Loaded
@@ -15,15 +14,15 @@ from gilk.target.process import Process
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """``part``: of the function that ``point`` lies in. ``arguments``: C for arg0 and so on, in which ``regs`` is the
-    machine's state and ``start`` what is given here; None for one that cannot be had. ``function``: one begins or
-    ends there, and its return address is on top of the stack. ``select``: C that has to be ``value`` for the probe to
-    fire; empty where it always does. ``condition``: what has to hold besides.
-    ``error``: C for errno.
+    """``part``: where the part of the function begins that ``point`` lies in, link-time. ``arguments``: C for arg0 and
+    so on, in which ``regs`` is the machine's state and ``start`` what is given here; None for one that cannot be had.
+    ``function``: one begins or ends there, and its return address is on top of the stack. ``select``: C that has to be
+    ``value`` for the probe to fire; empty where it always does. ``condition``: what has to hold besides. ``error``: C
+    for errno.
     """
 
     loaded: Loaded
-    part: Function
+    part: int
     point: Point
     arguments: tuple[str | None, ...]
     start: int = 0

@@ -60,7 +60,7 @@ def sites(made: Made, number: int, side: str) -> Iterator[Site]:
         point = Point(loaded.name, call.function.name, f"+{offset:#x}", call.address, leaves)
         select = "" if call.number is not None else "d_number(regs)" if leaves else "(gd_s32)regs->rax"
         arguments, error = (RETURN, "d_error(regs)") if leaves else (ENTRY, "0")
-        yield Site(loaded, call.function, point, arguments, select=select, value=number, error=error)
+        yield Site(loaded, call.function.start, point, arguments, select=select, value=number, error=error)
 
 
 @lru_cache(maxsize=4)

@@ -9,8 +9,9 @@ one done, in one stop of the target.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 from gilk.analysis.model import Function
@@ -19,6 +20,7 @@ from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import Ground, forget, plan
 
 B = TypeVar("B")
+_Kept = TypeVar("_Kept", covariant=True)
 
 
 class Timed(Protocol):
@@ -38,19 +40,43 @@ class Changer(Protocol):
     def forget(self, number: int) -> None: ...
 
 
+class Shelf(Protocol[_Kept]):
+    """Plans that were made before, for some of what is wanted."""
+
+    def take(self, ground: Ground, entries: Iterable[Entry]) -> Staged[_Kept] | None:
+        """What there is for some of the entries, staged, its sites claimed; None when there is nothing."""
+        ...
+
+
 _REMEMBERED = 16
 
 
 @dataclass
 class Entry:
-    """A function of one image and what it carries; ``batch`` 0: nothing is in force."""
+    """A function of one image, by its start, and what it carries; ``batch`` 0: nothing is in force."""
 
     ground: Ground
-    function: Function
+    start: int
     wants: dict[int, Want] = field(default_factory=dict)
     plan: FunctionPlan | None = None
     batch: int = 0
     unit: int = 0
+
+    @cached_property
+    def function(self) -> Function:
+        """Looked into when it is asked for."""
+        span = self.ground.analysis.image.span_at(self.start)
+        assert span is not None
+        return self.ground.analysis.function(span)
+
+
+@dataclass(frozen=True)
+class Staged(Generic[_Kept]):
+    """A batch that is ready under its number: the entries that it is for, each with its unit and its plan."""
+
+    number: int
+    batch: _Kept
+    rows: list[tuple[Entry, int, FunctionPlan]]
 
 
 @dataclass(frozen=True)
@@ -64,10 +90,13 @@ class Result:
 class Ledger(Generic[B]):
     """One per session. Keys of wants are unique in it."""
 
-    def __init__(self, workspace: Stager[B], keeper: Changer, planning: Planning = plan) -> None:
+    def __init__(
+        self, workspace: Stager[B], keeper: Changer, planning: Planning = plan, shelf: Shelf[B] | None = None
+    ) -> None:
         self._workspace = workspace
         self._keeper = keeper
         self._planning = planning
+        self._shelf = shelf
         self._entries: dict[tuple[int, int], Entry] = {}
         self._units: dict[int, set[int]] = {}
         self._staged: dict[int, B] = {}
@@ -80,9 +109,13 @@ class Ledger(Generic[B]):
         return [*self._past, *self._staged.values()]
 
     def entry(self, ground: Ground, function: Function) -> Entry:
-        key = (id(ground), function.start)
+        return self.entry_at(ground, function.start)
+
+    def entry_at(self, ground: Ground, start: int) -> Entry:
+        """Of the function that begins there."""
+        key = (id(ground), start)
         if key not in self._entries:
-            self._entries[key] = Entry(ground, function)
+            self._entries[key] = Entry(ground, start)
         return self._entries[key]
 
     def add(self, wants: Iterable[tuple[Entry, Want]]) -> Result:
@@ -137,28 +170,37 @@ class Ledger(Generic[B]):
                 remove.setdefault(entry.batch, set()).add(entry.unit)
                 forget(entry.ground, entry.plan)
             entry.plan, entry.batch = None, 0
-        plans = self._plan([e for e in entries if e.wants])
         add: dict[int, set[int]] = {}
-        for number, made in plans:
-            add[number] = set(range(len(made)))
-            for unit, (entry, function_plan) in enumerate(made):
-                entry.plan, entry.batch, entry.unit = function_plan, number, unit
+        plans: list[FunctionPlan] = []
+        for made in self._plan([e for e in entries if e.wants]):
+            self._staged[made.number] = made.batch
+            add[made.number] = {unit for _, unit, _ in made.rows}
+            for entry, unit, function_plan in made.rows:
+                entry.plan, entry.batch, entry.unit = function_plan, made.number, unit
+                plans.append(function_plan)
         self.before_change()
         outcome = self._keeper.change(remove, add)
         self._settle(remove, add)
-        return Result(tuple(p for _, made in plans for _, p in made), outcome)
+        return Result(tuple(plans), outcome)
 
-    def _plan(self, entries: list[Entry]) -> list[tuple[int, list[tuple[Entry, FunctionPlan]]]]:
-        """Plan and stage, image by image; per batch the entries in the order of its units."""
+    def _plan(self, entries: list[Entry]) -> Iterator[Staged[B]]:
+        """Plan and stage, image by image."""
         grounds = {id(e.ground): e.ground for e in entries}
-        result = []
         for ground in grounds.values():
-            here = sorted((e for e in entries if e.ground is ground), key=lambda e: -e.function.start)
-            wanted = [(e.function, list(e.wants.values())) for e in here]
-            made, number, batch = staged(ground, wanted, self._workspace, self._planning)
-            self._staged[number] = batch
-            result.append((number, list(zip(here, made.functions, strict=True))))
-        return result
+            here = [e for e in entries if e.ground is ground]
+            kept = self._shelf.take(ground, here) if self._shelf is not None else None
+            if kept is not None:
+                yield kept
+                here = [e for e in here if e.plan is None]
+            if here:
+                yield self._fresh(ground, here)
+
+    def _fresh(self, ground: Ground, entries: list[Entry]) -> Staged[B]:
+        order = sorted(entries, key=lambda e: -e.start)
+        wanted = [(e.function, list(e.wants.values())) for e in order]
+        made, number, batch = staged(ground, wanted, self._workspace, self._planning)
+        rows = [(entry, unit, made_of) for unit, (entry, made_of) in enumerate(zip(order, made.functions, strict=True))]
+        return Staged(number, batch, rows)
 
     def _settle(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> None:
         for number, units in add.items():

@@ -11,6 +11,7 @@ from gilk.errors import GilkError, TargetError
 from gilk.session.base import BaseSession, Probe
 from gilk.session.ledger import Entry, Ledger, Result
 from gilk.session.request import Builtin, CFunction, Wanted
+from gilk.session.shelf import EntryShelf
 from gilk.session.signals import Signals
 from gilk.session.stream import ALL_CLASSES
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
@@ -51,7 +52,7 @@ class Session(BaseSession):
         geometry.initialise(memoryview(self._workspace.data))
         known = threads_of(process.pid)
         super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)
-        self._ledger = Ledger(self._workspace, process.keeper)
+        self._ledger = Ledger(self._workspace, process.keeper, shelf=EntryShelf(self._workspace))
         self._stream.meet(process.pid, own_number(process.pid))
         self._keeps_everything = False
         self._shown: list[Batch] = []

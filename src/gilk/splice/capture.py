@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Plans the timing of every function of an image, and keeps that as a Portable.
+"""Plans the same for many functions of an image, such as the timing of all of them, and keeps that as a Portable.
 
 Every function has its own splices, whichever others are in force (the policy
 PORTABLE), so any selection may be put in later.
@@ -17,60 +17,84 @@ import numpy as np
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.arch.asm import CALL32, JMP32
+from gilk.image.model import Image
 from gilk.splice import points
 from gilk.splice.code import Code
-from gilk.splice.instrument import Stamp
+from gilk.splice.instrument import Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Patch, Site, Want
 from gilk.splice.planner import Ground, plan
 from gilk.splice.points import Point
-from gilk.splice.portable import ENTRY, HEAD, JUMP_SIZE, RETURN, Array, Portable, outcome_of
+from gilk.splice.portable import ENTRY, HEAD, JUMP_SIZE, RETURN, Array, Portable, as_words, outcome_of
 from gilk.splice.space import PAGE
 
 Progress = Callable[[int, int], None]
+#: A function with the probes that it is to have: the part that each is in, the point, its kind.
+Probes = tuple[Function, list[tuple[Function, Point, int]]]
 _AT_ONCE = 256  # functions planned before their plans are turned into arrays, and progress is told
 _FARTHEST = 1 << 31
 
 
-def timings(analysis: Analysis) -> Iterator[tuple[Function, list[tuple[Function, Point, int]]]]:
-    """Every function that is called, with the probes that time it: the part that each is in, the point, its kind."""
+def timings(analysis: Analysis) -> Iterator[Probes]:
+    """Every function that is called, with the probes that time it."""
     image = analysis.image
     for span in image.spans:
         function = analysis.function(span)
         if not function.blocks or function.whole:
             continue
-        entry = Point(image.name, function.name, "entry", function.start, False)
-        probes = [(function, entry, HEAD if function.loops else ENTRY)]
+        probes = [_entry(image, function)]
         probes += [(part, point, RETURN) for part, point in points.returns(image, analysis, function)]
         yield function, probes
 
 
-def capture(ground: Ground, told: Progress = lambda done, of: None) -> Portable:
-    """``ground`` is fresh, keeps code, and its policy is PORTABLE. ``told``: functions done, and how many there are.
+def entries(analysis: Analysis, starts: Iterable[int]) -> Iterator[Probes]:
+    """The functions, or parts of one, that begin there, with a probe at the entry of each."""
+    image = analysis.image
+    for span in filter(None, map(image.span_at, starts)):
+        function = analysis.function(span)
+        if function.blocks:
+            yield function, [_entry(image, function)]
+
+
+def _entry(image: Image, function: Function) -> tuple[Function, Point, int]:
+    return function, points.entry(image.name, function), HEAD if function.loops else ENTRY
+
+
+def capture(
+    ground: Ground,
+    probes: Iterable[Probes],
+    instrument: Callable[[int], Instrument] = Stamp,
+    callee: int = 0,
+    told: Progress = lambda done, of: None,
+) -> Portable:
+    """``ground`` is fresh, keeps code, and its policy is PORTABLE. ``instrument`` makes one of the number of its row;
+    ``callee``, a place in the arena where nothing else will lie, stands for the function that they call.
+    ``told``: functions done, and how many there may be.
 
     Raises OutOfSpace when the arena is full.
     """
-    return _Capture(ground).run(told)
+    return _Capture(ground, instrument, callee).run(probes, told)
 
 
 class _Capture:
     """What is found, as lists of tuples and then as arrays, column by column."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, instrument: Callable[[int], Instrument], callee: int) -> None:
         self._ground = ground
+        self._instrument, self._callee = instrument, callee
         self._block = ground.arena.mark()
         self._columns: dict[str, list[Array]] = defaultdict(list)
         self._code: list[bytes] = []
         self._old, self._new = bytearray(), bytearray()
         self._outcomes: dict[int, int] = {}
 
-    def run(self, told: Progress) -> Portable:
+    def run(self, asked: Iterable[Probes], told: Progress) -> Portable:
         spans = len(self._ground.analysis.image.spans)
         wanted: dict[int, tuple[Function, list[Want]]] = {}
         owners: dict[int, int] = {}
         rows: list[tuple[int, ...]] = []
-        for number, (function, probes) in enumerate(timings(self._ground.analysis)):
+        for number, (function, probes) in enumerate(asked):
             for part, point, kind in probes:
-                want = Want(point.address, point.after, Stamp(len(rows)), len(rows))
+                want = Want(point.address, point.after, self._instrument(len(rows)), len(rows))
                 wanted.setdefault(part.start, (part, []))[1].append(want)
                 owners[part.start] = function.start
                 block = part.block_at(point.address)
@@ -121,11 +145,13 @@ class _Capture:
         codes = list(_codes(plans))
         numbers = [(at + o, end - o) for at, code in codes for o, end, _, _ in code.fixups]
         at, rest = np.array(numbers, np.int64).reshape(-1, 2).T
-        view = np.ndarray(max(len(data) - 3, 0), "<i4", data, strides=(1,))
+        view = as_words(data)
         leads = at + rest + view[at - start]
         self._columns["text"].append(self._relative(view, at, rest, leads, ~self._is_ours(leads), start, ground.bias))
         runtime = self._is_ours(leads) & (leads < self._block)
         self._columns["runtime"].append(self._relative(view, at, rest, leads, runtime, start, base))
+        called = leads == self._callee
+        self._columns["callee"].append(self._relative(view, at, rest, leads, called, start, self._callee))
         words = np.array([at + o for at, code in codes for o in code.words], np.int64)
         _add_to_words(data, words - start, -ground.bias)
         self._columns["words"].append(words - self._block)
@@ -223,7 +249,7 @@ def _lead(site: Site) -> int:
 
 def _add_to_words(data: bytearray, at: Array, number: int) -> None:
     """To absolute addresses of which the halves are eight bytes apart."""
-    view = np.ndarray(max(len(data) - 3, 0), "<u4", data, strides=(1,))
+    view = as_words(data).view("<u4")
     value = (view[at].astype(np.int64) | view[at + 8].astype(np.int64) << 32) + number
     view[at] = (value & 0xFFFFFFFF).astype(np.uint32)
     view[at + 8] = (value >> 32).astype(np.uint32)

@@ -11,7 +11,6 @@ import numpy as np
 
 from gilk.arch.asm import JMP8, JMP32
 from gilk.splice.ground import Ground
-from gilk.splice.policy import PORTABLE
 from gilk.splice.portable import JUMP_SIZE, Array, Portable
 
 
@@ -47,12 +46,11 @@ def conflicts(ground: Ground, portable: Portable) -> Array:
     return lost
 
 
-def claim(ground: Ground, portable: Portable, units: Array) -> None:
-    """From now on the ground's plans keep away from ``units``, and share no bytes with any."""
-    ground.policy = PORTABLE
+def claim(ground: Ground, portable: Portable, new: Array, units: Array) -> None:
+    """From now on the ground's plans keep away from ``units``. ``new``: the bytes of all sites, as they were placed."""
     at, unit = site_bytes(portable)
     rows = units[unit]
-    ground.registry.claim_bytes(at[rows], portable.new[rows])
+    ground.registry.claim_bytes(at[rows], new[rows])
     for low, high, owner in zip(*(column.tolist() for column in pinned(portable)), strict=True):
         if units[owner]:
             ground.registry.pin(low, high)

@@ -33,7 +33,8 @@ Mark = tuple[int, int, bool]
 class Code:
     """Position-independent but for its fixups, and for the absolute addresses in ``words``.
 
-    ``words``: where the low half of one is; its high half is eight bytes on. ``holes``: where a template's number is.
+    ``words``: where the low half of one is; its high half is eight bytes on. ``holes``: where numbers of
+    instruments are.
     """
 
     data: bytes
@@ -129,6 +130,7 @@ class CodeBuilder:
     def hole(self) -> None:
         """The last four bytes are the number that tells one copy of a template from another."""
         self._hole = len(self.data) - 4
+        self.holes.append(self._hole)
 
     def insert(self, template: Template, number: int) -> None:
         """Append a template's code with ``number`` in its hole."""

@@ -171,6 +171,7 @@ class Call:
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         with _around_c(builder, host, context, self.clobbers, asm.RDI):
             builder.emit(asm.move_immediate(asm.RDI, self.iid))
+            builder.hole()
             builder.external(asm.CALL32, self.function)
 
 
@@ -196,6 +197,7 @@ class CallWithValues:
                 below = 8 if context.live & DIRECTION else 0
                 builder.emit(asm.load_stack(asm.RAX, frame.slot(asm.RAX) + below))
             builder.emit(asm.push(asm.RAX) + asm.push_immediate(self.iid))
+            builder.hole()
             builder.external(asm.CALL32, self.function)
             builder.emit(asm.lea_stack(asm.RSP, 2 * 8))
 

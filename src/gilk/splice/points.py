@@ -89,7 +89,7 @@ def points(image: Image, analysis: Analysis, function: Function, where: str) -> 
     """The points of one function. Raises UsageError `no-such-block`, `not-an-instruction`."""
     name = image.name
     if where == "entry":
-        yield Point(name, function.name, where, function.start, False)
+        yield entry(name, function)
     elif where == "return":
         for block in function.blocks:
             if block.how in _RETURNS and not function.owns(block.target):
@@ -102,6 +102,10 @@ def points(image: Image, analysis: Analysis, function: Function, where: str) -> 
         yield _numbered(name, analysis, function, int(number), side)
     else:
         yield _offset(name, analysis, function, where)
+
+
+def entry(image: str, function: Function | Span) -> Point:
+    return Point(image, function.name, "entry", function.start, False)
 
 
 def returns(image: Image, analysis: Analysis, function: Function) -> Iterator[tuple[Function, Point]]:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The plans of all functions of an image as arrays that do not depend on where anything lies.
+"""The plans of many functions of an image as arrays that do not depend on where anything lies.
 
 Places in code are counted from the image's link-time address 0, those in
 patches from the start of one *block* that holds all patches, those of the
-runtime from the start of the arena. What a patch or a splice says of another
-place is kept as it would be with all three at 0, so that it is set right by
-adding one number to many fields at once (target/placing.py).
+runtime from the start of the arena; the function that instruments call, if
+they do, is a place of its own. What a patch or a splice says of another place
+is kept as it would be with all four at 0, so that it is set right by adding
+one number to many fields at once (target/placing.py).
 
 A *unit* is a function or a part of one; an *owner* is the unit that a part
 belongs to. A *row* is a probe. A pun's jump lies outside of the block, at its
@@ -57,16 +58,28 @@ def _type_of(field: str) -> type[np.generic]:
     return _TYPES.get(field, np.int32)
 
 
+def as_words(data: Array | bytearray) -> Array:
+    """The 32 bits from each byte on."""
+    return np.ndarray(max(len(data) - 3, 0), "<i4", data, strides=(1,))
+
+
 def outcome_of(outcome: Tactic | Refusal) -> int:
     """How a row says what became of its probe."""
     return _OUTCOMES.index(outcome)
 
 
+def tactic_of(outcome: int) -> Tactic:
+    """The opposite, for a probe that is had."""
+    found = _OUTCOMES[outcome]
+    assert isinstance(found, Tactic)
+    return found
+
+
 @dataclass(frozen=True)
 class Portable:
-    """``names``: of the units, as they are stored. ``code``: the block. ``text``, ``runtime``: the rel32 fields in it
-    that mean places in code and in the runtime; ``words``: the halves of absolute addresses of code; ``holes``: numbers
-    of rows.
+    """``names``: of the units, as they are stored. ``code``: the block. ``text``, ``runtime``, ``callee``: the rel32
+    fields in it that mean places in code and in the runtime, and the function called; ``words``: the halves of absolute
+    addresses of code; ``holes``: numbers of rows.
 
     A patch is in the block, or (not ``patch_inside``) the jump of a pun, that goes to ``patch_leads`` in the block.
     A site ends with a rel32 that means ``site_leads``, if that is not -1. ``same_*`` are equivalences.
@@ -84,6 +97,7 @@ class Portable:
     code: Array
     text: Array
     runtime: Array
+    callee: Array
     words: Array
     holes: Array
     patch_at: Array
@@ -178,8 +192,10 @@ class Portable:
             self._within(name, 0, units)
         self._within("row_kind", 0, RETURN + 1)
         self._within("row_outcome", 0, len(_OUTCOMES))
-        for name, room in (("text", 4), ("runtime", 4), ("holes", 4), ("words", 12)):
+        for name, room in (("text", 4), ("runtime", 4), ("callee", 4), ("holes", 4), ("words", 12)):
             self._within(name, 0, size - room + 1)
+        if len(self.holes) and int(as_words(self.code).view("<u4")[self.holes].max()) >= self.rows:
+            raise Malformed("a number is none of a row")
         self._within("patch_leads", 0, size)
         self._within("patch_size", 1, size + 1)
         self._within("site_leads", -1, size)

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from gilk.arch.asm import JMP32
-from gilk.splice.portable import JUMP_SIZE, Array, Portable
+from gilk.splice.claims import pinned
+from gilk.splice.plan import FunctionPlan, Site
+from gilk.splice.portable import JUMP_SIZE, Array, Portable, as_words, tactic_of
 from gilk.target.batch import Batch, Byte, Int
 
 _FARTHEST = 1 << 31
@@ -16,12 +20,12 @@ _FARTHEST = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where things lie: the image's load bias, the block of patches, the arena; ``first`` is the first row's iid."""
+    """Where things lie: the image's load bias, the block of patches, the arena, the function that instruments call."""
 
     bias: int
     block: int
     arena: int
-    first: int
+    callee: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,38 +43,56 @@ class Placed:
     lost: Array
 
 
-def place(portable: Portable, spot: Spot) -> Placed:
-    """Everything there is. What may be put in is for others to say: the bytes below puns must be free."""
+def plans(portable: Portable, placed: Placed, bias: int, keys: Mapping[int, int]) -> dict[int, FunctionPlan]:
+    """Of units with one probe each, by whose ``keys``: what a plan has to say to be undone, and to be in the way of
+    others. What is in the batch besides is not in it."""
+    sites, shared = defaultdict[int, list[Site]](list), defaultdict[int, list[tuple[int, int]]](list)
+    old, new = placed.batch.old.tobytes(), placed.batch.new.tobytes()
+    columns = (portable.site_at, portable.site_size, np.cumsum(portable.site_size, dtype=np.int64), portable.site_unit)
+    for at, size, end, unit in zip(*(column.tolist() for column in columns), strict=True):
+        sites[unit].append(Site(at + bias, old[end - size : end], new[end - size : end]))
+    for low, high, unit in zip(*(column.tolist() for column in pinned(portable)), strict=True):
+        shared[unit].append((low + bias, high + bias))
+    outcomes = dict(zip(portable.row_unit.tolist(), portable.row_outcome.tolist(), strict=True))
+    names = portable.unit_names
+    return {
+        unit: FunctionPlan(
+            names[unit], tuple(sites[unit]), (), (), (), tuple(shared[unit]), {key: tactic_of(outcomes[unit])}
+        )
+        for unit, key in keys.items()
+    }  # fmt: skip
+
+
+def place(portable: Portable, spot: Spot, iids: Array) -> Placed:
+    """Everything there is, with the iids of all rows. What may be put in is for others to say: the bytes below puns
+    must be free."""
     lost = np.zeros(len(portable.unit_start), np.bool_)
-    code = _code(portable, spot, lost)
+    code = _code(portable, spot, iids, lost)
     new = _new(portable, spot, lost)
     jump_at, jumps, jump_unit = _jumps(portable, spot, lost)
     return Placed(_batch(portable, spot, new), code, jump_at, jumps, jump_unit, lost)
 
 
-def _code(portable: Portable, spot: Spot, lost: Array) -> Byte:
+def _code(portable: Portable, spot: Spot, iids: Array, lost: Array) -> Byte:
     code = portable.code.copy()
-    for at, distance in ((portable.text, spot.bias - spot.block), (portable.runtime, spot.arena - spot.block)):
-        bad = _shift(_words(code), at, distance)
+    for at, origin in ((portable.text, spot.bias), (portable.runtime, spot.arena), (portable.callee, spot.callee)):
+        bad = _shift(as_words(code), at, origin - spot.block)
         if len(bad):
             lost[_units_of(portable, at[bad])] = True
-    words = _words(code).view("<u4")
-    words[portable.holes] += np.uint32(spot.first)
+    words = as_words(code).view("<u4")
+    words[portable.holes] = iids[words[portable.holes]]
     low, high = portable.words, portable.words + 8
     address = (words[low].astype(np.int64) | words[high].astype(np.int64) << 32) + spot.bias
     words[low], words[high] = (address & 0xFFFFFFFF).astype(np.uint32), (address >> 32).astype(np.uint32)
     return code
 
 
-def _words(data: Byte) -> Array:
-    """The 32 bits from each byte on."""
-    return np.ndarray(max(len(data) - 3, 0), "<i4", data.data, strides=(1,))
-
-
 def _shift(words: Array, at: Array, distance: int) -> Array:
     """Add ``distance`` to the fields ``at``; which of them do not hold what they should then."""
     before = words[at]
-    if len(before) and not -_FARTHEST <= int(before.min()) + distance <= int(before.max()) + distance < _FARTHEST:
+    if not len(before):
+        return np.empty(0, np.int64)
+    if not -_FARTHEST <= int(before.min()) + distance <= int(before.max()) + distance < _FARTHEST:
         wide = before.astype(np.int64) + distance
         words[at] = wide.astype(np.int32)
         return np.flatnonzero((wide < -_FARTHEST) | (wide >= _FARTHEST))
@@ -92,7 +114,7 @@ def _new(portable: Portable, spot: Spot, lost: Array) -> Byte:
     leading = np.flatnonzero(portable.site_leads >= 0)
     behind = portable.site_at[leading].astype(np.int64) + portable.site_size[leading]
     distance = portable.site_leads[leading].astype(np.int64) - behind + (spot.block - spot.bias)
-    _words(new)[ends[leading] - 4] = distance.astype(np.int32)
+    as_words(new)[ends[leading] - 4] = distance.astype(np.int32)
     lost[portable.site_unit[leading[_far(distance)]]] = True
     return new
 

@@ -24,6 +24,7 @@ from gilk.splice.claims import claim, conflicts, unclaim
 from gilk.splice.instrument import Call, CallWithRegisters, CallWithValues, Host, Instrument
 from gilk.splice.plan import Plan
 from gilk.splice.planner import Ground
+from gilk.splice.policy import PORTABLE, PROCESS
 from gilk.splice.portable import Array, Portable
 from gilk.splice.space import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.target.base import Loaded
@@ -73,12 +74,13 @@ class Workspace:
         self.data = mmap.mmap(data_fd, data_size)
         self._sites: list[Site] = []
         self._grounds: dict[str, Ground] = {}
+        self._loaded: dict[int, Loaded] = {}
         self._puns = PunPages(process.occupied(), _MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
         self._mapped: set[int] = set()
         self._batch = 0
         self._table = 0
         self._code_address = 0
-        self._placed: dict[str, list[tuple[Portable, Array]]] = {}
+        self._placed: dict[str, list[tuple[Portable, Array, Array]]] = {}
         self._resolver = Resolver(process)
 
     def ground(self, loaded: Loaded, analysis: Analysis) -> Ground:
@@ -86,10 +88,17 @@ class Workspace:
         key = _key(loaded)
         if key not in self._grounds:
             site = self._site_for(loaded)
-            self._grounds[key] = Ground(analysis, loaded.bias, site.arena, self._puns, site.host)
-            for portable, units in self._placed.get(key, ()):
-                claim(self._grounds[key], portable, units)
+            placed = self._placed.pop(key, [])
+            policy = PORTABLE if placed else PROCESS
+            ground = self._grounds[key] = Ground(analysis, loaded.bias, site.arena, self._puns, site.host, policy)
+            self._loaded[id(ground)] = loaded
+            for portable, new, units in placed:
+                claim(ground, portable, new, units)
         return self._grounds[key]
+
+    def loaded(self, ground: Ground) -> Loaded:
+        """Whose ground it is."""
+        return self._loaded[id(ground)]
 
     def _site_for(self, loaded: Loaded) -> Site:
         for site in self._sites:
@@ -211,11 +220,11 @@ class Workspace:
 
     # Plans that were made before (splice/portable.py).
 
-    def spot(self, loaded: Loaded, size: int, first: int) -> Spot:
-        """Where a block of patches goes; ``first`` is the iid of the first of its probes."""
+    def spot(self, loaded: Loaded, size: int, callee: int = 0) -> Spot:
+        """Where a block of patches goes; ``callee``: the function that they call, if they do."""
         arena = self._site_for(loaded).arena
         try:
-            return Spot(loaded.bias, arena.allocate(size), arena.base, first)
+            return Spot(loaded.bias, arena.allocate(size), arena.base, callee)
         except OutOfSpace:
             raise TargetError("no-room", f"there is no room left for the patches of all of {loaded.name}") from None
 
@@ -232,24 +241,26 @@ class Workspace:
         return lost
 
     def stage_placed(
-        self, loaded: Loaded, portable: Portable, placed: Placed, spot: Spot, units: Array
+        self, loaded: Loaded, portable: Portable, placed: Placed, spot: Spot, units: Array, alone: bool = True
     ) -> tuple[int, Batch]:
-        """As ``stage``, of the ``units`` that were reserved."""
+        """As ``stage``, of the ``units`` that were reserved. ``alone``: they will come into force and go at any time,
+        whatever else is planned for; if not, what shares bytes with them is planned again then."""
         self._store(spot.block, placed.code.data)
         for row in np.flatnonzero(units[placed.jump_unit]).tolist():
             self._store(int(placed.jump_at[row]), placed.jumps[row].data)
-        self._placed.setdefault(_key(loaded), []).append((portable, units))
         ground = self._grounds.get(_key(loaded))
-        if ground is not None:
-            claim(ground, portable, units)
+        if ground is None:
+            self._placed.setdefault(_key(loaded), []).append((portable, placed.batch.new, units))
+        else:
+            claim(ground, portable, placed.batch.new, units)
+            if alone:
+                ground.policy = PORTABLE
         return self._hand_over(placed.batch.only(set(np.flatnonzero(units).tolist())))
 
     def give_up(self, loaded: Loaded, portable: Portable, units: Array) -> None:
-        """Units that were placed, and are not in force, are to be planned anew with others: their bytes are free."""
-        key = _key(loaded)
-        self._placed[key] = [(p, kept & ~units if p is portable else kept) for p, kept in self._placed[key]]
-        if key in self._grounds:
-            unclaim(self._grounds[key], portable, units)
+        """Units that were placed, and are not in force, are to be planned anew with others: their bytes are free. There
+        is ground of the image by now."""
+        unclaim(self._grounds[_key(loaded)], portable, units)
 
     def save_everything(self) -> None:
         """From now on plans keep every register at every point, also those that analysis calls dead."""

@@ -126,7 +126,7 @@ def test_what_is_no_btf(data: bytes) -> None:
     assert caught.value.slug == "btf-malformed"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_damaged_types_are_a_named_error(program: Path, data: st.DataObject) -> None:
     content = bytearray(program.with_suffix(".btf").read_bytes())

@@ -168,7 +168,7 @@ def test_any_program_that_is_damaged(tmp_path: Path) -> None:
     compiles(tmp_path, accepted[:25])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from([*LEAVES, *PREFIXES, *OPERATORS, *MARKS]), max_size=30))
 def test_any_tokens(words: list[str]) -> None:
     code(f"{PRELUDE}BEGIN {{ {' '.join(words)} }}")

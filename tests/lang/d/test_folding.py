@@ -198,7 +198,7 @@ def found(happening: Firing | Fault) -> tuple[int, Kind] | None:
     return kind.wrap(int.from_bytes(happening.data[datum.offset : datum.offset + datum.size], "little")), kind
 
 
-@settings(max_examples=2, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=2, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 1 << 64))
 def test_constants_variables_and_the_model_agree(seed: int) -> None:
     program = Program(seed)
@@ -211,7 +211,7 @@ def test_constants_variables_and_the_model_agree(seed: int) -> None:
         assert found(by_clause[3 + 2 * number]) == wanted, (one.variable, one.folded)
 
 
-@settings(max_examples=1, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=1, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(1, 1 << 64))
 def test_assignments_agree_too(seed: int) -> None:
     """``a op= b`` is ``a = (type of a)(a op b)``, of clause-local variables."""

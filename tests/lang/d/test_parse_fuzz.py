@@ -34,19 +34,19 @@ def check(text: str) -> None:
         assert plain(again.program.items) == plain(found.program.items)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.binary(max_size=200))
 def test_any_bytes(data: bytes) -> None:
     check(data.decode("utf-8", "surrogateescape"))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.text(max_size=200), st.sampled_from(["", "BEGIN {", "int ", "BEGIN /", "#", "syscall"]))
 def test_any_text(text: str, before: str) -> None:
     check(before + text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(TOKENS), max_size=40), st.sampled_from(["", "BEGIN { ", "x[", "struct s { "]))
 def test_any_tokens(words: list[str], before: str) -> None:
     check(before + " ".join(words))
@@ -70,7 +70,7 @@ def expression(chance: random.Random, depth: int) -> str:
     return shape.format(*(expression(chance, depth - 1) for _ in range(shape.count("{"))))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.randoms(use_true_random=False), st.integers(0, 4))
 def test_any_expression(chance: random.Random, depth: int) -> None:
     text = expression(chance, depth)
@@ -78,7 +78,7 @@ def test_any_expression(chance: random.Random, depth: int) -> None:
     check(f"BEGIN {{ {text}; }}")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.sampled_from(TEXTS), st.randoms(use_true_random=False), st.integers(1, 5))
 def test_any_script_that_is_damaged(text: str, chance: random.Random, times: int) -> None:
     for _ in range(times):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gilk.trace.d.memory import Options
@@ -42,7 +42,6 @@ def page(*, writable: bool = True, size: int = PAGE) -> Iterator[tuple[mmap.mmap
     del view
 
 
-@settings(deadline=None)
 @given(text=st.binary(max_size=80), most=st.integers(0, 100))
 def test_a_string_is_stored_as_far_as_there_is_room(text: bytes, most: int) -> None:
     stored = (text.split(b"\0")[0][:64] + b"\0")[:most]

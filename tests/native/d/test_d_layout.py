@@ -75,7 +75,6 @@ def test_structures_and_constants_are_those_of_the_header(tmp_path: Path) -> Non
     subprocess.run([*command, "-o", str(tmp_path / "layout.o")], check=True)
 
 
-@settings(deadline=None)
 @given(
     options=st.builds(
         Options,
@@ -132,7 +131,7 @@ def test_a_memory_is_read_as_it_was_planned(small: bytearray) -> None:
 
 
 @given(at=st.integers(0, layout.CONTROL.itemsize - 1), bit=st.integers(0, 7))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_control_page_that_was_written_over_is_refused_or_harmless(at: int, bit: int) -> None:
     made = Options(1, bufsize=4096, aggsize=4096, dynvarsize=512, specsize=4096, scratches=1).layout()
     view = bytearray(made.size)

@@ -10,14 +10,13 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gilk.trace.d.memory import Options
 from tests.native.d.session import Session, Shared, library
 
 STRSIZE = 64
-RELAXED = settings(deadline=None)
 TEXT = st.binary(max_size=40).filter(lambda text: 0 not in text)
 FEW = st.text("ab/.", max_size=12).map(str.encode)
 _shared = Shared(Options(1, strsize=STRSIZE, scratches=2, scratchsize=1024))
@@ -34,7 +33,6 @@ def fresh() -> Session:
     return _shared.session()
 
 
-@RELAXED
 @given(a=TEXT, b=TEXT)
 def test_join_length_and_comparison(a: bytes, b: bytes) -> None:
     s = fresh()
@@ -45,7 +43,6 @@ def test_join_length_and_comparison(a: bytes, b: bytes) -> None:
     assert s.text("tolower", a) == a.lower()
 
 
-@RELAXED
 @given(a=FEW, b=st.text("ab/.", max_size=3).map(str.encode), start=st.integers(-20, 20))
 def test_index_and_rindex(a: bytes, b: bytes, start: int) -> None:
     s = fresh()
@@ -57,7 +54,6 @@ def test_index_and_rindex(a: bytes, b: bytes, start: int) -> None:
     assert (at is None) == (b not in a)
 
 
-@RELAXED
 @given(a=FEW, index=st.integers(-20, 20), length=st.integers(0, 20))
 def test_substr_counts_back_from_the_end(a: bytes, index: int, length: int) -> None:
     start = index if index >= 0 else len(a) + index
@@ -90,7 +86,6 @@ def test_characters(session: Session) -> None:
     assert session.strchr(text, ord("x")) is None
 
 
-@RELAXED
 @given(a=st.text("ab,;", max_size=20).map(str.encode))
 def test_strtok(a: bytes) -> None:
     s, text, tokens = fresh(), ctypes.create_string_buffer(a), []
@@ -101,7 +96,6 @@ def test_strtok(a: bytes) -> None:
     assert tokens == [part for part in a.replace(b";", b",").split(b",") if part]
 
 
-@RELAXED
 @given(a=FEW)
 def test_basename_and_dirname(a: bytes) -> None:
     bare = a.rstrip(b"/")
@@ -123,7 +117,6 @@ def test_cleanpath(session: Session, path: bytes, expected: bytes) -> None:
     assert session.text("cleanpath", path) == expected
 
 
-@RELAXED
 @given(value=st.integers(-(1 << 63), (1 << 63) - 1), base=st.integers(2, 36))
 def test_numbers_to_text_and_back(value: int, base: int) -> None:
     s = fresh()
@@ -143,7 +136,6 @@ def test_a_base_there_is_not(session: Session, base: int) -> None:
     assert session.fault() == 3
 
 
-@RELAXED
 @given(
     address=st.one_of(
         st.binary(min_size=16, max_size=16),

@@ -86,7 +86,7 @@ CONSUMER = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(steps=st.lists(st.one_of(UPDATE, CONSUMER), max_size=60))
 def test_a_dictionary_would_hold_the_same(steps: list[tuple[object, ...]]) -> None:
     shared = Shared(Options(4, bufsize=4096, aggsize=1 << 16, dynvarsize=0, aggregations=len(KNOWN), scratches=1))

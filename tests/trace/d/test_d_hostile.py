@@ -64,7 +64,7 @@ def read(made: Shared, records: Records, aggregations: Aggregations, drops: Drop
     made.memory.reap(lambda tid: True)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     policy=st.sampled_from(Policy),
     seed=st.integers(0, 1 << 30),

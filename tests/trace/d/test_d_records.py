@@ -22,7 +22,7 @@ def shared(policy: Policy = Policy.SWITCH, bufsize: int = 4096, processors: int 
     return Shared(options)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     steps=st.lists(
         st.one_of(
@@ -220,7 +220,7 @@ def test_variables(size: int) -> None:
     assert not one.dynamic_load(1, b"key", 3, view, size)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(steps=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3)), max_size=300))
 def test_variables_are_a_dictionary(steps: list[tuple[int, int]]) -> None:
     made = Shared(Options(1, largest_variable=16, dynvarsize=32 * 64))

@@ -95,7 +95,7 @@ def test_without_the_barrier_nothing_is_touched(monkeypatch: pytest.MonkeyPatch)
             assert place.seen() == (200, 200)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from(["begin", "end", "count", "tend", "show", "trunc"]), st.integers(0, 3)),
                 max_size=60))  # fmt: skip
 def test_every_key_is_shown_once(steps: list[tuple[str, int]]) -> None:

@@ -12,9 +12,9 @@ from gilk.lang.d.code.entries import ENTER, INSIDE, NOTES, calls_system, entries
 from gilk.lang.d.probes import Probe
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.instruments import Instrument, instruments
-from gilk.session.request import CFunction, Wanted
+from gilk.session.request import CFunction
 from gilk.session.shared.member import Member
-from gilk.session.shared.words import THREADS
+from gilk.session.shared.words import THREADS, Asked
 from gilk.target import seccomp
 from gilk.target.process import Process
 from gilk.trace.layout import PAGE
@@ -42,12 +42,13 @@ class InProcess:
         source.write_text(whole)
         key = made_of() + whole.encode("utf-8", "surrogateescape")
         function = CFunction(source, ENTER, (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked)), key)
-        wanted = [Wanted(row.site.loaded, row.site.part, row.site.point, function, "other") for row in rows]
+        sites = [row.site for row in rows]
+        asked = [Asked(each.loaded, each.part, each.point.address, each.point.after, function) for each in sites]
         refused = dict(self._made.refused)
-        sites = {probe: made.sites for probe, made in self._enabled.in_process}
-        for place, reason in self._member.insert(wanted).items():
+        places = {probe: made.sites for probe, made in self._enabled.in_process}
+        for place, reason in self._member.insert(asked).items():
             row = rows[place]
-            where = "" if len(sites[row.probe]) == 1 else f" at {row.site.point.label}"
+            where = "" if len(places[row.probe]) == 1 else f" at {row.site.point.label}"
             refused[row.probe] = ", ".join(filter(None, (refused.get(row.probe), f"{reason}{where}")))
         self._listen(set(refused))
         return list(refused.items())

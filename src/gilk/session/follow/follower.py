@@ -282,7 +282,7 @@ class Follower(Session):
     def _release(self, entry: Entry) -> list[tuple[Entry, Want]]:
         """What a function carries that was ready and is to be planned with something else, in force from then on."""
         path = str(entry.ground.analysis.image.path)
-        number = self._starts.get((path, entry.function.start))
+        number = self._starts.get((path, entry.start))
         if number is None or number in self._lively:
             return []
         if number in self.followed:

@@ -15,7 +15,6 @@ from gilk.splice.plan import Want
 from gilk.splice.portable import ENTRY, HEAD, RETURN, Array, Portable
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
-from gilk.target.placing import Spot
 from gilk.trace.probes import Kind, ProbeRow
 
 _KINDS = {ENTRY: Kind.ENTRY, HEAD: Kind.HEAD, RETURN: Kind.RETURN}
@@ -31,14 +30,10 @@ class Prepared:
 
     loaded: Loaded
     portable: Portable
-    spot: Spot
+    first: int
     batch: Batch
     number: int
     ready: NDArray[np.bool_]
-
-    @property
-    def first(self) -> int:
-        return self.spot.first
 
     @property
     def count(self) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 
 from gilk.errors import GilkError, TargetError
 from gilk.image.model import Image, Span
-from gilk.session.follow import portables
+from gilk.session.follow import timing
 from gilk.session.follow.prepared import Prepared
 from gilk.splice.capture import Progress
 from gilk.splice.portable import Array, Malformed, Portable
@@ -83,7 +83,7 @@ def _place(
 ) -> Prepared | None:
     """None when there is no room."""
     try:
-        spot = workspace.spot(loaded, len(portable.code), first)
+        spot = workspace.spot(loaded, len(portable.code))
     except TargetError as error:
         if error.slug != "no-room":
             raise
@@ -93,11 +93,11 @@ def _place(
         spans = {span.start: span for span in image.spans}
         starts = portable.unit_start[portable.unit_owner].tolist()
         chosen &= np.array([start in spans and wanted(loaded, spans[start]) for start in starts], np.bool_)
-    placed = place(portable, spot)
+    placed = place(portable, spot, np.arange(first, first + portable.rows))
     lost = workspace.reserve(loaded, portable, placed, chosen)
     chosen &= ~_with_parts(portable, lost)
     number, batch = workspace.stage_placed(loaded, portable, placed, spot, chosen)
-    return Prepared(loaded, portable, spot, batch, number, chosen)
+    return Prepared(loaded, portable, first, batch, number, chosen)
 
 
 def _with_parts(portable: Portable, units: Array) -> Array:
@@ -117,11 +117,11 @@ def _plans(process: Process, images: list[Loaded], shape: Shape, told: Progress)
     keys = {}
     for loaded in images:
         image = process.image(loaded.path)
-        known = portables.load(image, shape)
+        known = timing.load(image, shape)
         if known is not None:
             plans[loaded.path] = known
         else:
-            keys[loaded.path] = portables.key(image, shape)
+            keys[loaded.path] = timing.key(image, shape)
             missing[keys[loaded.path]] = loaded
     made = _make(process, missing, shape, told)
     plans.update((path, made[key]) for path, key in keys.items() if key in made)
@@ -137,7 +137,7 @@ def _make(process: Process, missing: dict[str, Loaded], shape: Shape, told: Prog
     if len(order) < 2 or _processors() < 2:
         for key in order:
             with contextlib.suppress(*_TOO_MUCH):
-                made[key] = portables.make(process.analysis(missing[key]), shape, tell.of(key))
+                made[key] = timing.make(process.analysis(missing[key]), shape, tell.of(key))
         return made
     with ThreadPoolExecutor(min(_processors(), len(order))) as pool:
         jobs = {key: pool.submit(_make_apart, missing[key].path, key, shape, tell.of(key)) for key in order}

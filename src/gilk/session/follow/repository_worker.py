@@ -13,7 +13,7 @@ import sys
 
 from gilk.errors import GilkError
 from gilk.image.elf import load
-from gilk.session.follow import portables
+from gilk.session.follow import timing
 from gilk.splice.space import OutOfSpace
 from gilk.target import wire
 from gilk.target.image import analyse
@@ -26,10 +26,10 @@ def serve(channel: socket.socket) -> None:
     (path, key, shape), _ = wire.receive(channel)
     try:
         image = load(path)
-        if portables.key(image, shape) != key:  # the file has been replaced
+        if timing.key(image, shape) != key:  # the file has been replaced
             wire.send(channel, ("none",))
             return
-        made = portables.make(analyse(image), shape, lambda done, of: wire.send(channel, ("told", done, of)))
+        made = timing.make(analyse(image), shape, lambda done, of: wire.send(channel, ("told", done, of)))
     except (OutOfSpace, OverflowError, MemoryError, GilkError):
         wire.send(channel, ("none",))
         return

@@ -11,10 +11,10 @@ from typing import Any
 
 from gilk.build.instrument import Compiled, compile_instrument
 from gilk.errors import TargetError
-from gilk.session.request import CFunction, Wanted
+from gilk.session.request import CFunction
 from gilk.session.shared.guest import MOST_MEMORY
 from gilk.session.shared.line import Closed, Line, Message
-from gilk.session.shared.words import insert_words, raise_error
+from gilk.session.shared.words import Asked, insert_words, raise_error
 from gilk.target import process as processes
 from gilk.target.launch import End
 from gilk.target.meeting import meet, right_to_trace
@@ -107,20 +107,19 @@ class Member:
         self.offset = int(answer.words["offset"])
         self._compiled: dict[CFunction, Compiled] = {}
 
-    def insert(self, wanted: Sequence[Wanted]) -> dict[int, str]:
+    def insert(self, asked: Sequence[Asked]) -> dict[int, str]:
         """Put in C functions, which are called with their place among them, from 1, all in one change.
 
         Why those that are refused are, by their place, from 0. Raises CompileError, TargetError; then nothing has
         changed.
         """
-        if not wanted:
+        if not asked:
             return {}
-        functions = [one.instrument for one in wanted if isinstance(one.instrument, CFunction)]
         compiled = {
             each: compile_instrument(each.source, each.function, each.flags, each.made_of)
-            for each in dict.fromkeys(functions)
+            for each in dict.fromkeys(one.instrument for one in asked)
         }
-        refused = self._away.say(*insert_words(wanted, compiled)).words["refused"]
+        refused = self._away.say(*insert_words(asked, compiled)).words["refused"]
         return {int(place): str(reason) for place, reason in refused}
 
     def inside(self) -> set[int]:

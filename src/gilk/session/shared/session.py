@@ -54,7 +54,7 @@ class SharedSession(Session):
         ground = self._workspace.ground(placed.loaded, self.process.analysis(placed.loaded))
         made: Instrument = self._workspace.call(ground, placed.compiled, placed.iid)
         self._last += 1
-        return self._ledger.entry(ground, placed.function), Want(placed.address, placed.after, made, self._last)
+        return self._ledger.entry_at(ground, placed.start), Want(placed.address, placed.after, made, self._last)
 
     @staticmethod
     def _without(carried: list[Carried], refused: Collection[int]) -> list[Carried]:

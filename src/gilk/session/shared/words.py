@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gilk.analysis.analysis import Analysis
-from gilk.analysis.model import Function
 from gilk.build.instrument import Compiled
 from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, UsageError
-from gilk.session.request import CFunction, Wanted
+from gilk.image.model import Span
+from gilk.session.request import CFunction
 from gilk.splice.segments import is_call
 from gilk.target.base import Loaded
 from gilk.target.process import Process
@@ -32,11 +32,22 @@ class Nonsense(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """One instrument at one point; ``iid`` is what it is called with."""
+class Asked:
+    """One instrument at one point, as a consumer asks for it; ``start``: of the function, or of the part of one."""
 
     loaded: Loaded
-    function: Function
+    start: int
+    address: int
+    after: bool
+    instrument: CFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The same as the hub has it; ``iid`` is what the instrument is called with."""
+
+    loaded: Loaded
+    start: int
     address: int
     after: bool
     compiled: Compiled
@@ -61,15 +72,13 @@ def raise_error(words: dict[str, Any]) -> None:
 # Instruments.
 
 
-def insert_words(wanted: Sequence[Wanted], compiled: dict[CFunction, Compiled]) -> tuple[dict[str, Any], bytes]:
-    """What is wanted, in order, numbered from 1, all of them C functions; the objects are behind it."""
+def insert_words(asked: Sequence[Asked], compiled: dict[CFunction, Compiled]) -> tuple[dict[str, Any], bytes]:
+    """What is asked for, in order, numbered from 1; the objects are behind it."""
     objects, images = {made: n for n, made in enumerate(compiled)}, dict[Loaded, int]()
     rows = []
-    for iid, one in enumerate(wanted, 1):
-        assert isinstance(one.instrument, CFunction)
+    for iid, one in enumerate(asked, 1):
         image = images.setdefault(one.loaded, len(images))
-        point = one.point
-        rows.append([image, one.function.start, point.address, int(point.after), objects[one.instrument], iid])
+        rows.append([image, one.start, one.address, int(one.after), objects[one.instrument], iid])
     words = {
         "do": "insert",
         "images": [[str(loaded.path), loaded.bias] for loaded in images],
@@ -128,27 +137,23 @@ def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[Compiled]
 def _placed(process: Process, row: list[Any], images: list[Loaded], objects: list[Compiled]) -> Placed:
     image, start, address, after, made, iid = row
     loaded = _item(images, image)
-    analysis = process.analysis(loaded)
-    function = _function(analysis, number(start, 0, _MOST_ADDRESS))
     where, behind = number(address, 0, _MOST_ADDRESS), bool(number(after, 0, 1))
-    if not _is_point(analysis, function, where, behind):
-        raise Nonsense(f"{where:#x} is no point of {function.name}")
-    return Placed(loaded, function, where, behind, _item(objects, made), number(iid, 1, _MOST_IID))
+    span = process.image(loaded.path).span_at(number(start, 0, _MOST_ADDRESS))
+    if span is None or span.start != start:
+        raise Nonsense(f"no function begins at {start:#x}")
+    entry = where == start and not behind  # there is no need to look into the function
+    if not entry and not _is_point(process.analysis(loaded), span, where, behind):
+        raise Nonsense(f"{where:#x} is no point of {span.name}")
+    return Placed(loaded, span.start, where, behind, _item(objects, made), number(iid, 1, _MOST_IID))
 
 
 def _item(items: list[_T], index: object) -> _T:
     return items[number(index, 0, len(items) - 1)]
 
 
-def _function(analysis: Analysis, start: int) -> Function:
-    span = analysis.image.span_at(start)
-    if span is None or span.start != start:
-        raise Nonsense(f"no function begins at {start:#x}")
-    return analysis.function(span)
-
-
-def _is_point(analysis: Analysis, function: Function, address: int, after: bool) -> bool:
+def _is_point(analysis: Analysis, span: Span, address: int, after: bool) -> bool:
     """An instruction of the function begins there, which is no call if the instrument is to be behind it."""
+    function = analysis.function(span)
     block = function.block_at(address)
     if block is None:
         return False

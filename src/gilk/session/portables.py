@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The plans that the cache keeps for whole images: their keys, how they are made, and what is believed of them."""
+"""The plans that the cache keeps for the same at many functions of an image: their keys, what is believed of them."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ import hashlib
 
 import numpy as np
 
-from gilk.analysis.analysis import Analysis
 from gilk.build.runtime import runtime
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.model import Image
 from gilk.image.provenance import content, sources
-from gilk.splice.capture import Progress, capture
 from gilk.splice.portable import Malformed, Portable
-from gilk.target.blank import Shape, blank_ground
+from gilk.target.blank import Shape
 
 _PLANNERS = ("image", "arch", "analysis", "splice", "target/blank.py")  # whose code decides what a plan is
 
 
-def key(image: Image, shape: Shape) -> str:
-    """Of an image's plans in the cache: all that they follow from. Raises CompileError."""
-    return f"timing-{content(image)}-{shape}-{_runtime()}-{sources(*_PLANNERS)}"
+def key(what: str, image: Image, shape: Shape) -> str:
+    """Of plans in the cache: all that they follow from. ``what``: which points they are for, and the instrument.
+
+    Raises CompileError.
+    """
+    return f"{what}-{content(image)}-{shape}-{_runtime()}-{sources(*_PLANNERS)}"
 
 
-def load(image: Image, shape: Shape) -> Portable | None:
-    """What the cache has for the image; None when there is nothing, or not what it should be. Raises CompileError."""
-    arrays = load_arrays(key(image, shape))
+def load(key: str, image: Image) -> Portable | None:
+    """What the cache has; None when there is nothing, or not what it should be for the image."""
+    arrays = load_arrays(key)
     if arrays is None:
         return None
     try:
@@ -37,11 +38,8 @@ def load(image: Image, shape: Shape) -> Portable | None:
     return portable if _fits(portable, image) else None
 
 
-def make(analysis: Analysis, shape: Shape, told: Progress = lambda done, of: None) -> Portable:
-    """Plan everything, and keep it. Raises CompileError, OutOfSpace, OverflowError for what is too large to be kept."""
-    portable = capture(blank_ground(analysis, shape), told)
-    store_arrays(key(analysis.image, shape), portable.to_arrays())
-    return portable
+def keep(key: str, portable: Portable) -> None:
+    store_arrays(key, portable.to_arrays())
 
 
 def _fits(portable: Portable, image: Image) -> bool:

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Entries of very many functions, from plans that the cache keeps: the same as if each were planned there and then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from gilk.analysis.analysis import Analysis
+from gilk.session import shelf, staging
+from gilk.session.dtrace.asked import Asked, let_go, prepare
+from gilk.session.request import CFunction
+from gilk.session.session import Session
+from gilk.target.process import Process
+from tests.behaviour.harness import Loop, differences, leftovers, plain
+from tests.behaviour.test_repository import HARD, ROUNDS, SINGLE, timed
+from tests.programs.build import build
+
+INSTRUMENT = """\
+#include <gilk.h>
+
+void note(unsigned int iid)
+{
+	ilk_log_integer_sample(iid, iid);
+}
+"""
+#: Programs that have only functions whose plans do not depend on which others are in force, and none that has no room.
+MANY = build("many", "n2000")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> CFunction:
+    source = tmp_path / "note.c"
+    source.write_text(INSTRUMENT)
+    return CFunction(source, "note")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "_MANY", 1)
+
+
+@pytest.mark.parametrize("name", [*SINGLE, "threads"])
+def test_the_same_calls(name: str, note: CFunction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planned one by one, planned for the cache, and from there."""
+    program, had = build(name), list[set[str]]()
+
+    def insert(session: Session, process: Process) -> None:
+        probes = session.insert("*:entry", note)
+        had.append({probe.row.point for probe in probes if probe.tactic is not None})
+
+    found = []
+    for many in (1 << 30, 1, 1):
+        monkeypatch.setattr(shelf, "_MANY", many)
+        threads, seen = timed(program, insert)
+        assert seen == plain([program, ROUNDS]).visible
+        calls = [[call for call in thread if call[0] in had[-1]] for thread in threads]
+        found.append(calls if name != "threads" else [sorted(call for thread in calls for call in thread)])
+    assert found[1] == found[2] == [[call for call in thread if call[0] in had[1]] for thread in found[0]]
+    assert had[1] == had[2] and len(had[1]) > 5
+    assert len(had[0] - had[1]) <= HARD.get(name, 0)
+
+
+def counted(clause: str, rounds: int = 3) -> dict[str, int]:
+    """By function, of the program of two thousand."""
+    text = f"pid$target:a.out:f[0-9]*:entry {clause}"
+    consumer = prepare(Asked((("n", text),), command=(str(MANY), str(rounds))))
+    try:
+        consumer.compile()
+        assert list(consumer.start()) == []
+        consumer.run(lambda: False, pytest.fail)
+        assert consumer.finish(pytest.fail) is not False
+        found = consumer.tracing.aggregations.snapshot().items()
+        return {key.partition(bytes(1))[0].decode(): cells[0] for (_, key), cells in found}
+    finally:
+        let_go(consumer)
+
+
+def test_nothing_is_planned_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor looked into; not for other clauses, other numbers of rounds, or fewer of the functions."""
+    expected = {f"f{n}": 3 for n in range(2000)}
+    assert counted("{ @[probefunc] = count(); }") == expected
+
+    def forbidden(*_: object) -> None:
+        raise AssertionError("a function was planned, or looked into")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(staging, "plan", forbidden)
+        patched.setattr(shelf, "capture", forbidden)
+        patched.setattr(Analysis, "_analyse", forbidden)
+        assert counted("{ @[probefunc] = count(); }") == expected
+        assert counted("/probefunc != \"f7\"/ { @[probefunc] = sum(2); }") == {
+            name: 6 for name in expected if name != "f7"
+        }
+
+
+def test_arguments_are_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planned one by one, planned for the cache, and from there. What a function is given is what the last returned."""
+    found = []
+    for many in (1 << 30, shelf._MANY, shelf._MANY):
+        monkeypatch.setattr(shelf, "_MANY", many)
+        found.append(counted("{ @[probefunc] = sum(arg0); }"))
+    assert found[0] == found[1] == found[2]
+    assert len(set(found[0].values())) > 1000
+
+
+def test_others_in_the_same_functions(note: CFunction, small: None) -> None:
+    """What is in force from the cache is planned again with what comes besides; what stays misses no hit."""
+    with Loop([build("hot8")]) as loop:
+        with api.attach(loop.pid) as target, target.session(points=1 << 18) as session:
+            first = session.insert("*:entry", note)
+            for _ in range(5):
+                returns = session.insert("hot:blocks", api.count)
+                other = session.insert("hot_asm:return", "regs")
+                session.remove(returns)
+                session.remove(other)
+            session.remove(first[::2])
+            again = session.insert("*:entry", note)
+            assert {probe.tactic is not None for probe in (*first, *again)} == {True}
+            session.remove(again)
+            session.remove(first)
+            assert not session.tactics()
+        assert session.restored is True
+        assert differences(loop.pid) == []
+        assert leftovers(loop.pid) == []
