@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from gilk.session.dtrace.enabling import NoSuchProbe
 from tests.behaviour.harness import Loop, differences, leftovers
 from tests.lang.d.sessions import consumer
-from tests.programs.build import build
+from tests.programs.build import build, compile_text
 from tests.providers.sessions import traced
 
 _PROGRAM = """
@@ -34,15 +35,50 @@ def test_where_threads_run() -> None:
         assert (done.errors, differences(loop.pid), leftovers(loop.pid)) == ("", [], [])
 
 
+_STACKS = """int n; profile-499 { @[ustack()] = count(); n++; }
+    profile-499 /n == 60/ { exit(0); } END { printf("stacks\\n"); printa("%k\\nend\\n", @); }"""
+
+
+def stacks(pid: int) -> list[str]:
+    """Of sixty samples, each stack once."""
+    done = traced(_STACKS, pid=pid)
+    return " ".join(done.lines).split("stacks ", 1)[1].split(" end")[:-1]
+
+
 def test_a_stack_is_that_of_the_sample() -> None:
     """Whatever the thread has done since: each leads from where it was to where the program began."""
-    program = """int n; profile-499 { @[ustack()] = count(); n++; }
-        profile-499 /n == 60/ { exit(0); } END { printf("stacks\\n"); printa("%k\\nend\\n", @); }"""
     with Loop([build("work")]) as loop:
-        done = traced(program, pid=loop.pid)
-    stacks = " ".join(done.lines).split("stacks ", 1)[1].split(" end")
-    assert len(stacks) > 3
-    assert not [stack for stack in stacks[:-1] if not stack.endswith("`_start+0x21")], stacks
+        found = stacks(loop.pid)
+    assert len(found) > 2
+    assert not [stack for stack in found if not stack.endswith("`_start+0x21")], found
+
+
+#: popped() has its caller's RBP back, and is a long time about to return; what it was popped from is then used for
+#: something else, for as long a time. Its table says all the while that RBP is where it was, as compilers have it.
+_POPPED = r"""
+__asm__(
+	".text\n.type popped,@function\npopped:\n.cfi_startproc\n"
+	"\tpush %rbx\n.cfi_def_cfa_offset 16\n.cfi_offset rbx,-16\n"
+	"\tpush %rbp\n.cfi_def_cfa_offset 24\n.cfi_offset rbp,-24\n"
+	"\tmov $2, %ebp\n\tpop %rbp\n.cfi_def_cfa_offset 16\n"
+	"\t.rept 50000\n\tnop\n\t.endr\n"
+	"\tpop %rbx\n.cfi_def_cfa_offset 8\n\tret\n.cfi_endproc\n.size popped,.-popped\n"
+	".type goes_on,@function\ngoes_on:\n.cfi_startproc\n"
+	"\tpush %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset rbp,-16\n\tmov %rsp, %rbp\n.cfi_def_cfa_register rbp\n"
+	"1:\tcall popped\n\tmovq $1, -24(%rsp)\n"
+	"\t.rept 50000\n\tnop\n\t.endr\n"
+	"\tjmp 1b\n.cfi_endproc\n.size goes_on,.-goes_on\n");
+extern void goes_on(void);
+int main(void) { goes_on(); }
+"""
+
+
+def test_a_stack_of_a_function_about_to_return(tmp_path: Path) -> None:
+    with subprocess.Popen([compile_text(tmp_path, "popped", _POPPED)]) as child:
+        found = [stack for stack in stacks(child.pid) if "`popped+" in stack]
+        child.kill()
+    assert len(found) > 5
+    assert not [stack for stack in found if not stack.endswith("`_start+0x21")], found
 
 
 def test_who_sleeps_is_not_found() -> None:

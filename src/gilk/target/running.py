@@ -8,6 +8,7 @@ import os
 import struct
 from dataclasses import dataclass
 
+from gilk.splice.frame import RED_ZONE
 from gilk.target.held import Held
 from gilk.target.memory import Memory
 from gilk.target.namespaces import is_here, own_number
@@ -32,7 +33,7 @@ _STACKS = 16 << 20  # bytes of all stacks that are copied in one stop
 @dataclass(frozen=True, slots=True)
 class Sample:
     """``tid``: the thread's own number (namespaces.py). ``registers`` in the order of struct gilk_regs; ``thread``: by
-    what its variables go. ``stack``: what lies there from RSP on, as much as was asked for and is there."""
+    what its variables go. ``stack``: the red zone, and what lies there from RSP on, as much as was asked for and is there."""
 
     tid: int
     cpu: int
@@ -49,9 +50,9 @@ def sampled(world: World, memory: Memory, held: Held, patches: Places, stack: in
     try:
         for tid, thread in world.stop_some(where).items():
             pc = shown(thread.registers, held, patches, memory)
-            known, above = register_values(thread.registers, pc), memory.some(thread.registers.rsp, stack)
+            known, copy = register_values(thread.registers, pc), _stack(memory, thread.registers.rsp, stack)
             number = tid if here else own_number(tid)
-            found.append(Sample(number, where[tid], identity(thread, number, memory), known, above))
+            found.append(Sample(number, where[tid], identity(thread, number, memory), known, copy))
     finally:
         world.resume()
     return found
@@ -67,6 +68,13 @@ def running(pid: int) -> dict[int, int]:
                 if fields[_STATE] == b"R":
                     found[int(name)] = int(fields[_PROCESSOR])
     return found
+
+
+def _stack(memory: Memory, rsp: int, size: int) -> bytes:
+    """With the red zone, of zeros if there is none; nothing if ``size`` is 0."""
+    if not size:
+        return b""
+    return memory.some(rsp - RED_ZONE, RED_ZONE + size) or bytes(RED_ZONE) + memory.some(rsp, size)
 
 
 def register_values(registers: Registers, pc: int) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ struct gd_event {
 	gd_u64 edge; /* of a function: nothing but the return address is on the stack of this call */
 	const gd_u64 *regs; /* as gilk_record_regs has them, or null */
 	gd_u32 error;  /* of the system call that returns here; 0: none */
-	gd_u32 copied; /* bytes of the stack from RSP on that lie behind the registers; 0: it can be read in place */
+	gd_u32 copied; /* bytes of the stack, red zone first, that lie behind the registers; 0: it can be read in place */
 };
 
 /* One for each execution of a clause, on the stack; gd_begin() fills it in, gd_end() settles it. */

@@ -8,7 +8,9 @@
  *
  * Certain to be there is the page that RSP points into, from RSP on: the patch has pushed below RSP, so
  * that page is there unless RSP is at its very beginning. Where clauses run in the consumer, for a thread of the
- * process, that is what was copied while the thread stood still; it has gone on since.
+ * process, that is what was copied while the thread stood still; it has gone on since. The copy begins
+ * with the red zone: where a function is about to return, unwind tables say still that a register is
+ * where it was popped from.
  *
  * Ownership: the copy lies in scratch memory of the clause, and is given back when the walk ends.
  */
@@ -19,6 +21,7 @@
 #include "scratch.h"
 #include "unwind.h"
 
+#define GD_RED_ZONE 128
 #define GD_STACK_COPY 8192 /* bytes that are copied at a time */
 #define GD_STACK_COPIES 64 /* at most, in one walk */
 #define GD_STACK_EDGE 256  /* more than a patch and its thunk have below RSP at the least */
@@ -52,7 +55,7 @@ static inline struct gd_window gd_stack_page(const struct gd_event *event, gd_u6
 	gd_u64 size = GILK_PAGE - (sp & (GILK_PAGE - 1));
 
 	if (event->copied)
-		return (struct gd_window){sp, event->copied, (const gd_u8 *)(event->regs + GD_REGS)};
+		return (struct gd_window){sp - GD_RED_ZONE, event->copied, (const gd_u8 *)(event->regs + GD_REGS)};
 	if (elsewhere || size > GILK_PAGE - GD_STACK_EDGE)
 		size = 0;
 	return (struct gd_window){sp, size, (const gd_u8 *)sp};
@@ -89,7 +92,7 @@ static inline bool gd_window_read(const struct gd_window *window, gd_u64 address
 /* Copy what is around an address, as far as it is there: what has been saved below it, and the frames above. */
 static inline bool gd_fetch(struct gd_walk *w, gd_u64 address)
 {
-	gd_u64 low = address - w->sp < 128 ? w->sp : address - 128;
+	gd_u64 low = address - w->sp < GD_RED_ZONE ? w->sp : address - GD_RED_ZONE;
 	gd_u64 end = (low + GD_STACK_COPY) & -(gd_u64)GILK_PAGE;
 	long got;
 
