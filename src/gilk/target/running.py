@@ -87,10 +87,9 @@ def shown(registers: Registers, held: Held, patches: Places, memory: Memory) -> 
         return int(registers.rip)
     found = patches.stands_for(registers.rip)
     if found is None:
-        with contextlib.suppress(OSError):
-            stack = memory.read(registers.rsp & -8, _DEEPEST)
-            words = (word for (word,) in struct.iter_unpack("<Q", stack[: len(stack) & -8]) if held.in_arena(word))
-            found = next((at for word in words if (at := patches.stands_for(word)) is not None), None)
+        stack = memory.some(registers.rsp & -8, _DEEPEST)  # fewer where the stack begins
+        words = (word for (word,) in struct.iter_unpack("<Q", stack[: len(stack) & -8]) if held.in_arena(word))
+        found = next((at for word in words if (at := patches.stands_for(word)) is not None), None)
     return int(registers.rip) if found is None else found
 
 
