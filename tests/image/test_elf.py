@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk.image.elf import load, load_bytes
+from gilk.image.elf import File, load, load_bytes
 
 LOAD = re.compile(r"^ +LOAD +(0x\w+) (0x\w+) 0x\w+ (0x\w+) (0x\w+) (...) ", re.MULTILINE)
 SECTION = re.compile(r"^ +\[ *\d+\] (\S+) +\w+ +([0-9a-f]{16}) ([0-9a-f]+) ([0-9a-f]+) [0-9a-f]+ +(\w+) ", re.MULTILINE)
@@ -68,3 +68,17 @@ def test_reading_is_quick(path: str, limit: float) -> None:
         load(Path(path))
         seconds.append(time.process_time() - before)
     assert min(seconds) < limit
+
+
+@pytest.mark.parametrize("path", ["/lib/x86_64-linux-gnu/libc.so.6", "/bin/bash"])
+def test_one_exported_name_without_the_rest(path: str) -> None:
+    """Every one that the whole image has, also those that are tails of others; and none that it has not."""
+    whole, file = load(Path(path)), File(Path(path))
+    exported = {symbol.name for symbol in whole.symbols if symbol.exported}
+    some = sorted(exported, key=len)[:60] + sorted(exported)[::40]
+    for name in some:
+        found = file.exported(name)
+        assert found is not None and found in [symbol for symbol in whole.named(name) if symbol.exported]
+    for name in ("", "no such name", sorted(exported)[0][:-1] + "?", "exit@"):
+        assert file.exported(name) is None
+    file.close()

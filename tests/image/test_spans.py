@@ -19,7 +19,7 @@ TEXT = Extents(((0x1000, 0x2000),))
 def symbol(
     name: str, start: int, size: int = 0, kind: str = "func", exported: bool = False, local: bool = False
 ) -> Named:
-    return Named(Symbol(name, start, size, SymbolKind(kind), exported, local), "dynsym" if exported else "symtab")
+    return Symbol(name, start, size, SymbolKind(kind), exported, local), "dynsym" if exported else "symtab"
 
 
 def frame(start: int, end: int, signal: bool = False) -> Frame:

@@ -9,6 +9,7 @@ ends with that status.
 from __future__ import annotations
 
 import difflib
+import gc
 import importlib
 import importlib.util
 import sys
@@ -38,6 +39,11 @@ COMMANDS = {
     "plot": "Draw a file of samples: steps, scatter, histograms, power spectra.",
     "restore": "Put a process right after gilk itself was killed.",
 }
+
+
+#: Of images and plans there are hundreds of thousands of small values, hardly any in a cycle: looking for those less
+#: often makes a session of thousands of probes start in a fifth less time.
+_COLLECTION = 50_000, 20, 100
 
 
 class Commands(click.Group):
@@ -75,6 +81,7 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's own) and return the exit status."""
+    gc.set_threshold(*_COLLECTION)
     arguments = list(sys.argv[1:] if argv is None else argv)
     given = tuple(arguments)  # click consumes its list
     try:

@@ -49,6 +49,14 @@ class File:
         """Raises ImageError."""
         return _image(source_of(self.descriptor, self._path))
 
+    def exported(self, name: str) -> Symbol | None:
+        """What goes by the name for other files, without what else there is in this one. Raises ImageError."""
+        head = header.parse(source_of(self.descriptor, self._path))
+        memory = Memory(header.segments(head))
+        table = symbols.dynsym(head, dynamic.parse(head, memory), memory, 0)
+        found = symbols.symbols(symbols.named(table, name)) if table is not None else []
+        return next((symbol for symbol in found if symbol.exported), None)
+
     def close(self) -> None:
         """It can be closed again; ``descriptor`` is -1 from then on."""
         if self.descriptor >= 0:
@@ -105,7 +113,7 @@ def _tables(head: Header, dynsym: symbols.Table | None) -> list[tuple[str, list[
 
 
 def _named(tables: list[tuple[str, list[Symbol]]]) -> list[Named]:
-    return [Named(symbol, source) for source, rows in tables for symbol in rows]
+    return [(symbol, source) for source, rows in tables for symbol in rows]
 
 
 def _code(head: Header, segments: tuple[Segment, ...], stubs: Plt) -> Extents:

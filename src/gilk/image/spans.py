@@ -6,7 +6,6 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, replace
 
 from gilk.image.extents import Extents
 from gilk.image.model import Frame, Span, Symbol, SymbolKind
@@ -15,12 +14,8 @@ ALIGNMENT = 16  # bytes, of functions
 FUNCTIONS = (SymbolKind.FUNC, SymbolKind.IFUNC)
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A symbol, and the table it was first found in."""
-
-    symbol: Symbol
-    source: str
+#: A symbol, and the table it was first found in.
+Named = tuple[Symbol, str]
 
 
 def spans(named: Iterable[Named], frames: Iterable[Frame], resolvers: Iterable[int], code: Extents) -> tuple[Span, ...]:
@@ -36,8 +31,8 @@ def spans(named: Iterable[Named], frames: Iterable[Frame], resolvers: Iterable[i
     known = {span.start for span in found}
     resolving = set(resolvers)
     found += [Span(nameless(r), r, r, (), "eh_frame", local=True) for r in resolving - known if code.end_of(r)]
-    found = [replace(span, ifunc=True) if span.start in resolving else span for span in found]
-    firm = {start for start, group in by_start.items() if any(e.symbol.kind in FUNCTIONS for e in group)}
+    found = [span._replace(ifunc=True) if span.start in resolving else span for span in found]
+    firm = {start for start, group in by_start.items() if any(symbol.kind in FUNCTIONS for symbol, _ in group)}
     return _disjoint(sorted(found, key=lambda span: span.start), firm, covered, code)
 
 
@@ -64,7 +59,7 @@ def _by_start(named: Iterable[Named], covered: Mapping[int, int], code: Extents)
     """Symbols that make a function, by address: functions, and labels that an FDE confirms."""
     groups: dict[int, list[Named]] = defaultdict(list)
     for entry in named:
-        symbol = entry.symbol
+        symbol, _ = entry
         label = symbol.kind is SymbolKind.NOTYPE and symbol.address in covered
         if (symbol.kind in FUNCTIONS or label) and code.end_of(symbol.address):
             groups[symbol.address].append(entry)
@@ -73,7 +68,7 @@ def _by_start(named: Iterable[Named], covered: Mapping[int, int], code: Extents)
 
 def _rank(entry: Named) -> tuple[bool, bool, bool, bool, int, int, str]:
     """Smallest first: the name that a user would use."""
-    symbol = entry.symbol
+    symbol, _ = entry
     underscores = len(symbol.name) - len(symbol.name.lstrip("_"))
     label = symbol.kind is SymbolKind.NOTYPE
     return not symbol.exported, symbol.local, label, "@" in symbol.name, underscores, len(symbol.name), symbol.name
@@ -81,22 +76,27 @@ def _rank(entry: Named) -> tuple[bool, bool, bool, bool, int, int, str]:
 
 def _from_symbols(start: int, group: list[Named], covered: int) -> Span:
     """One function from all symbols at its start. Its end is ``start`` when neither symbol nor FDE says."""
-    group = sorted(group, key=_rank)
-    sized = max(group, key=lambda entry: entry.symbol.size)
-    size, source = sized.symbol.size, sized.source
+    if len(group) > 1:
+        group = sorted(group, key=_rank)
+    sized, source = max(group, key=_size)
+    size = sized.size
     end = start + size if size else covered
-    names = dict.fromkeys(entry.symbol.name for entry in group)
-    name, *aliases = names
+    symbols = [symbol for symbol, _ in group]
+    name, *aliases = dict.fromkeys([symbol.name for symbol in symbols])
     return Span(
         name=name,
         start=start,
         end=max(end, start),
         aliases=tuple(aliases),
         source=source if size or not covered else "eh_frame",
-        ifunc=any(entry.symbol.kind is SymbolKind.IFUNC for entry in group),
-        exported=any(entry.symbol.exported for entry in group),
-        local=all(entry.symbol.local for entry in group),
+        ifunc=SymbolKind.IFUNC in [symbol.kind for symbol in symbols],
+        exported=True in [symbol.exported for symbol in symbols],
+        local=False not in [symbol.local for symbol in symbols],
     )
+
+
+def _size(entry: Named) -> int:
+    return entry[0].size
 
 
 def _unnamed(covered: Mapping[int, int], by_start: Iterable[int]) -> list[tuple[int, int]]:
@@ -140,4 +140,4 @@ def _disjoint(found: list[Span], firm: Set[int], covered: Mapping[int, int], cod
 
 def _cut(span: Span, limit: int, code: Extents) -> Span:
     end = min(span.end if span.end > span.start else limit, limit, code.end_of(span.start))
-    return span if end == span.end else replace(span, end=end)
+    return span if end == span.end else span._replace(end=end)

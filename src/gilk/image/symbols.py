@@ -104,6 +104,16 @@ def names_of(table: Table | None, indexes: Iterable[int]) -> dict[int, str]:
     return {index: name for index, name in found if name}
 
 
+def named(table: Table, name: str) -> Table:
+    """Those rows of a table, defined or not, that have this name."""
+    text, places = name.encode("utf-8", "surrogateescape") + b"\0", []
+    at = table.strings.find(text)
+    while at >= 0:  # strings may share tails
+        places.append(at)
+        at = table.strings.find(text, at + 1)
+    return Table(table.rows[numpy.isin(table.rows["name"], places)], table.strings, table.source)
+
+
 def symbols(table: Table) -> list[Symbol]:
     """The defined functions, objects and labels of a table, in its order."""
     rows = table.rows

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import UsageError
@@ -14,9 +15,10 @@ from gilk.lang.d.probes import Description
 from gilk.providers.probe import ProcessProbe, Site
 from gilk.splice import points
 from gilk.splice.points import Point
-from gilk.target.base import Loaded
 from gilk.target.process import Process
 
+#: Points, each with the start of the part of the function that it lies in.
+_Where = tuple[tuple[int, Point], ...]
 _OFFSET = re.compile(r"[0-9a-f]+\Z")
 
 _STACK = tuple(f"d_word(regs, regs->rsp + {8 * n + 8}, 8)" for n in range(4))
@@ -32,41 +34,37 @@ def probes(process: Process, description: Description) -> Iterator[ProcessProbe]
     for loaded in process.loaded():
         if not loaded.is_meant(description.module):
             continue
-        for span in _functions(process, loaded, description.function):
-            for name, where in _places(process, loaded, span, description.name):
-                module = "a.out" if loaded.main else loaded.name
-                key, arguments = (provider, module, span.name, name), _RETURN if name == "return" else _ENTRY
-                start = span.start + loaded.bias
-                whole = name in ("entry", "return")
-                sites = tuple(Site(loaded, part, point, arguments, start, whole) for part, point in where)
-                yield ProcessProbe(key, sites)
-
-
-def _functions(process: Process, loaded: Loaded, glob: str) -> list[Span]:
-    try:
-        return points.spans(process.image(loaded.path), glob or "*")
-    except UsageError:
-        return []
+        image, module = process.image(loaded.path), "a.out" if loaded.main else loaded.name
+        for span, name, where in _places(image, partial(process.analysis, loaded), description):
+            arguments = _RETURN if name == "return" else _ENTRY
+            start, whole = span.start + loaded.bias, name in ("entry", "return")
+            sites = tuple([Site(loaded, part, point, arguments, start, whole) for part, point in where])
+            yield ProcessProbe((provider, module, span.name, name), sites)
 
 
 def _places(
-    process: Process, loaded: Loaded, span: Span, name: str
-) -> Iterator[tuple[str, tuple[tuple[int, Point], ...]]]:
-    """Names of probes, with where they fire, each in the part of the function that begins there. Without a name: entry
-    and return. Where a function begins is known without looking into it.
+    image: Image, analysis: Callable[[], Analysis], description: Description
+) -> Iterator[tuple[Span, str, _Where]]:
+    """Functions and names of probes, with where they fire. Without a name: entry and return.
+
+    Where a function begins is known without looking into it.
     """
-    image = process.image(loaded.path)
-    if not image.read(span.start, 1):
+    try:
+        functions = points.spans(image, description.function or "*")
+    except UsageError:
         return
-    if not name or fnmatch.fnmatchcase("entry", name):
-        yield "entry", ((span.start, points.entry(image.name, span)),)
-    if name != "entry":
-        yield from _inside(image, process.analysis(loaded), span, name)
+    name = description.name
+    entries, inside = fnmatch.fnmatchcase("entry", name or "*"), name != "entry"
+    for span in functions:
+        if not image.read(span.start, 1):
+            continue
+        if entries:
+            yield span, "entry", ((span.start, points.entry(image.name, span)),)
+        if inside:
+            yield from ((span, *found) for found in _inside(image, analysis(), span, name))
 
 
-def _inside(
-    image: Image, analysis: Analysis, span: Span, name: str
-) -> Iterator[tuple[str, tuple[tuple[int, Point], ...]]]:
+def _inside(image: Image, analysis: Analysis, span: Span, name: str) -> Iterator[tuple[str, _Where]]:
     function = analysis.function(span)
     if not function.whole and (not name or fnmatch.fnmatchcase("return", name)):
         found = tuple((part.start, point) for part, point in points.returns(image, analysis, function))

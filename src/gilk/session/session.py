@@ -120,7 +120,7 @@ class Session(BaseSession):
             case Builtin.REGS:
                 return self._workspace.registers(ground, number + 1)
             case CFunction():
-                return self._workspace.call(ground, self._compile(chosen), number + 1)
+                return self._workspace.calls(ground, self._compile(chosen))(number + 1)
 
     def _compile(self, chosen: CFunction) -> Compiled:
         if chosen not in self._compiled:

@@ -14,7 +14,7 @@ from pathlib import Path
 from gilk.errors import GilkError
 from gilk.image.elf import File, load
 from gilk.image.header import PF_X
-from gilk.image.model import Image
+from gilk.image.model import Image, Symbol
 from gilk.target.base import Loaded
 from gilk.target.maps import Mapping, program_of
 
@@ -56,6 +56,13 @@ class Files:
             if file is not None:
                 file.close()
         return self._images[path]
+
+    def exported(self, path: Path, name: str) -> Symbol | None:
+        """What other images find there by this name. Raises ImageError."""
+        file = self._open.get(path)
+        if path in self._images or file is None or file.descriptor < 0:
+            return next((symbol for symbol in self.image(path).named(name) if symbol.exported), None)
+        return file.exported(name)
 
     def interpreter(self, path: Path) -> str:
         """The program that links the one at ``path``; empty for a static one. Raises ImageError."""

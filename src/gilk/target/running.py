@@ -33,7 +33,7 @@ _STACKS = 16 << 20  # bytes of all stacks that are copied in one stop
 @dataclass(frozen=True, slots=True)
 class Sample:
     """``tid``: the thread's own number (namespaces.py). ``registers`` in the order of struct gilk_regs; ``thread``: by
-    what its variables go. ``stack``: the red zone, and what lies there from RSP on, as much as was asked for and is there."""
+    what its variables go. ``stack``: the red zone, and what lies from RSP on, as much as was asked for and is there."""
 
     tid: int
     cpu: int

@@ -27,6 +27,14 @@ class Resolver:
             self._known[name] = self._search(name, local=False) or self._search(name, local=True)
         return self._known[name]
 
+    def find_exported(self, name: str) -> Found | None:
+        """The same for a name that is a library's if it is anything: only what libraries export is looked at first."""
+        for loaded in self._process.loaded():
+            symbol = self._process.files.exported(loaded.path, name)
+            if symbol is not None and symbol.kind == SymbolKind.FUNC:
+                return Found(symbol.address + loaded.bias, True)
+        return self.find(name)
+
     def _search(self, name: str, local: bool) -> Found | None:
         for loaded in self._process.loaded():
             for symbol in self._process.image(loaded.path).symbols:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -135,7 +135,7 @@ class Workspace:
 
     def _set_parameters(self, offset: int, base: int) -> None:
         """struct gilk_params, native/runtime/runtime.h."""
-        errno = self._resolver.find("__errno_location")
+        errno = self._resolver.find_exported("__errno_location")
         values = (self._process.keeper.ask("data_address"), errno.address if errno else 0, base, _xsave_size())
         self._code[offset : offset + 32] = np.array(values, np.uint64).tobytes()
         numbers = (own_number(self._process.pid), self._process.pid)
@@ -147,8 +147,8 @@ class Workspace:
         """The built-in that records all registers."""
         return CallWithRegisters(ground.arena.base + runtime().symbols["gilk_log_registers"], iid, calls_out=False)
 
-    def call(self, ground: Ground, compiled: Compiled, iid: int) -> Instrument:
-        """A user's instrument, linked into the arena of ``ground``. Raises CompileError `undefined-symbol`."""
+    def calls(self, ground: Ground, compiled: Compiled) -> Callable[[int], Instrument]:
+        """A user's instrument, by iid, linked into the arena of ``ground``. Raises CompileError `undefined-symbol`."""
         site = next(s for s in self._sites if s.arena is ground.arena)
         key = (str(compiled.source), compiled.function)
         if key not in site.linked:
@@ -156,10 +156,10 @@ class Workspace:
         linked = site.linked[key]
         calls_out = any(self._resolve(name).function for name in compiled.undefined)
         if linked.takes_registers or calls_out:
-            return CallWithRegisters(linked.entry, iid, calls_out)
+            return lambda iid: CallWithRegisters(linked.entry, iid, calls_out)
         if linked.values:
-            return CallWithValues(linked.values, iid, linked.clobbers)
-        return Call(linked.plain, iid, linked.clobbers)
+            return lambda iid: CallWithValues(linked.values, iid, linked.clobbers)
+        return lambda iid: Call(linked.plain, iid, linked.clobbers)
 
     def forget_linked(self, sources: Collection[str]) -> None:
         """What was compiled from these will not be called by another patch. Where it lies it stays."""

@@ -35,15 +35,19 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: dict[int
     firing: list[Instrument] = []
     chosen: dict[tuple[object, ...], list[tuple[Probe, Site, Entry]]] = {}
     refused = {}
+    used = {clauses: reduce(or_, (needs[clause] for clause in clauses), Uses()) for clauses in groups}
+    numbers = {clauses: number for number, clauses in enumerate(groups)}
+    alike: dict[tuple[object, ...], Entry] = {}
     for probe, made in enabled.in_process:
         clauses = tuple(enabled.clauses[probe.number])
-        used = reduce(or_, (needs[clause] for clause in clauses), Uses())
         for site in made.sites:
-            missing = [n for n in sorted(used.arguments) if n < len(site.arguments) and site.arguments[n] is None]
-            if missing:
-                refused[probe] = f"arg{missing[0]} is where it cannot be fetched from"
+            missing = _missing(site, used[clauses])
+            if missing is not None:
+                refused[probe] = f"arg{missing} is where it cannot be fetched from"
                 continue
-            entry = _entry(site, groups.index(clauses), used)
+            group = numbers[clauses]
+            kind = group, site.arguments, site.error, site.function, site.select, site.condition
+            entry = alike.get(kind) or alike.setdefault(kind, _entry(site, group, used[clauses]))
             if site.select:
                 chosen.setdefault((site.loaded, site.point, entry), []).append((probe, site, entry))
             else:
@@ -51,6 +55,12 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: dict[int
     notes, forgets = _steps(chosen)
     firing += [_choice(rows) for rows in chosen.values()]
     return Instruments((*notes, *firing, *forgets), refused)
+
+
+def _missing(site: Site, used: Uses) -> int | None:
+    """The first argument that is wanted and cannot be had."""
+    wanted = (n for n in sorted(used.arguments) if n < len(site.arguments))
+    return next((n for n in wanted if site.arguments[n] is None), None)
 
 
 def _entry(site: Site, group: int, used: Uses) -> Entry:

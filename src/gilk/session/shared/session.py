@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from gilk.errors import TargetError
 from gilk.session.ledger import Entry, Result
@@ -12,6 +12,7 @@ from gilk.session.session import Session
 from gilk.session.shared.words import THREADS, Placed
 from gilk.splice.instrument import Instrument
 from gilk.splice.plan import Want
+from gilk.splice.planner import Ground
 from gilk.target.process import Process
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Drain
@@ -37,7 +38,7 @@ class SharedSession(Session):
     def put_in(self, placed: Sequence[Placed]) -> tuple[list[Carried], dict[int, str]]:
         """In one change; what is in force, and why the rest, by its place in ``placed``, is not. Raises as add()."""
         first = self._last + 1
-        mine = [self._carry(one) for one in placed]
+        mine = self._carry(placed)
         result = self._add([*mine, *self._handlers()])
         self._orphans += mine  # until they are somebody's
         refused = _refusals(result)
@@ -50,11 +51,20 @@ class SharedSession(Session):
         self._orphans.clear()
         return kept, reasons
 
-    def _carry(self, placed: Placed) -> Carried:
-        ground = self._workspace.ground(placed.loaded, self.process.analysis(placed.loaded))
-        made: Instrument = self._workspace.call(ground, placed.compiled, placed.iid)
-        self._last += 1
-        return self._ledger.entry_at(ground, placed.start), Want(placed.address, placed.after, made, self._last)
+    def _carry(self, placed: Sequence[Placed]) -> list[Carried]:
+        """What is alike, as an image or an instrument, is the same value."""
+        calls: dict[tuple[int, int], tuple[Ground, Callable[[int], Instrument]]] = {}
+        carried = []
+        for one in placed:
+            kind = id(one.loaded), id(one.compiled)
+            if kind not in calls:
+                ground = self._workspace.ground(one.loaded, self.process.analysis(one.loaded))
+                calls[kind] = ground, self._workspace.calls(ground, one.compiled)
+            ground, call = calls[kind]
+            self._last += 1
+            want = Want(one.address, one.after, call(one.iid), self._last)
+            carried.append((self._ledger.entry_at(ground, one.start), want))
+        return carried
 
     @staticmethod
     def _without(carried: list[Carried], refused: Collection[int]) -> list[Carried]:

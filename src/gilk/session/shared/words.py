@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from gilk.analysis.analysis import Analysis
 from gilk.build.instrument import Compiled
 from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, UsageError
-from gilk.image.model import Span
+from gilk.image.model import Image, Span
 from gilk.session.request import CFunction
 from gilk.splice.segments import is_call
 from gilk.target.base import Loaded
@@ -91,8 +91,9 @@ def insert_words(asked: Sequence[Asked], compiled: dict[CFunction, Compiled]) ->
 def placed(process: Process, words: dict[str, Any], content: bytes, name: str) -> list[Placed]:
     """``name``: what nothing else that was compiled goes by. Raises Nonsense, GilkError."""
     images = [_image(process, row) for row in _rows(words, "images", 2)]
+    known = [(loaded, process.image(loaded.path)) for loaded in images]
     objects = list(_objects(_rows(words, "objects", 3), content, name))
-    return [_placed(process, row, images, objects) for row in _rows(words, "wanted", 6)]
+    return [_placed(process, row, known, objects) for row in _rows(words, "wanted", 6)]
 
 
 def semaphores(words: dict[str, Any]) -> list[Semaphore]:
@@ -134,11 +135,13 @@ def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[Compiled]
     return made
 
 
-def _placed(process: Process, row: list[Any], images: list[Loaded], objects: list[Compiled]) -> Placed:
+def _placed(
+    process: Process, row: list[Any], images: list[tuple[Loaded, Image]], objects: list[Compiled]
+) -> Placed:
     image, start, address, after, made, iid = row
-    loaded = _item(images, image)
+    loaded, code = _item(images, image)
     where, behind = number(address, 0, _MOST_ADDRESS), bool(number(after, 0, 1))
-    span = process.image(loaded.path).span_at(number(start, 0, _MOST_ADDRESS))
+    span = code.span_at(number(start, 0, _MOST_ADDRESS))
     if span is None or span.start != start:
         raise Nonsense(f"no function begins at {start:#x}")
     entry = where == start and not behind  # there is no need to look into the function
