@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
@@ -13,6 +12,7 @@ from gilk.analysis.parts import Parts, is_cold
 from gilk.analysis.traverse import Traversal
 from gilk.analysis.values import Load, Value
 from gilk.image.model import Image
+from gilk.values import dataclass
 
 _MOST: Final = 8192  # entries of a table without a bound
 _OFFSET: Final = 128  # entries between a table's address in the code and its first entry: `switch` from 64 on

@@ -12,7 +12,7 @@ function can be left.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from gilk.arch import decode as x86
 from gilk.image.model import Image, Span
+from gilk.values import dataclass
 
 Addresses = NDArray[np.int64]
 

@@ -6,7 +6,6 @@ Addresses of a kernel are in the upper half, so that the arrays are unsigned.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from gilk.image.kernel.kallsyms import Addresses
 from gilk.image.kernel.opcodes import Flow
 from gilk.image.kernel.snapshot import Region
 from gilk.image.kernel.sweep import Sweep
+from gilk.values import dataclass
 
 _LEA_LENGTH: Final = 7  # a REX prefix, the opcode, ModRM, and four bytes from the next instruction
 _SIGNED_IMMEDIATES: Final = (

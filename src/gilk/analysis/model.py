@@ -10,11 +10,12 @@ tables and landing pads.
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
 from iced_x86 import Decoder, Instruction, Mnemonic
+
+from gilk.values import dataclass
 
 _STD = 0xFD  # its opcode
 

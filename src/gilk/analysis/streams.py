@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from iced_x86 import Instruction
 
 from gilk.arch import decode as x86
+from gilk.values import dataclass
 
 
 @dataclass

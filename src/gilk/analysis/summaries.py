@@ -8,7 +8,6 @@ image again: a function is then solved alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from iced_x86 import Instruction
@@ -17,6 +16,7 @@ from gilk.analysis.liveness import CONVENTIONAL, IMPORTED, UNKNOWN, Liveness, Su
 from gilk.analysis.model import Block, End, Function
 from gilk.arch import decode as x86
 from gilk.image.model import Image, Span
+from gilk.values import dataclass
 
 
 @dataclass

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from iced_x86 import Code, Decoder, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register, RegisterExt
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.image.model import Image
+from gilk.values import dataclass
 
 _SYSCALL = b"\x0f\x05"
 _MOVES = frozenset((Code.MOV_R32_IMM32, Code.MOV_RM32_IMM32, Code.MOV_RM64_IMM32, Code.MOV_R64_IMM64))

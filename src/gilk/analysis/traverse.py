@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from iced_x86 import Instruction
@@ -12,6 +12,7 @@ from iced_x86 import Instruction
 from gilk.analysis.model import End
 from gilk.analysis.streams import Stream, main_stream, side_stream
 from gilk.arch import decode as x86
+from gilk.values import dataclass
 
 
 class Way(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from gilk.build.clobbers import CALLER_SAVED, of_function
@@ -14,6 +14,7 @@ from gilk.errors import CompileError, UsageError
 from gilk.image.blobs import load_blob, store_blob
 from gilk.image.elf import load
 from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN, VALUES, Form, link_script, wrapper
+from gilk.values import dataclass
 
 _KIND = "instruments"
 

@@ -8,13 +8,13 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from gilk.build.toolchain import NATIVE
 from gilk.errors import CompileError, UsageError
 from gilk.lang.c.kernel_wrapper import ENTRY, PLAIN, kbuild, module
 from gilk.lang.c.wrapper import FORM
+from gilk.values import dataclass
 
 #: What compiled code calls by itself; whatever else it calls are functions of the kernel.
 _USUAL = re.compile(r"__x86_\w+|__stack_chk_fail|\w*_return_thunk|\..*")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from gilk.errors import CompileError
 from gilk.image.header import SHDR
+from gilk.values import dataclass
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SYMBOL = struct.Struct("<IBBHQQ")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from gilk.build.toolchain import NATIVE, compile_object, compiler, flags, link
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.elf import load
+from gilk.values import dataclass
 
 _SOURCES = ("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "runtime/thunks.S")
 _READ = (*_SOURCES, "runtime/host.h", "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h")

@@ -16,9 +16,10 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from gilk.values import dataclass
 
 AT_HWCAP2 = 26  # <elf.h>
 HWCAP2_FSGSBASE = 1 << 1  # arch/x86/include/uapi/asm/hwcap2.h

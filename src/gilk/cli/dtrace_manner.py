@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
+
+from gilk.values import dataclass
 
 
 class Mode(Enum):

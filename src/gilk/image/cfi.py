@@ -7,12 +7,12 @@ cannot say it, it is `NOTHING`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from gilk.image.encoding import sleb, uleb
 from gilk.image.memory import MALFORMED
+from gilk.values import dataclass
 
 RSP, RBP, RBX, RETURN = 7, 6, 3, 16  # DWARF's numbers (System V ABI, figure 3.36)
 _HERE = (RBP, RBX, RETURN)

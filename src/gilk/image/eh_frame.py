@@ -7,7 +7,6 @@ Sources: Linux Standard Base, "Exception Frames"; GCC's unwind-dw2-fde.c for wha
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from gilk.errors import ImageError
 from gilk.image.encoding import OMIT, PCREL, SDATA4, Table, uleb
@@ -15,6 +14,7 @@ from gilk.image.header import PT_GNU_EH_FRAME, SHT_NOBITS, Header
 from gilk.image.lsda import call_sites, landing_pads
 from gilk.image.memory import MALFORMED, Memory
 from gilk.image.model import Frame
+from gilk.values import dataclass
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")

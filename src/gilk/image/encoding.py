@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gilk.errors import ImageError
 from gilk.image.memory import Memory
+from gilk.values import dataclass
 
 OMIT = 0xFF
 PCREL, TEXTREL, DATAREL, FUNCREL = 0x10, 0x20, 0x30, 0x40

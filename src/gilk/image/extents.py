@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from gilk.values import dataclass
 
 
 def disjoint(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from gilk.errors import ImageError
 from gilk.image.model import Section, Segment
 from gilk.image.source import LARGEST_READ, Source
+from gilk.values import dataclass
 
 ET_EXEC, ET_DYN = 2, 3
 EM_X86_64 = 62

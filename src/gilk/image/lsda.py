@@ -7,10 +7,9 @@ landing-pad base, type table, then call sites of (start, length, landing pad, ac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gilk.errors import ImageError
 from gilk.image.encoding import FUNCREL, OMIT, Table, reader, uleb
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

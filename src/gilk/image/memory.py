@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import bisect
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy
 from numpy.typing import NDArray
 
 from gilk.errors import ImageError
 from gilk.image.model import Segment
+from gilk.values import dataclass
 
 # What a parser of an optional table may meet in a broken file. ImageError is among them: a table that
 # lies outside the file makes that table unusable, not the program.

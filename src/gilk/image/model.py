@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+
+from gilk.values import dataclass
 
 
 class SymbolKind(StrEnum):

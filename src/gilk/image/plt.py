@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Collection, Iterable, Set
-from dataclasses import dataclass
 
 from gilk.image.extents import Extents, disjoint
 from gilk.image.header import Header
 from gilk.image.memory import MALFORMED, Memory
 from gilk.image.model import Frame
+from gilk.values import dataclass
 
 SECTIONS = (".plt", ".plt.sec", ".plt.got", ".iplt")
 # [endbr64] [bnd] jmp *disp32(%rip), or mov disp32(%rip), %r11

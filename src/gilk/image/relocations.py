@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy
 from numpy.typing import NDArray
 
@@ -13,6 +11,7 @@ from gilk.image import dynamic as dyn
 from gilk.image.dynamic import Dynamic
 from gilk.image.header import SHT_RELA, Header
 from gilk.image.memory import MALFORMED, Memory, Words
+from gilk.values import dataclass
 
 R_GLOB_DAT, R_JUMP_SLOT, R_RELATIVE, R_IRELATIVE = 6, 7, 8, 37
 ROW = numpy.dtype([("slot", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<u8")])

@@ -7,10 +7,10 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from gilk.errors import ImageError
+from gilk.values import dataclass
 
 LARGEST_READ = 0x7FFFF000  # bytes: what one read(2) returns at most, and as far as the small code model reaches
 LARGEST_FILE = 1 << 36  # bytes; a sparse file can claim any size

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from gilk.image import header, notes
 from gilk.image.memory import MALFORMED
 from gilk.image.source import open_source
+from gilk.values import dataclass
 
 _SECTION, _BASE = ".note.stapsdt", ".stapsdt.base"
 _OWNER, _KIND = b"stapsdt\0", 3

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from gilk.image.dynamic import Dynamic
 from gilk.image.header import SHT_DYNSYM, SHT_SYMTAB, Header
 from gilk.image.memory import MALFORMED, Memory
 from gilk.image.model import Symbol, SymbolKind
+from gilk.values import dataclass
 
 ROW = numpy.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]

@@ -7,7 +7,6 @@ Made of .eh_frame, once for an image; kept in the cache by its build-id.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from gilk.image.encoding import Table, sleb, uleb
 from gilk.image.memory import MALFORMED, Memory
 from gilk.image.model import Image
 from gilk.image.source import from_bytes, open_source
+from gilk.values import dataclass
 
 _VERSION = 3  # of what is kept
 _STUB = 16  # bytes

@@ -15,7 +15,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +22,7 @@ from gilk.errors import TargetError, UsageError
 from gilk.image.cache import kernels_dir
 from gilk.lab.bzimage import has_direct_entry, payload
 from gilk.lab.packages import Archive, require, tool
+from gilk.values import dataclass
 
 _RELEASE: Final = re.compile(r"\d+\.\d+[\w.+~-]*")
 _STOCK: Final = "linux-image-amd64"  # whose dependency is the current release

@@ -8,13 +8,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from gilk.errors import TargetError, UsageError
 from gilk.lab.kernels import Kernel
+from gilk.values import dataclass
 
 PROGRAM: Final = "qemu-system-x86_64"
 _PROBE_LIMIT: Final = 5  # seconds; a working KVM takes a tenth of one

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gilk.lang.d.options import NANOSECONDS
 from gilk.lang.d.probes import Description, Key
+from gilk.values import dataclass
 
 _NAME = re.compile(r"(tick|profile)-(\d+)([a-z]*)\Z")
 _SHORTEST = 200_000  # ns: as DTrace has it

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from gilk.lang.d.probes import Description, Key
 from gilk.splice.points import Point
 from gilk.target.base import Loaded
 from gilk.target.process import Process
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gilk.arch.syscalls import NUMBERS
 from gilk.lang.d.probes import Description
 from gilk.providers import syscall
 from gilk.providers.probe import ProcessProbe
 from gilk.target.process import Process
+from gilk.values import dataclass
 
 _THREAD = 0x10000  # CLONE_THREAD, sched.h
 _SIGNALS = 64  # _NSIG, signal.h

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from gilk.render.comparison import short_path
@@ -12,6 +11,7 @@ from gilk.trace.anomalies import Finding, find
 from gilk.trace.flow import Flow
 from gilk.trace.paths import Symbol, label
 from gilk.trace.reading import Trace
+from gilk.values import dataclass
 
 Json = dict[str, Any]
 _NAMES = {

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from gilk.render.text import cell, nanoseconds, plural
 from gilk.trace.flow import Flow, State
 from gilk.trace.paths import Paths, label, of_flow
+from gilk.values import dataclass
 
 Json = dict[str, Any]
 

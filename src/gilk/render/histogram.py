@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gilk.render.text import cell, nanoseconds, plural
+from gilk.values import dataclass
 
 _PERCENTILES = (50, 90, 99)
 _BAR = 40  # characters

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +20,7 @@ from gilk.render.plot_data import By, Events, Values, answer, began, events
 from gilk.render.text import plural
 from gilk.trace import series
 from gilk.trace.reading import Trace
+from gilk.values import dataclass
 
 _MOST_LINES = 12
 _MOST_MARKS = 20_000  # of one line: more are slow to draw, and lie on one another

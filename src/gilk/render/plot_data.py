@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +18,7 @@ from gilk.trace.probes import Kind
 from gilk.trace.query import ask
 from gilk.trace.reading import Trace
 from gilk.trace.series import ordinals
+from gilk.values import dataclass
 
 _NO_ARRIVAL = [str(Kind.RETURN), str(Kind.GAP)]  # kinds of samples that no event begins with
 _SERIES = ("series", "function", "thread", "pid")  # columns of an answer that may name series, the first there is

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gilk.render.histogram import Histogram
 from gilk.render.text import cell, plural, table
+from gilk.values import dataclass
 
 _TOP = 20  # rows of a table of counts
 _FUNCTIONS = 10  # histograms

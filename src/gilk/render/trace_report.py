@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from gilk.render.report import RunReport, losses
 from gilk.render.text import cell, plural
 from gilk.trace.traced import NEVER, Omitted, Traced
+from gilk.values import dataclass
 
 _SHOWN = 12  # functions that were left out
 

@@ -8,7 +8,6 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
@@ -27,6 +26,7 @@ from gilk.trace.clock import Clock
 from gilk.trace.drain import Source
 from gilk.trace.probes import ProbeRow, counts_by_point
 from gilk.trace.threads import Threads
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
@@ -11,6 +11,7 @@ from gilk.errors import StoreError
 from gilk.session.experiment.samples import padded
 from gilk.trace.about import About, Tally
 from gilk.trace.store import Writer
+from gilk.values import dataclass
 
 _ROWS = 20_000_000  # that are kept in memory
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from gilk.analysis.model import Function
 from gilk.session.staging import Planning, Stager, staged
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import Ground, forget, plan
+from gilk.values import dataclass
 
 B = TypeVar("B")
 _Kept = TypeVar("_Kept", covariant=True)

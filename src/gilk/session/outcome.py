@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gilk.session.base import BaseSession
 from gilk.trace.calls import Calls
+from gilk.values import dataclass
 
 _LOST = ("drops", "lost", "nested", "corrupt")
 

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gilk.analysis.model import Block, Function
 from gilk.session.request import Builtin, CFunction, Wanted, having, probes_at
 from gilk.splice import points
 from gilk.splice.points import Point, Spec
 from gilk.target.base import Code, Loaded
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from gilk.image.model import Image, Span
 from gilk.splice import points
 from gilk.splice.points import Point, Spec
 from gilk.target.base import Code, Loaded
+from gilk.values import dataclass
 
 KERNEL = "kernel"  # the image that all of the running kernel's code makes up
 

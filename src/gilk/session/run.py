@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from gilk.trace.calls import Calls, pair
 from gilk.trace.clock import realtime_offset
 from gilk.trace.store import Writer
 from gilk.trace.traced import Traced
+from gilk.values import dataclass
 
 _TICK = 0.05  # seconds between looks at the buffers, and at the processes
 _CALM = 0.2  # how full of 1 a buffer may be found, for there to be time to convert what was in it

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from gilk.target.batch import Batch
 from gilk.target.blank import blank_ground, stand_in
 from gilk.target.placing import place, plans
 from gilk.target.workspace import Workspace
+from gilk.values import dataclass
 
 _MANY = 500  # functions of one image, for which it is worth it
 _NEW = 10  # percent of the functions that may be new to the cache

@@ -13,7 +13,6 @@ import difflib
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -27,6 +26,7 @@ from gilk.splice.points import Point, Spec
 from gilk.splice.segments import is_call
 from gilk.target.base import Code, Loaded
 from gilk.target.process import Process
+from gilk.values import dataclass
 
 Instrument = Builtin | CFunction
 _TAILS = frozenset((End.TAIL, End.TAIL_INDIRECT))

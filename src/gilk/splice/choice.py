@@ -8,11 +8,12 @@ jump 1 more, a return the processor cannot predict 12.
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gilk.splice.ground import Body
 from gilk.splice.plan import Tactic
 from gilk.splice.segments import Segment, is_call
+from gilk.values import dataclass
 
 JUMP_SIZE, BOUNCE_SIZE = 5, 2
 _COST = {Tactic.JUMP: 2, Tactic.CALL: 1}

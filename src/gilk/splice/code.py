@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from gilk.values import dataclass
 
 _REL32 = struct.Struct("<i")
 _WORD = struct.Struct("<I")

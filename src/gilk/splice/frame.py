@@ -9,10 +9,9 @@ overflow are all that code between two instructions can depend on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
+from gilk.values import dataclass
 
 RED_ZONE = 128
 FLAGS = 1 << 16

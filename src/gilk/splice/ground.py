@@ -6,7 +6,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from gilk.analysis.analysis import Analysis
@@ -21,6 +21,7 @@ from gilk.splice.policy import PROCESS, Policy
 from gilk.splice.room import Registry, padding_end, whole_pads
 from gilk.splice.segments import PADDED, Segment, place, segments_of, split_call
 from gilk.splice.space import Arena, PunPages
+from gilk.values import dataclass
 
 _BOUNCE = 5  # bytes of the jump that a bounce leads to
 _MARGIN = 256  # how far from a function a bounce may lie

@@ -12,12 +12,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder, Template
 from gilk.splice.frame import DIRECTION, FLAGS, RED_ZONE, Frame, enter, enter_c, frame_for, leave, leave_c, scratch
+from gilk.values import dataclass
 
 _OWNER = 0
 _RINGS, _RING_STRIDE = 64, 32

@@ -7,12 +7,13 @@ Addresses are those of the running target.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
 from gilk.splice.code import Code
 from gilk.splice.instrument import Instrument
+from gilk.values import dataclass
 
 
 class Tactic(StrEnum):

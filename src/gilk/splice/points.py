@@ -7,13 +7,14 @@ import difflib
 import fnmatch
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, End, Function
 from gilk.errors import UsageError
 from gilk.image.model import Image, Span
 from gilk.splice.segments import is_call
+from gilk.values import dataclass
 
 _WHERE = r"entry|return|blocks|blocks-post|@\d+:pre|@\d+:post|\+0x[0-9a-fA-F]+|\+\d+"
 _SPEC = re.compile(rf"(?:(?P<image>[^:]+):(?!:))?(?P<function>(?:[^:]|::)+):(?P<where>{_WHERE})\Z")

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
+
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.splice.plan import Refusal, Tactic
+from gilk.values import dataclass
 
 Array = NDArray[Any]
 ENTRY, HEAD, RETURN = range(3)  # where a row's probe is; a head is an entry that the function itself jumps back to

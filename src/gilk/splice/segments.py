@@ -10,13 +10,14 @@ they are, each of them is a segment of its own, so that its neighbours can move.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from iced_x86 import FlowControl, OpKind
 
 from gilk.analysis.model import Block, End, Step
 from gilk.splice.plan import Want
 from gilk.splice.relocate import why_not
+from gilk.values import dataclass
 
 #: Ends that never go on to the next byte.
 CLOSED = frozenset((End.JUMP, End.TAIL, End.TABLE, End.INDIRECT, End.TAIL_INDIRECT, End.RETURN, End.NORETURN, End.STOP))

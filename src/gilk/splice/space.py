@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from gilk.values import dataclass
 
 PAGE = 4096
 #: A jump must reach from anywhere in an image to its arena and back, with some to spare.

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from gilk.analysis.analysis import Analysis
 from gilk.image.model import Image
 from gilk.splice.points import Spec
+from gilk.values import dataclass
 
 _MAIN = ("a.out", "-")
 

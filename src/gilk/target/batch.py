@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gilk.splice.plan import FunctionPlan
+from gilk.values import dataclass
 
 Int = NDArray[np.int64]
 Byte = NDArray[np.uint8]

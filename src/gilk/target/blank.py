@@ -6,14 +6,13 @@ What is found there holds elsewhere, except that the page of a pun may be taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gilk.analysis.analysis import Analysis
 from gilk.build.runtime import runtime
 from gilk.splice.ground import Ground
 from gilk.splice.instrument import Host
 from gilk.splice.policy import PORTABLE
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
+from gilk.values import dataclass
 
 _BIAS = 0x555555554000
 _ARENA = 1 << 28

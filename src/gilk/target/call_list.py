@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from gilk.target.memory import Memory
+from gilk.values import dataclass
 
 STAND_IN: Final = 64  # a signal that nobody misses: it is replaced, or dropped, while it is delivered
 _ENTRY = struct.Struct("<7Qq")  # number, six arguments, result

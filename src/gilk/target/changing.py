@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from gilk.errors import TargetError
 from gilk.target import caches
@@ -18,6 +17,7 @@ from gilk.target.places import Places
 from gilk.target.remote import remote
 from gilk.target.world import Thread, World
 from gilk.target.writer import Change
+from gilk.values import dataclass
 
 _PATIENCE = 10.0
 _PAUSE = 0.002

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from gilk.target.maps import Mapping, occupied
 from gilk.target.memory import Memory
 from gilk.target.remote import MMAP, MREMAP, MUNMAP, Remote
 from gilk.target.writer import Change, Mismatch, write
+from gilk.values import dataclass
 
 _MPROTECT = 10
 _PRIVATE, _ANONYMOUS, _NORESERVE, _NOREPLACE = 2, 0x20, 0x4000, 0x100000

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gilk.target.bounds import Bounds
 from gilk.target.maps import Mapping
 from gilk.target.memory import Memory
+from gilk.values import dataclass
 
 _RESTORER = bytes.fromhex("48c7c00f0000000f05")
 _RSP, _RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8

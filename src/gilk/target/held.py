@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gilk.target.call_list import CallList
 from gilk.target.copies import Copy
 from gilk.target.semaphores import RECORD_NAME
+from gilk.values import dataclass
 
 _PAGE = 4096
 

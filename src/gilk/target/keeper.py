@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gilk.errors import TargetError
 from gilk.target import caches
@@ -29,6 +29,7 @@ from gilk.target.semaphores import Raised, Semaphore, Semaphores
 from gilk.target.steps import Exchanged, Steps
 from gilk.target.world import World
 from gilk.target.writer import combine
+from gilk.values import dataclass
 
 _GATES_AT, _GATES = 1024, 8 * 32  # in the control page, native/abi/gilk_abi.h; bytes
 _REMEMBERED = 4

@@ -13,12 +13,12 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from gilk.errors import TargetError
 from gilk.target import ptrace
 from gilk.target.memory import Memory
+from gilk.values import dataclass
 
 _INT3 = b"\xcc"
 #: Dispositions that the keeper, or Python, has changed; an exec would hand them on.

@@ -9,7 +9,7 @@ elsewhere by now is neither written to nor compared.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from gilk.target.maps import Mapping, read_maps
 from gilk.target.memory import Memory
 from gilk.target.refusals import expecting
 from gilk.target.writer import Change, differing, write
+from gilk.values import dataclass
 
 
 @dataclass

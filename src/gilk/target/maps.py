@@ -7,12 +7,12 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
 from gilk.errors import TargetError
 from gilk.splice.space import PAGE, REACH, Occupied
+from gilk.values import dataclass
 
 #: Left alone around what may grow: the heap upwards, the main stack downwards.
 _HEAP_GROWTH = 64 << 20

@@ -15,11 +15,11 @@ import os
 import socket
 import struct
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from gilk.errors import TargetError
 from gilk.target.ptrace import denied
+from gilk.values import dataclass
 
 _BACKLOG = 128
 _PATIENCE = 1.0  # seconds, for who has the name to listen to it

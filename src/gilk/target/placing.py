@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from gilk.splice.claims import pinned
 from gilk.splice.plan import FunctionPlan, Site
 from gilk.splice.portable import JUMP_SIZE, Array, Portable, as_words, tactic_of
 from gilk.target.batch import Batch, Byte, Int
+from gilk.values import dataclass
 
 _FARTHEST = 1 << 31
 

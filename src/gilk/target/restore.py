@@ -9,7 +9,6 @@ back, and what was mapped is left to the threads that may still be in it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from gilk.target.base import Loaded
 from gilk.target.copies import Copy
 from gilk.target.maps import DATA_NAME, Mapping, read_maps
 from gilk.target.process import Process, attach
+from gilk.values import dataclass
 
 _NAME = "/memfd:gilk-code-"
 _PAGE = 4096

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-from dataclasses import dataclass
 
 from gilk.splice.frame import RED_ZONE
 from gilk.target.held import Held
@@ -15,6 +14,7 @@ from gilk.target.namespaces import is_here, own_number
 from gilk.target.places import Places
 from gilk.target.ptrace import Registers
 from gilk.target.world import Thread, World
+from gilk.values import dataclass
 
 #: As struct gilk_regs has them, native/include/gilk.h.
 _ORDER = (

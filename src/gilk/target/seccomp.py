@@ -14,9 +14,9 @@ import functools
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gilk.target import ptrace
+from gilk.values import dataclass
 
 _FIELD = re.compile(rb"^(Seccomp|Seccomp_filters):\s*(\d+)$", re.MULTILINE)
 STRICT = 1  # read, write, exit and sigreturn, and no filter that could be counted

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gilk.target.maps import Mapping, read_maps
 from gilk.target.memory import Memory
 from gilk.target.world import World
+from gilk.values import dataclass
 
 _SIZE, _MOST = 2, (1 << 16) - 1
 _ROW = struct.Struct("<QQQ")  # address, inode of the file there, number; before the first row how many there are, twice

@@ -7,8 +7,9 @@ import os
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from gilk.values import dataclass
 
 _ahead: list[Spawned] = []
 

@@ -9,9 +9,10 @@ neither, and those that only the copies have, which are the ones exchanged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gilk.target.copies import Copy, Units
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True)

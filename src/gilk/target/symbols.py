@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gilk.image.model import SymbolKind
 from gilk.target.process import Process
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import mmap
 import os
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from gilk.target.placing import Placed, Spot
 from gilk.target.process import Process
 from gilk.target.refusals import taken
 from gilk.target.symbols import Found, Resolver
+from gilk.values import dataclass
 
 ARENA_SIZE = 64 << 20
 HELD_SIZE = 64 << 10  # writable data of instruments, below the key page

@@ -14,10 +14,10 @@ import os
 import random
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from gilk.errors import TargetError
 from gilk.target import ptrace
+from gilk.values import dataclass
 
 _EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
 _RESTARTS = frozenset(-n & (1 << 64) - 1 for n in (512, 513, 514, 516))

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gilk.target.batch import Batch, Byte, Int
 from gilk.target.memory import Memory
+from gilk.values import dataclass
 
 _PAGE = 4096
 

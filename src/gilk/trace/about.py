@@ -11,7 +11,7 @@ import json
 import typing
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from types import GenericAlias, UnionType
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from gilk.trace import probes as probe_rows
 from gilk.trace.clock import Clock
 from gilk.trace.probes import ProbeRow
 from gilk.trace.traced import Traced
+from gilk.values import dataclass
 
 VERSION = 1
 _LARGEST = 1 << 29  # bytes of JSON

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from gilk.trace.flow import STATES, Flow, State
 from gilk.trace.nesting import Bools, Ints
 from gilk.trace.paths import Paths, Symbol, label, of_flow
+from gilk.values import dataclass
 
 SPREAD, FACTOR = 6.0, 2.0
 _NORMAL = 1.4826

@@ -16,7 +16,6 @@ entry before and a return after might not belong together: those calls are cut.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from gilk.trace.probes import Kind
 from gilk.trace.samples import NAME
+from gilk.values import dataclass
 
 SCHEMA = pa.schema(
     [

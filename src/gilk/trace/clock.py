@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 
 from gilk.errors import StoreError
 from gilk.image.cache import cache_dir
+from gilk.values import dataclass
 
 Sample = tuple[int, int]  # (tsc, CLOCK_MONOTONIC in ns)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from gilk.trace.align import align
 from gilk.trace.compare_tree import NONE, Calls, threads
 from gilk.trace.flow import STATES, Flow, State
 from gilk.trace.paths import Paths, Symbol, of_flow, symbols_of
+from gilk.values import dataclass
 
 Path = tuple[Symbol, ...]
 _OPEN = STATES.index(State.OPEN)

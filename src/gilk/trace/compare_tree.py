@@ -8,10 +8,10 @@ caller: which of them are in a trace is chance.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gilk.trace.flow import Flow
 from gilk.trace.paths import Symbol, symbols_of
+from gilk.values import dataclass
 
 _PRIME = (1 << 61) - 1
 _STEP = 0x1E3779B97F4A7C15

@@ -10,7 +10,6 @@ here is an object that shrinks: whoever creates it seals it (F_SEAL_SHRINK).
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from gilk.errors import StoreError
 from gilk.trace.layout import CLASSES, RECORD_SIZES, RECORDS, Array, Geometry, Shared
 from gilk.trace.live import which_are_set
+from gilk.values import dataclass
 
 _IID = 2  # the 32-bit word of a record that holds its iid
 

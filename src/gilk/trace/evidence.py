@@ -9,12 +9,12 @@ aligned, 16 KiB of addresses. No call is under way in the kernel while its threa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from gilk.trace.nesting import Bools, Ints, first_at_least
+from gilk.values import dataclass
 
 _HOLE = 1 << 16
 _KERNEL_STACK = 14  # bits

@@ -9,7 +9,7 @@ idle task, which is one on every processor), it is divided by stack, and the col
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from gilk.trace.nesting import Bools, Ints
 from gilk.trace.samples import NAME
 from gilk.trace.traced import Omitted
+from gilk.values import dataclass
 
 USER, KERNEL = "user", "kernel"  # lanes; the latter also the image that all of the kernel's code makes up
 

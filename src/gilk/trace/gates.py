@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gilk.trace.layout import ARMED, CLOSED, GATE, GATES, GATES_AT, REACHED, Array
+from gilk.values import dataclass
 
 _FUTEX, _WAIT, _WAKE = 202, 0, 1
 _ROUND = 0.01  # seconds that a round holds a thread

@@ -10,13 +10,12 @@ over.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gilk.trace import evidence
 from gilk.trace.evidence import Events
 from gilk.trace.nesting import Bools, Ints
+from gilk.values import dataclass
 
 _MOST_POPPED = 32  # bytes
 

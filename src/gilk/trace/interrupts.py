@@ -7,7 +7,9 @@ that came to a processor on which a wanted thread was last seen, and they are th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from gilk.values import dataclass
 
 
 @dataclass

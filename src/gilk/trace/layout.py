@@ -9,13 +9,13 @@ how large the parts are, `Shared` gives them names in a buffer.
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gilk.errors import StoreError
+from gilk.values import dataclass
 
 MAGIC = 0x314B4C49474B
 ABI_VERSION = 1

@@ -7,10 +7,10 @@ An interval's start and end are places in the order of events, not times: two ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from gilk.values import dataclass
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

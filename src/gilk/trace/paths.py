@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from gilk.trace.flow import KERNEL, Flow, State
 from gilk.trace.nesting import Bools, Ints
+from gilk.values import dataclass
 
 Symbol = tuple[str, str, str]  # function, image, lane
 

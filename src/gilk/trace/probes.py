@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from gilk.errors import StoreError
+from gilk.values import dataclass
 
 
 class Kind(StrEnum):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from gilk.trace.calls import Calls
 from gilk.trace.flow import Flow
 from gilk.trace.samples import schema
 from gilk.trace.store import ABOUT_KEY, TALLY_KEY, partial_path
+from gilk.values import dataclass
 
 _PARQUET = b"PAR1"
 _STREAM = b"\xff\xff\xff\xff"  # the continuation marker that begins every Arrow IPC message

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from gilk.errors import StoreError
+from gilk.values import dataclass
 
 #: The time of a stop that has not come: the trace is still running, or whoever took it was killed.
 NEVER = -1

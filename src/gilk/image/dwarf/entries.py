@@ -6,13 +6,13 @@ from __future__ import annotations
 import bisect
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from gilk.errors import ImageError
 from gilk.image.dwarf.forms import Abbreviation, Forms, Reference, Signature, Value, abbreviations
 from gilk.image.dwarf.sections import Sections
 from gilk.image.encoding import uleb
+from gilk.values import dataclass
 
 AT_SIBLING, AT_NAME, AT_STR_OFFSETS_BASE = 0x01, 0x03, 0x72
 _TYPE_UNITS, _WITH_ID = (0x02, 0x06), (0x04, 0x05)

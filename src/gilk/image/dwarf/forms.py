@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gilk.errors import ImageError
 from gilk.image.dwarf.sections import Sections
 from gilk.image.encoding import sleb, uleb
+from gilk.values import dataclass
 
 _IMPLICIT, _INDIRECT = 0x21, 0x16
 _FIXED = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from gilk.errors import ImageError
@@ -14,6 +13,7 @@ from gilk.image import header as elf
 from gilk.image.header import Header
 from gilk.image.memory import MALFORMED
 from gilk.image.source import LARGEST_READ, open_source
+from gilk.values import dataclass
 
 _COMPRESSED, _ZLIB = 0x800, 1
 _CHDR = struct.Struct("<IIQQ")

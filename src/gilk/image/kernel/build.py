@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from gilk.image.kernel.kallsyms import Addresses, Symbols
 from gilk.image.kernel.snapshot import Part, Region, Snapshot
 from gilk.image.kernel.sweep import Sweep
 from gilk.image.model import Image, Section, Segment, Symbol, SymbolKind
+from gilk.values import dataclass
 
 NAME: Final = "kernel"
 _TEXT, _DATA = frozenset("tTwW"), frozenset("dDbBrRvVgG")

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from gilk.errors import ImageError
 from gilk.image.kernel.btf import Btf, Kind, Type
+from gilk.values import dataclass
 
 _QUALIFIERS: Final = {Kind.CONST: "const", Kind.VOLATILE: "volatile", Kind.RESTRICT: "restrict"}
 _TAGGED: Final = {Kind.STRUCT: "struct", Kind.UNION: "union", Kind.ENUM: "enum", Kind.ENUM64: "enum"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from gilk.image.kernel.kallsyms import Addresses, Symbols
 from gilk.image.kernel.snapshot import Region
 from gilk.image.kernel.sweep import Sweep
 from gilk.image.model import Span
+from gilk.values import dataclass
 
 SOURCE: Final = "kallsyms"
 #: Names of borders, not of code: _stext, __entry_text_start, __indirect_thunk_end, __x86_indirect_thunk_array.

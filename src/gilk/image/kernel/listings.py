@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 from gilk.errors import ImageError
+from gilk.values import dataclass
 
 _BUILD_ID: Final = 3  # NT_GNU_BUILD_ID
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from gilk.errors import ImageError
 from gilk.image.kernel.btf import Btf, Kind
 from gilk.image.kernel.declarations import Place, place, size_of
+from gilk.values import dataclass
 
 _LIVE: Final = 0  # MODULE_STATE_LIVE
 _FIELDS: Final = (

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gilk.image.kernel.kallsyms import Symbols
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ says where each begins and what opcode it has takes a second, and the rest is ar
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from gilk.image.kernel import opcodes
 from gilk.image.kernel.kallsyms import Addresses
 from gilk.image.kernel.snapshot import Region
+from gilk.values import dataclass
 
 _LENGTH_BITS = 4
 _LONGEST = 16  # bytes; one more than an instruction may have

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from gilk.image.kernel.kallsyms import Addresses
 from gilk.image.kernel.snapshot import Region
+from gilk.values import dataclass
 
 _EXCEPTION: Final = np.dtype([("insn", "<i4"), ("fixup", "<i4"), ("data", "<i4")])
 _JUMP: Final = np.dtype([("code", "<i4"), ("target", "<i4"), ("key", "<i8")])

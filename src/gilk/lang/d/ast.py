@@ -7,10 +7,10 @@ Nodes are compared by identity, so that a pass can note something of each in a d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from gilk.lang.syntax.source import Span
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

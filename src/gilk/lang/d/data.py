@@ -7,8 +7,9 @@ takes them apart and prints them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from gilk.values import dataclass
 
 
 class Kind(StrEnum):

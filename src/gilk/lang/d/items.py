@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from gilk.lang.d.ast import BaseType, Declarator, Expr, FunctionOf, Node, TypeName
 from gilk.lang.syntax.source import Source, Span
+from gilk.values import dataclass
 
 # Statements
 

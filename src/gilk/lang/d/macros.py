@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gilk.lang.d import literals
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.values import dataclass
 
 _INTEGER = re.compile(r"([-+]?)(\d\w*)", re.ASCII)
 _IDENTIFIER = re.compile(r"[A-Za-z_`][\w`]*", re.ASCII)

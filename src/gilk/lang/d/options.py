@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 
 from gilk.lang.d import stability
+from gilk.values import dataclass
 
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)b?\Z", re.IGNORECASE)

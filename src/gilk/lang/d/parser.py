@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from gilk.lang.d import ast, items
 from gilk.lang.d.definitions import Definitions
@@ -13,6 +12,7 @@ from gilk.lang.d.lexer import Kind, Lexer
 from gilk.lang.d.macros import Macros, Substitution
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Diagnostic, Rejected, Source, Span
+from gilk.values import dataclass
 
 _ACTIONS = "a clause is: probes / predicate / { actions }"
 

@@ -7,11 +7,12 @@ DTrace's conversions, and C's modifiers hh, j, z and t besides. Whether argument
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Flag, StrEnum, auto
 from typing import NoReturn
 
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.values import dataclass
 
 NOWHERE = Span(0, 0)
 

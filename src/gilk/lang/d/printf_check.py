@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from gilk.lang.d.data import Function
 from gilk.lang.d.printf import NOWHERE, Accepts, Conversion, Literal, PrintfTag, Rule
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.values import dataclass
 
 
 class Category(StrEnum):

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from dataclasses import dataclass
+
+from gilk.values import dataclass
 
 _GLOB = re.compile(r"[*?\[\]!\\]")
 #: Provider, module, function, name.

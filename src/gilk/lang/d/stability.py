@@ -6,10 +6,11 @@ The first is about the name, the second about what is behind it, the third about
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import reduce
 
 from gilk.lang.d.probes import Description, is_glob
+from gilk.values import dataclass
 
 _STABILITY = ("Internal", "Private", "Obsolete", "External", "Unstable", "Evolving", "Stable", "Standard")
 _CLASS = ("Unknown", "CPU", "Platform", "Group", "ISA", "Common")

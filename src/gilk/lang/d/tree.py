@@ -7,13 +7,14 @@ type that it works in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from gilk.lang.d.data import Aggregation, Datum
 from gilk.lang.d.stability import USUAL, Attributes, ProviderAttributes
 from gilk.lang.d.types import String, Translated, Type
 from gilk.lang.syntax.source import Span
+from gilk.values import dataclass
 
 # Expressions.
 

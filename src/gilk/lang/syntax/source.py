@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
 from functools import cached_property
+
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gilk.lang.d.printf import Conversion, Literal
 from gilk.render.d import printf
@@ -13,6 +13,7 @@ from gilk.render.d.hexdump import as_text, hexdump
 from gilk.render.d.sorting import BY_VALUE, Keys, Order, key_rank, ordered, weight
 from gilk.render.d.stacks import INDENT, block
 from gilk.render.d.values import Bytes, Integer, Rendered, Stack, Symbol, Text, Value, left
+from gilk.values import dataclass
 
 Pieces = Sequence[Literal | Conversion]
 _COLUMNS = {1: 3, 2: 5, 4: 8, 8: 16}

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isqrt
 
 from gilk.lang.d.data import Aggregation, Function
 from gilk.lang.d.types import signed
 from gilk.render.d.distribution import distribution, divided
 from gilk.render.d.values import Integer, Rendered, Value
+from gilk.values import dataclass
 
 DISTRIBUTIONS = frozenset({Function.QUANTIZE, Function.LQUANTIZE, Function.LLQUANTIZE})
 _64 = (1 << 64) - 1

@@ -6,9 +6,10 @@ counted (the option aggpercpu).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gilk.lang.d.data import Aggregation, Datum, Function, Kind
+from gilk.values import dataclass
 
 Cells = tuple[int, ...]
 #: The address that stands for all that have the name of a datum's.

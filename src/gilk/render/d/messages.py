@@ -6,13 +6,13 @@ Each is a line or more with its newline, and begins with the name that the comma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from gilk.lang.d.probes import Probe
 from gilk.lang.d.types import signed
 from gilk.lang.syntax.source import Diagnostic
 from gilk.trace.d.drops import DropKind
+from gilk.values import dataclass
 
 
 class Fault(IntEnum):

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from gilk.lang.d.printf import Flags
+from gilk.values import dataclass
 
 _BASES = {"o": "o", "x": "x", "X": "X", "u": "d", "d": "d", "i": "d"}
 

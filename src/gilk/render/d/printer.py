@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, field
 from functools import cache
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from gilk.session.dtrace.symbols import Symbols
 from gilk.session.dtrace.tracing import Fault, Firing, Happening
 from gilk.trace.d.aggregations import Aggregations
 from gilk.trace.d.drops import Drop
+from gilk.values import dataclass
 
 
 class Outlet(Protocol):

@@ -7,11 +7,11 @@ for each processor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from gilk.lang.d.probes import Probe
 from gilk.render.d.values import left, right
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from gilk.lang.d import buckets
 from gilk.lang.d.data import Aggregating, Aggregation, Datum, Kind
 from gilk.lang.d.types import signed
 from gilk.render.d.contents import DISTRIBUTIONS, Contents, Row, number
+from gilk.values import dataclass
 
 Keys: TypeAlias = tuple[int | bytes | tuple[int, ...], ...]
 Values: TypeAlias = tuple[int, ...]

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gilk.lang.d.types import Array, Enumeration, Float, Integer, Member, Pointer, Record, String, Type, size_of, text
+from gilk.values import dataclass
 
 _INDENT = 44  # columns before the outermost line
 _MOST_LINES = 1 << 16  # of a type that says it has more: members may lie in each other, two in each

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from gilk.lang.d.options import BadOption, Options
 from gilk.lang.syntax.source import Source
 from gilk.session.dtrace.compiled import Text
 from gilk.session.dtrace.consumer import Consumer
+from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.target.process import Process

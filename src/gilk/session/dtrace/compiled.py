@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 from gilk.lang.d import items, stability, tree
@@ -19,6 +19,7 @@ from gilk.lang.d.parser import parse
 from gilk.lang.d.tags import Tag
 from gilk.lang.d.types import Type
 from gilk.lang.syntax.source import Diagnostic, Rejected, Source, Span
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True)

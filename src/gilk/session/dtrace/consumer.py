@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from gilk.errors import OutOfMemory, UsageError
@@ -19,6 +19,7 @@ from gilk.session.dtrace.enabling import Enabled, enable
 from gilk.session.dtrace.symbols import Symbols
 from gilk.session.dtrace.tracing import Happening, Tracing
 from gilk.session.dtrace.world import World
+from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.target.process import Process

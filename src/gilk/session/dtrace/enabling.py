@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, Key, Probe, described
 from gilk.providers import own
 from gilk.providers.clock import Tick, ticks
+from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.providers.probe import ProcessProbe, Provider

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 
@@ -11,6 +11,7 @@ from gilk.lang.d.code.entries import FORGET, NOTE, Entry, Kind, Uses
 from gilk.lang.d.probes import Probe
 from gilk.providers.probe import Site
 from gilk.session.dtrace.enabling import Enabled
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from gilk.lang.d import literals
+from gilk.values import dataclass
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 _MOST = 1000

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gilk.errors import GilkError
+from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.image.model import Image

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +36,7 @@ from gilk.trace.d.records import Record, Records
 from gilk.trace.d.recycling import Recycling
 from gilk.trace.inner_threads import gone_of
 from gilk.trace.threads import thread_is_gone
+from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.session.dtrace.in_process import InProcess

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
 from gilk.lang.d.probes import Description, Probe, described
 from gilk.lang.d.stability import HIGHEST, USUAL, Attributes, of_provider
 from gilk.lang.d.types import text
 from gilk.session.dtrace.compiled import Compiled, Text
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from gilk.errors import ImageError
@@ -14,6 +14,7 @@ from gilk.lang.d.meaning.world import Symbol
 from gilk.lang.d.probes import described, is_glob
 from gilk.lang.d.types import INT64, Record, Type
 from gilk.session.dtrace.parameters import placed, returned
+from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.session.dtrace.debug_types import DebugTypes

@@ -10,10 +10,11 @@ several ways in may stay untold, and then is said to be: never guessed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gilk.analysis.model import Block, End, Function
 from gilk.splice.points import Point
+from gilk.values import dataclass
 
 Key = tuple[int, int]  # starts of two blocks; 0 for outside
 

@@ -12,7 +12,6 @@ import math
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -22,6 +21,7 @@ from gilk.session.experiment.items import Item, title
 from gilk.session.experiment.workload import Setting
 from gilk.session.request import CFunction, Request
 from gilk.session.strategy import Chosen
+from gilk.values import dataclass
 
 T = TypeVar("T")
 _KEYS = ("name", "targets", "machine", "mode", "duration", "repetitions", "output", "workload", "instrument")

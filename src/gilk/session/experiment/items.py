@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
 from gilk.session.base import BaseSession, Probe
 from gilk.session.request import CFunction, Request, Wanted
 from gilk.session.strategy import Chosen
+from gilk.values import dataclass
 
 Interval = tuple[int, int]  # ns since the session's start: a change was made within
 

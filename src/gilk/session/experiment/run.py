@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from gilk.target import wire
 from gilk.target.base import Code
 from gilk.target.kernel.target import KernelTarget
 from gilk.target.process import Process
+from gilk.values import dataclass
 
 _SOON = 0.05  # seconds: what is due within them is waited for
 _REST = 9  # watching for first hits may take one part of so many and one of the target's time

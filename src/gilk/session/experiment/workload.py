@@ -15,13 +15,14 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from gilk.errors import GilkError, TargetError, UsageError
 from gilk.target import process
 from gilk.target.process import Process
+from gilk.values import dataclass
 
 _PATIENCE = 5.0  # seconds that a workload has to end in, once it is asked to
 _SHELL = frozenset("|&;<>()")

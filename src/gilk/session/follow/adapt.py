@@ -11,12 +11,13 @@ a call that takes long cannot be made often, so what goes is short.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gilk.trace.drain import Chunk, Identity
+from gilk.values import dataclass
 
 CALL = 100e-9  # seconds that following a call costs
 _SMALL = 100  # a function with a hundredth of what is allowed is not what takes the time

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
 
 from gilk.errors import UsageError
+from gilk.values import dataclass
 
 _UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|ms|us|min|m|h)?")

@@ -15,7 +15,6 @@ import contextlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +37,7 @@ from gilk.target.batch import Batch
 from gilk.target.process import Process
 from gilk.trace.drain import Chunk
 from gilk.trace.gates import Gates
+from gilk.values import dataclass
 
 _FIRST_GATE = 1 << 41  # keys of wants that are no probes, and no brackets of signal handlers
 _MOST = 1 << 24  # probes

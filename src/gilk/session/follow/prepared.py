@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ from gilk.splice.portable import ENTRY, HEAD, RETURN, Array, Portable
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
 from gilk.trace.probes import Kind, ProbeRow
+from gilk.values import dataclass
 
 _KINDS = {ENTRY: Kind.ENTRY, HEAD: Kind.HEAD, RETURN: Kind.RETURN}
 

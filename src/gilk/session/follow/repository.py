@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +32,7 @@ from gilk.target.blank import Shape
 from gilk.target.placing import place
 from gilk.target.process import Process
 from gilk.target.workspace import Workspace
+from gilk.values import dataclass
 
 Wanted = Callable[[Loaded, Span], bool]
 #: What stands in the way of planning a whole image; it can still be planned function by function.

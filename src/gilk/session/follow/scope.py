@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from gilk.errors import UsageError
 from gilk.session.request import Builtin, Wanted, probes_at
 from gilk.splice import points
 from gilk.target.base import Loaded
 from gilk.target.process import Process
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True)

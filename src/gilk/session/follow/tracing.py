@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ from gilk.trace.flow import Flow
 from gilk.trace.gates import Reached
 from gilk.trace.probes import Kind
 from gilk.trace.traced import NEVER, Omitted, Traced
+from gilk.values import dataclass
 
 _START, _STOP, _LIBRARIES = 0, 1, 2  # gates
 _HOLD = 10.0  # seconds that the thread that starts the trace waits at most for it to have started

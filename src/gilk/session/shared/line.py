@@ -12,10 +12,10 @@ import json
 import os
 import socket
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 from gilk.target.wire import readable
+from gilk.values import dataclass
 
 _HEADER = struct.Struct("<II")  # bytes of JSON, bytes behind it
 _CHUNK = 1 << 16

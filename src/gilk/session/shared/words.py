@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +16,7 @@ from gilk.splice.segments import is_call
 from gilk.target.base import Loaded
 from gilk.target.process import Process
 from gilk.target.semaphores import Semaphore
+from gilk.values import dataclass
 
 #: How many threads of a process have a place of their own in what is shared with it.
 THREADS = 1024

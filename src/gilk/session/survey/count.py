@@ -15,7 +15,6 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -31,6 +30,7 @@ from gilk.splice.instrument import Count, Instrument
 from gilk.splice.plan import FunctionPlan, Plan, Want
 from gilk.splice.planner import plan
 from gilk.splice.space import PAGE, Arena
+from gilk.values import dataclass
 
 #: Told what is being done, how much of it is done, and how much there is.
 Progress = Callable[[str, int, int], None]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from iced_x86 import Formatter, FormatterSyntax, Instruction
@@ -21,6 +20,7 @@ from gilk.splice import points
 from gilk.splice.ground import Ground
 from gilk.splice.plan import FunctionPlan
 from gilk.target.image import analyse
+from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.target.kernel.link import Link

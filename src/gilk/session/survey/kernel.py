@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -34,6 +33,7 @@ from gilk.splice.kernel.instrument import Count
 from gilk.splice.kernel.planner import plan
 from gilk.target.kernel.image import identity, read
 from gilk.target.kernel.link import Link, LocalLink
+from gilk.values import dataclass
 from gilk.version import VERSION
 
 #: Where plans that are not carried out put their patches: between modules and the end of their range.

@@ -6,7 +6,6 @@ The same blocks as analysis finds function by function; tests/kernel compares th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -18,6 +17,7 @@ from gilk.image.kernel.build import Kernel
 from gilk.image.kernel.kallsyms import Addresses
 from gilk.image.kernel.opcodes import Flow
 from gilk.image.kernel.sweep import distinct
+from gilk.values import dataclass
 
 Rows = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -7,7 +7,6 @@ stay where it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -21,6 +20,7 @@ from gilk.image.kernel.opcodes import Flow
 from gilk.session.survey.kernel_blocks import Blocks, Flags, Instructions, Rows
 from gilk.session.survey.table import OUTCOMES
 from gilk.splice.plan import Refusal
+from gilk.values import dataclass
 
 Columns = NDArray[np.int8]
 

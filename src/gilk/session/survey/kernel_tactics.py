@@ -8,7 +8,6 @@ and what a copy could still rescue, is for the planner, one function at a time. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -20,6 +19,7 @@ from gilk.session.survey.kernel_blocks import Blocks, Flags, Instructions, Rows
 from gilk.session.survey.kernel_points import COLUMN, NONE, Columns, Cuts, Points
 from gilk.splice.plan import Tactic
 from gilk.splice.policy import KERNEL
+from gilk.values import dataclass
 
 _JUMP, _BOUNCE = 5, 2  # bytes
 _BACK, _AHEAD = 128 - _BOUNCE, 127 + _BOUNCE  # from a two-byte jump to what it leads to

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from gilk.session.survey.table import OUTCOMES, POST, PRE, Row, Table, keep, key
 from gilk.splice import points
 from gilk.splice.plan import Refusal, Tactic
 from gilk.target.image import analyse
+from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.target.kernel.link import Link

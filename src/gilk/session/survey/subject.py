@@ -11,7 +11,6 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from gilk.analysis.analysis import Analysis
@@ -25,6 +24,7 @@ from gilk.splice.instrument import Host
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.target.image import pretend_loaded
 from gilk.target.maps import Mapping, find_room, occupied, read_maps
+from gilk.values import dataclass
 
 #: What names this machine's running kernel. A file of that name is ./kernel.
 KERNEL = "kernel"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from gilk.image import debug, header, notes, symbols
 from gilk.image.cache import Array, load_arrays, store_arrays
 from gilk.image.source import open_source
 from gilk.splice.plan import Refusal, Tactic
+from gilk.values import dataclass
 from gilk.version import VERSION
 
 #: Columns of the counts: every tactic, then every refusal.

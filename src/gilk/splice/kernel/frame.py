@@ -8,11 +8,10 @@ only when live, by ``lahf`` and ``seto`` (see splice/frame.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import FLAGS
+from gilk.values import dataclass
 
 WORD = 8
 RAX_BIT, RDX_BIT = 1 << asm.RAX, 1 << asm.RDX

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gilk.analysis.analysis import Analysis
 from gilk.splice.ground import Ground
 from gilk.splice.instrument import Host
 from gilk.splice.policy import KERNEL
 from gilk.splice.space import Arena, Occupied, PunPages
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from gilk.arch import asm
@@ -21,6 +20,7 @@ from gilk.splice.frame import FLAGS, enter_c, leave_c
 from gilk.splice.instrument import ARGUMENTS_CLASS, RECORD_SIZE, STAMP_CLASS, Context, Host
 from gilk.splice.kernel.frame import RAX_BIT, RDX_BIT, WORD, borrow, dead, enter, kept, leave, scratch
 from gilk.splice.kernel.host import Interrupts, Rings
+from gilk.values import dataclass
 
 CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
 _ARGUMENTS = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 
 from gilk.arch import decode as x86
 from gilk.arch.asm import CALL32, INT3, JMP8
 from gilk.splice.plan import FunctionPlan, Patch, Site
+from gilk.values import dataclass
 
 _LONGEST = 15
 _JUMP_SIZE = 5

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from gilk.target.kernel import driver_build, driver_load
 from gilk.target.kernel.driver import Driver
 from gilk.target.kernel.driver_abi import DriverStatus, Hello
 from gilk.target.kernel.link import LocalLink
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True)

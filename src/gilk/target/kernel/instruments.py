@@ -7,7 +7,6 @@ import contextlib
 import secrets
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +14,7 @@ from gilk.build.kernel_instrument import KernelInstrument, compile_for_kernel
 from gilk.errors import TargetError
 from gilk.target.kernel.driver_build import headers_of
 from gilk.target.kernel.link import Link, RelayLink
+from gilk.values import dataclass
 
 _LOGS = {"pair": "ilk_log_pair", "string": "ilk_log_string", "registers": "ilk_log_registers"}
 

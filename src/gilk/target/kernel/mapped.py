@@ -8,13 +8,13 @@ it is read here; that it has not is looked at afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from mmap import PAGESIZE, mmap
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gilk.target.kernel.driver_abi import CLASSES, RECORD_BYTES, Chunk, Rings
+from gilk.values import dataclass
 
 Words = NDArray[np.uint64]
 _HEAD = 2  # words of a ring's head: chunks entered, records lost

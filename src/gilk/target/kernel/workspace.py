@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from gilk.analysis.analysis import Analysis
@@ -30,6 +30,7 @@ from gilk.target.kernel.driver import Driver
 from gilk.target.kernel.driver_abi import Block, Verdict
 from gilk.target.kernel.instruments import KernelInstruments
 from gilk.target.kernel.link import Link
+from gilk.values import dataclass
 
 _LEAST_ARENA, _ARENA_PER_POINT = 1 << 20, 192  # bytes
 _STUB = 64  # bytes for what leads from the registers thunk to ilk_log_registers

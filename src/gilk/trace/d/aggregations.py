@@ -9,13 +9,14 @@ comes between the snapshot and clear() counts for the next one. MIN and MAX, whi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gilk.errors import StoreError
 from gilk.lang.d.data import Aggregation, Function
 from gilk.trace.d.layout import BANKS
 from gilk.trace.d.memory import Memory
 from gilk.trace.d.tables import Cells, Entry, Key, entries, merge, minus, shown, wipe
+from gilk.values import dataclass
 
 _EXTREMES = (Function.MIN, Function.MAX)
 

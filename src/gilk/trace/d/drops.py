@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from gilk.errors import StoreError
 from gilk.trace.d.memory import Memory
+from gilk.values import dataclass
 
 
 class DropKind(IntEnum):

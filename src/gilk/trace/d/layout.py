@@ -8,7 +8,7 @@ decides that, so a layout that was read from memory is valid when it is what its
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from enum import IntEnum
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.errors import StoreError
+from gilk.values import dataclass
 
 MAGIC = 0x31444B4C4947
 VERSION = 1

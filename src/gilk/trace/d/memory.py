@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from gilk.trace.d.layout import (
 )
 from gilk.trace.live import which_are_set
 from gilk.trace.threads import Gone, thread_is_gone
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ buffer whose positions or marks cannot be right is put aside and reported, and t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
@@ -17,6 +16,7 @@ from gilk.errors import StoreError
 from gilk.trace.d.layout import GRANULE, MARK_GRANULES, MARK_LAP, MARK_TID, RECORD, Array, Mark, Policy
 from gilk.trace.d.memory import Memory
 from gilk.trace.threads import Gone, thread_is_gone
+from gilk.values import dataclass
 
 _FARTHEST = 1 << 62  # no position gets there
 

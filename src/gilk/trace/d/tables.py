@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from gilk.lang.d.data import Aggregation, Function, Kind
 from gilk.lang.d.types import signed
 from gilk.trace.d.layout import ENTRY, GRANULE, MAX_FLIP, MIN_FLIP, Array
 from gilk.trace.d.memory import Memory
+from gilk.values import dataclass
 
 #: An aggregation's number, and the bytes of a key.
 Key = tuple[int, bytes]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from gilk.image.cfi import Rule
 from gilk.image.unwind import Unwind
 from gilk.trace.d.layout import pages
+from gilk.values import dataclass
 
 PAGE_BITS = 8
 RULES = 65535

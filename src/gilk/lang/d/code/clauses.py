@@ -8,12 +8,13 @@ a condition, those behind it make another, and what follows them a third.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gilk.lang.d import tree
 from gilk.lang.d.code.expressions import Expressions
 from gilk.lang.d.data import Datum, Function, Kind
 from gilk.lang.d.types import Void
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

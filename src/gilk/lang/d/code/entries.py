@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+
+from gilk.values import dataclass
 
 #: What is handed over as it is (splice/instrument.py, CallWithValues).
 _VALUES = frozenset(("rdi", "rsi", "rdx", "rcx", "r8", "r9", "rax"))

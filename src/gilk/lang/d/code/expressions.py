@@ -7,7 +7,7 @@ The C wraps where D does (-fwrapv), and never does what C leaves undefined: divi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from gilk.lang.d import tree
@@ -15,6 +15,7 @@ from gilk.lang.d.code import effects, intrinsics
 from gilk.lang.d.code.emit import Names, c_type, constant, string
 from gilk.lang.d.code.places import Emit, Places, bit_field
 from gilk.lang.d.types import UINT64, Array, Integer, Record, String, Type, Void, promoted
+from gilk.values import dataclass
 
 
 class Expressions:

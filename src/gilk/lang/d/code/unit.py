@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gilk.lang.d import tree
 from gilk.lang.d.code.clauses import ASKS, Clauses, Part
 from gilk.lang.d.code.emit import string
+from gilk.values import dataclass
 
 #: At the start of the globals lies the environment (native/runtime/d/program.h).
 GLOBALS_START = 512

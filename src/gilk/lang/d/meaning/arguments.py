@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from dataclasses import dataclass
 
 from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning import constants, operands
@@ -19,6 +18,7 @@ from gilk.lang.d.meaning.translators import Translators, is_fit
 from gilk.lang.d.probes import described
 from gilk.lang.d.types import CHAR, INT64, STRING, Pointer, String, Type, Void, is_scalar, text
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.values import dataclass
 
 _MOST, _GIVEN = 128, 10
 _LONGEST = 64  # characters of a name, with its NUL

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning import constants
 from gilk.lang.d.meaning.actions import Actions
@@ -14,6 +12,7 @@ from gilk.lang.d.meaning.functions import FUNCTIONS, Role
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.values import dataclass
 
 #: What the consumer is asked for, without anything being recorded of the probe.
 _NOT_DATA = ("clear", "trunc", "normalize", "denormalize", "setopt", "exit")

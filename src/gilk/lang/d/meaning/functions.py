@@ -15,10 +15,10 @@ A name that ends in ``?`` may be left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from gilk.lang.d.types import INT, INT64, STRING, UINT64, VOID, Integer, Pointer, Special, Type
+from gilk.values import dataclass
 
 
 class Role(Enum):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from gilk.lang.d import items
 from gilk.lang.d.meaning.arguments import Arguments
@@ -13,6 +13,7 @@ from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.stability import NOBODYS, Attributes, ProviderAttributes, read
 from gilk.lang.syntax.source import Rejected
+from gilk.values import dataclass
 
 
 @dataclass

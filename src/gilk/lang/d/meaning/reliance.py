@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 
 from gilk.lang.d import ast, items
@@ -15,6 +15,7 @@ from gilk.lang.d.probes import described
 from gilk.lang.d.stability import NAMES, OWN, USUAL, Attributes, ProviderAttributes, of_provider
 from gilk.lang.d.types import basic
 from gilk.lang.syntax.source import Rejected
+from gilk.values import dataclass
 
 #: Variables that are as reliable as what the probe's provider says of itself.
 _OF_PROBES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from gilk.lang.d import ast, tree
 from gilk.lang.d.data import Aggregating, Aggregation, Datum
@@ -14,6 +14,7 @@ from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.meaning.world import Nothing, World
 from gilk.lang.d.types import ALIASES, Array, Enumeration, Record, Type, align_of, size_of, text
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.values import dataclass
 
 #: Bytes: they lie on the stack of whatever thread comes by.
 _MOST_LOCAL = 1 << 12

@@ -8,7 +8,7 @@ with what is translated in the place of the parameter.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning import operands, substitution
@@ -17,6 +17,7 @@ from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.types import STRING, Member, Pointer, Record, Translated, Type, Void, is_scalar, text
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.values import dataclass
 
 Check = Callable[[ast.Expr], tree.Expression]
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from gilk.lang.d.types import Record, Type
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

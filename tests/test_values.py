@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Values behave as those that the standard library makes of the same classes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, field, fields, replace
+from typing import Any
+
+import pytest
+
+from gilk import values
+
+Decorate = Callable[..., Any]
+MAKERS = [dataclasses.dataclass, values.dataclass]
+SHAPES = [{}, {"frozen": True}, {"slots": True}, {"frozen": True, "slots": True}, {"frozen": True, "eq": False}]
+
+
+def shape(dataclass: Decorate, options: dict[str, bool]) -> tuple[Any, Any, Any]:
+    """A class, one that is derived from it, and one without fields."""
+
+    @dataclass(**options)
+    class Base:
+        x: int
+        names: list[str] = field(default_factory=list)
+        y: float = field(default=0.5, compare=False)
+        hidden: str = field(default="h", repr=False)
+        made: int = field(init=False, default=7)
+
+        def double(self) -> int:
+            return 2 * self.x
+
+    @dataclass(**options)
+    class Derived(Base):
+        z: tuple[int, ...] = ()
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "made", self.x + 1)
+
+        def double(self) -> int:
+            return Base.double(self) + 1
+
+    @dataclass(**options)
+    class Empty:
+        pass
+
+    return Base, Derived, Empty
+
+
+def outcome(act: Callable[[], Any]) -> Any:
+    """What comes of it, or what is raised, with its words."""
+    try:
+        return act()
+    except Exception as error:
+        return type(error), str(error)
+
+
+def behaviour(classes: tuple[Any, Any, Any]) -> list[Any]:
+    base, derived, empty = classes
+    a, b, c = base(1, ["n"]), base(x=1, names=["n"], y=2.5), base(2)
+    d, same = derived(3, z=(4,)), derived(3, z=(4,))
+    tried = [
+        base, lambda: base(1, 2, 3, 4, 5), lambda: base(1, nothing=2), lambda: base(1, made=3),
+        lambda: derived("no number"), lambda: setattr(a, "x", 3), lambda: delattr(a, "hidden"),
+        lambda: replace(a, x=9), lambda: replace(d, z=()), lambda: a < b,
+        lambda: {d: 1} and "can be a key", lambda: {empty()} and "can be a key",
+    ]  # fmt: skip
+    return [
+        repr(a).split("<locals>.")[1], repr(d).split("<locals>.")[1], repr(empty()).split("<locals>.")[1],
+        a == b, a == c, d == same, a == d, a == 1, empty() == empty(), a.double(), d.double(), d.made, a.made,
+        [each.name for each in fields(d)], base.__match_args__, derived.__match_args__, a.names is base(1).names,
+        *(str(outcome(each)).replace("test_values.", "") for each in tried),
+        copy.copy(d).z, copy.deepcopy(a).names, sorted(dataclasses.asdict(d).items(), key=str),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", SHAPES)
+def test_the_same_as_the_standard_librarys(options: dict[str, bool]) -> None:
+    theirs, ours = (behaviour(shape(made, options)) for made in MAKERS)
+    assert ours == theirs
+
+
+@values.dataclass(frozen=True, slots=True)
+class Sent:
+    name: str
+    numbers: tuple[int, ...] = ()
+
+
+@values.dataclass(frozen=True, slots=True)
+class Own:
+    """What a class says itself stays."""
+
+    x: int
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 5
+
+    def __repr__(self) -> str:
+        return "own"
+
+
+def test_values_go_over_a_wire() -> None:
+    sent = Sent("a", (1, 2))
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        got = pickle.loads(pickle.dumps(sent, protocol))
+        assert got == sent and hash(got) == hash(sent) and got is not sent
+
+
+def test_what_a_class_defines_stays() -> None:
+    assert (repr(Own(1)), hash(Own(1)), Own(1) == Own(2)) == ("own", 5, True)
+
+
+def test_frozen_ones_stay_as_they_are() -> None:
+    sent = Sent("a")
+    for act in (lambda: setattr(sent, "name", "b"), lambda: setattr(sent, "other", 1), lambda: delattr(sent, "name")):
+        with pytest.raises((FrozenInstanceError, AttributeError)):
+            act()
+    assert sent == Sent("a")
+
+
+def test_matching() -> None:
+    match Sent("a", (3,)):
+        case Sent("a", (number,)):
+            assert number == 3
+        case _:
+            pytest.fail("it does not match")
