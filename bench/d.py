@@ -39,7 +39,6 @@ ONE_LINERS = {
         *("-c", "true"),
     ),
 }
-READY = 60.0  # seconds that probes may take to be in
 
 FRIDA = r"""
 #include <gum/guminterceptor.h>
@@ -67,7 +66,7 @@ def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
     for what, words in ONE_LINERS.items():
         yield from _start_up(what, words)
     if max(counts) >= 10_000:
-        yield _many(programs)
+        yield from _many(programs)
 
 
 def _gilk(words: Sequence[str], cache: str | None = None) -> subprocess.Popen[bytes]:
@@ -133,12 +132,16 @@ def _took(words: Sequence[str], cache: str) -> float:
     return 1e3 * (time.monotonic() - begun)
 
 
-def _many(programs: Programs) -> Row:
-    """Entries of 10 000 functions enabled, until BEGIN has fired."""
-    with Many(programs.many) as many:
-        begun = time.monotonic()
-        client = _gilk(["-n", "BEGIN { exit(0); } pid$target:a.out:f0????:entry { @ = count(); }", "-p", str(many.pid)])
-        client.communicate(timeout=READY)
-        took = 1e3 * (time.monotonic() - begun)
+def _many(programs: Programs) -> Iterator[Row]:
+    """Entries of 10 000 functions, from the command until all is out again: with an empty cache, and with what that run
+    has left there."""
+    took = []
+    with Many(programs.many) as many, tempfile.TemporaryDirectory() as cache:
+        words = ("-n", "BEGIN { exit(0); } pid$target:a.out:f0????:entry { @ = count(); }", "-p", str(many.pid))
+        for _ in range(1 + TIMES):
+            took.append(_took(words, cache))
+            time.sleep(SETTLE)
         note = how_it_ended(many.status)
-    return Row(f"{PREFIX}10000 probes, from the command to its end", TOOL, None if note else took, "ms", note)
+    what = f"{PREFIX}10000 probes, from the command to its end"
+    for when, value in (("nothing known of the program", took[0]), ("once more", min(took[1:]))):
+        yield Row(f"{what}, {when}", TOOL, None if note else value, "ms", note)

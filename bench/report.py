@@ -18,7 +18,7 @@ GOALS = {
     "D: one-liner, BEGIN, not compiled before": 250.0, "D: one-liner, BEGIN, compiled before": 120.0,
     "D: one-liner, malloc of a new process, not compiled before": 250.0,
     "D: one-liner, malloc of a new process, compiled before": 120.0,
-    "D: 10000 probes, from the command to its end": 1000.0,
+    "D: 10000 probes, from the command to its end, once more": 1000.0,
     "kernel: count at entry": 3.0, "kernel: C instrument at entry": 10.0, "kernel: entry, recorded": 35.0,
     "begin to follow all functions": 1.0, "empty function in a loop, slower": 100.0,
     "video, warm-up": 11.0, "video, steady": 15.0, "video, activation": 1.0,
