@@ -41,11 +41,21 @@ def test_a_program_without_a_process(dtrace: Dtrace) -> None:
     )
 
 
-def test_a_program_without_a_process_waits_for_nothing_that_splices_one(gilk_on_path: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        ((), ("gilk.splice", "gilk.analysis", "gilk.image.elf", "gilk.target.process", "pyarrow", "rich")),
+        (("-c", "true"), ("pyarrow", "rich", "gilk.trace.samples")),
+    ],
+    ids=["without a process", "with one"],
+)
+def test_a_program_waits_for_nothing_that_it_does_not_need(
+    gilk_on_path: dict[str, str], words: tuple[str, ...], heavy: tuple[str, ...]
+) -> None:
+    text = "BEGIN { exit(4); }" + " pid$target:libc.so.6:malloc:entry { @ = count(); }" * bool(words)
     code = (
-        "import sys\nfrom gilk.cli.main import main\nstatus = main(['dtrace', '-qn', 'BEGIN { exit(4); }'])\n"
-        "heavy = ('gilk.splice', 'gilk.analysis', 'gilk.image.elf', 'gilk.target.process', 'pyarrow', 'rich')\n"
-        "print('heavy:', [name for name in heavy if name in sys.modules])\nsys.exit(status)"
+        f"import sys\nfrom gilk.cli.main import main\nstatus = main(['dtrace', '-qn', {text!r}, *{words!r}])\n"
+        f"print('heavy:', [name for name in {heavy!r} if name in sys.modules])\nsys.exit(status)"
     )
     done = subprocess.run([sys.executable, "-c", code], env=gilk_on_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (4, "")

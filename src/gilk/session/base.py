@@ -9,9 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Self
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Self
 
 from gilk.errors import UsageError
 from gilk.session import request
@@ -27,6 +25,9 @@ from gilk.trace.drain import Source
 from gilk.trace.probes import ProbeRow, counts_by_point
 from gilk.trace.threads import Threads
 from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,8 @@ class BaseSession(ABC):
 
     def _gathered(self, latest: pa.Table) -> pa.Table:
         """With what was set aside when probes were added; older tables may lack columns."""
+        import pyarrow as pa  # here: a session without samples need not wait for it
+
         tables, self._tables = [*self._tables, latest], []
         return pa.concat_tables(tables, promote_options="default").select(self.schema.names)
 
@@ -255,6 +258,11 @@ class BaseSession(ABC):
         """Take everything out of the target; the samples that were left. ``restored`` says whether all is as it was."""
         if self.closed:
             return self._stream.schema.empty_table()
-        self.closed = True
-        self.restored = self._restore()
+        self.end()
         return self._gathered(self._stream.finish())
+
+    def end(self) -> None:
+        """The same without samples."""
+        if not self.closed:
+            self.closed = True
+            self.restored = self._restore()

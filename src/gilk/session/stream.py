@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import time
 from collections import deque
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Chunk, Source
 from gilk.trace.probes import ProbeRow
-from gilk.trace.samples import Samples
 from gilk.trace.threads import Threads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gilk.trace.samples import Samples
 
 ALL_CLASSES = frozenset(range(4))
 _STAMPS = ("stamp", "time-entry", "time-head", "time-return")
@@ -35,7 +38,7 @@ class Stream:
         self._classes: frozenset[int] = frozenset()
         self._known = 0  # how many probes
         self._names: dict[tuple[int, int], str] = {}
-        self._samples = Samples([], clock, 0, self._classes, self._name)
+        self._made: Samples | None = None
         self._retired = 0.0
         self._raw: deque[list[Chunk]] = deque()
         self.waiting = 0
@@ -47,6 +50,17 @@ class Stream:
     @property
     def schema(self) -> pa.Schema:
         return self._samples.schema
+
+    @property
+    def _samples(self) -> Samples:
+        if self._made is None:
+            self._made = self._samples_of([])
+        return self._made
+
+    def _samples_of(self, probes: list[ProbeRow]) -> Samples:
+        from gilk.trace.samples import Samples  # here: who has none need not wait for the library of tables
+
+        return Samples(probes, self._clock, self.start, self._classes, self._name)
 
     def meet(self, pid: int, tid: int) -> None:
         """Note a thread's name: one that ends at once has none to be read any more when its records are."""
@@ -62,18 +76,18 @@ class Stream:
 
         ``start`` counts only the first time.
         """
-        rest = self._counted(pa.concat_tables([*self._converted(), self._samples.flush()]))
+        rest = self._counted(_one([*self._converted(), self._samples.flush()]))
         self.unknown += self._samples.unknown
         self.start = self.start or start
         self._classes |= {c for probe in probes[self._known :] for c in _WRITES.get(probe.kind, ALL_CLASSES)}
         self._known = len(probes)
-        self._samples = Samples(probes, self._clock, self.start, self._classes, self._name)
+        self._made = self._samples_of(probes)
         return rest
 
     def poll(self) -> pa.Table:
         """The records that have arrived since, in order of time."""
         self.take()
-        return self._counted(pa.concat_tables([*self._converted(), self._samples.add([])]))
+        return self._counted(_one([*self._converted(), self._samples.add([])]))
 
     def take(self) -> float:
         """Empty the rings; how full, of 1, the fullest was."""
@@ -98,7 +112,7 @@ class Stream:
     def finish(self) -> pa.Table:
         """All that is left, when nothing writes any more."""
         self._set_aside(self._drain.poll(final=True))
-        return self._counted(pa.concat_tables([*self._converted(), self._samples.flush()]))
+        return self._counted(_one([*self._converted(), self._samples.flush()]))
 
     def _set_aside(self, chunks: list[Chunk]) -> None:
         if chunks:
@@ -129,3 +143,9 @@ class Stream:
         """A thread's name as it was when last seen alive."""
         self._names[pid, tid] = self._threads.name(pid, tid) or self._names.get((pid, tid), "")
         return self._names[pid, tid]
+
+
+def _one(tables: list[pa.Table]) -> pa.Table:
+    import pyarrow as pa  # here, as above
+
+    return pa.concat_tables(tables)

@@ -260,7 +260,7 @@ class Hub:
         restored: bool | None = True
         if self._session is not None:
             try:
-                self._session.close()
+                self._session.end()
                 restored = self._session.restored
             except (GilkError, OSError):
                 restored = None
