@@ -9,15 +9,15 @@ import hashlib
 import mmap
 import os
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
-from gilk.build import relocatable
+from gilk.build import relocatable, toolchain
 from gilk.build.relocatable import Relocatable
 from gilk.build.toolchain import FLAGS as COMMON
-from gilk.build.toolchain import NATIVE, compile_object, compiler
+from gilk.build.toolchain import NATIVE, compiler
 from gilk.errors import CompileError
 from gilk.image.blobs import load_blob, store_blob
 
@@ -48,24 +48,36 @@ def program_flags() -> tuple[str, ...]:
     return (*FLAGS, "-DGD_RDPID") if _has_rdpid() else FLAGS
 
 
-def compile_program(text: str) -> Relocatable:
-    """What was compiled before comes from the cache. Raises CompileError `does-not-compile`: a mistake of ours."""
+@contextmanager
+def compiling(text: str) -> Iterator[Callable[[], Relocatable]]:
+    """A program that is compiled while something else is done; what is given waits for the end of it.
+
+    What was compiled before comes from the cache. Raises CompileError `does-not-compile`, then: a mistake of ours.
+    """
     key = made_of() + text.encode("utf-8", "surrogateescape")
-    kept = load_blob(_KIND, key)
+    kept = _kept(key)
     if kept is not None:
-        with suppress(CompileError):
-            return relocatable.parse(kept)
-    made = _compiled(text)
-    store_blob(_KIND, key, made)
-    return relocatable.parse(made)
-
-
-def _compiled(text: str) -> bytes:
+        yield lambda: kept
+        return
     with tempfile.TemporaryDirectory(prefix="gilk-") as name:
-        source, made = Path(name) / "program.c", Path(name) / "program.o"
+        source, output = Path(name) / "program.c", Path(name) / "program.o"
         source.write_text(text)
-        compile_object(source, made, ["-fPIC", *program_flags()])
-        return made.read_bytes()
+        with toolchain.compiling(source, output, ["-fPIC", *program_flags()]) as finish:
+
+            def made() -> Relocatable:
+                finish()
+                content = output.read_bytes()
+                store_blob(_KIND, key, content)
+                return relocatable.parse(content)
+
+            yield made
+
+
+def _kept(key: bytes) -> Relocatable | None:
+    content = load_blob(_KIND, key)
+    with suppress(CompileError):
+        return relocatable.parse(content) if content is not None else None
+    return None
 
 
 def made_of() -> bytes:

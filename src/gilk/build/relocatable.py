@@ -138,6 +138,8 @@ class _Reader:
             kind, (name, _, _, where, value, _) = what & 0xFFFFFFFF, symbols[what >> 32]
             if kind not in (_ABSOLUTE, _RELATIVE, _CALL):
                 raise ValueError(f"relocation {kind}")
+            if offset + (8 if kind == _ABSOLUTE else 4) > len(self._sections[number].data):
+                raise ValueError(f"a relocation beyond its section, at {offset:#x}")
             if where >= _FIRST_RESERVED:
                 raise ValueError(f"{name} lies nowhere")
             at = places[number] + offset

@@ -9,6 +9,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gilk.errors import CompileError
@@ -53,8 +55,17 @@ def flags() -> list[str]:
 
 def compile_object(source: Path, output: Path, extra: list[str]) -> None:
     """Raises CompileError `does-not-compile` with the compiler's own message."""
+    with compiling(source, output, extra) as finish:
+        finish()
+
+
+@contextmanager
+def compiling(source: Path, output: Path, extra: list[str]) -> Iterator[Callable[[], None]]:
+    """The same while something else is done: what is given waits for the end of it, and raises. If nobody does, there
+    is none."""
     kind = [] if source.suffix == ".S" else flags()
-    _run([*compiler(), *kind, *extra, "-c", str(source), "-o", str(output)], "does-not-compile")
+    with _running([*compiler(), *kind, *extra, "-c", str(source), "-o", str(output)], "does-not-compile") as finish:
+        yield finish
 
 
 def link(objects: list[Path], script: Path, output: Path, symbols: dict[str, int]) -> None:
@@ -76,7 +87,21 @@ def prune(source: Path, output: Path, entry: str, *keep: str) -> None:
 
 
 def _run(command: list[str], slug: str) -> None:
-    environment = dict(os.environ, LC_ALL="C")
-    result = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
-    if result.returncode:
-        raise CompileError(slug, result.stderr.strip() or f"{command[0]} failed with status {result.returncode}")
+    with _running(command, slug) as finish:
+        finish()
+
+
+@contextmanager
+def _running(command: list[str], slug: str) -> Iterator[Callable[[], None]]:
+    environment, pipe = dict(os.environ, LC_ALL="C"), subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, errors="replace", env=environment) as process:
+
+        def finish() -> None:
+            said = process.communicate()[1]
+            if process.returncode:
+                raise CompileError(slug, said.strip() or f"{command[0]} failed with status {process.returncode}")
+
+        try:
+            yield finish
+        finally:
+            process.kill()

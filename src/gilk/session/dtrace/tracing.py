@@ -10,12 +10,12 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gilk.build.dprogram import Event, Native, compile_program
+from gilk.build.dprogram import Event, Native, compiling
 from gilk.errors import GilkError
 from gilk.lang.d import tree
 from gilk.lang.d.code.clauses import Part
@@ -84,8 +84,7 @@ class Tracing:
         fields = {name: int(getattr(layout, name)) for name in LAYOUT_FIELDS}
         made = unit(program, fields, self._groups, enabled.names())
         self._parts = {part.epid: part for part in made.parts}
-        here = {probe.number for probe in (*own.PROBES, *(probe for probe, _ in enabled.ticks))}
-        self._native = Native(compile_program(made.text)) if here & enabled.clauses.keys() else None
+        self._native: Native | None = None
         self._process = process
         self._inside = None
         if process is not None:
@@ -110,8 +109,12 @@ class Tracing:
 
     def begin(self) -> None:
         """BEGIN first; probes in the process are put in before it, and find the program inactive."""
-        if self._inside is not None:
-            self.refused = self._inside.insert(marked=self._is_keyed)
+        here = {probe.number for probe in (*own.PROBES, *(probe for probe, _ in self.enabled.ticks))}
+        with compiling(self.text) if here & self.enabled.clauses.keys() else nullcontext() as compiled:
+            if self._inside is not None:
+                self.refused = self._inside.insert(marked=self._is_keyed)
+            if compiled is not None:
+                self._native = Native(compiled())
         self.memory.state = State.ACTIVE
         self._fire(own.BEGIN)
         now = time.monotonic_ns()
