@@ -163,11 +163,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        try:
-            state = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
-        except OSError:
-            return False
-        return state not in (b"Z", b"X")
+        return is_alive(self.pid)
 
     def maps(self) -> tuple[Mapping, ...]:
         """As they would be if no code were exchanged for a copy."""
@@ -239,6 +235,15 @@ class Process:
     def image(self, path: Path) -> Image:
         """Raises ImageError."""
         return self.files.image(path)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it has not ended, nor become a zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in (b"Z", b"X")
 
 
 def attach(pid: int) -> Process:

@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import struct
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gilk.errors import TargetError
 from gilk.session.shared.line import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
 from gilk.session.shared.member import Away
 from gilk.splice import points
@@ -267,3 +269,20 @@ def test_a_name_that_another_user_has_taken() -> None:
         os.waitpid(child, 0)
         for fd in (told, say, hear, tell):
             os.close(fd)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_who_has_gone_is_told_apart(ended: bool) -> None:
+    """The process that is traced, or only the one that has its session."""
+    with subprocess.Popen(["sleep", "100"]) as child:
+        if ended:
+            child.kill()
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it is a zombie
+        mine, theirs = socket.socketpair()
+        theirs.close()
+        away = Away(child.pid, Line(mine, 10.0))
+        with pytest.raises(TargetError) as raised:
+            away.say({"do": "wait"})
+        child.kill()
+    assert raised.value.slug == "keeper-gone" and not away.there
+    assert raised.value.message.endswith("has ended" if ended else "does not answer")

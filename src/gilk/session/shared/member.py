@@ -65,7 +65,10 @@ class Away(Keeper):
             answer = self._line.ask(words, content)
         except (Closed, TimeoutError):
             self._close()
-            raise TargetError("keeper-gone", "the process that has the session has gone, or does not answer") from None
+            why = "the process that has the session has gone, or does not answer"
+            if not processes.is_alive(self._pid):
+                why = f"process {self._pid} has ended"
+            raise TargetError("keeper-gone", why) from None
         raise_error(answer.words)
         return answer
 

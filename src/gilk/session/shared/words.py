@@ -116,7 +116,10 @@ def _rows(words: dict[str, Any], name: str, width: int) -> list[list[Any]]:
 
 
 def _image(process: Process, row: list[Any]) -> Loaded:
-    for loaded in process.loaded():
+    images = process.loaded()
+    if not images:
+        raise TargetError("no-such-process", f"{process.who} has ended")
+    for loaded in images:
         if [str(loaded.path), loaded.bias] == row:
             return loaded
     raise TargetError("image-gone", f"{row[0]} is not mapped any more where it was", "try again")
