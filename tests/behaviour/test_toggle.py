@@ -6,10 +6,18 @@ from __future__ import annotations
 import contextlib
 import re
 import time
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from gilk import api
+from gilk.analysis.model import Function
+from gilk.session import shelf
+from gilk.session.request import CFunction, Request, parse
+from gilk.splice.plan import Plan, Want
+from gilk.splice.planner import Ground
+from gilk.splice.space import OutOfSpace
 from tests.behaviour.harness import Loop, differences, leftovers, redirected
 from tests.programs.build import build
 
@@ -85,3 +93,34 @@ def test_counts_of_a_probe_put_in_twice_are_apart() -> None:
         before = session.counts()[probe.row.point]
         time.sleep(0.1)
         assert session.counts()[probe.row.point] == before
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["planned", "from the cache"])
+def test_a_change_that_fails_in_the_second_image_leaves_the_first_free(
+    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was planned in the first can be had by the next change."""
+    monkeypatch.setenv("GILK_CACHE", str(tmp_path))
+    monkeypatch.setattr(shelf, "_MANY", 1 if kept else 1 << 30)
+    source = tmp_path / "note.c"
+    source.write_text("#include <gilk.h>\nvoid note(unsigned iid) { ilk_log_integer_sample(iid, iid); }\n")
+    instrument = CFunction(source, "note")
+    with Loop([build("hot8")]) as loop, api.attach(loop.pid) as target, target.session() as session:
+        planning = session._ledger._planning
+
+        def fails_in_libc(ground: Ground, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:
+            if "libc" in ground.analysis.image.name:
+                raise OutOfSpace
+            return planning(ground, wanted)
+
+        session._ledger._planning = fails_in_libc
+        requests = [parse("*:entry=count"), parse("libc:getenv:blocks=count")]
+        if kept:
+            requests[0] = Request(requests[0].spec, instrument)
+        with pytest.raises(OutOfSpace):
+            session.insert_all(requests)
+        assert session.insert("*:entry", requests[0].instrument)
+        assert not session.refusals()
+        assert sum(session.tactics().values()) > 10
+        session.close()
+        assert session.restored
