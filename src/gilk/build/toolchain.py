@@ -64,7 +64,12 @@ def compiling(source: Path, output: Path, extra: list[str]) -> Iterator[Callable
     """The same while something else is done: what is given waits for the end of it, and raises. If nobody does, there
     is none."""
     kind = [] if source.suffix == ".S" else flags()
-    with _running([*compiler(), *kind, *extra, "-c", str(source), "-o", str(output)], "does-not-compile") as finish:
+    with _running([*compiler(), *kind, *extra, "-c", str(source), "-o", str(output)]) as wait:
+
+        def finish() -> None:
+            if wrong := wait():
+                raise CompileError("does-not-compile", wrong)
+
         yield finish
 
 
@@ -87,21 +92,22 @@ def prune(source: Path, output: Path, entry: str, *keep: str) -> None:
 
 
 def _run(command: list[str], slug: str) -> None:
-    with _running(command, slug) as finish:
-        finish()
+    with _running(command) as wait:
+        if wrong := wait():
+            raise CompileError(slug, wrong)
 
 
 @contextmanager
-def _running(command: list[str], slug: str) -> Iterator[Callable[[], None]]:
+def _running(command: list[str]) -> Iterator[Callable[[], str]]:
+    """What is given waits for its end, and says what was wrong."""
     environment, pipe = dict(os.environ, LC_ALL="C"), subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, errors="replace", env=environment) as process:
 
-        def finish() -> None:
-            said = process.communicate()[1]
-            if process.returncode:
-                raise CompileError(slug, said.strip() or f"{command[0]} failed with status {process.returncode}")
+        def wait() -> str:
+            said = process.communicate()[1].strip()
+            return (said or f"{command[0]} failed with status {process.returncode}") if process.returncode else ""
 
         try:
-            yield finish
+            yield wait
         finally:
             process.kill()
