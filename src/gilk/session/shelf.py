@@ -96,6 +96,8 @@ class EntryShelf:
         chosen &= portable.whole()
         placed = place(portable, spot, iids[portable.row_unit])
         chosen &= ~workspace.reserve(loaded, portable, placed, chosen)
+        if not chosen.any():
+            return None
         number, batch = workspace.stage_placed(loaded, portable, placed, spot, chosen, alone=False)
         keys = {unit: carriers[unit].key for unit in np.flatnonzero(chosen).tolist()}
         made = plans(portable, placed, spot.bias, keys)
