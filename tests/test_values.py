@@ -6,8 +6,11 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,3 +133,34 @@ def test_matching() -> None:
             assert number == 3
         case _:
             pytest.fail("it does not match")
+
+
+_INTERRUPTED = """
+import random, signal, sys
+from gilk.values import dataclass
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+caught = 0
+for _ in range(1500):
+    @dataclass(frozen=True, slots=True)
+    class Value:
+        x: int
+        y: int = 3
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 2e-4))
+        for n in range(1000):
+            Value(n)
+    except KeyboardInterrupt:
+        caught += 1
+sys.exit(7 if caught else 1)
+"""
+
+
+def test_an_interrupt_while_a_constructor_is_made_is_like_any_other(tmp_path: Path) -> None:
+    """Who catches it says how the program ends, also one that is started by python -m."""
+    (tmp_path / "interrupted.py").write_text(_INTERRUPTED)
+    done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (7, "")

@@ -86,7 +86,9 @@ def _compiled(cls: type[Any], frozen: bool, slots: bool) -> _Method:
         body.append(f"_set(self, {field.name!r}, {value})" if frozen else f"self.{field.name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
-    exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"]), known)
+    text = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"])
+    # Not exec() of a text: a KeyboardInterrupt that comes out of that has `python -m` end by SIGINT, caught or not.
+    exec(compile(text, f"<{cls.__qualname__}>", "exec"), known)
     made: _Method = known["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
