@@ -12,7 +12,7 @@ import pytest
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.image.elf import load
-from gilk.splice.capture import Probes, capture, entries, timings
+from gilk.splice.capture import Probes, capture, entry_points, timings
 from gilk.splice.instrument import Call, CallWithValues, Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import Ground, plan
@@ -110,12 +110,12 @@ def test_calls_at_entries_elsewhere(kind: type[Call | CallWithValues], away: int
     analysis, ground = analysed(BASH), blank_ground(analysed(BASH), SHAPE)
     starts = [span.start for span in analysis.image.spans][::3]
     called = stand_in(ground)
-    portable = capture(ground, entries(analysis, starts), lambda n: kind(called, n, _CLOBBERS), called)
+    portable = capture(ground, entry_points(analysis, starts), lambda n: kind(called, n, _CLOBBERS), called)
     portable = Portable.from_arrays(portable.to_arrays())
     iids = np.random.default_rng(3).permutation(1 << 20)[: portable.rows]
     there = elsewhere(blank_ground(analysis, SHAPE), away, 0)
     callee, block = there.arena.base + 4096, there.arena.mark()
-    asked = wants(entries(analysis, starts), lambda n: kind(callee, int(iids[n]), _CLOBBERS))
+    asked = wants(entry_points(analysis, starts), lambda n: kind(callee, int(iids[n]), _CLOBBERS))
     plans = plan(there, asked).functions
     placed = place(portable, Spot(there.bias, block, there.arena.base, callee), iids)
     assert len(plans) == len(starts) and not placed.lost.any()

@@ -110,4 +110,4 @@ def _running(command: list[str]) -> Iterator[Callable[[], str]]:
         try:
             yield wait
         finally:
-            process.kill()
+            process.terminate()  # the compiler then removes what it has begun

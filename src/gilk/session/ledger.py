@@ -192,7 +192,7 @@ class Ledger(Generic[B]):
             kept = self._shelf.take(ground, here) if self._shelf is not None else None
             if kept is not None:
                 yield kept
-                here = [e for e in here if e.plan is None]
+                here = [e for e in here if e.plan is None]  # those that were kept have one by now
             if here:
                 yield self._fresh(ground, here)
 

@@ -16,7 +16,7 @@ import numpy as np
 from gilk.errors import TargetError
 from gilk.session import portables
 from gilk.session.ledger import Entry, Staged
-from gilk.splice.capture import capture, entries
+from gilk.splice.capture import capture, entry_points
 from gilk.splice.instrument import Call, CallWithValues
 from gilk.splice.planner import Ground
 from gilk.splice.portable import Portable
@@ -70,7 +70,7 @@ class EntryShelf:
         function = stand_in(blank)
         try:
             made = capture(
-                blank, entries(ground.analysis, sorted(asked | had)),
+                blank, entry_points(ground.analysis, sorted(asked | had)),
                 lambda row: replace(called, function=function, iid=row), function,
             )  # fmt: skip
         except _TOO_MUCH:

@@ -46,7 +46,7 @@ def timings(analysis: Analysis) -> Iterator[Probes]:
         yield function, probes
 
 
-def entries(analysis: Analysis, starts: Iterable[int]) -> Iterator[Probes]:
+def entry_points(analysis: Analysis, starts: Iterable[int]) -> Iterator[Probes]:
     """The functions, or parts of one, that begin there, with a probe at the entry of each."""
     image = analysis.image
     for span in filter(None, map(image.span_at, starts)):
