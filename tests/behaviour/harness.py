@@ -212,12 +212,9 @@ def differences(pid: int) -> list[str]:
             if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/") or "memfd:" in fields[5]:
                 continue
             start, end = (int(part, 16) for part in fields[0].split("-"))
-            memory.seek(start)
-            try:
-                live = memory.read(end - start)
-            except OSError:
-                assert line not in _mappings(pid), f"cannot be read: {line}"
-                continue  # unmapped meanwhile
+            live = _content(memory, start, end - start, lambda line=line: line in _mappings(pid))
+            if live is None:
+                continue
             with open(_file(pid, fields), "rb") as file:
                 file.seek(int(fields[2], 16))
                 kept = file.read(end - start)
@@ -231,6 +228,18 @@ def differences(pid: int) -> list[str]:
                     f"{fields[5]}+{int(fields[2], 16) + at:#x}: {live[at : at + 8].hex()}, not {kept[at : at + 8].hex()}"
                 )
     return found
+
+
+def _content(memory: IO[bytes], start: int, size: int, is_mapped: Callable[[], bool]) -> bytes | None:
+    """None of what is not mapped any more. It may have been unmapped and mapped again meanwhile, more than once."""
+    for _ in range(100):
+        memory.seek(start)
+        try:
+            return memory.read(size)
+        except OSError:
+            if not is_mapped():
+                return None
+    raise AssertionError(f"cannot be read, though it is mapped: {start:#x}")
 
 
 def _file(pid: int, fields: list[str]) -> str:

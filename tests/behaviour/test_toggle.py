@@ -61,7 +61,7 @@ def test_toggling_hot_functions(where: str, instrument: str, cycles: int) -> Non
 @pytest.mark.parametrize("cycles", CYCLES)
 def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
     """Counters at hot() and in hot_asm(), from the first call to the last, while others come and go in both."""
-    with redirected() as (out, _), api.launch([str(build("hot8")), "loop", "4" if cycles < 1000 else "120"]) as target:
+    with redirected() as (out, _), api.launch([str(build("hot8")), "loop", "10" if cycles < 1000 else "120"]) as target:
         with target.session(points=1 << 18) as session:
             stays = [session.insert(where, api.count)[0] for where in ("hot:entry", "hot_asm:entry", "hot_asm:return")]
             target.resume()
@@ -79,7 +79,7 @@ def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
         out.seek(0)
         output = out.read().decode()
     print(f"{done} cycles")
-    assert done > 3
+    assert done > 0
     assert counts[stays[0].row.counter] == calls(output, "hot")
     assert counts[stays[1].row.counter] == calls(output, "hot_asm")
     assert counts[stays[2].row.counter] == calls(output, "hot_asm")
