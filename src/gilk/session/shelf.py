@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from gilk.errors import TargetError
 from gilk.session import portables
 from gilk.session.ledger import Entry, Staged
 from gilk.splice.capture import capture, entry_points
@@ -82,11 +81,8 @@ class EntryShelf:
         self, ground: Ground, portable: Portable, called: _Called, wanted: Mapping[int, _Carrier]
     ) -> Staged[Batch] | None:
         workspace, loaded = self._workspace, self._workspace.loaded(ground)
-        try:
-            spot = workspace.spot(loaded, len(portable.code), called.function)
-        except TargetError as error:
-            if error.slug != "no-room":
-                raise
+        spot = workspace.spot(loaded, len(portable.code), called.function)
+        if spot is None:
             return None
         starts = portable.unit_start.tolist()
         carriers = {unit: wanted[start] for unit, start in enumerate(starts) if start in wanted}

@@ -221,13 +221,18 @@ class Workspace:
 
     # Plans that were made before (splice/portable.py).
 
-    def spot(self, loaded: Loaded, size: int, callee: int = 0) -> Spot:
-        """Where a block of patches goes; ``callee``: the function that they call, if they do."""
-        arena = self._site_for(loaded).arena
+    def spot(self, loaded: Loaded, size: int, callee: int = 0) -> Spot | None:
+        """Where a block of patches goes, None where there is no room; ``callee``: the function that they call, if they
+        do."""
         try:
+            arena = self._site_for(loaded).arena
             return Spot(loaded.bias, arena.allocate(size), arena.base, callee)
         except OutOfSpace:
-            raise TargetError("no-room", f"there is no room left for the patches of all of {loaded.name}") from None
+            return None
+        except TargetError as error:
+            if error.slug != "no-room":
+                raise
+            return None
 
     def reserve(self, loaded: Loaded, portable: Portable, placed: Placed, units: Array) -> Array:
         """Take what the puns of ``units`` need; which units cannot be had here, or not besides what there is."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gilk.errors import GilkError, TargetError
+from gilk.errors import GilkError
 from gilk.image.model import Image, Span
 from gilk.session.follow import timing
 from gilk.session.follow.prepared import Prepared
@@ -82,11 +82,8 @@ def _place(
     image: Image, workspace: Workspace, loaded: Loaded, portable: Portable, wanted: Wanted | None, first: int
 ) -> Prepared | None:
     """None when there is no room."""
-    try:
-        spot = workspace.spot(loaded, len(portable.code))
-    except TargetError as error:
-        if error.slug != "no-room":
-            raise
+    spot = workspace.spot(loaded, len(portable.code))
+    if spot is None:
         return None
     chosen = portable.whole()
     if wanted is not None:
