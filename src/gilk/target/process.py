@@ -15,6 +15,7 @@ from gilk.errors import TargetError
 from gilk.image.model import Image, SymbolKind
 from gilk.splice.space import Occupied
 from gilk.target import launch, learnt, wire
+from gilk.target.alive import is_alive
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
 from gilk.target.changing import Outcome
@@ -235,15 +236,6 @@ class Process:
     def image(self, path: Path) -> Image:
         """Raises ImageError."""
         return self.files.image(path)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether it has not ended, nor become a zombie."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in (b"Z", b"X")
 
 
 def attach(pid: int) -> Process:

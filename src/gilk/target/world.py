@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator
 
 from gilk.errors import TargetError
 from gilk.target import ptrace
+from gilk.target.alive import is_alive
 from gilk.values import dataclass
 
 _EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
@@ -106,7 +107,7 @@ class World:
         try:
             while True:
                 fresh = [tid for tid in ptrace.thread_ids(self.pid) if tid not in self.threads]
-                fresh = [tid for tid in fresh if tid not in asked or not _is_zombie(tid)]
+                fresh = [tid for tid in fresh if tid not in asked or is_alive(tid)]
                 if not fresh:
                     break
                 asked.update(fresh)
@@ -283,15 +284,7 @@ def _is_keeper(pid: int) -> bool:
 def _goes(tid: int) -> bool:
     """It has ended, or is about to: for a moment before that is seen it cannot be seized any more."""
     for _ in range(10):
-        if _is_zombie(tid):
+        if not is_alive(tid):
             return True
         time.sleep(0.001)
     return False
-
-
-def _is_zombie(tid: int) -> bool:
-    try:
-        with open(f"/proc/{tid}/stat", "rb") as stat:
-            return stat.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
-    except OSError:
-        return True

@@ -16,6 +16,7 @@ from gilk.session.shared.guest import MOST_MEMORY
 from gilk.session.shared.line import Closed, Line, Message
 from gilk.session.shared.words import Asked, insert_words, raise_error
 from gilk.target import process as processes
+from gilk.target.alive import is_alive
 from gilk.target.launch import End
 from gilk.target.meeting import meet, right_to_trace
 from gilk.target.process import Keeper, Process
@@ -66,7 +67,7 @@ class Away(Keeper):
         except (Closed, TimeoutError):
             self._close()
             why = "the process that has the session has gone, or does not answer"
-            if not processes.is_alive(self._pid):
+            if not is_alive(self._pid):
                 why = f"process {self._pid} has ended"
             raise TargetError("keeper-gone", why) from None
         raise_error(answer.words)
