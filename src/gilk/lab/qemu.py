@@ -18,6 +18,7 @@ from gilk.values import dataclass
 
 PROGRAM: Final = "qemu-system-x86_64"
 _PROBE_LIMIT: Final = 5  # seconds; a working KVM takes a tenth of one
+_VIRTUALIZES: Final = frozenset(("vmx", "svm"))  # Intel's and AMD's
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def program() -> str:
 
 def command(machine: Machine, kernel: Kernel, initramfs: int, relay: int, monitor: int) -> list[str]:
     """Descriptors that QEMU inherits: a file, and two connected sockets. The serial port is standard output."""
-    accelerated = not machine.icount and not machine.emulate and kvm_works()
+    accelerated = is_accelerated(machine)
     image = kernel.image if machine.kaslr or kernel.direct is None else kernel.direct
     shares = {"root": (Path("/"), True), "modules": (kernel.modules, True)}
     shares |= {tag: (path, False) for tag, path in shared(machine).items()}
@@ -107,10 +108,19 @@ def _shares(shares: Mapping[str, tuple[Path, bool]]) -> list[str]:
     return words
 
 
+def is_accelerated(machine: Machine) -> bool:
+    """Whether KVM runs it."""
+    return not machine.icount and not machine.emulate and kvm_works()
+
+
 @cache
 def kvm_works() -> bool:
-    """Whether a machine of one instruction runs: /dev/kvm may be there, and refuse a register or hang."""
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+    """Whether a machine of one instruction runs: /dev/kvm may be there, and refuse a register or hang.
+
+    And whether the processor itself virtualizes: where /dev/kvm does without (kvm-pvm), that one instruction runs, but
+    a stock kernel was seen not to boot within minutes.
+    """
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK) or _VIRTUALIZES.isdisjoint(_processor_flags()):
         return False
     with tempfile.NamedTemporaryFile(suffix=".bin") as firmware:
         firmware.write(_firmware())
@@ -122,6 +132,12 @@ def kvm_works() -> bool:
         except subprocess.TimeoutExpired:
             return False
     return done.returncode == _WORKS << 1 | 1  # how isa-debug-exit ends
+
+
+def _processor_flags() -> list[str]:
+    """Of the first processor, by their names in /proc/cpuinfo."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split() for line in lines if line.startswith("flags")), [])
 
 
 _WORKS: Final = 0x15

@@ -163,5 +163,6 @@ def boot(
     with ExitStack() as stack:
         vm = VM(kernel, machine, stack)
         if not vm.link.channel.greet(limit):
-            raise TargetError("lab-no-boot", f"the virtual machine had not started after {limit:g} s", vm.tail())
+            how = ", with KVM: --emulate does without" if qemu.is_accelerated(machine) else ""
+            raise TargetError("lab-no-boot", f"the virtual machine had not started after {limit:g} s{how}", vm.tail())
         yield vm
