@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gilk.render.report import RunReport
     from gilk.render.trace_report import TraceReport
     from gilk.session.base import Probe
+    from gilk.session.dtrace.ahead import expect as expect_dtrace
     from gilk.session.dtrace.asked import Asked as DtraceRequest
     from gilk.session.dtrace.asked import Preprocess
     from gilk.session.dtrace.asked import let_go as let_go_dtrace
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from gilk.target.kernel.target import KernelTarget
     from gilk.target.process import Process
     from gilk.target.restore import restore
-    from gilk.target.spawning import begin as expect_process
     from gilk.trace.calls import pair as calls
     from gilk.trace.reading import read
 
@@ -65,7 +65,7 @@ __all__ = [
     "FunctionView", "GilkError", "Graph", "ImageError", "NoSuchProbe", "Preprocess", "let_go_dtrace", "prepare_dtrace",
     "Kernel", "Loaded", "Place", "Probe", "Progress", "Request", "Result", "Run", "RunReport", "Session", "Staged",
     "StoreError", "Survey", "Target", "Tracing", "TargetError", "UsageError", "args", "attach", "c", "calls", "cfg",
-    "count", "driver", "expect_process", "kernel", "lab", "launch", "load_experiment", "parse_request",
+    "count", "driver", "expect_dtrace", "kernel", "lab", "launch", "load_experiment", "parse_request",
     "prepare_experiment", "prepare_run", "prepare_trace", "read", "regs", "report", "restore", "scan",
     "stamp", "time", "trace_report", "write_dtrace_header", "write_dtrace_objects",
 ]  # fmt: skip
@@ -98,7 +98,7 @@ _LAZY = {
     "let_go_dtrace": "gilk.session.dtrace.asked:let_go",
     "write_dtrace_header": "gilk.session.dtrace.provided:write_header",
     "write_dtrace_objects": "gilk.session.dtrace.provided:write_objects",
-    "expect_process": "gilk.target.spawning:begin",
+    "expect_dtrace": "gilk.session.dtrace.ahead:expect",
 }
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import mmap
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +16,7 @@ from gilk.build import relocatable, toolchain
 from gilk.build.relocatable import Relocatable
 from gilk.build.toolchain import FLAGS as COMMON
 from gilk.build.toolchain import NATIVE, compiler
+from gilk.digest import sha256
 from gilk.errors import CompileError
 from gilk.image.blobs import load_blob, store_blob
 
@@ -59,6 +58,8 @@ def compiling(text: str) -> Iterator[Callable[[], Relocatable]]:
     if kept is not None:
         yield lambda: kept
         return
+    import tempfile  # here: what is compiled need not wait for it
+
     with tempfile.TemporaryDirectory(prefix="gilk-") as name:
         source, output = Path(name) / "program.c", Path(name) / "program.o"
         source.write_text(text)
@@ -82,11 +83,11 @@ def _kept(key: bytes) -> Relocatable | None:
 
 def made_of() -> bytes:
     """Whatever else the code depends on: the compiler, what it is told, and the runtime."""
-    digest = hashlib.sha256(repr((_identity(), COMMON, FLAGS, _has_rdpid())).encode())
+    digest = sha256(repr((_identity(), COMMON, FLAGS, _has_rdpid())).encode())
     for name in _READ:
         place = NATIVE / name
         for path in sorted(place.iterdir()) if place.is_dir() else (place,):
-            digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+            digest.update(path.name.encode() + b"\0" + sha256(path.read_bytes()).digest())
     return digest.digest()
 
 

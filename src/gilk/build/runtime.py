@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from gilk.build.toolchain import NATIVE, compile_object, compiler, flags, link
+from gilk.digest import sha256
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.elf import load
 from gilk.values import dataclass
@@ -45,7 +45,7 @@ def runtime() -> Runtime:
 
 
 def _digest() -> str:
-    digest = hashlib.sha256(repr((compiler(), flags())).encode())
+    digest = sha256(repr((compiler(), flags())).encode())
     for name in _READ:
         digest.update((NATIVE / name).read_bytes())
     return digest.hexdigest()

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,11 +29,16 @@ def compiler() -> tuple[str, ...]:
     """$CC, cc, gcc, clang, or the ziglang wheel. Raises CompileError `no-compiler`."""
     named = os.environ.get("CC")
     if named:
+        import shlex
+
         return tuple(shlex.split(named))
     for name in ("cc", "gcc", "clang"):
-        found = shutil.which(name)
+        places = (os.path.join(place, name) for place in os.get_exec_path())
+        found = next((place for place in places if os.access(place, os.X_OK)), None)
         if found:
             return (found,)
+    import subprocess  # here and below: who has all compiled need not wait for it
+
     probe = subprocess.run([sys.executable, "-m", "ziglang", "version"], capture_output=True, check=False)
     if probe.returncode == 0:
         return (sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-linux-gnu")
@@ -45,6 +47,8 @@ def compiler() -> tuple[str, ...]:
 
 @functools.cache
 def _is_gcc() -> bool:
+    import subprocess
+
     answer = subprocess.run([*compiler(), "-v"], capture_output=True, text=True, check=False)
     return "gcc version" in answer.stderr
 
@@ -100,6 +104,8 @@ def _run(command: list[str], slug: str) -> None:
 @contextmanager
 def _running(command: list[str]) -> Iterator[Callable[[], str]]:
     """What is given waits for its end, and says what was wrong."""
+    import subprocess
+
     environment, pipe = dict(os.environ, LC_ALL="C"), subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, errors="replace", env=environment) as process:
 

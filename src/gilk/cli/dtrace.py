@@ -102,8 +102,7 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     if not ctx.obj and not given["listing"]:
         raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
     mode = _mode(given)
-    if given["pid"] is not None or given["command"] is not None:
-        api.expect_process()
+    api.expect_dtrace(given["pid"] is not None or given["command"] is not None, mode is Mode.RUN)
     from gilk.cli.dtrace_session import carry_out  # here: the process's keeper starts while this is imported
 
     testing = "_DTRACE_TESTING" in os.environ

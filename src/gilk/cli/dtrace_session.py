@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +48,8 @@ class Outlet:
 
     def system(self, command: bytes) -> None:
         self._to.flush()
+        import subprocess
+
         subprocess.run(command, shell=True, check=False, stdout=self._to)
 
     def freopen(self, name: bytes) -> None:

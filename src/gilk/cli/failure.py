@@ -12,7 +12,6 @@ output any more (128 + the signal, as a shell would say).
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
 
@@ -64,6 +63,8 @@ def _hint(error: OSError) -> str:
 
 def _print(error: GilkError, as_json: bool) -> None:
     if as_json:
+        import json
+
         print(json.dumps({"error": {"slug": error.slug, "message": error.message, "hint": error.hint}}), flush=True)
         return
     print(f"gilk: {error.message} ({error.slug})", file=sys.stderr)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import sys
@@ -115,6 +114,8 @@ def carry_out_for_user(
             click.echo(told.render(), nl=False, err=launched)
         status = _exit_status(running, stop) if launched else 0
     if as_json:
+        import json
+
         sys.stdout.flush()
         click.echo(json.dumps(told.to_json()))
     return status

@@ -7,14 +7,13 @@ owner's alone (image/cache.py), and each entry says what it holds, so that half 
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from gilk.digest import sha256
 from gilk.errors import ImageError
-from gilk.image.cache import cache_dir
+from gilk.image.cache import cache_dir, written
 
 MOST = 256  # entries of one kind
 LARGEST = 4 << 20  # bytes of one
@@ -41,7 +40,8 @@ def store_blob(kind: str, key: bytes, data: bytes) -> None:
         return
     with suppress(ImageError, OSError):
         place = _place(kind)
-        _write(place / _name(key), _seal(key, data) + data)
+        with written(place / _name(key)) as file:
+            file.write(_seal(key, data) + data)
         _make_room(place)
 
 
@@ -52,22 +52,11 @@ def _place(kind: str) -> Path:
 
 
 def _name(key: bytes) -> str:
-    return hashlib.sha256(key).hexdigest()
+    return sha256(key).hexdigest()
 
 
 def _seal(key: bytes, data: bytes) -> bytes:
-    return hashlib.sha256(hashlib.sha256(key).digest() + data).digest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    return sha256(sha256(key).digest() + data).digest()
 
 
 def _make_room(place: Path) -> None:

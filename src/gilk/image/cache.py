@@ -6,14 +6,14 @@ A cache never fails: what cannot be stored is computed again, and what cannot be
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from gilk.digest import sha256
 from gilk.errors import ImageError
 
 if TYPE_CHECKING:
@@ -70,8 +70,11 @@ def store_arrays(key: str, arrays: Mapping[str, Array]) -> None:
     """
     if any(array.dtype.hasobject for array in arrays.values()):
         raise ValueError("arrays of objects are not cached")
+    import numpy
+
     try:
-        _write(_file(key), arrays)
+        with written(_file(key)) as file:
+            numpy.savez(file, **dict[str, Any](arrays))
     except (ImageError, OSError):
         return
 
@@ -87,16 +90,18 @@ def _place() -> Path:
 
 def _file(key: str) -> Path:
     """A key may hold any characters, so its digest names the file."""
-    return cache_dir() / (hashlib.sha256(key.encode()).hexdigest() + ".npz")
+    return cache_dir() / (sha256(key.encode()).hexdigest() + ".npz")
 
 
-def _write(path: Path, arrays: Mapping[str, Array]) -> None:
-    import numpy
+@contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """A file to be there, whole, at the end. Raises OSError."""
+    import tempfile  # here: it takes long to import, and most only read
 
     descriptor, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            numpy.savez(file, **dict[str, Any](arrays))
+            yield file
         os.replace(name, path)
     except BaseException:
         os.unlink(name)

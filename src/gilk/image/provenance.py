@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import zlib
 from pathlib import Path
 
 import iced_x86
 import numpy as np
 
+from gilk.digest import sha256
 from gilk.image.model import Image
 from gilk.version import VERSION
 
@@ -31,7 +31,7 @@ def content(image: Image) -> str:
 def sources(*parts: str) -> str:
     """Of the version, and of the code itself, which changes between versions: ``parts`` are layers, or files in one."""
     package, decoder = Path(__file__).resolve().parents[1], Path(iced_x86.__file__).parent
-    digest = hashlib.sha256(f"{VERSION} {sum(file.stat().st_size for file in decoder.iterdir())}".encode())
+    digest = sha256(f"{VERSION} {sum(file.stat().st_size for file in decoder.iterdir())}".encode())
     for part in parts:
         place = package / part
         for source in sorted(place.rglob("*.py")) if place.is_dir() else [place]:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 
 import numpy as np
 
 from gilk.build.runtime import runtime
+from gilk.digest import sha256
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.model import Image
 from gilk.image.provenance import content, sources
@@ -58,4 +58,4 @@ def _fits(portable: Portable, image: Image) -> bool:
 @functools.cache
 def _runtime() -> str:
     made = runtime()
-    return hashlib.sha256(made.code + repr(sorted(made.symbols.items())).encode()).hexdigest()[:32]
+    return sha256(made.code + repr(sorted(made.symbols.items())).encode()).hexdigest()[:32]

@@ -12,25 +12,21 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
-import importlib.util
 import os
-import shlex
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from gilk.digest import sha256
 from gilk.errors import StoreError
 from gilk.image.cache import cache_dir
 from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Sample = tuple[int, int]  # (tsc, CLOCK_MONOTONIC in ns)
 
@@ -69,13 +65,13 @@ class Clock:
         if len({tsc for tsc, _ in samples}) < 2 or len({ns for _, ns in samples}) < 2:
             raise StoreError("clock-unknown", f"{len(samples)} readings of the clock do not make a line")
         tsc0, ns0 = min(samples)
-        tsc = np.array([sample[0] - tsc0 for sample in samples], np.float64)
-        ns = np.array([sample[1] - ns0 for sample in samples], np.float64)
-        centred = ns - ns.mean()
-        slope = float((centred * (tsc - tsc.mean())).sum() / (centred * centred).sum())
+        tsc_mean = sum(sample[0] - tsc0 for sample in samples) / len(samples)
+        ns_mean = sum(sample[1] - ns0 for sample in samples) / len(samples)
+        away = [(tsc - tsc0 - tsc_mean, ns - ns0 - ns_mean) for tsc, ns in samples]
+        slope = sum(tsc * ns for tsc, ns in away) / sum(ns * ns for _, ns in away)
         if not slope > 0:
             raise StoreError("clock-unknown", "the time stamp counter does not go forwards with the clock")
-        return cls(tsc0, ns0 + round(float(ns.mean() - tsc.mean() / slope)), slope)
+        return cls(tsc0, ns0 + round(ns_mean - tsc_mean / slope), slope)
 
     @classmethod
     def agreed(cls, samples: Sequence[Sample], ticks_per_ns: float) -> Clock:
@@ -84,15 +80,19 @@ class Clock:
         A sample that was interrupted halfway is off, perhaps by milliseconds, so it is medians that count, of the rates
         between any two, and of where the line lies then (P. K. Sen, Estimates of the regression coefficient, 1968).
         """
+        from statistics import median  # here: it is slow to import, and not all who have a clock need it
+
         middle = len(samples) // 2
         rates = [(b[0] - a[0]) / (b[1] - a[1]) for a in samples[:middle] for b in samples[middle:] if b[1] > a[1]]
-        found = float(np.median(rates)) if rates else ticks_per_ns
+        found = median(rates) if rates else ticks_per_ns
         rate = ticks_per_ns if abs(found / ticks_per_ns - 1) < _DENIED else found
         tsc0, ns0 = samples[0]
-        return cls(tsc0, ns0 + round(float(np.median([ns - ns0 - (tsc - tsc0) / rate for tsc, ns in samples]))), rate)
+        return cls(tsc0, ns0 + round(median(ns - ns0 - (tsc - tsc0) / rate for tsc, ns in samples)), rate)
 
     def to_ns(self, tsc: NDArray[np.uint64]) -> NDArray[np.int64]:
         """CLOCK_MONOTONIC nanoseconds. Exact to 1 ns over 104 days; a nonsensical `tsc` gives a nonsensical time."""
+        import numpy as np  # here: who has no arrays of times need not wait for it
+
         ticks = (tsc - np.uint64(self.tsc0 & 0xFFFFFFFFFFFFFFFF)).view(np.int64)
         limit = float(1 << 62)
         since = np.clip(ticks / self.ticks_per_ns, -limit, limit)
@@ -112,10 +112,18 @@ def sample() -> Sample:
     return best[1]
 
 
+_ahead: list[Sample] = []
+
+
+def begin() -> None:
+    """A clock is going to be wanted soon, which so is there without waiting."""
+    _ahead[:] = [sample()]
+
+
 def calibrate(seconds: float = 0.02) -> Clock:
-    """A clock from two samples `seconds` apart; over 20 ms it is within some 5 parts in a million."""
-    first = sample()
-    time.sleep(seconds)
+    """A clock from two samples `seconds` apart, or more; over 20 ms it is within some 5 parts in a million."""
+    first = _ahead.pop() if _ahead else sample()
+    time.sleep(max(seconds - (time.monotonic_ns() - first[1]) / 1e9, 0))
     return Clock.fit([first, sample()])
 
 
@@ -127,7 +135,7 @@ def realtime_offset() -> int:
 
 @functools.cache
 def _reader() -> Any:
-    path = cache_dir() / f"clock-{hashlib.sha256(_SOURCE.encode()).hexdigest()[:16]}.so"
+    path = cache_dir() / f"clock-{sha256(_SOURCE.encode()).hexdigest()[:16]}.so"
     if not path.exists():
         _build(path)
     function = ctypes.CDLL(str(path)).gilk_clock_read
@@ -136,6 +144,9 @@ def _reader() -> Any:
 
 
 def _build(path: Path) -> None:
+    import subprocess  # here: it is built once, and the others need not wait
+    import tempfile
+
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         source, made = Path(directory, "clock.c"), Path(directory, "clock.so")
         source.write_text(_SOURCE)
@@ -152,6 +163,10 @@ def _build(path: Path) -> None:
 
 def _compiler() -> list[str]:
     """$CC, or cc, or the ziglang wheel's."""
+    import importlib.util
+    import shlex
+    import shutil
+
     named = shlex.split(os.environ.get("CC", ""))
     if named or shutil.which("cc"):
         return named or ["cc"]

@@ -62,7 +62,7 @@ class Shared:
         self.map = mmap.mmap(self.fd, self.layout.size)
         self.memory = Memory(self.layout, self.map)
         self.memory.initialise()
-        self.plan = self.memory.control["layout"].tobytes()  # before anything is scribbled on
+        self.plan = bytes(self.memory.control.layout)  # before anything is scribbled on
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
 
     def __del__(self) -> None:

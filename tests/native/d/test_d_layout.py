@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,15 +18,15 @@ from gilk.trace.d.layout import Layout
 from gilk.trace.d.memory import Memory, Options
 
 STRUCTS = {
-    "gd_layout": layout.LAYOUT,
-    "gd_control": layout.CONTROL,
-    "gd_buffer": layout.BUFFER,
-    "gd_record": layout.RECORD,
-    "gd_fault_data": layout.FAULT_DATA,
-    "gd_table": layout.TABLE,
-    "gd_entry": layout.ENTRY,
-    "gd_variable": layout.VARIABLE,
-    "gd_speculation": layout.SPECULATION,
+    "gd_layout": layout.Placed,
+    "gd_control": layout.Control,
+    "gd_buffer": layout.Buffer,
+    "gd_record": layout.Record,
+    "gd_fault_data": layout.FaultData,
+    "gd_table": layout.Table,
+    "gd_entry": layout.Entry,
+    "gd_variable": layout.Variable,
+    "gd_speculation": layout.Speculation,
 }
 CONSTANTS = {
     "GD_MAGIC": layout.MAGIC,
@@ -57,14 +57,13 @@ CONSTANTS = {
 
 def test_structures_and_constants_are_those_of_the_header(tmp_path: Path) -> None:
     checks = [
-        f"_Static_assert(sizeof(struct {name}) == {dtype.itemsize}, {name!r});" for name, dtype in STRUCTS.items()
+        f"_Static_assert(sizeof(struct {name}) == {ctypes.sizeof(kind)}, {name!r});" for name, kind in STRUCTS.items()
     ]
-    for name, dtype in STRUCTS.items():
-        assert dtype.fields is not None
-        for field, (part, offset, *_) in dtype.fields.items():
-            member = f"((struct {name} *)0)->{field}"
-            checks.append(f"_Static_assert(__builtin_offsetof(struct {name}, {field}) == {offset}, {field!r});")
-            checks.append(f"_Static_assert(sizeof({member}) == {part.itemsize}, {field!r});")
+    for name, kind in STRUCTS.items():
+        for field, *_ in kind._fields_:
+            place, member = getattr(kind, field), f"((struct {name} *)0)->{field}"
+            checks.append(f"_Static_assert(__builtin_offsetof(struct {name}, {field}) == {place.offset}, {field!r});")
+            checks.append(f"_Static_assert(sizeof({member}) == {place.size}, {field!r});")
     checks += [
         f"_Static_assert((unsigned long){name} == {int(value)}UL, {name!r});" for name, value in CONSTANTS.items()
     ]
@@ -94,7 +93,7 @@ def test_structures_and_constants_are_those_of_the_header(tmp_path: Path) -> Non
 def test_parts_neither_overlap_nor_stick_out(options: Options) -> None:
     made = options.layout()
     parts = [
-        (0, layout.CONTROL.itemsize),
+        (0, ctypes.sizeof(layout.Control)),
         (made.drops, made.buffers * 64),
         (made.generations, made.aggregations * 4),
         (made.globals, made.globals_size),
@@ -130,7 +129,7 @@ def test_a_memory_is_read_as_it_was_planned(small: bytearray) -> None:
     assert Layout.read(memoryview(small)).buffer_size == 4096
 
 
-@given(at=st.integers(0, layout.CONTROL.itemsize - 1), bit=st.integers(0, 7))
+@given(at=st.integers(0, ctypes.sizeof(layout.Control) - 1), bit=st.integers(0, 7))
 @settings(max_examples=200)
 def test_a_control_page_that_was_written_over_is_refused_or_harmless(at: int, bit: int) -> None:
     made = Options(1, bufsize=4096, aggsize=4096, dynvarsize=512, specsize=4096, scratches=1).layout()
@@ -143,4 +142,4 @@ def test_a_control_page_that_was_written_over_is_refused_or_harmless(at: int, bi
         assert error.slug == "stream-corrupt"
     else:
         assert read.size <= len(view)
-        np.ndarray((read.buffers,), layout.BUFFER, view, read.buffer_first, (read.buffer_stride,))
+        Memory(read, view)

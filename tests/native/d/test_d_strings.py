@@ -167,7 +167,7 @@ def test_scratch_is_bounded_and_given_back() -> None:
     assert third.alloca(8) is not None
     assert _shared.memory.reap(lambda tid: tid == 3) == 1
     second.end()
-    assert not _shared.memory.scratch_owners.any()
+    assert not any(_shared.memory.scratch_owners)
 
 
 def test_loads_of_what_is_not_there_are_faults(session: Session) -> None:

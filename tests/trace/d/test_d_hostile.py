@@ -96,7 +96,7 @@ def test_random_memory(policy: Policy, seed: int, scribbles: list[tuple[int, int
 def test_positions_that_cannot_be(name: str, value: int, policy: Policy) -> None:
     made = shared(policy)
     use(made)
-    made.memory.heads[name][0] = value
+    setattr(made.memory.heads[0], name, value)
     reader = Records(made.memory)
     reader.poll()
     use(made)
@@ -125,9 +125,9 @@ def test_entries_that_cannot_be_are_left_out() -> None:
     reader = Aggregations(made.memory, KNOWN)
     whole = reader.snapshot()
     slots = made.memory.slots(0, 0)
-    used = np.flatnonzero(slots).tolist()
+    used = [place for place, slot in enumerate(slots) if slot]
     slots[random.Random(1).choice(used)] = 0xFFFFFFFF
-    slots[np.flatnonzero(slots == 0)[0]] = slots[used[0]] if slots[used[0]] != 0xFFFFFFFF else slots[used[1]]
+    slots[slots.tolist().index(0)] = slots[used[0]] if slots[used[0]] != 0xFFFFFFFF else slots[used[1]]
     found = reader.snapshot()
     assert len(found) >= len(whole) - 1
     assert [error.slug for error in reader.errors] == ["stream-corrupt"]

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import ctypes
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gilk.trace.d.drops import Drop, DropKind, Drops
-from gilk.trace.d.layout import EPID_FAULT, FAULT_DATA, Policy, State
+from gilk.trace.d.layout import EPID_FAULT, FaultData, Policy, State
 from gilk.trace.d.memory import Options
 from gilk.trace.d.records import Record, Records
 from tests.native.d.session import Session, Shared
@@ -134,7 +133,8 @@ def test_a_fault_discards_the_record_and_is_told_of() -> None:
     session.report(4, 2, 12)
     (record,) = Records(made.memory).poll()
     assert record.epid == EPID_FAULT and record.tsc == 9
-    assert np.frombuffer(record.data, FAULT_DATA)[0].tolist() == (4, 2, 12, 3, 0)
+    told = FaultData.from_buffer_copy(record.data)
+    assert (told.epid, told.action, told.offset, told.fault, told.address) == (4, 2, 12, 3, 0)
 
 
 def test_exit_is_once() -> None:

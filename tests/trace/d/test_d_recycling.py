@@ -42,7 +42,7 @@ class Place:
         return len(keyed), found.get((COUNT.number, b""), (0,))[0]
 
     def used(self) -> list[int]:
-        return [int(self.shared.memory.table(bank, 0)["used"]) for bank in (0, 1)]
+        return [int(self.shared.memory.table(bank, 0).used) for bank in (0, 1)]
 
 
 def test_the_kernel_has_the_barrier_that_it_takes() -> None:

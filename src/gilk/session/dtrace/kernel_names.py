@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 
 from gilk.errors import ImageError
-from gilk.image.kernel import kallsyms
 from gilk.session.dtrace.symbols import Named
 
 _KERNEL = "vmlinux"  # what DTrace calls what is no module's
@@ -29,6 +28,8 @@ class KernelNames:
     @cached_property
     def _rows(self) -> list[tuple[int, str, str]]:
         """(address, name, module), ascending; none when they are hidden."""
+        from gilk.image.kernel import kallsyms  # here: it takes long to import, and few programs ask
+
         try:
             found = kallsyms.parse(Path("/proc/kallsyms").read_bytes())
         except (OSError, ImageError):

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from gilk.build.dprogram import Event, Native, compiling
 from gilk.errors import GilkError
 from gilk.lang.d import tree
@@ -29,7 +27,7 @@ from gilk.session.dtrace.environment import environment
 from gilk.trace import clock
 from gilk.trace.d.aggregations import Aggregations
 from gilk.trace.d.drops import Drop, DropKind, Drops
-from gilk.trace.d.layout import EPID_FAULT, FAULT_DATA, LAYOUT_FIELDS, Policy, State
+from gilk.trace.d.layout import EPID_FAULT, LAYOUT_FIELDS, FaultData, Policy, State
 from gilk.trace.d.memory import Memory
 from gilk.trace.d.memory import Options as Sizes
 from gilk.trace.d.records import Record, Records
@@ -230,13 +228,13 @@ class Tracing:
                 yield Firing(probe, record.cpu, part, record.data)
 
     def _fault(self, record: Record, probe: Probe) -> Iterator[Happening]:
-        if len(record.data) < FAULT_DATA.itemsize:
+        if len(record.data) < ctypes.sizeof(FaultData):
             return
         if probe is own.ERROR:  # nothing tells of these but their number
-            self.memory.drops[0, DropKind.DBLERROR] += 1
+            self.memory.drops[DropKind.DBLERROR] += 1
             return
-        told = np.frombuffer(record.data, FAULT_DATA, 1)[0]
-        fault = Fault(probe, int(told["action"]), int(told["fault"]), int(told["address"]))
+        told = FaultData.from_buffer_copy(record.data)
+        fault = Fault(probe, told.action, told.fault, told.address)
         yield fault
         self._fire(own.ERROR, (0, probe.number, fault.clause, 0, fault.kind, fault.address))
 

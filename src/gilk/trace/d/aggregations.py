@@ -102,12 +102,12 @@ class Aggregations:
     def fill(self) -> float:
         """How much of the fullest table in use is taken, from 0 to 1."""
         layout, bank = self._memory.layout, self._bank()
-        used = [int(self._memory.table(bank, shard)["used"]) for shard in range(layout.shards)]
-        return min(max(used) / layout.heap_size, 1.0)
+        used = max(self._memory.table(bank, shard).used for shard in range(layout.shards))
+        return min(float(used / layout.heap_size), 1.0)
 
     def switch(self) -> None:
         """Let clauses that begin from now on use the other tables, which `retire` has emptied."""
-        self._memory.control["bank"] = 1 - self._bank()
+        self._memory.control.bank = 1 - self._bank()
 
     def retire(self) -> None:
         """Take all that is in the tables not in use, and empty them.
@@ -127,7 +127,7 @@ class Aggregations:
         self._forget()
 
     def _bank(self) -> int:
-        return int(self._memory.control["bank"]) % BANKS
+        return int(self._memory.control.bank) % BANKS
 
     def _entries(self, banks: Iterable[int]) -> Iterable[Entry]:
         for bank in banks:
@@ -185,7 +185,7 @@ class Aggregations:
         self._next_generation(number)
 
     def _next_generation(self, number: int) -> None:
-        self._memory.generations[number] = (int(self._memory.generations[number]) + 1) & 0xFFFFFFFF
+        self._memory.generations[number] = (self._memory.generations[number] + 1) & 0xFFFFFFFF
 
     def _change_cells(self, number: int, chosen: set[bytes]) -> None:
         """Zero the cells that come into use, let them, and only then look at those that go out of use.
@@ -194,7 +194,7 @@ class Aggregations:
         is still on its way will be noticed by its writer, which then updates again.
         """
         past, function = self._past[number], self._known[number].what.function
-        now = int(self._memory.generations[number])
+        now = self._memory.generations[number]
         for entry in self._entries(range(BANKS)):
             if entry.number == number:
                 entry.zero((now + 1) & 1)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-import numpy as np
-
 from gilk.errors import StoreError
+from gilk.trace.d.layout import DROPS
 from gilk.trace.d.memory import Memory
 from gilk.values import dataclass
 
@@ -37,22 +36,22 @@ class Drops:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._seen = np.zeros_like(memory.drops)
+        self._seen = [0] * len(memory.drops)
         self.errors: list[StoreError] = []
 
     def look(self) -> tuple[Drop, ...]:
         """What has come since the last call, in order of kind, then processor."""
-        now = self._memory.drops.copy()
-        if (now < self._seen).any():
-            self.errors.append(StoreError("stream-corrupt", "a counter of drops went down"))
-        grown = np.where(now > self._seen, now - self._seen, 0)
+        now = self._memory.drops.tolist()
+        grown = [count - seen for count, seen in zip(now, self._seen, strict=True)]
         self._seen = now
-        cpus, kinds = np.nonzero(grown)
-        places = zip(cpus.tolist(), kinds.tolist(), strict=True)
-        found = [Drop(DropKind(kind), cpu, int(grown[cpu, kind])) for cpu, kind in places]
+        if min(grown) < 0:
+            self.errors.append(StoreError("stream-corrupt", "a counter of drops went down"))
+        found = [
+            Drop(DropKind(place % DROPS), place // DROPS, count) for place, count in enumerate(grown) if count > 0
+        ]
         return tuple(sorted(found, key=lambda drop: (drop.kind, drop.cpu)))
 
     def totals(self) -> dict[DropKind, int]:
         """Of all there have been, over all processors."""
-        sums = self._memory.drops.sum(axis=0, dtype=np.uint64)
-        return {kind: int(sums[kind]) for kind in DropKind}
+        now = self._memory.drops.tolist()
+        return {kind: sum(now[kind::DROPS]) for kind in DropKind}

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Where things lie in the memory that the clauses of a D program share with their consumer.
 
-The layout is native/abi/gilk_d.h, whose header comment is the protocol; here are its structures as numpy dtypes, and
+The layout is native/abi/gilk_d.h, whose header comment is the protocol; here are its structures for ctypes, and
 a test compares the two. `Sizes` says how large the parts are, and `Layout.place` where they then are: nothing else
 decides that, so a layout that was read from memory is valid when it is what its own sizes lead to.
 """
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import asdict, fields
 from enum import IntEnum
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gilk.errors import StoreError
 from gilk.values import dataclass
@@ -30,9 +27,6 @@ EPID_FAULT = 0xFFFFFFFF
 MIN_FLIP = (1 << 63) - 1
 MAX_FLIP = 1 << 63
 LARGEST = 1 << 40  # of any part, in bytes: no sum of them overflows
-
-Array = NDArray[Any]
-
 
 class State(IntEnum):
     INACTIVE = 0
@@ -59,23 +53,57 @@ THREAD_TID = 0x3FFFFF  # in the identity of a thread
 
 MARK_GRANULES, MARK_TID, MARK_LAP = 2, 18, 40
 
-RECORD = np.dtype(
-    [
-        *(("size", "<u4"), ("epid", "<u4"), ("tsc", "<u8"), ("tid", "<u4"), ("pid", "<u4")),
-        *(("cpu", "<u4"), ("probe", "<u4")),
-    ]
-)
-FAULT_DATA = np.dtype([("epid", "<u4"), ("action", "<u4"), ("offset", "<u4"), ("fault", "<u4"), ("address", "<u8")])
-BUFFER = np.dtype(
-    [
-        *(("wpos", "<u8"), ("full", "<u8"), ("chill_since", "<u8"), ("chill_spent", "<u8")),
-        *(("reserved", "<u8", (4,)), ("limit", "<u8"), ("reserved2", "<u8", (7,))),
-    ]
-)
-TABLE = np.dtype([("used", "<u8"), ("reserved", "<u8", (7,))])
-ENTRY = np.dtype([("number", "<u4"), ("key_size", "<u4"), ("cells", "<u4"), ("touched", "<u4")])
-VARIABLE = np.dtype([("thread", "<u8"), ("variable", "<u4"), ("key_size", "<u4")])
-SPECULATION = np.dtype([("word", "<u8"), ("reserved", "<u8", (7,))])
+_U64, _U32 = ctypes.c_uint64, ctypes.c_uint32
+
+
+class Record(ctypes.Structure):
+    """struct gd_record: what the first granule of a record begins with."""
+
+    _fields_ = (
+        *(("size", _U32), ("epid", _U32), ("tsc", _U64)),
+        *(("tid", _U32), ("pid", _U32), ("cpu", _U32), ("probe", _U32)),
+    )
+
+
+class FaultData(ctypes.Structure):
+    """struct gd_fault_data"""
+
+    _fields_ = (("epid", _U32), ("action", _U32), ("offset", _U32), ("fault", _U32), ("address", _U64))
+
+
+class Buffer(ctypes.Structure):
+    """struct gd_buffer"""
+
+    _fields_ = (
+        *(("wpos", _U64), ("full", _U64), ("chill_since", _U64), ("chill_spent", _U64)),
+        *(("reserved", _U64 * 4), ("limit", _U64), ("reserved2", _U64 * 7)),
+    )
+
+
+class Table(ctypes.Structure):
+    """struct gd_table"""
+
+    _fields_ = (("used", _U64), ("reserved", _U64 * 7))
+
+
+class Entry(ctypes.Structure):
+    """struct gd_entry"""
+
+    _fields_ = (("number", _U32), ("key_size", _U32), ("cells", _U32), ("touched", _U32))
+
+
+class Variable(ctypes.Structure):
+    """struct gd_variable"""
+
+    _fields_ = (("thread", _U64), ("variable", _U32), ("key_size", _U32))
+
+
+class Speculation(ctypes.Structure):
+    """struct gd_speculation"""
+
+    _fields_ = (("word", _U64), ("reserved", _U64 * 7))
+
+
 DROPS = 8
 
 
@@ -175,6 +203,7 @@ class Layout:
         direct = GRANULE * 2
         slot = pages(direct + sizes.aggregations * 4)
         heap = pages(slot + sizes.table_slots * 8)
+        speculation = pages(ctypes.sizeof(Speculation) + sizes.speculation_size)
         places = {
             "drops": at.take(sizes.buffers * DROPS * 8),
             "generations": at.take(sizes.aggregations * 4),
@@ -191,8 +220,8 @@ class Layout:
             "dynamic_words": at.take(sizes.dynamic_slots * 8),
             "dynamic_reach": at.take(sizes.dynamic_slots * 4),
             "dynamic_first": at.take(sizes.dynamic_slots * sizes.dynamic_stride),
-            "speculation_stride": pages(SPECULATION.itemsize + sizes.speculation_size),
-            "speculation_first": at.take(sizes.speculations * pages(SPECULATION.itemsize + sizes.speculation_size)),
+            "speculation_stride": speculation,
+            "speculation_first": at.take(sizes.speculations * speculation),
             "scratch_owner": at.take(sizes.scratches * 4),
             "scratch_first": at.take(sizes.scratches * sizes.scratch_size),
             "unwind": at.take(sizes.unwind_size),
@@ -208,13 +237,13 @@ class Layout:
         """What an initialised memory says of itself; StoreError('stream-corrupt') when that cannot be."""
         if len(view) < PAGE:
             raise StoreError("stream-corrupt", f"shared memory of {len(view)} bytes has no control page")
-        control = np.frombuffer(view, CONTROL, 1)[0].copy()
-        layout = cls(**{name: int(control["layout"][name]) for name in LAYOUT_FIELDS})
+        control = Control.from_buffer_copy(view)
+        layout = cls(**{name: getattr(control.layout, name) for name in LAYOUT_FIELDS})
         try:
             placed = cls.place(layout.sizes)
         except ValueError:
             placed = None
-        known = control["magic"] == MAGIC and control["version"] == VERSION
+        known = control.magic == MAGIC and control.version == VERSION
         if not known or placed != layout or layout.size > len(view):
             raise StoreError("stream-corrupt", "shared memory without a valid control page")
         return layout
@@ -236,10 +265,18 @@ class _Cursor:
 
 
 LAYOUT_FIELDS = tuple(field.name for field in fields(Layout))
-LAYOUT = np.dtype([(name, "<u8") for name in LAYOUT_FIELDS])
-CONTROL = np.dtype(
-    [
-        *(("magic", "<u8"), ("version", "<u4"), ("state", "<u4"), ("bank", "<u4"), ("exit_status", "<u4")),
-        *(("reserved", "<u8"), ("layout", LAYOUT)),
-    ]
-)
+
+
+class Placed(ctypes.Structure):
+    """struct gd_layout"""
+
+    _fields_ = tuple((name, _U64) for name in LAYOUT_FIELDS)
+
+
+class Control(ctypes.Structure):
+    """struct gd_control"""
+
+    _fields_ = (
+        *(("magic", _U64), ("version", _U32), ("state", _U32), ("bank", _U32), ("exit_status", _U32)),
+        *(("reserved", _U64), ("layout", Placed)),
+    )

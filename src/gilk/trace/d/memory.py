@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
+import ctypes
+import struct
+from typing import Any, Literal
 
 from gilk.trace.d.layout import (
     BANKS,
-    BUFFER,
-    CONTROL,
     DROPS,
     EXITED,
     GRANULE,
@@ -19,18 +17,18 @@ from gilk.trace.d.layout import (
     PAGE,
     SLOT_MEMBER,
     SLOT_VERSION,
-    TABLE,
     THREAD_TID,
-    VARIABLE,
     VERSION,
-    Array,
+    Buffer,
+    Control,
     Layout,
     Policy,
     Sizes,
     State,
+    Table,
+    Variable,
     power_of_two,
 )
-from gilk.trace.live import which_are_set
 from gilk.trace.threads import Gone, thread_is_gone
 from gilk.values import dataclass
 
@@ -59,7 +57,7 @@ class Options:
     unwind_size: int = 0
 
     def sizes(self) -> Sizes:
-        stride = (VARIABLE.itemsize + self.largest_variable + 7) & -8
+        stride = (ctypes.sizeof(Variable) + self.largest_variable + 7) & -8
         heap = (max(self.aggsize, PAGE) + 7) & -8
         scratch = self.scratchsize or PAGE + 16 * self.strsize
         return Sizes(
@@ -94,73 +92,79 @@ class Memory:
 
     def __init__(self, layout: Layout, buffer: Any) -> None:
         self.layout = layout
-        self._buffer = buffer
-        self.control: Array = np.ndarray((), CONTROL, buffer)
-        self.drops: Array = np.ndarray((layout.buffers, DROPS), "<u8", buffer, layout.drops)
-        self.generations: Array = np.ndarray((layout.aggregations,), "<u4", buffer, layout.generations)
-        self.heads: Array = np.ndarray((layout.buffers,), BUFFER, buffer, layout.buffer_first, (layout.buffer_stride,))
-        self.scratch_owners: Array = np.ndarray((layout.scratches,), "<u4", buffer, layout.scratch_owner)
+        self._bytes = memoryview(buffer).cast("B")
+        self.control = Control.from_buffer(buffer)
+        self.drops = self._part("Q", layout.drops, layout.buffers * DROPS)  # for each buffer, of each kind
+        self.generations = self._part("I", layout.generations, layout.aggregations)
+        heads = (layout.buffer_first + buffer * layout.buffer_stride for buffer in range(layout.buffers))
+        self.heads = [Buffer.from_buffer(buffer, at) for at in heads]
+        self.scratch_owners = self._part("I", layout.scratch_owner, layout.scratches)
+
+    def _part(self, form: Literal["I", "Q"], at: int, count: int) -> memoryview:
+        """So many numbers of a form of struct(3)'s that lie there."""
+        size = struct.calcsize(form)
+        return self._bytes[at : at + count * size].cast(form)
 
     def initialise(self) -> None:
         """Make zeroed memory ready. The magic number goes in last."""
-        self.heads["limit"] = self.layout.buffer_size
+        for head in self.heads:
+            head.limit = self.layout.buffer_size
         for bank in range(BANKS):
             for shard in range(self.layout.shards):
-                self.table(bank, shard)["used"] = GRANULE
+                self.table(bank, shard).used = GRANULE
         for name in LAYOUT_FIELDS:
-            self.control["layout"][name] = getattr(self.layout, name)
-        self.control["version"] = VERSION
-        self.control["magic"] = MAGIC
+            setattr(self.control.layout, name, getattr(self.layout, name))
+        self.control.version = VERSION
+        self.control.magic = MAGIC
 
     @property
     def state(self) -> State:
         """INACTIVE when what is there is no state."""
-        value = int(self.control["state"])
+        value = self.control.state
         return State(value) if value in list(State) else State.INACTIVE
 
     @state.setter
     def state(self, state: State) -> None:
-        self.control["state"] = state
+        self.control.state = state
 
     @property
     def exit_status(self) -> int | None:
         """Of exit(), when it has been called."""
-        value = int(self.control["exit_status"])
+        value = self.control.exit_status
         return value & ~EXITED if value & EXITED else None
 
     def globals(self) -> memoryview:
         """The bytes of the global variables, writable."""
-        whole = memoryview(self._buffer).cast("B")
-        return whole[self.layout.globals : self.layout.globals + self.layout.globals_size]
+        return self._bytes[self.layout.globals : self.layout.globals + self.layout.globals_size]
 
     def unwind(self) -> memoryview:
         """The bytes for unwind tables, writable."""
-        whole = memoryview(self._buffer).cast("B")
-        return whole[self.layout.unwind : self.layout.unwind + self.layout.unwind_size]
+        return self._bytes[self.layout.unwind : self.layout.unwind + self.layout.unwind_size]
 
-    def marks(self, buffer: int) -> Array:
+    def marks(self, buffer: int) -> memoryview:
+        """Of 64 bits."""
         at = self.layout.buffer_first + buffer * self.layout.buffer_stride + self.layout.buffer_marks
-        return np.ndarray((self.layout.buffer_size // GRANULE,), "<u8", self._buffer, at)
+        return self._part("Q", at, self.layout.buffer_size // GRANULE)
 
-    def data(self, buffer: int) -> Array:
+    def data(self, buffer: int) -> memoryview:
+        """Bytes."""
         at = self.layout.buffer_first + buffer * self.layout.buffer_stride + self.layout.buffer_data
-        return np.ndarray((self.layout.buffer_size,), "u1", self._buffer, at)
+        return self._bytes[at : at + self.layout.buffer_size]
 
-    def table(self, bank: int, shard: int) -> Array:
-        return np.ndarray((), TABLE, self._buffer, self._table_at(bank, shard))
+    def table(self, bank: int, shard: int) -> Table:
+        return Table.from_buffer(self._bytes, self._table_at(bank, shard))
 
-    def direct(self, bank: int, shard: int) -> Array:
-        at = self._table_at(bank, shard) + self.layout.table_direct
-        return np.ndarray((self.layout.aggregations,), "<u4", self._buffer, at)
+    def direct(self, bank: int, shard: int) -> memoryview:
+        """Of 32 bits."""
+        return self._part("I", self._table_at(bank, shard) + self.layout.table_direct, self.layout.aggregations)
 
-    def slots(self, bank: int, shard: int) -> Array:
-        at = self._table_at(bank, shard) + self.layout.table_slot
-        return np.ndarray((self.layout.table_slots,), "<u8", self._buffer, at)
+    def slots(self, bank: int, shard: int) -> memoryview:
+        """Of 64 bits."""
+        return self._part("Q", self._table_at(bank, shard) + self.layout.table_slot, self.layout.table_slots)
 
-    def heap(self, bank: int, shard: int) -> Array:
-        """As 64-bit words."""
-        at = self._table_at(bank, shard) + self.layout.table_heap
-        return np.ndarray((self.layout.heap_size // 8,), "<u8", self._buffer, at)
+    def heap(self, bank: int, shard: int) -> memoryview:
+        """Of 64 bits."""
+        return self._part("Q", self._table_at(bank, shard) + self.layout.table_heap, self.layout.heap_size // 8)
 
     def _table_at(self, bank: int, shard: int) -> int:
         return self.layout.table_first + (bank * self.layout.shards + shard) * self.layout.table_stride
@@ -168,11 +172,15 @@ class Memory:
     def forget(self, gone: Gone = thread_is_gone) -> int:
         """Free the thread-local variables of threads that have gone, whose slots no one else changes. How many."""
         layout = self.layout
-        words: Array = np.ndarray((layout.dynamic_slots,), "<u8", self._buffer, layout.dynamic_words)
+        if not layout.dynamic_slots:
+            return 0
+        import numpy as np  # here: programs without such variables need not wait for it
+
+        words = np.ndarray((layout.dynamic_slots,), "<u8", self._bytes, layout.dynamic_words)
         members = np.flatnonzero((words & np.uint64(7)) == SLOT_MEMBER)
-        strides = (layout.dynamic_stride,)
-        variables: Array = np.ndarray((layout.dynamic_slots,), VARIABLE, self._buffer, layout.dynamic_first, strides)
-        owners = variables["thread"][members]
+        at = layout.dynamic_first + Variable.thread.offset
+        threads = np.ndarray((layout.dynamic_slots,), "<u8", self._bytes, at, (layout.dynamic_stride,))
+        owners = threads[members]
         dead = [int(owner) for owner in np.unique(owners) if owner and gone(int(owner) & THREAD_TID)]
         freed = members[np.isin(owners, np.array(dead, np.uint64))]
         words[freed] = ((words[freed] >> np.uint64(SLOT_VERSION)) + np.uint64(1)) << np.uint64(SLOT_VERSION)
@@ -181,8 +189,7 @@ class Memory:
     def reap(self, gone: Gone = thread_is_gone) -> int:
         """Free the scratch memory of threads that died in a clause. Returns how many had some."""
         owners, freed = self.scratch_owners, 0
-        for slot in which_are_set(owners):
-            tid = int(owners[slot])
+        for slot, tid in enumerate(owners.tolist()):
             if tid and gone(tid) and owners[slot] == tid:  # still: what it gave back is another's now
                 owners[slot] = 0
                 freed += 1

@@ -7,18 +7,18 @@ buffer whose positions or marks cannot be right is put aside and reported, and t
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from operator import attrgetter
 
-import numpy as np
-
 from gilk.errors import StoreError
-from gilk.trace.d.layout import GRANULE, MARK_GRANULES, MARK_LAP, MARK_TID, RECORD, Array, Mark, Policy
+from gilk.trace.d.layout import GRANULE, MARK_GRANULES, MARK_LAP, MARK_TID, Mark, Policy
 from gilk.trace.d.memory import Memory
 from gilk.trace.threads import Gone, thread_is_gone
 from gilk.values import dataclass
 
 _FARTHEST = 1 << 62  # no position gets there
+_HEAD = struct.Struct("<IIQIIII")  # layout.Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,14 @@ class Record:
     probe: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Walk:
-    """Records of a buffer, from position `start` on: their offsets in the buffer, sizes and states."""
+@dataclass(slots=True)
+class _Marked:
+    """A record of a buffer, as its mark tells of it."""
 
-    start: int
-    offsets: Array
-    sizes: Array
-    states: Array
-    tids: Array
+    offset: int  # in the buffer
+    size: int
+    state: int
+    tid: int
 
 
 class Records:
@@ -61,7 +60,7 @@ class Records:
     @property
     def full(self) -> bool:
         """With the policy `fill`: a buffer is, and the session is to end."""
-        return bool(self._memory.heads["full"].any())
+        return any(head.full for head in self._memory.heads)
 
     def poll(self, until: int | None = None, final: bool = False) -> list[Record]:
         """Those committed since the last call, in order of time; equal times in the order of their buffers.
@@ -88,92 +87,81 @@ class Records:
 
     def _poll_buffer(self, buffer: int, final: bool) -> list[Record]:
         try:
-            walk = self._walk(buffer)
-            count = len(walk.offsets) if final else self._passable(buffer, walk)
-            records = list(self._copy(buffer, walk, count))
+            start, end = self._range(buffer)
+            passed = list(self._walk(buffer, start, end))
+            if not final:
+                passed = passed[: self._passable(buffer, passed)]
+            records = [self._copy(buffer, one) for one in passed if one.state == Mark.DONE]
         except StoreError as error:
             self._bad.add(buffer)
             self.errors.append(error)
             return []
-        self.abandoned += int((walk.states[:count] == Mark.BUSY).sum())
-        end = walk.start + int(walk.sizes[:count].sum())
-        self._taken[buffer] = end
+        self.abandoned += sum(one.state == Mark.BUSY for one in passed)
+        self._taken[buffer] = end = start + sum(one.size for one in passed)
         if self._memory.layout.policy == Policy.SWITCH:
-            self._memory.heads["limit"][buffer] = end + self._memory.layout.buffer_size
+            self._memory.heads[buffer].limit = end + self._memory.layout.buffer_size
         return records
 
-    def _walk(self, buffer: int) -> _Walk:
-        """The marks between what was read and what is reserved: those of the laps that these positions are in."""
-        size = self._memory.layout.buffer_size
-        start, end = self._range(buffer)
+    def _range(self, buffer: int) -> tuple[int, int]:
+        """From the position up to which it was read, or what is left in a ring, to that which is reserved."""
+        head, size = self._memory.heads[buffer], self._memory.layout.buffer_size
+        start, end = self._taken[buffer], head.wpos
+        if self._memory.layout.policy == Policy.RING:
+            start = max(head.limit - size, start)
         if not 0 <= start <= end <= min(start + size, _FARTHEST) or end % GRANULE or start % GRANULE:
             raise StoreError("stream-corrupt", f"buffer {buffer} is at {end}, with {start} of {size} bytes read")
-        if start == end:
-            nothing = np.zeros(0, np.int64)
-            return _Walk(start, nothing, nothing, nothing, nothing)
-        first, count = start % size // GRANULE, (end - start) // GRANULE
+        return start, end
+
+    def _walk(self, buffer: int, start: int, end: int) -> Iterator[_Marked]:
+        """What the marks say that there is between two positions: those of the laps that these are in."""
         marks = self._memory.marks(buffer)
-        here = np.concatenate((marks[first : first + count], marks[: max(0, first + count - len(marks))]))
-        positions = start // GRANULE + np.arange(count)
-        laps = (positions // len(marks) + 1) & 0xFFFFFF
-        at = np.flatnonzero((here >> np.uint64(MARK_LAP)).astype(np.int64) == laps)
-        made = here[at].astype(np.int64)
-        granules = made >> MARK_GRANULES & 0xFFFF
-        if not len(at) or at[0] or (at + granules != np.append(at[1:], count)).any() or (made & 3 == 0).any():
-            raise StoreError("stream-corrupt", f"buffer {buffer}: the marks from {start} to {end} leave gaps")
-        offsets = positions[at] % len(marks) * GRANULE
-        return _Walk(start, offsets, granules * GRANULE, made & 3, made >> MARK_TID & 0x3FFFFF)
+        position, last = start // GRANULE, end // GRANULE
+        while position < last:
+            lap, at = divmod(position, len(marks))
+            mark = marks[at]
+            granules = mark >> MARK_GRANULES & 0xFFFF
+            position += granules
+            if mark >> MARK_LAP != lap + 1 & 0xFFFFFF or not granules or position > last or not mark & 3:
+                raise StoreError("stream-corrupt", f"buffer {buffer}: the marks from {start} to {end} leave gaps")
+            yield _Marked(at * GRANULE, granules * GRANULE, mark & 3, mark >> MARK_TID & 0x3FFFFF)
 
-    def _range(self, buffer: int) -> tuple[int, int]:
-        head = self._memory.heads[buffer]
-        end = int(head["wpos"])
-        if self._memory.layout.policy != Policy.RING:
-            return self._taken[buffer], end
-        oldest = int(head["limit"]) - self._memory.layout.buffer_size
-        return max(oldest, self._taken[buffer]), end
-
-    def _passable(self, buffer: int, walk: _Walk) -> int:
+    def _passable(self, buffer: int, marked: list[_Marked]) -> int:
         """How many records there are before the first that a living thread may still be writing.
 
         A thread that has gone may have completed its record since the mark was read, so that is read again.
         """
-        marks = self._memory.marks(buffer)
-        for index in np.flatnonzero(walk.states == Mark.BUSY).tolist():
-            if not self._gone(int(walk.tids[index])):
-                return int(index)
-            walk.states[index] = int(marks[walk.offsets[index] // GRANULE]) & 3
-        return len(walk.states)
+        for index, one in enumerate(marked):
+            if one.state == Mark.BUSY:
+                if not self._gone(one.tid):
+                    return index
+                one.state = self._memory.marks(buffer)[one.offset // GRANULE] & 3
+        return len(marked)
 
-    def _copy(self, buffer: int, walk: _Walk, count: int) -> Iterator[Record]:
-        data = self._memory.data(buffer)
-        done = np.flatnonzero(walk.states[:count] == Mark.DONE).tolist()
-        for offset, size in zip(walk.offsets[done].tolist(), walk.sizes[done].tolist(), strict=True):
-            content = data[offset : offset + size].tobytes()
-            if len(content) != size:
-                raise StoreError("stream-corrupt", f"buffer {buffer}: a record runs past the end")
-            head = np.frombuffer(content, RECORD, 1)[0]
-            length = int(head["size"])
-            if not size - GRANULE < length <= size:
-                raise StoreError("stream-corrupt", f"buffer {buffer}: a record of {length} bytes in {size}")
-            epid, tsc, tid, pid, cpu, probe = head.tolist()[1:]
-            yield Record(epid, tsc, tid, cpu, content[GRANULE:length], pid, probe)
+    def _copy(self, buffer: int, one: _Marked) -> Record:
+        content = self._memory.data(buffer)[one.offset : one.offset + one.size].tobytes()
+        if len(content) != one.size:
+            raise StoreError("stream-corrupt", f"buffer {buffer}: a record runs past the end")
+        length, epid, tsc, tid, pid, cpu, probe = _HEAD.unpack_from(content)
+        if not one.size - GRANULE < length <= one.size:
+            raise StoreError("stream-corrupt", f"buffer {buffer}: a record of {length} bytes in {one.size}")
+        return Record(epid, tsc, tid, cpu, content[GRANULE:length], pid, probe)
 
     def _bury(self, buffer: int) -> None:
         """The oldest record of a ring, if its writer has died: it would keep all others from being given up.
 
         No one else writes to such a mark, so a plain store does.
         """
-        oldest = int(self._memory.heads["limit"][buffer]) - self._memory.layout.buffer_size
+        oldest = self._memory.heads[buffer].limit - self._memory.layout.buffer_size
         if oldest < 0:
             return
         marks = self._memory.marks(buffer)
         at = oldest // GRANULE % len(marks)
-        mark = int(marks[at])
+        mark = marks[at]
         if (
             mark & 3 == Mark.BUSY
             and mark >> MARK_LAP == (oldest // self._memory.layout.buffer_size + 1) & 0xFFFFFF
             and self._gone(mark >> MARK_TID & 0x3FFFFF)
-            and int(marks[at]) == mark  # now that it can no longer change
+            and marks[at] == mark  # now that it can no longer change
         ):
             marks[at] = mark | Mark.VOID
             self.abandoned += 1

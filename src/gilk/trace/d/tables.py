@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator, Mapping
-
-import numpy as np
 
 from gilk.errors import StoreError
 from gilk.lang.d.data import Aggregation, Function, Kind
 from gilk.lang.d.types import signed
-from gilk.trace.d.layout import ENTRY, GRANULE, MAX_FLIP, MIN_FLIP, Array
+from gilk.trace.d import layout
+from gilk.trace.d.layout import GRANULE, MAX_FLIP, MIN_FLIP, PAGE
 from gilk.trace.d.memory import Memory
 from gilk.values import dataclass
 
@@ -21,7 +21,7 @@ Key = tuple[int, bytes]
 Cells = list[int]
 
 _MASK = (1 << 64) - 1
-_HEAD_WORDS = ENTRY.itemsize // 8
+_HEAD_WORDS = ctypes.sizeof(layout.Entry) // 8
 _UNSIGNED = {Function.COUNT: (0,), Function.AVG: (0,), Function.STDDEV: (0, 2, 3)}
 
 
@@ -30,13 +30,12 @@ class Entry:
     number: int
     key: bytes
     touched: int
-    raw: Array  # the cells, where they lie
+    raw: memoryview  # the cells, where they lie
 
     def cells(self, function: Function, generation: int) -> Cells:
         if function in (Function.MIN, Function.MAX):
-            return [int(self.raw[generation & 1])]
-        values: list[int] = self.raw.tolist()
-        return values
+            return [self.raw[generation & 1]]
+        return self.raw.tolist()
 
     def zero(self, cell: int) -> None:
         self.raw[cell] = 0
@@ -51,14 +50,13 @@ def entries(
     memory: Memory, bank: int, shard: int, known: Mapping[int, Aggregation], errors: list[StoreError]
 ) -> Iterator[Entry]:
     """All that have been published. One that cannot be is left out, and reported once for the table."""
-    if memory.table(bank, shard)["used"] == GRANULE:
+    if memory.table(bank, shard).used == GRANULE:
         return  # and its slots need not be looked at, which would allocate them
-    slots = memory.slots(bank, shard)
-    places = (slots[slots != 0] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    places = list(_places(memory.slots(bank, shard)))
     heap = memory.heap(bank, shard)
-    once = np.unique(places)
+    once = sorted(set(places))
     bad = len(places) - len(once)
-    for place in once.tolist():
+    for place in once:
         entry = _entry(heap, place, known)
         if entry is None:
             bad += 1
@@ -68,10 +66,19 @@ def entries(
         errors.append(StoreError("stream-corrupt", f"table {bank}.{shard}: {bad} entries that cannot be"))
 
 
-def _entry(heap: Array, place: int, known: Mapping[int, Aggregation]) -> Entry | None:
+def _places(slots: memoryview) -> Iterator[int]:
+    """Where in the heap the entries are that have been published. Most slots are empty, and passed over by pages."""
+    whole = slots.tobytes()
+    for at in range(0, len(whole), PAGE):
+        page = whole[at : at + PAGE]
+        if page.strip(b"\0"):
+            yield from (slot & 0xFFFFFFFF for slot in memoryview(page).cast("Q") if slot)
+
+
+def _entry(heap: memoryview, place: int, known: Mapping[int, Aggregation]) -> Entry | None:
     if not GRANULE // 8 <= place <= len(heap) - _HEAD_WORDS:
         return None
-    number, key_size, cells, touched = heap[place : place + _HEAD_WORDS].view("<u4").tolist()
+    number, key_size, cells, touched = heap[place : place + _HEAD_WORDS].cast("B").cast("I").tolist()
     aggregation = known.get(number)
     if aggregation is None or cells != physical(aggregation) or key_size > (aggregation.key_size + 7) & -8:
         return None
@@ -87,12 +94,11 @@ def _entry(heap: Array, place: int, known: Mapping[int, Aggregation]) -> Entry |
 
 def wipe(memory: Memory, bank: int, shard: int) -> None:
     """Empty a table that no one uses."""
-    heap = memory.heap(bank, shard)
-    table = memory.table(bank, shard)
-    heap[: (min(int(table["used"]), len(heap) * 8) + 7) // 8] = 0
-    memory.slots(bank, shard)[:] = 0
-    memory.direct(bank, shard)[:] = 0
-    table["used"] = GRANULE
+    table, heap = memory.table(bank, shard), memory.heap(bank, shard)
+    for part in (heap[: (table.used + 7) // 8], memory.slots(bank, shard), memory.direct(bank, shard)):
+        whole = part.cast("B")
+        whole[:] = bytes(len(whole))
+    table.used = GRANULE
 
 
 def merge(function: Function, a: Cells, b: Cells) -> Cells:
