@@ -3,6 +3,6 @@
 
 import sys
 
-from gilk.cli.main import main
+from gilk.cli.main import run
 
-sys.exit(main())
+sys.exit(run())

@@ -16,7 +16,7 @@ from gilk.build import relocatable, toolchain
 from gilk.build.relocatable import Relocatable
 from gilk.build.toolchain import FLAGS as COMMON
 from gilk.build.toolchain import NATIVE, compiler
-from gilk.digest import sha256
+from gilk.digest import sha256, stamp
 from gilk.errors import CompileError
 from gilk.image.blobs import load_blob, store_blob
 
@@ -83,12 +83,9 @@ def _kept(key: bytes) -> Relocatable | None:
 
 def made_of() -> bytes:
     """Whatever else the code depends on: the compiler, what it is told, and the runtime."""
-    digest = sha256(repr((_identity(), COMMON, FLAGS, _has_rdpid())).encode())
-    for name in _READ:
-        place = NATIVE / name
-        for path in sorted(place.iterdir()) if place.is_dir() else (place,):
-            digest.update(path.name.encode() + b"\0" + sha256(path.read_bytes()).digest())
-    return digest.digest()
+    places = [NATIVE / name for name in _READ]
+    files = [path for place in places for path in (sorted(place.iterdir()) if place.is_dir() else (place,))]
+    return sha256(repr((_identity(), COMMON, FLAGS, _has_rdpid())).encode() + stamp(files)).digest()
 
 
 def _identity() -> tuple[object, ...]:
@@ -125,7 +122,7 @@ class Native:
 
         ``looks``: they may read the memory of the process that the event is of, else of none.
         """
-        at = self._address + self._program.functions[f"d_group_{group}"].offset
+        at = self._address + self._program.symbols[f"d_group_{group}"].offset
         _FUNCTION(at)(memory, ctypes.byref(event), 1 | always << 1 | looks << 2)
 
 

@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import field
 from pathlib import Path
 
+from gilk.build import relocatable
 from gilk.build.clobbers import CALLER_SAVED, of_function
 from gilk.build.toolchain import NATIVE, compile_object, link, prune
 from gilk.errors import CompileError, UsageError
@@ -97,7 +98,22 @@ def _undefined(path: Path) -> tuple[str, ...]:
 
 
 def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str, int]) -> Linked:
-    """Link for addresses ``code`` and ``data``; ``symbols`` give every undefined name its address."""
+    """Link for addresses ``code`` and ``data``; ``symbols`` give every undefined name its address.
+
+    A linker is run only for what has variables, or refers to what may be far away. Raises CompileError `does-not-link`.
+    """
+    try:
+        made = relocatable.parse(compiled.content)
+        content = made.placed(code, symbols) if code % relocatable.ALIGNED == 0 else None
+    except CompileError:
+        content = None
+    if content is None:
+        return _by_linker(compiled, code, data, symbols)
+    places = {name: (code + part.offset, part.size) for name, part in made.symbols.items()}
+    return _linked(content, code, b"", places)
+
+
+def _by_linker(compiled: Compiled, code: int, data: int, symbols: dict[str, int]) -> Linked:
     with tempfile.TemporaryDirectory(prefix="gilk-") as name:
         place = Path(name)
         (place / "instrument.o").write_bytes(compiled.content)
@@ -106,18 +122,27 @@ def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str,
         output = place / "instrument"
         link([place / "instrument.o"], script, output, symbols)
         image = load(output)
-    addresses = {s.name: s.address for s in image.symbols}
     body = next(s for s in image.sections if s.name == ".all")
     held = next((s for s in image.sections if s.name == ".held"), None)
     content = image.read(body.address, body.size)
-    form = Form(image.read(addresses[FORM], 1)[0])
-    sizes = {s.name: (s.address, s.size) for s in image.symbols}
-    return Linked(
+    initial = image.read(held.address, held.size).ljust(held.size, b"\0") if held else b""
+    return _linked(
         bytes(body.address - code) + content,  # a section may begin later: it is aligned as its parts want it
-        bytes(held.address - data) + image.read(held.address, held.size).ljust(held.size, b"\0") if held else b"",
-        addresses[ENTRY],
-        addresses[PLAIN],
+        code,
+        bytes(held.address - data) + initial if held else b"",
+        {s.name: (s.address, s.size) for s in image.symbols},
+    )
+
+
+def _linked(content: bytes, code: int, data: bytes, places: dict[str, tuple[int, int]]) -> Linked:
+    """``places``: addresses and sizes of all that has a name."""
+    form = Form(content[places[FORM][0] - code])
+    return Linked(
+        content,
+        data,
+        places[ENTRY][0],
+        places[PLAIN][0],
         form is Form.REGISTERS,
-        addresses[VALUES] if form is Form.VALUES else 0,
-        of_function(content, body.address, VALUES if form is Form.VALUES else PLAIN, sizes),
+        places[VALUES][0] if form is Form.VALUES else 0,
+        of_function(content, code, VALUES if form is Form.VALUES else PLAIN, places),
     )

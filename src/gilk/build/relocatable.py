@@ -17,6 +17,7 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 _SYMTAB, _RELA, _NOBITS = 2, 4, 8
+_NAMED = (1, 2)  # STT_OBJECT, STT_FUNC
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4
 _ABSOLUTE, _RELATIVE, _CALL = 1, 2, 4  # R_X86_64_64, _PC32, _PLT32
 _RELOCATED = (b".data.rel.ro", b".data.rel.ro.local")
@@ -26,8 +27,8 @@ _FIRST_RESERVED = 0xFF00  # st_shndx: beyond are SHN_ABS and the like
 
 
 @dataclass(frozen=True)
-class Function:
-    """``offset`` and ``size`` in bytes, from the start of the code."""
+class Part:
+    """What a symbol is of: ``offset`` and ``size`` in bytes, from the start of the code."""
 
     offset: int
     size: int
@@ -41,7 +42,7 @@ class Relocatable:
 
     content: bytes
     code_size: int
-    functions: Mapping[str, Function]
+    symbols: Mapping[str, Part]
     fixes: tuple[tuple[int, int, str, int], ...]
 
     @property
@@ -103,13 +104,13 @@ class _Reader:
         table = next(s for s in self._sections if s.kind == _SYMTAB)
         strings = self._sections[table.link].data
         symbols = [(_text(strings, row[0]).decode(), *row[1:]) for row in _SYMBOL.iter_unpack(table.data)]
-        functions = {
-            name: Function(places[where] + value, size)
+        parts = {
+            name: Part(places[where] + value, size)
             for name, info, _, where, value, size in symbols
-            if info & 15 == 2 and where in places
+            if info & 15 in _NAMED and where in places
         }
         fixes = tuple(fix for n in places for fix in self._fixes(n, places, symbols))
-        return Relocatable(body, code, functions, fixes)
+        return Relocatable(body, code, parts, fixes)
 
     def _kept(self) -> Iterator[tuple[int, _Section]]:
         """What takes room when it runs, code first; tables for unwinders are of no use where nobody registers them."""

@@ -163,6 +163,6 @@ def _settings(given: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 def main() -> int:
     """``gilk-dtrace``, which can be the interpreter of a script (#!)."""
-    from gilk.cli.main import main as gilk
+    from gilk.cli.main import run
 
-    return gilk(["dtrace", *sys.argv[1:]])
+    return run(["dtrace", *sys.argv[1:]])

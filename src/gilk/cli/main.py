@@ -8,9 +8,11 @@ ends with that status.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 
@@ -91,6 +93,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         return report(error, as_json=wants_json(given))
     return result if isinstance(result, int) else 0
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """The program ``gilk``: what main() does, and then its end at once.
+
+    To take apart what was read of a process and its libraries, piece by piece, would take longer than to read it.
+    """
+    ended: list[int] = []
+    atexit.register(lambda: ended and _end(ended[0]))  # it was registered first, so it comes last
+    ended.append(main(argv))
+    return ended[0]
+
+
+def _end(status: int) -> None:
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _invoke(arguments: list[str]) -> object:

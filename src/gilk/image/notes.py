@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Iterator
 
@@ -29,6 +28,8 @@ def noted_build_id(header: Header) -> str:
 
 
 def digest(header: Header) -> str:
+    import hashlib  # here: most have a build id, and need not wait for it
+
     state = hashlib.sha256()
     for chunk in header.source.chunks():
         state.update(chunk)

@@ -10,7 +10,7 @@ from pathlib import Path
 import iced_x86
 import numpy as np
 
-from gilk.digest import sha256
+from gilk.digest import sha256, stamp
 from gilk.image.model import Image
 from gilk.version import VERSION
 
@@ -31,9 +31,8 @@ def content(image: Image) -> str:
 def sources(*parts: str) -> str:
     """Of the version, and of the code itself, which changes between versions: ``parts`` are layers, or files in one."""
     package, decoder = Path(__file__).resolve().parents[1], Path(iced_x86.__file__).parent
-    digest = sha256(f"{VERSION} {sum(file.stat().st_size for file in decoder.iterdir())}".encode())
+    files = [file for file in sorted(decoder.iterdir()) if file.is_file()]
     for part in parts:
         place = package / part
-        for source in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            digest.update(source.read_bytes())
-    return digest.hexdigest()[:32]
+        files += sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    return sha256(VERSION.encode() + stamp(files)).hexdigest()[:32]

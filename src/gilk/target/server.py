@@ -264,6 +264,7 @@ def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
     channel.set_inheritable(False)  # it was handed down to us; what we launch is not to have it
     Server(channel).serve()
+    os._exit(0)  # at once: whoever let go of us waits, and there is nothing left to be tidied
 
 
 if __name__ == "__main__":
