@@ -1,33 +1,39 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What things are known by: SHA-256 without waiting for OpenSSL (to load that takes ten milliseconds, a tenth of a
-start), and stamps of files that need not be read for it."""
+"""What things are known by: BLAKE2 without waiting for OpenSSL (to load that takes ten milliseconds, a tenth of a
+start), and stamps of files that need not be read for it.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hashlib import sha256 as sha256
+    from hashlib import blake2b
 else:
-    for _place in ("_sha256", "_sha2", "hashlib"):  # of Python 3.11, of later ones, of those that are not CPython
+    for _place in ("_blake2", "hashlib"):  # CPython's own, or whatever there is
         try:
-            sha256 = import_module(_place).sha256
+            blake2b = import_module(_place).blake2b
         except (ImportError, AttributeError):
             continue
         break
 
+SIZE = 32  # bytes
+
+
+def digest(content: bytes) -> blake2b:
+    return blake2b(content, digest_size=SIZE)
+
 
 def stamp(files: Iterable[Path]) -> bytes:
-    """Another whenever one of them was written, or replaced, since: nobody can set the time of such a change (ctime).
+    """Another whenever one of them was written, or replaced, since. Raises OSError."""
+    rows = [(file.name, state_of(file.stat())) for file in files]
+    return digest(repr(rows).encode()).digest()
 
-    Raises OSError.
-    """
-    digest = sha256()
-    for file in files:
-        state = file.stat()
-        row = file.name, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
-        digest.update(repr(row).encode())
-    return digest.digest()
+
+def state_of(file: os.stat_result) -> tuple[int, ...]:
+    """Other numbers whenever its content may be another: nobody can set the time of such a change (ctime)."""
+    return file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns

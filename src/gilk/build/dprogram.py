@@ -16,7 +16,7 @@ from gilk.build import relocatable, toolchain
 from gilk.build.relocatable import Relocatable
 from gilk.build.toolchain import FLAGS as COMMON
 from gilk.build.toolchain import NATIVE, compiler
-from gilk.digest import sha256, stamp
+from gilk.digest import digest, stamp
 from gilk.errors import CompileError
 from gilk.image.blobs import load_blob, store_blob
 
@@ -85,7 +85,7 @@ def made_of() -> bytes:
     """Whatever else the code depends on: the compiler, what it is told, and the runtime."""
     places = [NATIVE / name for name in _READ]
     files = [path for place in places for path in (sorted(place.iterdir()) if place.is_dir() else (place,))]
-    return sha256(repr((_identity(), COMMON, FLAGS, _has_rdpid())).encode() + stamp(files)).digest()
+    return digest(repr((_identity(), COMMON, FLAGS, _has_rdpid())).encode() + stamp(files)).digest()
 
 
 def _identity() -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gilk.build.toolchain import NATIVE, compile_object, compiler, flags, link
-from gilk.digest import sha256, stamp
+from gilk.digest import digest, stamp
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.elf import load
 from gilk.values import dataclass
@@ -45,7 +45,7 @@ def runtime() -> Runtime:
 
 
 def _digest() -> str:
-    return sha256(repr((compiler(), flags())).encode() + stamp(NATIVE / name for name in _READ)).hexdigest()
+    return digest(repr((compiler(), flags())).encode() + stamp(NATIVE / name for name in _READ)).hexdigest()
 
 
 def _build() -> Runtime:

@@ -100,15 +100,16 @@ def run(argv: Sequence[str] | None = None) -> int:
 
     To take apart what was read of a process and its libraries, piece by piece, would take longer than to read it.
     """
-    ended: list[int] = []
-    atexit.register(lambda: ended and _end(ended[0]))  # it was registered first, so it comes last
-    ended.append(main(argv))
-    return ended[0]
+    status: int | None = None
 
+    def end() -> None:
+        if status is not None:
+            sys.stderr.flush()
+            os._exit(status)
 
-def _end(status: int) -> None:
-    sys.stderr.flush()
-    os._exit(status)
+    atexit.register(end)  # it is registered first, so it comes last
+    status = main(argv)
+    return status
 
 
 def _invoke(arguments: list[str]) -> object:

@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from gilk.digest import sha256
+from gilk.digest import SIZE, digest
 from gilk.errors import ImageError
 from gilk.image.cache import cache_dir, written
 
@@ -24,7 +24,7 @@ def load_blob(kind: str, key: bytes) -> bytes | None:
     try:
         path = _place(kind) / _name(key)
         with path.open("rb") as file:
-            seal, data = file.read(32), file.read(LARGEST + 1)
+            seal, data = file.read(SIZE), file.read(LARGEST + 1)
     except (ImageError, OSError):
         return None
     if len(data) > LARGEST or seal != _seal(key, data):
@@ -52,11 +52,11 @@ def _place(kind: str) -> Path:
 
 
 def _name(key: bytes) -> str:
-    return sha256(key).hexdigest()
+    return digest(key).hexdigest()
 
 
 def _seal(key: bytes, data: bytes) -> bytes:
-    return sha256(sha256(key).digest() + data).digest()
+    return digest(digest(key).digest() + data).digest()
 
 
 def _make_room(place: Path) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from gilk.digest import sha256
+from gilk.digest import digest
 from gilk.errors import ImageError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _place() -> Path:
 
 def _file(key: str) -> Path:
     """A key may hold any characters, so its digest names the file."""
-    return cache_dir() / (sha256(key.encode()).hexdigest() + ".npz")
+    return cache_dir() / (digest(key.encode()).hexdigest() + ".npz")
 
 
 @contextmanager

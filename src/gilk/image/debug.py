@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from gilk.digest import state_of
 from gilk.errors import ImageError
 from gilk.image import header as elf
 from gilk.image import notes, symbols
@@ -42,6 +43,17 @@ def files(header: Header) -> Iterator[Header]:
                     yield debug
         except ImageError:
             continue
+
+
+def states(header: Header) -> list[tuple[str, tuple[int, ...] | None]]:
+    """The files that could be the program's debug file, and what they are now, if they are there."""
+    found: list[tuple[str, tuple[int, ...] | None]] = []
+    for path, _ in _candidates(header):
+        try:
+            found.append((str(path), state_of(path.stat())))
+        except (OSError, ValueError):
+            found.append((str(path), None))
+    return found
 
 
 def by_build_id(identity: str) -> Path:

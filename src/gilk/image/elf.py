@@ -6,13 +6,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gilk.image import debug, dynamic, eh_frame, header, notes, plt, relocations, rseq, symbols
+from gilk.image import debug, dynamic, eh_frame, header, notes, plt, relocations, remembered, rseq, symbols
 from gilk.image.extents import Extents, disjoint
 from gilk.image.header import Header
 from gilk.image.memory import Memory
 from gilk.image.model import Image, Segment, Symbol
 from gilk.image.plt import Plt
 from gilk.image.relocations import Relocations
+from gilk.image.remembered import Contents
 from gilk.image.source import Source, from_bytes, open_file, open_source, source_of
 from gilk.image.spans import Named, nameless, spans
 
@@ -70,8 +71,25 @@ def load_bytes(data: bytes, path: Path) -> Image:
 
 
 def _image(source: Source) -> Image:
+    """What takes long to find out is remembered of a file that has not changed since."""
     head = header.parse(source)
     segments = header.segments(head)
+    key = remembered.key(head)
+    found = remembered.recall(key)
+    if found is None:
+        found = _contents(head, segments)
+        remembered.keep(key, found)
+    return Image(
+        path=source.path,
+        position_independent=head.position_independent,
+        entry=head.entry,
+        segments=segments,
+        sections=header.sections(head),
+        **found.fields(),
+    )
+
+
+def _contents(head: Header, segments: tuple[Segment, ...]) -> Contents:
     memory = Memory(segments)
     linked = dynamic.parse(head, memory)
     moved = relocations.parse(head, linked, memory)
@@ -83,17 +101,12 @@ def _image(source: Source) -> Image:
     stubs = plt.parse(head, memory, slots.keys() | moved.resolvers.keys(), frames)
     found = spans(_named(tables), frames, moved.resolvers.values(), _code(head, segments, stubs))
     interpreter = dynamic.interpreter(head)
-    return Image(
-        path=source.path,
+    return Contents(
         build_id=notes.build_id(head),
-        position_independent=head.position_independent,
         static=not interpreter and not linked.needed,
-        entry=head.entry,
         interpreter=interpreter,
         needed=linked.needed,
         soname=linked.soname,
-        segments=segments,
-        sections=header.sections(head),
         symbols=symbols.merge(rows for _, rows in tables),
         frames=frames,
         spans=found,

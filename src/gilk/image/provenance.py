@@ -10,7 +10,7 @@ from pathlib import Path
 import iced_x86
 import numpy as np
 
-from gilk.digest import sha256, stamp
+from gilk.digest import digest, stamp
 from gilk.image.model import Image
 from gilk.version import VERSION
 
@@ -30,9 +30,11 @@ def content(image: Image) -> str:
 @functools.cache
 def sources(*parts: str) -> str:
     """Of the version, and of the code itself, which changes between versions: ``parts`` are layers, or files in one."""
-    package, decoder = Path(__file__).resolve().parents[1], Path(iced_x86.__file__).parent
-    files = [file for file in sorted(decoder.iterdir()) if file.is_file()]
-    for part in parts:
-        place = package / part
-        files += sorted(place.rglob("*.py")) if place.is_dir() else [place]
-    return sha256(VERSION.encode() + stamp(files)).hexdigest()[:32]
+    decoder = sorted(file for file in Path(iced_x86.__file__).parent.iterdir() if file.is_file())
+    return digest(VERSION.encode() + stamp([*decoder, *package_files(*parts)])).hexdigest()[:32]
+
+
+def package_files(*parts: str) -> list[Path]:
+    """The code of layers, or of files in one."""
+    places = [Path(__file__).resolve().parents[1] / part for part in parts]
+    return [file for place in places for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]

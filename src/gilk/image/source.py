@@ -5,25 +5,30 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gilk.digest import state_of
 from gilk.errors import ImageError
 from gilk.values import dataclass
 
 LARGEST_READ = 0x7FFFF000  # bytes: what one read(2) returns at most, and as far as the small code model reaches
 LARGEST_FILE = 1 << 36  # bytes; a sparse file can claim any size
+_TICK = 2_000_000_000  # ns: more than any file system's clock takes for one
 LARGEST_WHOLE = 1 << 32  # bytes; of a file that must be read from end to end
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """``size`` bytes that ``fetch(offset, size)`` returns; ``path`` is for messages."""
+    """``size`` bytes that ``fetch(offset, size)`` returns; ``path`` is for messages. ``state`` is the file's, and None
+    for what is none, or has been changed so lately that it may be once more within a tick of the clock."""
 
     path: Path
     size: int
     fetch: Callable[[int, int], bytes]
+    state: tuple[int, ...] | None = None
 
     def read(self, offset: int, size: int) -> bytes:
         """Exactly ``size`` bytes. Raises ImageError elf-truncated or elf-malformed."""
@@ -72,10 +77,12 @@ def open_file(path: Path) -> int:
 
 def source_of(descriptor: int, path: Path) -> Source:
     """What a file has that is open. Raises ImageError elf-malformed."""
-    size = os.fstat(descriptor).st_size
-    if size > LARGEST_FILE:
-        raise ImageError("elf-malformed", f"{path}: {size:#x} bytes is too large to be a program")
-    return Source(path, size, lambda offset, size: _pread(descriptor, size, offset, path))
+    file = os.fstat(descriptor)
+    if file.st_size > LARGEST_FILE:
+        raise ImageError("elf-malformed", f"{path}: {file.st_size:#x} bytes is too large to be a program")
+    settled = abs(time.time_ns() - file.st_ctime_ns) > _TICK
+    state = state_of(file) if settled else None
+    return Source(path, file.st_size, lambda offset, size: _pread(descriptor, size, offset, path), state)
 
 
 def _open(path: Path) -> int:

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 from gilk.build.runtime import runtime
-from gilk.digest import sha256
+from gilk.digest import digest
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.model import Image
 from gilk.image.provenance import content, sources
@@ -58,4 +58,4 @@ def _fits(portable: Portable, image: Image) -> bool:
 @functools.cache
 def _runtime() -> str:
     made = runtime()
-    return sha256(made.code + repr(sorted(made.symbols.items())).encode()).hexdigest()[:32]
+    return digest(made.code + repr(sorted(made.symbols.items())).encode()).hexdigest()[:32]

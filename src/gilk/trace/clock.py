@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gilk.digest import sha256
+from gilk.digest import digest
 from gilk.errors import StoreError
 from gilk.image.cache import cache_dir
 from gilk.values import dataclass
@@ -135,7 +135,7 @@ def realtime_offset() -> int:
 
 @functools.cache
 def _reader() -> Any:
-    path = cache_dir() / f"clock-{sha256(_SOURCE.encode()).hexdigest()[:16]}.so"
+    path = cache_dir() / f"clock-{digest(_SOURCE.encode()).hexdigest()[:16]}.so"
     if not path.exists():
         _build(path)
     function = ctypes.CDLL(str(path)).gilk_clock_read
