@@ -14,6 +14,7 @@ from multiprocessing import get_context
 import gilk
 from bench.measure import BURST, SETTLE, TIMES, Hot, Many, Programs, Row, how_it_ended, least, memory, quartile
 from gilk.api import Request, Session, Target
+from gilk.target.world import KEEPER
 
 TOOL = "gilk"
 GLOBS = {1000: "f00???", 5000: "f0[0-4]???", 11_000: "f?????"}
@@ -126,12 +127,12 @@ def _keepers() -> list[int]:
     """The children of this process that hold a target."""
     with open(f"/proc/self/task/{os.getpid()}/children") as children:
         pids = [int(pid) for pid in children.read().split()]
-    return [pid for pid in pids if b"gilk.target.server" in _command(pid)]
+    return [pid for pid in pids if _name(pid) == KEEPER]
 
 
-def _command(pid: int) -> bytes:
-    with open(f"/proc/{pid}/cmdline", "rb") as file:
-        return file.read()
+def _name(pid: int) -> str:
+    with open(f"/proc/{pid}/comm") as file:
+        return file.read().rstrip("\n")
 
 
 def _insert(target: Target, session: Session, count: int) -> float:

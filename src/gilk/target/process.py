@@ -38,7 +38,7 @@ class Keeper:
 
     def __init__(self) -> None:
         made = spawned()
-        self._process, self._channel, self._ended = made.process, made.channel, made.ended
+        self._reap, self._channel, self._ended = made.reap, made.channel, made.ended
         self._fds: tuple[int, ...] = ()
 
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
@@ -110,7 +110,7 @@ class Keeper:
     def leave(self) -> None:
         """Let the keeper go; it undoes what is left, and has gone then."""
         self.hand_over(lambda: wire.readable(self._ended))  # whosever child it is
-        self._process.wait()
+        self._reap()
 
     @property
     def there(self) -> bool:
@@ -132,7 +132,7 @@ class Keeper:
 
     def reap(self) -> None:
         """Once it has been let go by the client that has taken our place."""
-        self._process.wait()
+        self._reap()
 
 
 class Process:

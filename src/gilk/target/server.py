@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The keeper's process: answers one client, and undoes everything when that client is gone.
 
-Run as ``python -m gilk.target.server FD``. It is in a process group of its own
+Run as ``python -m gilk.target.server FD``, or in a fork of the client. It is in a process group of its own
 and ignores the terminal's signals, so that what kills the client does not
 reach it.
 """
@@ -13,7 +13,8 @@ import os
 import signal
 import socket
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 from gilk.errors import GilkError, TargetError
 from gilk.target import launch, wire
@@ -25,6 +26,7 @@ from gilk.target.keeper import Keeper
 from gilk.target.launch import Command, End
 from gilk.target.running import Sample
 from gilk.target.semaphores import Raised, Semaphore
+from gilk.target.world import KEEPER
 
 _TICK = 0.05
 _FIRST = -20  # nice(2)
@@ -256,15 +258,21 @@ def _shell_code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def main() -> None:
+def serve(channel: socket.socket) -> NoReturn:
+    """In a process that is for this alone."""
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
+        Path("/proc/self/comm").write_text(KEEPER)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    channel.set_inheritable(False)  # it was handed down to us; what we launch is not to have it
     Server(channel).serve()
     os._exit(0)  # at once: whoever let go of us waits, and there is nothing left to be tidied
+
+
+def main() -> None:
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.set_inheritable(False)  # it was handed down to us; what we launch is not to have it
+    serve(channel)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ _RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 441))
 
 _ALL_BUT_TRAP = ((1 << 64) - 1) & ~(1 << ptrace.SIGTRAP - 1)
 _TRAP_FLAG = 0x100
+#: What the process of a keeper is called.
+KEEPER = "gilk-keeper"
 _PATIENCE = 5.0
 _GLIMPSE = 0.01
 _BRISK = 20
@@ -275,8 +277,8 @@ def _by_a_keeper(pid: int) -> bool:
 
 def _is_keeper(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return b"gilk.target.server" in file.read()
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read() == f"{KEEPER}\n"
     except OSError:
         return True  # it has gone
 

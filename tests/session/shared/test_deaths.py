@@ -36,7 +36,7 @@ def hub_of(founder: Worker) -> int:
 
 
 def keeper_of(founder: Worker) -> int:
-    return next(pid for pid in children(founder.pid) if b"target.server" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    return next(pid for pid in children(founder.pid) if Path(f"/proc/{pid}/comm").read_text() == "gilk-keeper\n")
 
 
 def test_the_founder_is_killed_and_the_others_go_on(loop: Loop) -> None:
