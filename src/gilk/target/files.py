@@ -61,7 +61,8 @@ class Files:
         """What other images find there by this name. Raises ImageError."""
         file = self._open.get(path)
         if path in self._images or file is None or file.descriptor < 0:
-            return next((symbol for symbol in self.image(path).named(name) if symbol.exported), None)
+            symbols = self.image(path).symbols  # by position: an index of all names takes longer than one look
+            return next((symbol for symbol in symbols if symbol.name == name and symbol.exported), None)
         return file.exported(name)
 
     def interpreter(self, path: Path) -> str:

@@ -40,7 +40,8 @@ def unit(
     functions = [clauses.clause(clause) for clause in program.clauses]
     fields = "".join(f"\t.{name} = {value}UL,\n" for name, value in layout.items())
     named = probes if any("gd_probe_text(" in function for function in functions) else []
-    text = _HEAD.format(layout=fields, names=_probe_names([("", "", "", ""), *named]))
+    speculates = any("gd_speculate(" in function for function in functions)
+    text = _HEAD.format(speculates=int(speculates), layout=fields, names=_probe_names([("", "", "", ""), *named]))
     text += "\n".join(functions)
     asking = {clause.number for clause, body in zip(program.clauses, functions, strict=True) if ASKS in body}
     for number, group in enumerate(groups):
@@ -63,6 +64,7 @@ def _group(number: int, clauses: tuple[int, ...], this_size: int, asks: bool) ->
 
 
 _HEAD = """\
+#define GD_SPECULATES {speculates}
 #include "runtime/d/deeds.h"
 
 #ifdef D_MARKED /* where the thread's block says that it runs clauses */

@@ -11,6 +11,10 @@
 
 #include "records.h"
 
+#ifndef GD_SPECULATES
+#define GD_SPECULATES 1 /* 0: no clause of the program does, and a third of what would be compiled is not */
+#endif
+
 #define GD_SPEC_KEPT 0x80000000U /* in the size of a record that was committed to a speculation */
 #define GD_SPEC_ONE (1UL << GD_SPEC_WRITER)
 #define GD_SPEC_STATE(word) ((word) & 3)
@@ -153,7 +157,7 @@ static inline __attribute__((always_inline)) void gd_settle(struct gd_context *c
 {
 	if (!ctx->data)
 		return;
-	if (gd_likely(ctx->mark))
+	if (!GD_SPECULATES || gd_likely(ctx->mark))
 		gd_settle_principal(ctx, keep);
 	else
 		gd_settle_speculative(gd_writer(ctx), ctx->speculation, ctx->data, keep);
@@ -174,7 +178,7 @@ static inline void gd_discard(struct gd_context *ctx)
 static inline bool gd_reserve(struct gd_context *ctx, gd_u32 epid, gd_u32 size)
 {
 	gd_commit(ctx);
-	if (ctx->speculation)
+	if (GD_SPECULATES && ctx->speculation)
 		return gd_reserve_speculative(ctx, epid, size);
 	return gd_reserve_principal(ctx, epid, size);
 }
