@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from iced_x86 import Decoder, Mnemonic
 
-from gilk.build.instrument import compile_instrument, link_instrument
+from gilk.build.instrument import _by_linker, compile_instrument, link_instrument
 from gilk.build.runtime import runtime
 from gilk.errors import CompileError, GilkError, UsageError
 
@@ -39,6 +39,33 @@ def test_every_form_is_known(source: Path, name: str, takes: bool) -> None:
     assert linked.takes_registers is takes
     assert CODE <= linked.entry < CODE + len(linked.code)
     assert compiled.undefined == (("puts",) if name == "outside" else ())
+
+
+@pytest.mark.parametrize("name", ["plain", "both"])
+def test_without_a_linker_it_is_what_a_linker_makes(tmp_path: Path, name: str) -> None:
+    """But for the order of its parts. A file without variables; code that is not aligned is the linker's."""
+    source = tmp_path / "instrument.c"
+    constant = SOURCE.replace("static unsigned long calls = 7", "enum { calls = 7 }")
+    source.write_text(constant.replace("calls +=", "(void)"))
+    compiled, symbols = compile_instrument(source, name), {"gilk_control": CODE + 0x8000}
+    own, linkers = link_instrument(compiled, CODE, DATA, symbols), _by_linker(compiled, CODE, DATA, symbols)
+    assert (own.data, own.takes_registers, own.clobbers) == (b"", linkers.takes_registers, linkers.clobbers)
+    for at in ("entry", "plain"):
+        assert _flow(own.code, getattr(own, at)) == _flow(linkers.code, getattr(linkers, at))
+
+
+def _flow(code: bytes, address: int) -> list[str]:
+    """What is executed from there on, without where it lies: jumps are followed, and calls shown by where they lead."""
+    shown: list[str] = []
+    while True:
+        one = next(iter(Decoder(64, code[address - CODE :], ip=address)))
+        if one.mnemonic == Mnemonic.JMP:
+            address = one.near_branch_target
+            continue
+        shown.append(f"{one.mnemonic} {one.ip_rel_memory_address}" if one.is_ip_rel_memory_operand else str(one))
+        if one.mnemonic == Mnemonic.RET or len(shown) > 60:
+            return shown
+        address = one.next_ip
 
 
 def test_variables_keep_their_values(source: Path) -> None:

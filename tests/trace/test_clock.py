@@ -25,6 +25,20 @@ def test_the_clock_agrees_with_the_systems() -> None:
         time.sleep(0.01)
 
 
+def test_what_was_begun_ahead_is_not_waited_for() -> None:
+    """Once: the next one takes its time again."""
+    clock.begin()
+    time.sleep(0.05)
+    waited = []
+    for _ in range(2):
+        start = time.monotonic()
+        fitted = clock.calibrate(0.05)
+        waited.append(time.monotonic() - start)
+        tsc, ns = clock.sample()
+        assert abs(int(fitted.to_ns(np.array([tsc], np.uint64))[0]) - ns) < 20_000
+    assert waited[1] >= 0.045 > waited[0]
+
+
 @pytest.mark.parametrize("hertz", [1_000_000_000, 2_899_999_123, 5_123_456_789])
 def test_a_line_through_exact_samples_is_found_again(hertz: int) -> None:
     start, ns0 = (1 << 63) + 12345, 10**15
