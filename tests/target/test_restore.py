@@ -22,7 +22,7 @@ from gilk import api
 target = api.attach(int(sys.argv[1]))
 session = target.session()
 session.insert("hot:blocks", "count")
-print(target.process.keeper._process.pid, flush=True)
+print(target.process.keeper.pid, flush=True)
 time.sleep(600)
 """
 
@@ -37,7 +37,7 @@ session = Follower(target.process)
 functions, trouble = session.prepare(target.images, Scope())
 assert not trouble and session.copy_code()
 session.follow(functions)
-print(target.process.keeper._process.pid, flush=True)
+print(target.process.keeper.pid, flush=True)
 time.sleep(600)
 """
 

@@ -132,7 +132,7 @@ target = api.attach(int(sys.argv[1]))
 session = target.session()
 session.insert("hot:entry", "count")
 target.process.raise_semaphores(COUNTERS)
-print(target.process.keeper._process.pid, flush=True)
+print(target.process.keeper.pid, flush=True)
 time.sleep(600)
 """
 

@@ -34,11 +34,11 @@ _T = TypeVar("_T")
 
 
 class Keeper:
-    """Requests to the keeper's process; each raises what the keeper raised."""
+    """Requests to the keeper's process, ``pid``; each raises what the keeper raised."""
 
     def __init__(self) -> None:
         made = spawned()
-        self._reap, self._channel, self._ended = made.reap, made.channel, made.ended
+        self.pid, self._reap, self._channel, self._ended = made.pid, made.reap, made.channel, made.ended
         self._fds: tuple[int, ...] = ()
 
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:

@@ -52,10 +52,12 @@ def taken(pid: int) -> MemoryTaken:
 
 @contextlib.contextmanager
 def expecting(pid: int) -> Iterator[None]:
-    """Raises TargetError `code-changed` for a Mismatch."""
+    """Raises TargetError `code-changed` for a Mismatch, or `no-such-process`: one that is killed has no code."""
     try:
         yield
     except Mismatch as mismatch:
+        if not read_maps(pid):
+            raise TargetError("no-such-process", f"process {pid} has ended") from None
         raise TargetError(
             "code-changed",
             f"the code at {mismatch.args[0]:#x} of process {pid} is not what its file says",

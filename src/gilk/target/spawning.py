@@ -18,8 +18,9 @@ _ahead: list[Spawned] = []
 
 @dataclass(frozen=True)
 class Spawned:
-    """``ended`` is a pidfd. It goes when ``channel`` is closed; ``reap`` then waits for it."""
+    """Process ``pid``; ``ended`` is a pidfd. It goes when ``channel`` is closed; ``reap`` then waits for it."""
 
+    pid: int
     channel: socket.socket
     ended: int
     reap: Callable[[], object]
@@ -53,7 +54,7 @@ def _forked() -> Spawned:
         finally:
             os._exit(1)
     theirs.close()
-    return Spawned(mine, os.pidfd_open(pid), lambda: _reap(pid))
+    return Spawned(pid, mine, os.pidfd_open(pid), lambda: _reap(pid))
 
 
 def _let_go_of_files(kept: int) -> None:
@@ -82,4 +83,4 @@ def _executed() -> Spawned:
     # A program launched from there is to have every file that we were given.
     process = subprocess.Popen(arguments, close_fds=False, env=environment)
     theirs.close()
-    return Spawned(mine, os.pidfd_open(process.pid), process.wait)
+    return Spawned(process.pid, mine, os.pidfd_open(process.pid), process.wait)
