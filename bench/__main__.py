@@ -16,6 +16,7 @@ from bench import (
     gilk_side,
     lab_costs,
     lab_d,
+    lab_start,
     lab_uprobe,
     peer_frida,
     peer_uftrace,
@@ -30,7 +31,7 @@ from bench.measure import Programs, Row, build
 COUNTS = (1000, 5000, 11_000)  # functions activated at once
 SIDES = {
     "gilk": gilk_side, "d": d, "follow": follow, "frida": peer_frida, "uftrace": peer_uftrace, "uprobe": peer_uprobe,
-    "lab": lab_uprobe, "lab-d": lab_d, "kernel": lab_costs,
+    "lab": lab_uprobe, "lab-d": lab_d, "lab-start": lab_start, "kernel": lab_costs,
 }  # fmt: skip
 
 

@@ -59,7 +59,10 @@ class Declarations:
         if shape and isinstance(shape[0], ast.KeyedBy):
             keys = tuple(self._key(each) for each in shape[0].types)
             shape = shape[1:]
-        return reduce(self._shaped, reversed(shape), base), keys
+        found = reduce(self._shaped, reversed(shape), base)
+        if shape and isinstance(shape[0], ast.FunctionOf):
+            found = Pointer(found)  # which is what C makes of its name
+        return found, keys
 
     def _key(self, given: ast.TypeName) -> Type:
         found = self.type_name(given)
@@ -77,7 +80,7 @@ class Declarations:
             case ast.ArrayOf():
                 return self._array(type_, shape)
             case ast.FunctionOf():
-                return Pointer(VOID)
+                return VOID  # what it points to has no size
         raise Rejected(Tag.D_DECL_ARRSUB, shape.span, "an associative array cannot be inside of another type")
 
     def _array(self, type_: Type, shape: ast.ArrayOf) -> Array:
