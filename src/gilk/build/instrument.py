@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 
@@ -50,33 +50,38 @@ class Linked:
     clobbers: int = field(default=CALLER_SAVED)
 
 
-def compile_instrument(source: Path, function: str, flags: tuple[str, ...] = (), made_of: bytes = b"") -> Compiled:
-    """``flags``: what else the compiler is told. ``made_of``: what the code depends on, if it is to be kept.
+def compile_instrument(
+    source: Path, function: str, flags: tuple[str, ...] = (), made_of: bytes = b"", text: str | None = None
+) -> Compiled:
+    """``flags``: what else the compiler is told. ``made_of``: what the code depends on besides ``text``, if it is to be
+    kept. ``text``: what the file would have, that need not be there then.
 
     Raises UsageError `no-such-file`, `no-such-instrument`, CompileError `does-not-compile`.
     """
-    if not source.is_file():
+    if text is None and not source.is_file():
         raise UsageError("no-such-file", f"there is no instrument file {source}")
-    key = repr((function, flags, len(made_of))).encode() + made_of
+    key = repr((function, flags, len(made_of), text)).encode("utf-8", "surrogateescape") + made_of
     kept = load_blob(_KIND, key) if made_of else None
     if kept is not None:
         names, _, content = kept.partition(b"\0")
         return Compiled(source, function, content, tuple(names.decode().split()))
-    made = _compiled(source, function, flags)
+    made = _compiled(source, function, flags, text)
     if made_of:
         store_blob(_KIND, key, " ".join(made.undefined).encode() + b"\0" + made.content)
     return made
 
 
-def _compiled(source: Path, function: str, flags: tuple[str, ...]) -> Compiled:
-    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
-        place = Path(name)
-        text = place / "instrument.c"
-        text.write_text(wrapper(source.resolve(), function))
+def _compiled(source: Path, function: str, flags: tuple[str, ...], text: str | None) -> Compiled:
+    with _directory() as place:
+        if text is not None:
+            source = place / source.name
+            source.write_text(text)
+        whole_source = place / "instrument.c"
+        whole_source.write_text(wrapper(source.resolve(), function))
         whole, output = place / "whole.o", place / "instrument.o"
         include = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent)]
         try:
-            compile_object(text, whole, [*include, "-fPIC", "-fno-plt", *flags])
+            compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", *flags])
         except CompileError as error:
             if f"'{function}' undeclared here" in error.message:
                 raise UsageError("no-such-instrument", f"{source} has no function {function!r}") from None
@@ -85,8 +90,18 @@ def _compiled(source: Path, function: str, flags: tuple[str, ...]) -> Compiled:
         return Compiled(source, function, output.read_bytes(), _undefined(output))
 
 
+@contextmanager
+def _directory() -> Iterator[Path]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
+        yield Path(name)
+
+
 def _undefined(path: Path) -> tuple[str, ...]:
     """Names that code which was kept refers to: nm lists those of dropped sections too, unless they are stripped."""
+    import subprocess  # here and below: what is kept needs neither, and they take long to import
+
     needed = path.with_suffix(".needed")
     try:
         subprocess.run(["strip", "--strip-unneeded", "-o", str(needed), str(path)], capture_output=True, check=True)
@@ -114,8 +129,7 @@ def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str,
 
 
 def _by_linker(compiled: Compiled, code: int, data: int, symbols: dict[str, int]) -> Linked:
-    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
-        place = Path(name)
+    with _directory() as place:
         (place / "instrument.o").write_bytes(compiled.content)
         script = place / "instrument.ld"
         script.write_text(link_script(code, data))

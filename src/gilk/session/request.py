@@ -32,12 +32,13 @@ class Builtin(StrEnum):
 @dataclass(frozen=True, slots=True)
 class CFunction:
     """``function`` of the C file ``source``; ``flags`` are for the compiler. ``made_of``: all that its code depends on
-    besides, if that is known: then it is kept for the next time."""
+    besides, if that is known: then it is kept for the next time. ``text``: what the file would have; there is none."""
 
     source: Path
     function: str
     flags: tuple[str, ...] = ()
     made_of: bytes = b""
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

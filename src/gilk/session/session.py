@@ -124,7 +124,9 @@ class Session(BaseSession):
 
     def _compile(self, chosen: CFunction) -> Compiled:
         if chosen not in self._compiled:
-            self._compiled[chosen] = compile_instrument(chosen.source, chosen.function, chosen.flags, chosen.made_of)
+            self._compiled[chosen] = compile_instrument(
+                chosen.source, chosen.function, chosen.flags, chosen.made_of, chosen.text
+            )
         return self._compiled[chosen]
 
     def _look_after(self) -> None:

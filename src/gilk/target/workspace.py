@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import secrets
 from collections.abc import Callable, Collection
 from dataclasses import field, replace
 
@@ -67,7 +66,7 @@ class Workspace:
         self._process = process
         self.shape = Shape(counters, rings)
         try:
-            name = f"{os.getpid()}-{secrets.token_hex(4)}"
+            name = f"{os.getpid()}-{os.urandom(4).hex()}"
             code_fd, data_fd = process.keeper.set_up(name, _CODE_SIZE, data_size)
         except OSError as error:
             raise TargetError("refused-by-kernel", f"the process may not map what gilk needs: {error}") from None

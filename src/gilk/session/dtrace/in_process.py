@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from gilk.build.dprogram import made_of, program_flags
@@ -28,7 +27,6 @@ class InProcess:
         self._made = instruments(enabled, groups, uses(text))
         self._size = size + PAGE - 1 & -PAGE
         self._member = Member(process, self._size + THREADS * NOTES)
-        self._place = tempfile.TemporaryDirectory(prefix="gilk-")
         self.memory = memoryview(self._member.memory)[:size]
 
     def insert(self, marked: bool) -> list[tuple[Probe, str]]:
@@ -37,11 +35,8 @@ class InProcess:
         Raises TargetError `may-not-look`.
         """
         rows = self._made.rows
-        source = Path(self._place.name) / "program.c"
-        whole = self._whole(rows, marked)
-        source.write_text(whole)
-        key = made_of() + whole.encode("utf-8", "surrogateescape")
-        function = CFunction(source, ENTER, (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked)), key)
+        flags = (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked))
+        function = CFunction(Path("program.c"), ENTER, flags, made_of(), self._whole(rows, marked))
         sites = [row.site for row in rows]
         asked = [Asked(each.loaded, each.part, each.point.address, each.point.after, function) for each in sites]
         refused = dict(self._made.refused)
@@ -86,5 +81,4 @@ class InProcess:
         return self._member.inside()
 
     def close(self) -> bool | None:
-        self._place.cleanup()
         return self._member.close()

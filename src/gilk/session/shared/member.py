@@ -120,7 +120,7 @@ class Member:
         if not asked:
             return {}
         compiled = {
-            each: compile_instrument(each.source, each.function, each.flags, each.made_of)
+            each: compile_instrument(each.source, each.function, each.flags, each.made_of, each.text)
             for each in dict.fromkeys(one.instrument for one in asked)
         }
         refused = self._away.say(*insert_words(asked, compiled)).words["refused"]
