@@ -91,5 +91,8 @@ def _first_values(parts: list[tuple[Int, Byte]]) -> tuple[Int, Byte]:
     """Addresses, ascending and without repeats, with their value; it is the same wherever one repeats."""
     if not parts:
         return np.empty(0, np.int64), np.empty(0, np.uint8)
-    at, first = np.unique(np.concatenate([a for a, _ in parts]), return_index=True)
-    return at, np.concatenate([v for _, v in parts])[first]
+    at, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(at, kind="stable")
+    at, values = at[order], values[order]
+    first = np.diff(at, prepend=-1) != 0  # numpy.unique() would have numpy.ma imported, at the price of a change
+    return at[first], values[first]

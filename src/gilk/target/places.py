@@ -16,7 +16,7 @@ class Places:
         order = [np.argsort(b.low, kind="stable") for b in self._batches]
         self._low = [b.low[o] for b, o in zip(self._batches, order, strict=True)]
         self._high = [b.high[o] for b, o in zip(self._batches, order, strict=True)]
-        self.displaced: Int = _union([b.displaced for b in self._batches])
+        self.displaced: Int = np.sort(np.concatenate([np.empty(0, np.int64), *(b.displaced for b in self._batches)]))
 
     def __bool__(self) -> bool:
         return bool(self._batches)
@@ -53,10 +53,6 @@ class Places:
     def is_displaced(self, address: int) -> bool:
         i = int(np.searchsorted(self.displaced, address))
         return i < len(self.displaced) and int(self.displaced[i]) == address
-
-
-def _union(parts: list[Int]) -> Int:
-    return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
 
 def places_table(batches: list[Batch]) -> bytes:
