@@ -34,7 +34,7 @@ def compiler() -> tuple[str, ...]:
         return tuple(shlex.split(named))
     for name in ("cc", "gcc", "clang"):
         places = (os.path.join(place, name) for place in os.get_exec_path())
-        found = next((place for place in places if os.access(place, os.X_OK)), None)
+        found = next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)
         if found:
             return (found,)
     import subprocess  # here and below: who has all compiled need not wait for it

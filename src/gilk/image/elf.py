@@ -74,7 +74,7 @@ def _image(source: Source) -> Image:
     """What takes long to find out is remembered of a file that has not changed since."""
     head = header.parse(source)
     segments = header.segments(head)
-    key = remembered.key(head)
+    key = remembered.key(head, segments)
     found = remembered.recall(key)
     if found is None:
         found = _contents(head, segments)

@@ -3,7 +3,8 @@
 
 To read the symbols and frames of a C library takes fifty milliseconds, and ten when they are kept. They are kept as
 plain values in marshal's form, which is fast; who could put anything else there could change our code as well
-(image/cache.py). What a file is known by is what stat(2) says of it and of the files that could be its debug file.
+(image/cache.py). What a file is known by is what stat(2) says of it and of the files that could be its debug file, and
+a sum of what it says: who writes by way of a mapping need not change what stat(2) says, on tmpfs for one.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from __future__ import annotations
 import functools
 import marshal
 import sys
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
 from gilk.digest import stamp
 from gilk.image import debug
 from gilk.image.blobs import load_blob, store_blob
-from gilk.image.header import Header
-from gilk.image.model import Frame, Span, Symbol, SymbolKind
+from gilk.image.header import SHT_STRTAB, SHT_SYMTAB, Header
+from gilk.image.memory import MALFORMED
+from gilk.image.model import Frame, Segment, Span, Symbol, SymbolKind
 from gilk.image.provenance import package_files
 from gilk.values import dataclass
 
@@ -47,12 +52,24 @@ class Contents:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
-def key(header: Header) -> bytes:
+def key(header: Header, segments: Iterable[Segment]) -> bytes:
     """Empty for what is no file."""
     state = header.source.state
     if state is None:
         return b""
-    return repr((state, debug.states(header), sys.hexversion)).encode() + _reader()
+    return repr((state, _sum(header, segments), debug.states(header), sys.hexversion)).encode() + _reader()
+
+
+def _sum(header: Header, segments: Iterable[Segment]) -> int:
+    """Of what is loaded, and of the tables that are read besides."""
+    value = zlib.crc32(repr(header.sections).encode())
+    for segment in segments:
+        value = zlib.crc32(segment.data, value)
+    for section in header.sections:
+        if not section.loaded and (section.kind in (SHT_SYMTAB, SHT_STRTAB) or section.name == ".gnu_debugdata"):
+            with suppress(*MALFORMED):
+                value = zlib.crc32(header.content(section), value)
+    return value
 
 
 @functools.cache

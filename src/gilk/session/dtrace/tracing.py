@@ -231,7 +231,8 @@ class Tracing:
         if len(record.data) < ctypes.sizeof(FaultData):
             return
         if probe is own.ERROR:  # nothing tells of these but their number
-            self.memory.drops[DropKind.DBLERROR] += 1
+            so_far = self.memory.drops[DropKind.DBLERROR]
+            self.memory.drops[DropKind.DBLERROR] = so_far + 1 & (1 << 64) - 1  # the process may have written anything
             return
         told = FaultData.from_buffer_copy(record.data)
         fault = Fault(probe, told.action, told.fault, told.address)
