@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gilk.errors import CompileError
@@ -21,6 +21,7 @@ FLAGS = (
     *("-mfsgsbase", "-mstringop-strategy=unrolled_loop", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables"),
     *("-fno-ident", "-fno-jump-tables", "-ffunction-sections", "-fdata-sections"),
 )
+_INSTALL = "install gcc, or `pip install ziglang`"
 _GCC_ONLY = {"-mstringop-strategy=unrolled_loop"}
 
 
@@ -31,18 +32,27 @@ def compiler() -> tuple[str, ...]:
     if named:
         import shlex
 
-        return tuple(shlex.split(named))
+        words: tuple[str, ...] = ()
+        with suppress(ValueError):  # a quotation that does not end
+            words = tuple(shlex.split(named))
+        if not words or not _found(words[0]):
+            raise CompileError("no-compiler", f"CC is {named!r}, which cannot be run", _INSTALL)
+        return words
     for name in ("cc", "gcc", "clang"):
-        places = (os.path.join(place, name) for place in os.get_exec_path())
-        found = next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)
-        if found:
+        if found := _found(name):
             return (found,)
     import subprocess  # here and below: who has all compiled need not wait for it
 
     probe = subprocess.run([sys.executable, "-m", "ziglang", "version"], capture_output=True, check=False)
     if probe.returncode == 0:
         return (sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-linux-gnu")
-    raise CompileError("no-compiler", "there is no C compiler", "install gcc, or `pip install ziglang`")
+    raise CompileError("no-compiler", "there is no C compiler", _INSTALL)
+
+
+def _found(name: str) -> str:
+    """Where the program is; empty when it is not."""
+    places = [name] if os.path.dirname(name) else [os.path.join(place, name) for place in os.get_exec_path()]
+    return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), "")
 
 
 @functools.cache
