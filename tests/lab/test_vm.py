@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from gilk.arch import processor
 from gilk.errors import TargetError, UsageError
 from gilk.lab import Machine, attach, boot, qemu
 
 
 def test_kvm_without_a_processor_that_virtualizes_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine of one instruction would run; a kernel was seen not to."""
-    monkeypatch.setattr(qemu, "_processor_flags", lambda: ["fpu", "vme", "hypervisor"])
+    monkeypatch.setattr(processor, "flags", lambda: frozenset(("fpu", "vme", "hypervisor")))
     monkeypatch.setattr(qemu.os, "access", lambda *_: True)
     monkeypatch.setattr(qemu.subprocess, "run", lambda *_, **__: pytest.fail("it was tried"))
     assert not qemu.kvm_works.__wrapped__()

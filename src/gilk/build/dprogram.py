@@ -9,9 +9,9 @@ import mmap
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import MappingProxyType
 
+from gilk.arch import processor
 from gilk.build import relocatable, toolchain
 from gilk.build.relocatable import Relocatable
 from gilk.build.toolchain import FLAGS as COMMON
@@ -58,10 +58,8 @@ def compiling(text: str) -> Iterator[Callable[[], Relocatable]]:
     if kept is not None:
         yield lambda: kept
         return
-    import tempfile  # here: what is compiled need not wait for it
-
-    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
-        source, output = Path(name) / "program.c", Path(name) / "program.o"
+    with toolchain.directory() as place:
+        source, output = place / "program.c", place / "program.o"
         source.write_text(text)
         with toolchain.compiling(source, output, ["-fPIC", *program_flags()]) as finish:
 
@@ -98,8 +96,7 @@ def _identity() -> tuple[object, ...]:
 @functools.cache
 def _has_rdpid() -> bool:
     """Whether the processor's number can be had by one instruction."""
-    words = (line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
-    return "rdpid" in next(words, "").split()
+    return "rdpid" in processor.flags()
 
 
 class Native:

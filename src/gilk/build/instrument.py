@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
 from gilk.build import relocatable
 from gilk.build.clobbers import CALLER_SAVED, of_function
-from gilk.build.toolchain import NATIVE, compile_object, link, prune
+from gilk.build.toolchain import NATIVE, compile_object, directory, link, prune
 from gilk.errors import CompileError, UsageError
 from gilk.image.blobs import load_blob, store_blob
 from gilk.image.elf import load
@@ -72,7 +71,7 @@ def compile_instrument(
 
 
 def _compiled(source: Path, function: str, flags: tuple[str, ...], text: str | None) -> Compiled:
-    with _directory() as place:
+    with directory() as place:
         if text is not None:
             source = place / source.name
             source.write_text(text)
@@ -90,17 +89,9 @@ def _compiled(source: Path, function: str, flags: tuple[str, ...], text: str | N
         return Compiled(source, function, output.read_bytes(), _undefined(output))
 
 
-@contextmanager
-def _directory() -> Iterator[Path]:
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
-        yield Path(name)
-
-
 def _undefined(path: Path) -> tuple[str, ...]:
     """Names that code which was kept refers to: nm lists those of dropped sections too, unless they are stripped."""
-    import subprocess  # here and below: what is kept needs neither, and they take long to import
+    import subprocess  # here: what is kept need not wait for it
 
     needed = path.with_suffix(".needed")
     try:
@@ -117,19 +108,21 @@ def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str,
 
     A linker is run only for what has variables, or refers to what may be far away. Raises CompileError `does-not-link`.
     """
-    try:
-        made = relocatable.parse(compiled.content)
-        content = made.placed(code, symbols) if code % relocatable.ALIGNED == 0 else None
-    except CompileError:
-        content = None
-    if content is None:
-        return _by_linker(compiled, code, data, symbols)
+    if code % relocatable.ALIGNED == 0:
+        with suppress(CompileError):
+            return _alone(compiled, code, symbols)
+    return _by_linker(compiled, code, data, symbols)
+
+
+def _alone(compiled: Compiled, code: int, symbols: dict[str, int]) -> Linked:
+    """Raises CompileError for what takes a linker."""
+    made = relocatable.parse(compiled.content)
     places = {name: (code + part.offset, part.size) for name, part in made.symbols.items()}
-    return _linked(content, code, b"", places)
+    return _linked(made.placed(code, symbols), code, b"", places)
 
 
 def _by_linker(compiled: Compiled, code: int, data: int, symbols: dict[str, int]) -> Linked:
-    with _directory() as place:
+    with directory() as place:
         (place / "instrument.o").write_bytes(compiled.content)
         script = place / "instrument.ld"
         script.write_text(link_script(code, data))

@@ -7,10 +7,9 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
-from gilk.build.toolchain import NATIVE
+from gilk.build.toolchain import NATIVE, directory
 from gilk.errors import CompileError, UsageError
 from gilk.lang.c.kernel_wrapper import ENTRY, PLAIN, kbuild, module
 from gilk.lang.c.wrapper import FORM
@@ -45,8 +44,7 @@ def compile_for_kernel(source: Path, function: str, name: str, headers: Path) ->
     """
     if not source.is_file():
         raise UsageError("no-such-file", f"there is no instrument file {source}")
-    with tempfile.TemporaryDirectory(prefix="gilk-") as directory:
-        place = Path(directory)
+    with directory() as place:
         (place / f"{name}.c").write_text(module(source.resolve(), function))
         (place / "Kbuild").write_text(kbuild(name, NATIVE / "include" / "kernel", source.resolve().parent))
         done = run_kbuild(headers, place)

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from gilk.build.toolchain import NATIVE, compile_object, compiler, flags, link
+from gilk.build.toolchain import NATIVE, compile_object, compiler, directory, flags, link
 from gilk.digest import digest, stamp
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.elf import load
@@ -49,8 +48,7 @@ def _digest() -> str:
 
 
 def _build() -> Runtime:
-    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
-        place = Path(name)
+    with directory() as place:
         objects = []
         for source in _SOURCES:
             objects.append(place / (Path(source).name + ".o"))

@@ -25,6 +25,15 @@ _INSTALL = "install gcc, or `pip install ziglang`"
 _GCC_ONLY = {"-mstringop-strategy=unrolled_loop"}
 
 
+@contextmanager
+def directory() -> Iterator[Path]:
+    """One for what is compiled, gone at the end."""
+    import tempfile  # here and below: it takes long to import, and who has all compiled need not wait for it
+
+    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
+        yield Path(name)
+
+
 @functools.cache
 def compiler() -> tuple[str, ...]:
     """$CC, cc, gcc, clang, or the ziglang wheel. Raises CompileError `no-compiler`."""
@@ -41,7 +50,7 @@ def compiler() -> tuple[str, ...]:
     for name in ("cc", "gcc", "clang"):
         if found := _found(name):
             return (found,)
-    import subprocess  # here and below: who has all compiled need not wait for it
+    import subprocess
 
     probe = subprocess.run([sys.executable, "-m", "ziglang", "version"], capture_output=True, check=False)
     if probe.returncode == 0:

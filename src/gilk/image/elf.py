@@ -85,7 +85,7 @@ def _image(source: Source) -> Image:
         entry=head.entry,
         segments=segments,
         sections=header.sections(head),
-        **found.fields(),
+        **vars(found),
     )
 
 

@@ -15,8 +15,6 @@ import sys
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import fields
-from typing import Any
 
 from gilk.digest import stamp
 from gilk.image import debug
@@ -47,9 +45,6 @@ class Contents:
     got: dict[int, str]
     relative: dict[int, int]
     reserved: tuple[tuple[int, int, str], ...]
-
-    def fields(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 def key(header: Header, segments: Iterable[Segment]) -> bytes:
@@ -83,7 +78,7 @@ def recall(key: bytes) -> Contents | None:
         return None
     try:
         values = marshal.loads(content)
-        kinds = dict(zip(SymbolKind, SymbolKind, strict=True))
+        kinds = {str(kind): kind for kind in SymbolKind}
         symbols = [Symbol(name, at, size, kinds[kind], *rest) for name, at, size, kind, *rest in values["symbols"]]
         frames, spans = map(Frame._make, values["frames"]), map(Span._make, values["spans"])
         return Contents(**values | {"symbols": tuple(symbols), "frames": tuple(frames), "spans": tuple(spans)})
@@ -94,7 +89,7 @@ def recall(key: bytes) -> Contents | None:
 def keep(key: bytes, contents: Contents) -> None:
     if not key or len(contents.symbols) + len(contents.frames) < _WORTH:
         return
-    values = contents.fields()
+    values = dict(vars(contents))
     values["symbols"] = [(*symbol[:3], str(symbol.kind), *symbol[4:]) for symbol in contents.symbols]
     values["frames"], values["spans"] = list(map(tuple, contents.frames)), list(map(tuple, contents.spans))
     store_blob(_KIND, key, marshal.dumps(values))

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from gilk.arch import processor
 from gilk.errors import TargetError, UsageError
 from gilk.lab.kernels import Kernel
 from gilk.values import dataclass
@@ -120,7 +121,7 @@ def kvm_works() -> bool:
     And whether the processor itself virtualizes: where /dev/kvm does without (kvm-pvm), that one instruction runs, but
     a stock kernel was seen not to boot within minutes.
     """
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK) or _VIRTUALIZES.isdisjoint(_processor_flags()):
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK) or _VIRTUALIZES.isdisjoint(processor.flags()):
         return False
     with tempfile.NamedTemporaryFile(suffix=".bin") as firmware:
         firmware.write(_firmware())
@@ -132,12 +133,6 @@ def kvm_works() -> bool:
         except subprocess.TimeoutExpired:
             return False
     return done.returncode == _WORKS << 1 | 1  # how isa-debug-exit ends
-
-
-def _processor_flags() -> list[str]:
-    """Of the first processor, by their names in /proc/cpuinfo."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.split() for line in lines if line.startswith("flags")), [])
 
 
 _WORKS: Final = 0x15

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import sys
-from pathlib import Path
 from typing import Any, NoReturn
 
 from gilk.errors import GilkError, TargetError
 from gilk.target import launch, wire
+from gilk.target.apart import KEEPER, stand_apart
 from gilk.target.batch import Batch
 from gilk.target.changing import Outcome
 from gilk.target.copies import Copy, Units
@@ -26,7 +25,6 @@ from gilk.target.keeper import Keeper
 from gilk.target.launch import Command, End
 from gilk.target.running import Sample
 from gilk.target.semaphores import Raised, Semaphore
-from gilk.target.world import KEEPER
 
 _TICK = 0.05
 _FIRST = -20  # nice(2)
@@ -260,11 +258,7 @@ def _shell_code(status: int) -> int:
 
 def serve(channel: socket.socket) -> NoReturn:
     """In a process that is for this alone."""
-    with contextlib.suppress(OSError):
-        os.setpgid(0, 0)
-        Path("/proc/self/comm").write_text(KEEPER)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)
+    stand_apart(KEEPER)
     Server(channel).serve()
     os._exit(0)  # at once: whoever let go of us waits, and there is nothing left to be tidied
 

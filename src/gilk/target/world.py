@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator
 from gilk.errors import TargetError
 from gilk.target import ptrace
 from gilk.target.alive import is_alive
+from gilk.target.apart import KEEPER
 from gilk.values import dataclass
 
 _EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
@@ -31,8 +32,6 @@ _RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 441))
 
 _ALL_BUT_TRAP = ((1 << 64) - 1) & ~(1 << ptrace.SIGTRAP - 1)
 _TRAP_FLAG = 0x100
-#: What the process of a keeper is called.
-KEEPER = "gilk-keeper"
 _PATIENCE = 5.0
 _GLIMPSE = 0.01
 _BRISK = 20

@@ -8,12 +8,10 @@ import gc
 import os
 import signal
 import socket
-from pathlib import Path
 
 from gilk.session.shared.hub import Hub
+from gilk.target.apart import stand_apart
 from gilk.target.process import Process
-
-_NOT_FOR_US = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE)
 
 
 def found(process: Process) -> tuple[socket.socket, int]:
@@ -35,11 +33,7 @@ def found(process: Process) -> tuple[socket.socket, int]:
 def _be_hub(process: Process, listener: socket.socket | None, first: socket.socket) -> None:
     gc.disable()  # what was the consumer's is never looked at again
     signal.set_wakeup_fd(-1)
-    for number in _NOT_FOR_US:
-        signal.signal(number, signal.SIG_IGN)
-    with contextlib.suppress(OSError):
-        os.setpgid(0, 0)
-        Path("/proc/self/comm").write_text("gilk-hub")
+    stand_apart("gilk-hub")
     ends = [end.fileno() for end in (first, listener) if end is not None]
     _let_go_of_files({*ends, *process.keeper.files, *process.files.descriptors})
     gc.freeze()

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the processor can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def flags() -> frozenset[str]:
+    """Of the first processor, by their names in /proc/cpuinfo."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return frozenset(next((line.split() for line in lines if line.startswith("flags")), []))
