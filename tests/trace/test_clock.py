@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gilk.build import toolchain
 from gilk.errors import StoreError
 from gilk.trace import clock
 from gilk.trace.clock import Clock
@@ -71,14 +72,24 @@ def test_samples_that_make_no_line_are_refused(samples: list[tuple[int, int]]) -
     assert caught.value.slug == "clock-unknown"
 
 
-def test_without_a_compiler_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", ["/nonexistent/cc", '"'])
+def test_without_a_compiler_it_says_what_to_install(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GILK_CACHE", str(tmp_path))
-    monkeypatch.setenv("CC", "/nonexistent/cc")
-    clock._reader.cache_clear()
+    monkeypatch.setenv("CC", named)
+    _forget()
     with pytest.raises(StoreError) as caught:
         clock.sample()
+    assert caught.value.slug == "clock-unknown"
     assert "gcc" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
+    _forget()
+
+
+def _forget() -> None:
     clock._reader.cache_clear()
+    toolchain.compiler.cache_clear()
 
 
 def test_realtime_is_monotonic_plus_the_offset() -> None:

@@ -26,11 +26,11 @@ _GCC_ONLY = {"-mstringop-strategy=unrolled_loop"}
 
 
 @contextmanager
-def directory() -> Iterator[Path]:
-    """One for what is compiled, gone at the end."""
+def directory(place: Path | None = None) -> Iterator[Path]:
+    """One for what is compiled, in ``place`` or where temporary files are; gone at the end."""
     import tempfile  # here and below: it takes long to import, and who has all compiled need not wait for it
 
-    with tempfile.TemporaryDirectory(prefix="gilk-") as name:
+    with tempfile.TemporaryDirectory(prefix="gilk-", dir=place) as name:
         yield Path(name)
 
 

@@ -9,16 +9,15 @@ in :mod:`gilk.cli.trials`.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import platform
-import shlex
 import shutil
 import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
+from gilk import api
 from gilk.values import dataclass
 
 AT_HWCAP2 = 26  # <elf.h>
@@ -82,28 +81,11 @@ def fsgsbase() -> Check:
 
 
 def tsc() -> Check:
-    flags = _cpu_flags()
+    flags = api.processor_flags()
     lacking = [flag for flag in ("constant_tsc", "nonstop_tsc") if flag not in flags]
     found = f"not {' nor '.join(lacking)}" if lacking else "constant, never stops"
     means = "timestamps are read from the processor's counter; where it varies, times are not comparable across cores"
     return Check("tsc", verdict(not lacking, Status.WARN), found, means, "count with it, but do not trust durations")
-
-
-def _cpu_flags() -> frozenset[str]:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("flags"):
-            return frozenset(line.partition(":")[2].split())
-    return frozenset()
-
-
-def compiler_command() -> list[str]:
-    """As gilk.build.toolchain chooses it: $CC, cc, gcc, clang, the ziglang wheel; [] when there is none of them."""
-    if named := os.environ.get("CC"):
-        return shlex.split(named)
-    for name in ("cc", "gcc", "clang"):
-        if found := shutil.which(name):
-            return [found]
-    return [sys.executable, "-m", "ziglang", "cc"] if importlib.util.find_spec("ziglang") else []
 
 
 def yama() -> Check:

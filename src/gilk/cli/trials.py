@@ -14,10 +14,12 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from gilk.cli.checks import Check, Status, compiler_command, verdict
+from gilk import api
+from gilk.cli.checks import Check, Status, verdict
+from gilk.errors import CompileError
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207  # <sys/ptrace.h>
 MFD_EXEC = 0x10  # <linux/memfd.h>, Linux 6.3: required where vm.memfd_noexec is set
@@ -183,17 +185,18 @@ LINK = ("-Wl,-Ttext=0x10000", "-Wl,-e,gilk_trial", "-Wl,--build-id=none")
 
 def compile_instrument() -> Check:
     """Compile an instrument and link it to a fixed address, as gilk will."""
-    command = compiler_command()
     means = "compiles instruments written in C and the run-time library, and gives them the address where they will lie"
     fix = "apt install gcc, or pip install 'gilk[cc]'"
-    if not command:
-        return Check("cc", Status.MISSING, "none", means, fix)
+    try:
+        command = api.compiler()
+    except CompileError as error:
+        return Check("cc", Status.MISSING, error.message, means, fix)
     trouble = _compile(command)
     found = " ".join(command) + (f" fails: {trouble}" if trouble else " compiles and links")
     return Check("cc", verdict(not trouble), found, means, fix)
 
 
-def _compile(command: list[str]) -> str:
+def _compile(command: Sequence[str]) -> str:
     """The first line of what went wrong; empty if nothing did."""
     with tempfile.TemporaryDirectory() as directory:
         arguments = [*command, *FLAGS, *LINK, "-x", "c", "-", "-o", f"{directory}/trial"]

@@ -13,14 +13,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gilk.digest import digest
-from gilk.errors import StoreError
+from gilk.errors import CompileError, StoreError
 from gilk.image.cache import cache_dir
 from gilk.values import dataclass
 
@@ -40,7 +39,7 @@ static unsigned long now(void)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000000UL + t.tv_nsec;
 }
-void gilk_clock_read(unsigned long out[3])
+__attribute__((visibility("default"))) void gilk_clock_read(unsigned long out[3])
 {
 	unsigned int low, high;
 	out[0] = now();
@@ -144,30 +143,15 @@ def _reader() -> Any:
 
 
 def _build(path: Path) -> None:
-    import subprocess  # here: it is built once, and the others need not wait
-    import tempfile
+    from gilk.build import toolchain  # here: it is built once, and the others need not wait
 
-    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
-        source, made = Path(directory, "clock.c"), Path(directory, "clock.so")
+    with toolchain.directory(path.parent) as directory:
+        source, compiled, made = (directory / f"clock.{kind}" for kind in ("c", "o", "so"))
         source.write_text(_SOURCE)
-        options = ["-O2", "-shared", "-fPIC", "-o", str(made), str(source)]
         try:
-            subprocess.run([*_compiler(), *options], check=True, capture_output=True, text=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            reason = getattr(error, "stderr", "") or str(error)
-            missing = isinstance(error, FileNotFoundError)
-            hint = "install a C compiler (Debian: apt install gcc), or pip install ziglang" if missing else ""
-            raise StoreError("clock-unknown", f"cannot read the time stamp counter: {reason.strip()}", hint) from error
+            toolchain.compile_object(source, compiled, ["-fPIC"])
+            toolchain.link_shared(compiled, made)
+        except CompileError as error:
+            reason = f"cannot read the time stamp counter: {error.message}"
+            raise StoreError("clock-unknown", reason, error.hint) from error
         os.replace(made, path)
-
-
-def _compiler() -> list[str]:
-    """$CC, or cc, or the ziglang wheel's."""
-    import importlib.util
-    import shlex
-    import shutil
-
-    named = shlex.split(os.environ.get("CC", ""))
-    if named or shutil.which("cc"):
-        return named or ["cc"]
-    return [sys.executable, "-m", "ziglang", "cc"] if importlib.util.find_spec("ziglang") else ["cc"]
