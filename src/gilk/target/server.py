@@ -26,7 +26,7 @@ from gilk.target.launch import Command, End
 from gilk.target.running import Sample
 from gilk.target.semaphores import Raised, Semaphore
 
-_TICK = 0.05
+_TICK = 0.005  # seconds, for threads that were asked to stop and have not
 _FIRST = -20  # nice(2)
 
 
@@ -206,9 +206,11 @@ class Server:
             self.close()
 
     def _idle(self) -> None:
-        while not wire.readable(self._channel.fileno(), _TICK):
-            if self._keeper:
-                self._keeper.world.release_late()
+        """Until there is a request. Also where one follows the other, threads that stop late are not left standing."""
+        while True:
+            awaited = self._keeper is not None and self._keeper.world.release_late()
+            if wire.readable(self._channel.fileno(), _TICK if awaited else None):
+                return
 
     def _answer(self, name: str, arguments: tuple[Any, ...]) -> None:
         fds: tuple[int, ...] = ()

@@ -69,6 +69,7 @@ class World:
         self.threads: dict[int, Thread] = {}
         self.exit_status: int | None = None  # as from wait(2), once the process is seen to have ended
         self._late: set[int] = set()  # ours, asked to stop, and not yet seen to have done so or to have ended
+        self._owed: dict[int, int] = {}  # threads that a late stop has cost their turn: how many they had had
         self._held = False
 
     @contextlib.contextmanager
@@ -167,11 +168,11 @@ class World:
         self._late.discard(tid)
         if not os.WIFSTOPPED(status):
             self._ended(tid, status)
-        elif stays:
-            self._arrived(tid, status)
-        else:
-            with contextlib.suppress(OSError):
-                ptrace.call(ptrace.DETACH, tid, 0, 0)
+            return True
+        self._arrived(tid, status)
+        if not stays and tid in self.threads:
+            self._owed[tid] = _turns(self.pid, tid)
+            self._let_go(self.threads.pop(tid))
         return True
 
     def _arrived(self, tid: int, status: int) -> None:
@@ -195,9 +196,12 @@ class World:
             self.exit_status = status
 
     def stop_some(self, tids: Collection[int]) -> dict[int, Thread]:
-        """Stop only these, for a moment, until resume(). Who does not stop at once is left out."""
+        """Stop only these, for a moment, until resume(). Who does not stop at once is left out, then and until it has
+        had a processor again: where many wait for one, the program would not get on otherwise."""
+        self._owed = {tid: had for tid, had in self._owed.items() if tid in tids and 0 < had == _turns(self.pid, tid)}
+        wanted = [tid for tid in tids if tid not in self.threads and tid not in self._owed]
         with contextlib.suppress(TargetError):
-            self._stop_some([tid for tid in tids if tid not in self.threads], time.monotonic() + _GLIMPSE)
+            self._stop_some(wanted, time.monotonic() + _GLIMPSE)
         return {tid: thread for tid, thread in self.threads.items() if tid in tids}
 
     def hold(self) -> Thread:
@@ -236,16 +240,19 @@ class World:
     def resume(self) -> None:
         """Let all threads go, untraced."""
         for thread in self.threads.values():
-            try:
-                if thread.mask is not None:
-                    ptrace.set_mask(thread.tid, thread.mask)
-                self._flush(thread)
-                if thread.info is not None:
-                    ptrace.set_info(thread.tid, thread.info)
-                ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)
-            except ProcessLookupError:
-                self._late.add(thread.tid)  # it was killed in its stop; whose child it is learns of that behind us
+            self._let_go(thread)
         self.threads = {}
+
+    def _let_go(self, thread: Thread) -> None:
+        try:
+            if thread.mask is not None:
+                ptrace.set_mask(thread.tid, thread.mask)
+            self._flush(thread)
+            if thread.info is not None:
+                ptrace.set_info(thread.tid, thread.info)
+            ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)
+        except ProcessLookupError:
+            self._late.add(thread.tid)  # it was killed in its stop; whose child it is learns of that behind us
 
     def _let_go_of_late(self, deadline: float) -> None:
         rounds = 0
@@ -254,10 +261,12 @@ class World:
             _rest(rounds)
             rounds += 1
 
-    def release_late(self, besides: Collection[int] = ()) -> None:
-        """Let go of threads that stopped only after we had given up on them, and of those that ended in their stop."""
+    def release_late(self, besides: Collection[int] = ()) -> bool:
+        """Let go of threads that stopped only after we had given up on them, and of those that ended in their stop.
+        Whether there are others, which may stop at any moment."""
         for tid in self._late.difference(besides):
             self._has_come(tid, stays=False)
+        return bool(self._late)
 
 
 def _rest(rounds: int) -> None:
@@ -266,6 +275,15 @@ def _rest(rounds: int) -> None:
         os.sched_yield()
     else:
         time.sleep(min(0.001, 0.00002 * (rounds - _BRISK)))
+
+
+def _turns(pid: int, tid: int) -> int:
+    """How often the thread was given a processor (Documentation/scheduler/sched-stats.rst); 0 if that is not known."""
+    try:
+        with open(f"/proc/{pid}/task/{tid}/schedstat", "rb", buffering=0) as file:
+            return int(file.read().split()[2])
+    except OSError:
+        return 0
 
 
 def _by_a_keeper(pid: int) -> bool:
