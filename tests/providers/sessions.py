@@ -51,5 +51,6 @@ def _run(consumer: Consumer) -> Traced:
     consumer.run(lambda: time.monotonic() > due, printer.show)
     restored = consumer.finish(printer.show)
     printer.end()
+    assert time.monotonic() < due, "it did not come to its end"
     lines = [line for line in pages.output.decode().splitlines() if line.strip()]
     return Traced(lines, refused, pages.errors, restored)
