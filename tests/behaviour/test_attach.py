@@ -26,7 +26,8 @@ from tests.behaviour.harness import (
 from tests.programs.build import build, names
 
 #: `many` has 11 000 functions, `exec` is another process image every few milliseconds (test_lifecycle.py).
-LOOPS = [name for name in names() if name not in ("many", "exec")]
+#: rounds does nothing but what it is told to.
+LOOPS = [name for name in names() if name not in ("many", "exec", "rounds")]
 #: Those whose threads, signals, children, libraries or frames make it matter when they are attached to; all of them are
 #: run with every block instrumented from the start (test_every_block.py).
 MOVING = (
