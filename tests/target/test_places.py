@@ -47,7 +47,7 @@ def floor(rows: list[tuple[int, int]], address: int) -> int:
 
 
 def test_the_table_knows_patches_but_not_what_lies_behind_a_bounce() -> None:
-    table = places_table([batch()])
+    table = places_table([batch()], [batch()])
     patches, displaced = struct.unpack_from("<QQ", table)
     rows = list(struct.iter_unpack("<QQ", table[16:]))
     assert len(rows) == patches + displaced
@@ -61,6 +61,13 @@ def test_the_table_knows_patches_but_not_what_lies_behind_a_bounce() -> None:
     assert rows[patches:] == [(CODE + 4, PATCH + 24)]
 
 
+def test_what_is_not_in_force_displaces_nothing() -> None:
+    table = places_table([batch()], [])
+    patches, displaced = struct.unpack_from("<QQ", table)
+    assert displaced == 0
+    assert table[16:] == places_table([batch()], [batch()])[16 : 16 + 16 * patches]
+
+
 def test_nothing_is_known_of_nothing() -> None:
     assert not Places([])
-    assert struct.unpack("<QQ", places_table([])) == (0, 0)
+    assert struct.unpack("<QQ", places_table([], [])) == (0, 0)

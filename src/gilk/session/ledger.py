@@ -102,12 +102,18 @@ class Ledger(Generic[B]):
         self._units: dict[int, set[int]] = {}
         self._staged: dict[int, B] = {}
         self._past: deque[B] = deque(maxlen=_REMEMBERED)
-        self.before_change: Callable[[], None] = lambda: None
+        #: Before a change, and after one by which something goes.
+        self.on_change: Callable[[], None] = lambda: None
 
     @property
     def batches(self) -> list[B]:
         """What may be run: all that is in force, and the last that were, which a forked child may still have."""
         return [*self._past, *self._staged.values()]
+
+    @property
+    def in_force(self) -> list[tuple[B, frozenset[int] | None]]:
+        """The batches with those of their units that are, or None for all; also what is about to be."""
+        return [(made, frozenset(self._units[n]) if n in self._units else None) for n, made in self._staged.items()]
 
     def entry(self, ground: Ground, function: Function) -> Entry:
         return self.entry_at(ground, function.start)
@@ -179,9 +185,11 @@ class Ledger(Generic[B]):
             for entry, unit, function_plan in made.rows:
                 entry.plan, entry.batch, entry.unit = function_plan, made.number, unit
                 plans.append(function_plan)
-        self.before_change()
+        self.on_change()
         outcome = self._keeper.change(remove, add)
         self._settle(remove, add)
+        if remove:
+            self.on_change()
         return Result(tuple(plans), outcome)
 
     def _plan(self, entries: list[Entry]) -> Iterator[Staged[B]]:

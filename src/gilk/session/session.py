@@ -27,6 +27,7 @@ from gilk.trace.inner_threads import threads_of
 from gilk.trace.layout import PAGE, Geometry
 
 _MOST_POINTS = 1 << 20
+_InForce = list[tuple[Batch, frozenset[int] | None]]
 
 
 class Session(BaseSession):
@@ -55,7 +56,7 @@ class Session(BaseSession):
         self._ledger = Ledger(self._workspace, process.keeper, shelf=EntryShelf(self._workspace))
         self._stream.meet(process.pid, own_number(process.pid))
         self._keeps_everything = False
-        self._shown: list[Batch] = []
+        self._shown: tuple[list[Batch], _InForce] = [], []
         self._signals = Signals(process, self._workspace)
         self._compiled: dict[CFunction, Compiled] = {}
 
@@ -86,17 +87,21 @@ class Session(BaseSession):
             self._workspace.save_everything()
             self._ledger.renew()
         if wants:
-            self._ledger.before_change = self._show_places
+            self._ledger.on_change = self._show_places
         return wants
 
     def _show_places(self) -> None:
-        batches = self._batches()
-        if [id(batch) for batch in batches] != [id(batch) for batch in self._shown]:
-            self._workspace.show_places(batches)
-            self._shown = batches
+        batches, in_force = self._batches(), self._in_force()
+        if _identity(batches, in_force) != _identity(*self._shown):
+            chosen = [batch if units is None else batch.only(set(units)) for batch, units in in_force]
+            self._workspace.show_places(batches, chosen)
+            self._shown = batches, in_force
 
     def _batches(self) -> list[Batch]:
         return self._ledger.batches
+
+    def _in_force(self) -> _InForce:
+        return self._ledger.in_force
 
     def remove(self, probes: Iterable[Probe]) -> None:
         numbers = self._drop(probes)
@@ -146,3 +151,8 @@ class Session(BaseSession):
             return None
         finally:
             self.process.keep_learnt()
+
+
+def _identity(batches: list[Batch], in_force: _InForce) -> tuple[list[int], list[tuple[int, frozenset[int] | None]]]:
+    """Equal for the same batches and units."""
+    return [id(batch) for batch in batches], [(id(batch), units) for batch, units in in_force]

@@ -48,6 +48,10 @@ class Shown:
     actual: int
     shown: int
 
+    def moved(self, address: int) -> tuple[tuple[int, int], ...]:
+        """What to write where, if it is to go on at ``address`` and its handler has been shown that."""
+        return (self.slot + 8, address), (self.slot + 16, address)
+
 
 def shown_signals(block: int, memory: Memory) -> dict[int, Shown]:
     """What the block at ``block`` notes, by address of the ucontext (native/abi/gilk_abi.h, GILK_SIGNALS)."""

@@ -131,6 +131,8 @@ class Movement:
         block = thread.registers.gs_base
         shown = shown_signals(block, self._memory) if self._held().is_block(block) else {}
         rip, _ = places.get(thread.tid) or (thread.registers.rip, True)
+        if self._held().in_arena(rip):
+            rip = self._everywhere().stands_for(rip) or rip
         start = thread.registers.rsp - 8 * returning(rip, self._restorers)
         for frame in signal_frames(start, self._restorers, bounds, self._memory):
             entry = shown.get(frame.context)
@@ -141,7 +143,7 @@ class Movement:
                 continue
             yield frame.slot, through
             if entry and hidden:
-                yield entry.slot, 0
+                yield from entry.moved(through)
 
     def _through(self, rip: int, old: Places, new: Places) -> int:
         place = old.original(rip)

@@ -55,13 +55,14 @@ class Places:
         return i < len(self.displaced) and int(self.displaced[i]) == address
 
 
-def places_table(batches: list[Batch]) -> bytes:
-    """struct gilk_places (native/abi/gilk_abi.h): every place in a patch, and where displaced instructions are."""
+def places_table(batches: list[Batch], in_force: list[Batch]) -> bytes:
+    """struct gilk_places (native/abi/gilk_abi.h): every place in a patch; and where the instructions are that are
+    displaced by what is ``in_force``."""
     starts = [(b.patch, b.original) for b in batches]
     ends = [np.concatenate((b.high, _alone(b) + 1)) for b in batches]
     patches = _rows(starts + [(end, np.zeros_like(end)) for end in ends])
     moved = []
-    for b in batches:
+    for b in in_force:
         rows = np.isin(b.original, b.displaced) & b.before
         moved.append((b.original[rows], b.patch[rows]))
     displaced = _rows(moved)

@@ -278,9 +278,9 @@ class Workspace:
     def runtime_address(self, ground: Ground, name: str) -> int:
         return ground.arena.base + runtime().symbols[name]
 
-    def show_places(self, batches: list[Batch]) -> None:
+    def show_places(self, batches: list[Batch], in_force: list[Batch]) -> None:
         """Tell the runtime what patches stand for; ``batches`` are all that may be run, the newest last."""
-        table = places_table(batches)
+        table = places_table(batches, in_force)
         if len(table) > _TABLE_SIZE:
             return
         self._table ^= 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import Loop, children, differences, leftovers, wait_for
+from tests.behaviour.harness import Loop, children, cpu, differences, leftovers, wait_for
 from tests.programs.build import build
 from tests.session.shared.consumers import Worker, consume, counting
 from tests.session.shared.test_several_consumers import expected, is_clean, play
@@ -128,3 +128,20 @@ def test_a_stopped_consumer_keeps_nobody_waiting(loop: Loop) -> None:
     os.kill(founder.pid, signal.SIGCONT)
     assert founder.finish() == expected(("one",), 1)
     assert leftovers(loop.pid) == []
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_signals_do_not_lead_to_where_a_consumer_that_has_gone_had_its_probes(killed: bool) -> None:
+    """They arrive behind a system call of which the patch is no longer in force, a thousand times a second."""
+    with Loop([build("signals")]) as loop:
+        stays = consume(loop.pid, "pid$target:a.out:hot:entry { @[probefunc] = count(); }")
+        stays.wait_until_in()
+        for _ in range(3):
+            goes = consume(loop.pid, "syscall:::, pid$target:a.out:one_round: { @[probefunc] = count(); }")
+            goes.wait_until_in()
+            goes.kill() if killed else goes.finish()
+            ticks = cpu(loop.pid) + os.sysconf("SC_CLK_TCK") // 2
+            assert wait_for(lambda ticks=ticks: not loop.alive() or cpu(loop.pid) > ticks)
+            assert loop.alive()
+        assert stays.finish()["hot"] > 1000
+        assert wait_for(lambda: is_clean(loop.pid))

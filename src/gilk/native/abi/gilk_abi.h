@@ -131,9 +131,9 @@ struct gilk_block {
 };
 
 /*
- * Signals that arrived while the thread was in a patch. Their handlers see the
- * original address; when they return, the thread goes on in the patch. At
- * GILK_SIGNALS in the block, used in turn.
+ * Signals whose handlers see where they have interrupted the thread. They see
+ * the original address; when they return, the thread goes on in the patch that
+ * it was in. At GILK_SIGNALS in the block; if none is free, used in turn.
  */
 #define GILK_SIGNALS 1024
 #define GILK_SIGNAL_SLOTS 16

@@ -6,7 +6,9 @@
  * gilk_signal_leave one at the restorer that the handler returns to. In
  * between the ucontext says where the thread would be without patches. A
  * handler may change that: then the thread goes where the handler says, into a
- * patch if the instruction there has been displaced.
+ * patch if the instruction there has been displaced. One that does not goes
+ * back to where it was, or to where it was moved when code has changed
+ * meanwhile (target/movement.py).
  */
 #include "runtime.h"
 
@@ -63,8 +65,10 @@ static void forget(gilk_u64 context)
 
 static void remember(gilk_u64 context, gilk_u64 actual, gilk_u64 shown)
 {
-	struct gilk_signal *slot = &slots()[slots()[0].reserved++ % GILK_SIGNAL_SLOTS];
+	struct gilk_signal *slot = recall(0);
 
+	if (!slot)
+		slot = &slots()[slots()[0].reserved++ % GILK_SIGNAL_SLOTS];
 	slot->actual = actual;
 	slot->shown = shown;
 	slot->context = context;
@@ -75,16 +79,16 @@ void gilk_signal_enter(const struct gilk_regs *regs, gilk_u32 iid)
 	const struct gilk_places *places = gilk_params.places;
 	gilk_u64 *rip = (gilk_u64 *)(regs->rdx + RIP_IN_UCONTEXT);
 	const struct gilk_row *row;
+	gilk_u64 shown;
 
 	(void)iid;
 	if (!places || regs->rdx != regs->rsp + 8) /* called by the program itself, not by the kernel */
 		return;
 	forget(regs->rdx);
 	row = floor_row(patch_rows(places), places->patches, *rip);
-	if (!row || !row->to)
-		return;
-	remember(regs->rdx, *rip, row->to);
-	*rip = row->to;
+	shown = row && row->to ? row->to : *rip;
+	remember(regs->rdx, *rip, shown);
+	*rip = shown;
 }
 
 void gilk_signal_leave(const struct gilk_regs *regs, gilk_u32 iid)

@@ -165,7 +165,7 @@ class Follower(Session):
         ``busy``: functions that are called often, among these or not.
         """
         chosen = frozenset(numbers)
-        self._ledger.before_change()
+        self._ledger.on_change()
         self.process.keeper.expect(self._units(chosen), self._units(busy))
         self._expected = chosen
 
@@ -237,7 +237,7 @@ class Follower(Session):
         return {number: some for number, some in units.items() if some}
 
     def _change(self, remove: Units, add: Units) -> Timed:
-        self._ledger.before_change()
+        self._ledger.on_change()
         return self.process.keeper.change(remove, add)
 
     # What the ledger carries, along with something else.
@@ -311,6 +311,10 @@ class Follower(Session):
 
     def _batches(self) -> list[Batch]:
         return [*super()._batches(), *(made.batch for made in self._made)]
+
+    def _in_force(self) -> list[tuple[Batch, frozenset[int] | None]]:
+        """Whatever is ready, since it comes and goes all the time."""
+        return [*super()._in_force(), *((made.batch, None) for made in self._made)]
 
     def tactics(self) -> dict[str, int]:
         return dict(sum((Counter(made.outcomes[0]) for made in self._made), Counter(super().tactics())))
