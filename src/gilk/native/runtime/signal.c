@@ -8,11 +8,18 @@
  * handler may change that: then the thread goes where the handler says, into a
  * patch if the instruction there has been displaced. One that does not goes
  * back to where it was, or to where it was moved when code has changed
- * meanwhile (target/movement.py).
+ * meanwhile (target/movement.py). That may happen at any instruction here: a
+ * rip that is right as it is, is not written.
  */
 #include "runtime.h"
 
 #define RIP_IN_UCONTEXT (40 + 16 * 8) /* sys/ucontext.h: gregs[REG_RIP] */
+
+/* What is written before is there before what is written behind: who stops the thread in between reads both. */
+static inline void in_order(void)
+{
+	__asm__ volatile("" : : : "memory");
+}
 
 static struct gilk_signal *slots(void)
 {
@@ -71,7 +78,9 @@ static void remember(gilk_u64 context, gilk_u64 actual, gilk_u64 shown)
 		slot = &slots()[slots()[0].reserved++ % GILK_SIGNAL_SLOTS];
 	slot->actual = actual;
 	slot->shown = shown;
+	in_order();
 	slot->context = context;
+	in_order();
 }
 
 void gilk_signal_enter(const struct gilk_regs *regs, gilk_u32 iid)
@@ -79,16 +88,20 @@ void gilk_signal_enter(const struct gilk_regs *regs, gilk_u32 iid)
 	const struct gilk_places *places = gilk_params.places;
 	gilk_u64 *rip = (gilk_u64 *)(regs->rdx + RIP_IN_UCONTEXT);
 	const struct gilk_row *row;
-	gilk_u64 shown;
+	gilk_u64 was;
 
 	(void)iid;
 	if (!places || regs->rdx != regs->rsp + 8) /* called by the program itself, not by the kernel */
 		return;
 	forget(regs->rdx);
-	row = floor_row(patch_rows(places), places->patches, *rip);
-	shown = row && row->to ? row->to : *rip;
-	remember(regs->rdx, *rip, shown);
-	*rip = shown;
+	was = *rip;
+	row = floor_row(patch_rows(places), places->patches, was);
+	if (row && row->to) {
+		remember(regs->rdx, was, row->to);
+		*rip = row->to;
+	} else {
+		remember(regs->rdx, was, was);
+	}
 }
 
 void gilk_signal_leave(const struct gilk_regs *regs, gilk_u32 iid)
@@ -97,14 +110,17 @@ void gilk_signal_leave(const struct gilk_regs *regs, gilk_u32 iid)
 	gilk_u64 *rip = (gilk_u64 *)(regs->rsp + RIP_IN_UCONTEXT);
 	struct gilk_signal *kept = recall(regs->rsp);
 	const struct gilk_row *row;
+	int hidden;
 
 	(void)iid;
 	if (kept) {
-		kept->context = 0;
-		if (*rip == kept->shown) {
+		hidden = *rip == kept->shown;
+		if (hidden && kept->actual != kept->shown)
 			*rip = kept->actual;
+		in_order();
+		kept->context = 0;
+		if (hidden)
 			return;
-		}
 	}
 	if (!places)
 		return;
