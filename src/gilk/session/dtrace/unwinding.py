@@ -25,6 +25,7 @@ class Unwinding:
         self._mapped: tuple[Mapping, ...] = ()
         self._known: dict[Path, Unwind] = {}
         self._vdso: Unwind | None = None
+        self._code: list[Code] = []  # none where nothing is mapped: a process that has ended, and is not waited for yet
         self._code = self._look()
 
     @property
