@@ -186,7 +186,11 @@ class Ledger(Generic[B]):
                 entry.plan, entry.batch, entry.unit = function_plan, made.number, unit
                 plans.append(function_plan)
         self.on_change()
-        outcome = self._keeper.change(remove, add)
+        try:
+            outcome = self._keeper.change(remove, add)
+        except BaseException:
+            self._past.extend(self._staged.pop(number) for number in add)
+            raise
         self._settle(remove, add)
         if remove:
             self.on_change()

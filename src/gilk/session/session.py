@@ -27,7 +27,8 @@ from gilk.trace.inner_threads import threads_of
 from gilk.trace.layout import PAGE, Geometry
 
 _MOST_POINTS = 1 << 20
-_InForce = list[tuple[Batch, frozenset[int] | None]]
+#: Batches, and the units of each that are in force; None for all.
+InForce = list[tuple[Batch, frozenset[int] | None]]
 
 
 class Session(BaseSession):
@@ -56,7 +57,7 @@ class Session(BaseSession):
         self._ledger = Ledger(self._workspace, process.keeper, shelf=EntryShelf(self._workspace))
         self._stream.meet(process.pid, own_number(process.pid))
         self._keeps_everything = False
-        self._shown: tuple[list[Batch], _InForce] = [], []
+        self._shown: tuple[list[Batch], InForce] = [], []
         self._signals = Signals(process, self._workspace)
         self._compiled: dict[CFunction, Compiled] = {}
 
@@ -100,7 +101,7 @@ class Session(BaseSession):
     def _batches(self) -> list[Batch]:
         return self._ledger.batches
 
-    def _in_force(self) -> _InForce:
+    def _in_force(self) -> InForce:
         return self._ledger.in_force
 
     def remove(self, probes: Iterable[Probe]) -> None:
@@ -153,6 +154,6 @@ class Session(BaseSession):
             self.process.keep_learnt()
 
 
-def _identity(batches: list[Batch], in_force: _InForce) -> tuple[list[int], list[tuple[int, frozenset[int] | None]]]:
+def _identity(batches: list[Batch], in_force: InForce) -> tuple[list[int], list[tuple[int, frozenset[int] | None]]]:
     """Equal for the same batches and units."""
     return [id(batch) for batch in batches], [(id(batch), units) for batch, units in in_force]

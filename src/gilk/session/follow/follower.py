@@ -26,7 +26,7 @@ from gilk.session.follow import repository
 from gilk.session.follow.made import FromRepository, Made, Planned
 from gilk.session.follow.scope import Scope, calls
 from gilk.session.ledger import Entry, Timed
-from gilk.session.session import Session
+from gilk.session.session import InForce, Session
 from gilk.splice import points
 from gilk.splice.capture import Progress
 from gilk.splice.instrument import CallWithRegisters
@@ -312,7 +312,7 @@ class Follower(Session):
     def _batches(self) -> list[Batch]:
         return [*super()._batches(), *(made.batch for made in self._made)]
 
-    def _in_force(self) -> list[tuple[Batch, frozenset[int] | None]]:
+    def _in_force(self) -> InForce:
         """Whatever is ready, since it comes and goes all the time."""
         return [*super()._in_force(), *((made.batch, None) for made in self._made)]
 
