@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Generator
@@ -37,7 +38,7 @@ def gilk_on_path(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which `gilk` is this checkout, whether or not it is installed, with a cache of its own."""
     directory = tmp_path_factory.mktemp("bin")
     command = directory / "gilk"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m gilk "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gilk "$@"\n')
     command.chmod(0o755)
     return {
         **os.environ,

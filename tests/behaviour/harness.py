@@ -248,13 +248,20 @@ def _file(pid: int, fields: list[str]) -> str:
 
 
 def leftovers(pid: int) -> list[str]:
-    """Mappings and file descriptors that have to do with gilk."""
-    maps = [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if "gilk" in line]
+    """Mappings and file descriptors of gilk's own memory, or of what gilk keeps in its cache."""
+    maps = [line for line in _mappings(pid) if _is_gilks(line.split(maxsplit=5)[5:])]
     fds = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
-            fds += [f"{link.name} -> {os.readlink(link)}"] if "gilk" in os.readlink(link) else []
+            fds += [f"{link.name} -> {os.readlink(link)}"] if _is_gilks([os.readlink(link)]) else []
     return maps + fds
+
+
+def _is_gilks(path: list[str]) -> bool:
+    """Not by "gilk" anywhere in it: that is in the path of everything in a checkout which is called so."""
+    cache = os.environ.get("GILK_CACHE")
+    ours = ("/memfd:gilk-", f"{cache}/") if cache else ("/memfd:gilk-",)
+    return any(each.startswith(ours) for each in path)
 
 
 def children(pid: int) -> list[int]:

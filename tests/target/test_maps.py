@@ -75,3 +75,19 @@ def test_only_a_newline_ends_a_line() -> None:
     line = "7f0000000000-7f0000001000 r-xp 00000000 08:01 42 /tmp/a\x0cb\x85c\u2028d"
     (found,) = parse_maps(f"{line}\n".encode())
     assert found.path == "/tmp/a\x0cb\x85c\u2028d"
+
+
+def test_whose_memory_it_is() -> None:
+    """A checkout may be called gilk, and a program may call its own memory so."""
+    paths = {
+        "/memfd:gilk-code-7-ab (deleted)": True,
+        "/memfd:gilk-data-7-ab (deleted)": True,
+        "/memfd:gilk-memory-7-ab (deleted)": True,
+        "/memfd:gilk-raised-7-ab (deleted)": True,
+        "/memfd:gilkscreen (deleted)": False,
+        "/home/me/gilk/build/program": False,
+        "/home/me/memfd:gilk-code-7-ab": False,
+        "": False,
+    }
+    text = "".join(f"7f0000000000-7f0000001000 r-xp 00000000 00:01 7 {path}\n" for path in paths)
+    assert [mapping.ours for mapping in parse_maps(text.encode())] == list(paths.values())

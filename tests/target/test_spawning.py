@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import Loop, wait_for
+from tests.behaviour.harness import Loop, leftovers, wait_for
 from tests.programs.build import build
 
 _LAUNCHES = """\
@@ -60,7 +60,7 @@ def test_a_client_that_is_killed_leaves_the_code_as_it_was(how: str) -> None:
         assert client.stdout is not None
         keeper = int(client.stdout.readline())
         assert client.wait() in (-9, -2, 130)
-        assert wait_for(lambda: _code(loop.pid) == before and "gilk" not in _maps(loop.pid))
+        assert wait_for(lambda: _code(loop.pid) == before and not leftovers(loop.pid))
         assert wait_for(lambda: not _is_keeper(keeper))
 
 

@@ -92,7 +92,7 @@ def worth_copying(maps: Sequence[Mapping], at: np.ndarray, program: str) -> list
     changed: dict[Mapping, int] = {}
     for mapping in maps:
         low, high = np.searchsorted(pages, (mapping.start, min(mapping.end, 1 << 62)))
-        private = mapping.permissions == "r-xp" and mapping.inode and not mapping.path.startswith("/memfd:gilk")
+        private = mapping.permissions == "r-xp" and mapping.inode and not mapping.ours
         if private and high > low and mapping.end - mapping.start <= _LARGEST:
             changed[mapping] = int(high - low)
     if max(changed.values(), default=0) < _WORTH:

@@ -63,7 +63,7 @@ def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
     """Addresses of every restorer in the code of the process."""
     found = set()
     for mapping in maps:
-        if not mapping.executable or mapping.path.startswith(("[", "/memfd:gilk")):
+        if not mapping.executable or mapping.ours or mapping.path.startswith("["):
             continue
         try:
             code = memory.read(mapping.start, mapping.end - mapping.start)

@@ -22,6 +22,8 @@ _GAP = 1 << 20
 _PART = 8192  # bytes that are read at a time
 #: How the shared data of a session is called in a target's maps.
 DATA_NAME = "/memfd:gilk-data-"
+CODE_NAME = "/memfd:gilk-code-"
+_OURS = (CODE_NAME, DATA_NAME, "/memfd:gilk-memory-", "/memfd:gilk-raised-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,11 @@ class Mapping:
     @property
     def executable(self) -> bool:
         return "x" in self.permissions
+
+    @property
+    def ours(self) -> bool:
+        """Memory of a session. A file may have gilk in its path for any reason, and a program call its memory gilk."""
+        return self.path.startswith(_OURS)
 
 
 def read_maps(pid: int) -> tuple[Mapping, ...]:
@@ -85,7 +92,8 @@ def holders(name: str) -> list[int]:
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 lines = (entry / "maps").read_text(errors="replace").split("\n")
-                if any(f"/memfd:{name}" in line and "x" in line.split(maxsplit=2)[1] for line in lines):
+                maps = [_parse(line) for line in lines if name in line]
+                if any(mapping.path.startswith(f"/memfd:{name}") and mapping.executable for mapping in maps):
                     found.append(int(entry.name))
     return found
 

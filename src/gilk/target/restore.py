@@ -16,11 +16,10 @@ import numpy as np
 from gilk.errors import GilkError, TargetError
 from gilk.target.base import Loaded
 from gilk.target.copies import Copy
-from gilk.target.maps import DATA_NAME, Mapping, read_maps
+from gilk.target.maps import CODE_NAME, DATA_NAME, Mapping, read_maps
 from gilk.target.process import Process, attach
 from gilk.values import dataclass
 
-_NAME = "/memfd:gilk-code-"
 _PAGE = 4096
 
 
@@ -34,7 +33,7 @@ class Restored:
 def restore(pid: int) -> Restored:
     """Raises TargetError `nothing-to-restore` when there is no trace of gilk in the process."""
     with attach(pid) as process:
-        if not any(_NAME in mapping.path for mapping in process.maps()):
+        if not any(mapping.path.startswith(CODE_NAME) for mapping in process.maps()):
             raise TargetError("nothing-to-restore", f"there is no trace of gilk in process {pid}")
         exchanged = tuple(_exchanged(process))
         if exchanged:

@@ -64,7 +64,7 @@ class Unwinding:
                 found.append(Code(mapping.start, mapping.end, image.bias, self._table(image.path)))
             elif mapping.path == _VDSO:
                 found.append(Code(mapping.start, mapping.end, mapping.start, self._own_vdso(mapping)))
-            elif not mapping.path.startswith("/memfd:gilk-"):
+            elif not mapping.ours:
                 found.append(Code(mapping.start, mapping.end))
         return found
 
