@@ -12,12 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.guard import guard
+
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    guard()  # first of all: what is imported next may start threads
+
 from hypothesis import settings
 
 from gilk.errors import GilkError
 from gilk.lab.kernels import store
 
 if TYPE_CHECKING:
+    import execnet
     from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parent.parent
@@ -56,6 +63,13 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, py
     if call.excinfo is not None and isinstance(call.excinfo.value, GilkError):
         made.sections.append(("hint", call.excinfo.value.hint))
     return made
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(specs: list[execnet.XSpec]) -> None:
+    """Each worker has a reaper of its own."""
+    for spec in specs:
+        spec.python = shlex.join([spec.python or sys.executable, str(ROOT / "tests" / "guard.py")])
 
 
 @pytest.hookimpl(optionalhook=True)
