@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import shutil
 import time
 from pathlib import Path
@@ -109,7 +110,7 @@ def commands(directory: Path) -> dict[str, tuple[Command, bytes]]:
             ["gdb", "-q", "-nx", "-batch", "-ex", "info functions ^open", "-ex", "disassemble main", "-ex", "p 6*7",
              "-ex", "python print(sum(range(100)))", "/usr/bin/env"], b"",
         ),
-        "pipe": (["bash", "-c", f"cd {directory}; " + pipe.format("gzip -n")], b""),
+        "pipe": (["bash", "-c", f"cd {shlex.quote(str(directory))}; " + pipe.format("gzip -n")], b""),
     }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -30,6 +31,11 @@ def dtrace(gilk_on_path: dict[str, str], tmp_path: Path) -> Dtrace:
         )
 
     return run
+
+
+def hot8_loop() -> str:
+    """The command of a program that calls hot() for a second."""
+    return shlex.join([str(build("hot8")), "loop", "1"])
 
 
 def test_a_program_without_a_process(dtrace: Dtrace) -> None:
@@ -75,7 +81,7 @@ def test_no_call_is_missed_or_counted_twice(dtrace: Dtrace) -> None:
         pid$target:a.out:hot_asm:entry {{ @s = sum(1); @q = quantize(arg0); @calls_asm = count(); }}
         END {{ printa("calls %@d\\n", @calls); printa("returns %@d\\n", @returns); printa("asm %@d\\n", @calls_asm);
                printa("sum %@d\\n", @s); printa("part %@d\\n", @by); trunc(@q); }}"""
-    done = dtrace("-q", "-c", f"{build('hot8')} loop 1", "-n", program)
+    done = dtrace("-q", "-c", hot8_loop(), "-n", program)
     assert (done.returncode, done.stderr) == (0, "")
     numbers = {name: list(map(int, re.findall(rf"^{name} (\d+)$", done.stdout, re.M))) for name in
                ("calls", "returns", "asm", "sum", "part", "calls hot", "calls hot_asm")}  # fmt: skip
@@ -85,7 +91,7 @@ def test_no_call_is_missed_or_counted_twice(dtrace: Dtrace) -> None:
 
 
 def test_what_each_processor_has_counted_adds_up(dtrace: Dtrace) -> None:
-    done = dtrace("-q", "-x", "aggpercpu", "-c", f"{build('hot8')} loop 1", "-n", f"{HOT}:entry {{ @ = count(); }}")
+    done = dtrace("-q", "-x", "aggpercpu", "-c", hot8_loop(), "-n", f"{HOT}:entry {{ @ = count(); }}")
     calls = int(re.findall(r"^calls hot (\d+)$", done.stdout, re.M)[0])
     total, *each = [int(row.split()[-1]) for row in re.findall(r"^(?:    \[CPU \d+\])? +\d+$", done.stdout, re.M)]
     assert (done.returncode, done.stderr) == (0, "")

@@ -6,6 +6,7 @@ in tests/native/d/test_d_stacks.py.
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,7 @@ def test_stacks_of_all_kinds(dtrace: Dtrace, variant: str) -> None:
             ustack(); }}
         {NOTE}:return /self->depth != ustackdepth || self->caller != ucaller/ {{ printf("differs %d\\n", self->kind); }}
         END {{ printa("depth %d %@d\\n", @depth); }}"""
-    output = dtrace("-n", program, "-c", build("stacks", variant))
+    output = dtrace("-n", program, "-c", shlex.quote(str(build("stacks", variant))))
     found, depths = stacks(output), dict(re.findall(r"^depth (\d+) (\d+)$", output, re.M))
     assert "differs" not in output
     for kind, expected in EXPECTED.items():
@@ -93,7 +94,7 @@ def test_keys_formats_and_names_of_functions(dtrace: Dtrace) -> None:
             @stack["k", ustack()] = sum(arg0); @two[ustack(2, 100)] = count(); @name[usym(ucaller)] = avg(arg0);
             @module[umod(ucaller)] = max(arg0); @address[uaddr(ucaller)] = count(); }}
         END {{ printa("%s%-3k=%@d\\n", @stack); printa(@name); printa(@module); printa(@two); }}"""
-    output = dtrace("-n", program, "-c", build("stacks", "nofp"))
+    output = dtrace("-n", program, "-c", shlex.quote(str(build("stacks", "nofp"))))
     assert "k\n   stacks`note\n   stacks`recursive+0x" in output
     lines = output.splitlines()
     assert lines.count(f"  {'stacks`on_the_stack':<50} {2:16}") == 1
@@ -136,7 +137,7 @@ def test_samples_of_running_threads(dtrace: Dtrace) -> None:
 def test_frames_without_names(dtrace: Dtrace) -> None:
     """-x noresolve: the file, and where in what is mapped of it. The first frame is the entry itself."""
     program = build("stacks", "nofp")
-    output = dtrace("-x", "noresolve", "-n", f"{NOTE}:entry {{ ustack(2); exit(0); }}", "-c", program)
+    output = dtrace("-x", "noresolve", "-n", f"{NOTE}:entry {{ ustack(2); exit(0); }}", "-c", shlex.quote(str(program)))
     rows = [line.split() for line in told("nm", program).splitlines()]
     (entry,) = [int(row[0], 16) for row in rows if row[-1] == "note"]
     loads = re.findall(r"^\s*LOAD\s+\S+ (0x\S+) \S+ \S+ (0x\S+) R E", told("readelf", "-lW", program), re.M)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -203,7 +204,7 @@ def test_instruments_come_and_go_at_their_times(tmp_path: Path) -> None:
 duration = 1.6
 output = "{output}"
 [workload]
-command = "{sys.executable} {program}"
+command = '''{shlex.join([sys.executable, str(program)])}'''
 [[instrument]]
 points = "libc:getppid:entry"
 instrument = "count"
@@ -236,7 +237,7 @@ def test_a_workload_beside_the_targets_is_started_when_they_are_ready(tmp_path: 
         text = f"""
 targets = ["pid:{loop.pid}"]
 [workload]
-command = "touch {marker} && echo shell works | cat > {tmp_path}/out; exit 3"
+command = '''touch {shlex.quote(str(marker))} && echo shell works | cat > {shlex.quote(str(tmp_path))}/out; exit 3'''
 [[instrument]]
 points = "hot:entry"
 instrument = "count"

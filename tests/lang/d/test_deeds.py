@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -79,7 +80,7 @@ def test_what_is_done_to_a_process_is_done_there_and_then(program: Path, tmp_pat
             printf("at %A %a\\n", uregs[R_RIP], uregs[R_RIP] + 1); sym(uregs[R_RIP]); }}
         {HOT} /arg0 == 8/ {{ copyout(copyin(arg1, 4), arg1 + 7, 4); copyoutstr("ten", arg1 + 11, 3); }}
         {HOT} /arg0 == 9/ {{ copyoutstr("x", arg2, 2); }}"""
-    done = gilk("dtrace", "-w", "-q", "-n", text, "-c", str(program), cwd=tmp_path, timeout=120)
+    done = gilk("dtrace", "-w", "-q", "-n", text, "-c", shlex.quote(str(program)), cwd=tmp_path, timeout=120)
     assert done.returncode == 0
     assert re.fullmatch(
         r"dtrace: error in dt_clause_3 for probe ID \d+ \(.*:hot:entry\): invalid address \(0x\w+\)\n", done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -73,7 +74,7 @@ def dropped(text: str) -> int:
 
 
 def ran(program: Path, text: str, *words: str, options: tuple[str, ...] = ()) -> tuple[str, str]:
-    done = gilk("dtrace", "-q", *options, "-n", text, "-c", f"{program} {' '.join(words)}", timeout=300)
+    done = gilk("dtrace", "-q", *options, "-n", text, "-c", shlex.join([str(program), *words]), timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 

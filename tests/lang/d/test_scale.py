@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ PRINT = """END { printa("calls %@d\\n", @calls); printa("sum %@d\\n", @sum); pri
 def told(directory: Path, keys: int, times: int, *options: str) -> tuple[dict[str, int], dict[int, int], str]:
     """Totals by name, counts by key, and what was said on standard error."""
     command = [sys.executable, "-m", "gilk", "dtrace", "-q", *options, "-n", CLAUSE, "-n", PRINT]
-    command += ["-c", f"{build('crowd')} {THREADS} {keys} {times}"]
+    command += ["-c", shlex.join(map(str, (build("crowd"), THREADS, keys, times)))]
     with (directory / "out").open("w+") as out:
         done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, env=dict(os.environ), check=False)
         out.seek(0)
@@ -60,7 +61,7 @@ def test_a_table_that_few_fill_is_not_taken_from_them(tmp_path: Path) -> None:
     keys, times = 100, 4000
     clause = "pid$target:a.out:leaf:entry { @ = quantize(arg0); }"
     command = [sys.executable, "-m", "gilk", "dtrace", "-q", "-x", "aggsize=4k", "-x", "aggrate=10ms", "-n", clause]
-    command += ["-c", f"{build('crowd')} {THREADS} {keys} {times}"]
+    command += ["-c", shlex.join(map(str, (build("crowd"), THREADS, keys, times)))]
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=True)
     assert done.stderr == ""
     assert sum(int(count) for count in re.findall(r"\|[@ ]* (\d+) *$", done.stdout, re.M)) == THREADS * keys * times
