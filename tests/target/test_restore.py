@@ -75,7 +75,7 @@ def test_an_abandoned_process_runs_on_refuses_others_and_can_be_restored() -> No
 
 
 def test_code_that_was_exchanged_for_a_copy_is_put_back() -> None:
-    with Loop([build("hot8")]) as loop:
+    with Loop([build("work")]) as loop:
         before = executable_files(loop.pid)
         abandon(loop.pid, FOLLOWER)
         assert executable_files(loop.pid) != before
@@ -83,7 +83,7 @@ def test_code_that_was_exchanged_for_a_copy_is_put_back() -> None:
         api.restore(loop.pid)
         assert executable_files(loop.pid) == before
         assert wait_for(lambda: not differences(loop.pid))
-        assert "ok hot8" in loop.finish()
+        assert "ok work" in loop.finish()
 
 
 def executable_files(pid: int) -> list[str]:
