@@ -1,54 +1,54 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 SHELL := /bin/bash
 PYTHON ?= python3
-VENV ?= .venv
-BIN := $(VENV)/bin
+VENV ?= $(shell tools/setup place)
 JOBS ?= 2
+# Quoted, for a path may have spaces in it; and no rule has one as its target, for make divides those at spaces.
+RUN := "$(VENV)/bin/python"
+UNWRITABLE := $(shell [ -w . ] || echo yes)
+ifdef UNWRITABLE
+export MYPY_CACHE_DIR := $(VENV)/mypy
+export RUFF_CACHE_DIR := $(VENV)/ruff
+export PYTHONPYCACHEPREFIX := $(VENV)/bytecode
+export HYPOTHESIS_STORAGE_DIRECTORY := $(VENV)/hypothesis
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help venv test lint format stress bench demo clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-venv: $(VENV)/.dev ## a virtual environment in .venv with everything a developer needs
+venv: ## a virtual environment in .venv with everything a developer needs
+	@tools/setup venv "$(PYTHON)" "$(VENV)" dev
 
-$(VENV)/.dev: pyproject.toml
-	@tools/setup venv $(PYTHON)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
-	@touch $@
-
-$(VENV)/.bench: $(VENV)/.dev
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev,bench]'
-	@touch $@
-
-test: $(VENV)/.dev ## install what is missing, then ruff, mypy and the whole test suite
+test: venv ## install what is missing, then ruff, mypy and the whole test suite
 	@tools/setup test
-	@$(BIN)/python -c 'from gilk.lab import find; print("kernel:", find(notify=print).release)'
+	@$(RUN) -m tests.places
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -n $(JOBS) -q
+	$(RUN) -m pytest -n $(JOBS) -q
 
-lint: $(VENV)/.dev ## ruff and mypy
-	$(BIN)/ruff check
-	$(BIN)/mypy
+lint: venv ## ruff and mypy
+	$(RUN) -m ruff check
+	$(RUN) -m mypy
 
-format: $(VENV)/.dev ## let ruff lay out the code
-	$(BIN)/ruff format
-	$(BIN)/ruff check --fix
+format: venv ## let ruff lay out the code
+	$(RUN) -m ruff format
+	$(RUN) -m ruff check --fix
 
-stress: $(VENV)/.dev ## hundreds of thousands of cases, real programs under every point: an hour
+stress: venv ## hundreds of thousands of cases, real programs under every point: an hour
 	@tools/setup stress
-	$(BIN)/python -m pytest -n $(JOBS) -q -m stress --timeout 7200
+	$(RUN) -m pytest -n $(JOBS) -q -m stress --timeout 7200
 
-bench: $(VENV)/.bench ## gilk beside its peers and the machine's own limits, in one run
+bench: venv ## gilk beside its peers and the machine's own limits, in one run
+	@tools/setup venv "$(PYTHON)" "$(VENV)" dev,bench
 	@tools/setup bench
-	$(BIN)/python -m bench
+	$(RUN) -m bench
 
-demo: $(VENV)/.dev ## a busy program, every entry of a library timed; a stock kernel, and who waits in it
+demo: venv ## a busy program, every entry of a library timed; a stock kernel, and who waits in it
 	@tools/setup demo
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/demo
-	$(BIN)/python examples/kernel/pipe_study.py build
+	PATH="$$(cd "$(VENV)/bin" && pwd):$$PATH" $(RUN) tests/guard.py tools/demo
+	$(RUN) tests/guard.py examples/kernel/pipe_study.py $(if $(UNWRITABLE),"$(VENV)/pictures",build)
 
 clean: ## forget everything that was built here
-	rm -rf $(VENV) build dist src/*.egg-info bench/build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf "$(VENV)" build dist src/*.egg-info bench/build .mypy_cache .ruff_cache .pytest_cache .hypothesis

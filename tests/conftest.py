@@ -8,7 +8,6 @@ import shlex
 import signal
 import sys
 from collections.abc import Generator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,18 +20,17 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 from hypothesis import settings
 
 from gilk.errors import GilkError
-from gilk.lab.kernels import store
+from tests.places import ROOT, build_place, kernels_place
 
 if TYPE_CHECKING:
     import execnet
     from xdist.scheduler import LoadScopeScheduling
 
-ROOT = Path(__file__).parent.parent
 #: Where kernels are kept on this machine, also for tests that have a cache of their own: 85 MB are fetched once.
-os.environ.setdefault("GILK_KERNELS", str(store()))
+os.environ.setdefault("GILK_KERNELS", str(kernels_place()))
 # Most tests start gilk, which need not be compiled each time, also where nothing is to be written beside the sources.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-os.environ.setdefault("PYTHONPYCACHEPREFIX", str(ROOT / "build" / "bytecode"))
+os.environ.setdefault("PYTHONPYCACHEPREFIX", str(build_place() / "bytecode"))
 # Correctness is not a matter of timing, also not of how long an example takes.
 settings.register_profile("gilk", deadline=None)
 settings.load_profile("gilk")

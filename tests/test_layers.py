@@ -114,7 +114,8 @@ def tracked_files() -> list[Path]:
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True)
     if listed.returncode == 0:
         return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
-    return [path for path in ROOT.rglob("*") if path.is_file() and not {".venv", "build"} & set(path.parts)]
+    files = (path for path in ROOT.rglob("*") if path.is_file())
+    return [path for path in files if not {".venv", "build"} & set(path.relative_to(ROOT).parts)]
 
 
 def test_every_source_file_names_its_licence() -> None:

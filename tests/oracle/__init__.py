@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.programs.build import ROOT, compile_to, locked
+from tests.places import build_place
+from tests.programs.build import compile_to, locked
 
 HERE = Path(__file__).resolve().parent
 
@@ -68,7 +69,7 @@ class StepperError(Exception):
 @cache
 def stepper() -> Path:
     """The stepper, built if need be."""
-    output = ROOT / "build" / "oracle" / "stepper"
+    output = build_place() / "oracle" / "stepper"
     sources = [HERE / f"{name}.c" for name in ("stepper", "places", "edges")]
     with locked(output):
         return compile_to(output, sources, ("-O2",), sorted(HERE.glob("*.h")))

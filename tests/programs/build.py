@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from tests.places import build_place
+
 HERE = Path(__file__).resolve().parent
 BARE = HERE / "bare"  # without checks of their own, and without a loop: who traces them knows what they do
-ROOT = HERE.parent.parent
-OUT = ROOT / "build" / "programs"
+OUT = build_place() / "programs"
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 COMMON = ("-D_GNU_SOURCE", "-g", "-pthread", "-fasynchronous-unwind-tables")

@@ -16,14 +16,15 @@ from gilk import api
 from gilk.session.run import Progress
 from gilk.trace.traced import Traced
 from tests.behaviour.harness import differences, leftovers
-from tests.programs.build import ROOT, compile_to, locked
+from tests.places import build_place
+from tests.programs.build import compile_to, locked
 
 HERE = Path(__file__).resolve().parent
 
 
 @cache
 def program(*flags: str) -> Path:
-    output = ROOT / "build" / "tracing" / "".join(flags) / "paced"
+    output = build_place() / "tracing" / "".join(flags) / "paced"
     with locked(output):
         return compile_to(output, [HERE / "paced.c"], ("-O0", "-falign-functions=16", *flags))
 
