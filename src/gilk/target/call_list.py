@@ -2,7 +2,7 @@
 """System calls that a thread of the target makes one after the other by itself.
 
 One at a time, each costs four changes between us and the thread. Here a loop
-in a page of ours takes them from a list in another, and notes what they
+in a page of its own takes them from a list in another, and notes what they
 returned; behind the last, or the first that fails, the thread sends itself a
 signal, for which it stops.
 """
@@ -71,8 +71,8 @@ class CallList:
 
     def results(self, memory: Memory, count: int) -> list[int]:
         """Of the calls that were made, in their order; -errno of one that failed, the last."""
-        made = []
-        for entry in _ENTRY.iter_unpack(memory.read(self.page, count * _ENTRY.size)):
+        made, content = [], memory.read(self.page, count * _ENTRY.size)
+        for entry in _ENTRY.iter_unpack(content[: len(content) // _ENTRY.size * _ENTRY.size]):
             if entry[7] == _FAILED:
                 break
             made.append(entry[7])

@@ -15,12 +15,13 @@ from collections.abc import Iterator
 
 from gilk.target.bounds import Bounds
 from gilk.target.maps import Mapping
-from gilk.target.memory import Memory
+from gilk.target.memory import Memory, stretches
 from gilk.values import dataclass
 
 _RESTORER = bytes.fromhex("48c7c00f0000000f05")
 _RSP, _RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8
 _MOST_STACK = 64 << 20
+_MOST_STACKS = 64  # of one thread; what is written there may lead anywhere
 _SIGNALS, _SLOTS = 1024, 16
 _WORD, _SHOWN = struct.Struct("<Q"), struct.Struct("<4Q")
 _SYSCALL_IN_RESTORER = 7
@@ -62,17 +63,12 @@ def shown_signals(block: int, memory: Memory) -> dict[int, Shown]:
 def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
     """Addresses of every restorer in the code of the process."""
     found = set()
-    for mapping in maps:
-        if not mapping.executable or mapping.ours or mapping.path.startswith("["):
-            continue
-        try:
-            code = memory.read(mapping.start, mapping.end - mapping.start)
-        except OSError:
-            continue
-        at = code.find(_RESTORER)
+    code = (each for each in maps if each.executable and not each.ours and not each.path.startswith("["))
+    for start, content in stretches(code, memory, len(_RESTORER)):
+        at = content.find(_RESTORER)
         while at >= 0:
-            found.add(mapping.start + at)
-            at = code.find(_RESTORER, at + 1)
+            found.add(start + at)
+            at = content.find(_RESTORER, at + 1)
     return frozenset(found)
 
 
@@ -85,11 +81,11 @@ def signal_frames(
     rsp: int, restorers: frozenset[int], bounds: Bounds, memory: Memory
 ) -> Iterator[SignalFrame]:
     """All frames from ``rsp`` up; where one leads to another stack, those on it too."""
-    todo, seen = [rsp & -8], set()
+    todo, seen = [rsp & -8], set[tuple[int, int]]()
     while todo:
         start = todo.pop()
         stack = bounds(start)
-        if stack is None or stack in seen:
+        if stack is None or stack in seen or len(seen) == _MOST_STACKS:
             continue
         seen.add(stack)
         for frame in _frames_in(start, min(stack[1], start + _MOST_STACK), restorers, memory):

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 
 from gilk.errors import TargetError
 from gilk.target import copies
-from gilk.target.call_list import LOOP, CallList
 from gilk.target.copies import Copy
 from gilk.target.held import ArenaMap, Held
 from gilk.target.maps import Mapping, occupied, program_of, read_maps
@@ -41,18 +39,16 @@ class Mapper:
             yield call
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
-        """Create and map the shared memory; (code fd, data fd) for the client. A page of each is ours."""
+        """Create and map the shared memory; (code fd, data fd) for the client."""
         held, pid = self._held(), self._pid
         with self._world.stopped() as threads:
             check_gs(pid, self._memory, threads.values())
             with refusable(pid), remote(self._world, self._memory) as call:
                 held.name = name
-                held.code_size, held.data_size = code_size + _PAGE, data_size + _PAGE
+                held.code_size, held.data_size = code_size, data_size
                 held.code_fd, held.code = share(call, pid, held.code_name, held.code_size, call.code)
                 held.data_fd, held.data = share(call, pid, f"gilk-data-{name}", held.data_size, call.data)
-        with mmap.mmap(held.code_fd, _PAGE, offset=code_size) as page:  # pwrite(2) heeds the limit on the user's files
-            page[: len(LOOP)] = LOOP
-        held.calls = CallList(held.code + code_size, held.data + data_size)
+                held.calls = call.call_list()
         return held.code_fd, held.data_fd
 
     def share_memory(self, size: int) -> tuple[int, int]:
@@ -150,6 +146,9 @@ class Mapper:
         for address, size in ((held.data, held.data_size), (held.code, held.code_size)):
             if size:  # it was refused
                 call.unmap(address, size)
+        if held.calls is not None:
+            call.unmap(held.calls.loop, _PAGE)
+            call.unmap(held.calls.page, _PAGE)
         for mapping in read_maps(self._pid):  # a child may have some that its parent has no more
             if mapping.path.startswith((f"/memfd:{held.memory_name}", f"/memfd:{held.raised_name}")):
                 call.unmap(mapping.start, mapping.end - mapping.start)

@@ -3,10 +3,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterable, Iterator
 from types import TracebackType
+from typing import Final
 
 from gilk.errors import TargetError
+from gilk.splice.space import PAGE
+from gilk.target.maps import Mapping
+
+_HIGHEST = (1 << 63) - 1  # of what can be asked for; nothing of a process lies in the upper half
+_PIECE = 1 << 20  # bytes that are read at a time
+_MOST: Final = 2 << 30  # bytes of code that are looked through: more than the largest programs have
 
 
 class Memory:
@@ -25,6 +34,7 @@ class Memory:
     def read(self, address: int, size: int) -> bytes:
         """Raises OSError when nothing is mapped there; may be short at the end of a mapping."""
         parts = []
+        _check(address)
         while size:
             part = os.pread(self._fd, size, address)
             if not part:
@@ -36,6 +46,7 @@ class Memory:
     def some(self, address: int, size: int) -> bytes:
         """What is there, up to the first page that is not."""
         try:
+            _check(address)
             return os.pread(self._fd, size, address) if size else b""
         except OSError:
             return b""
@@ -43,6 +54,7 @@ class Memory:
     def write(self, address: int, data: bytes) -> None:
         """Raises OSError."""
         view = memoryview(data)
+        _check(address)
         while view:
             written = os.pwrite(self._fd, view, address)
             address, view = address + written, view[written:]
@@ -57,3 +69,24 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def stretches(mappings: Iterable[Mapping], memory: Memory, longest: int) -> Iterator[tuple[int, bytes]]:
+    """What can be read of mappings: (address, content), of which each has the whole of whatever begins in it and has
+    at most ``longest`` bytes. It ends after 2 GiB: a process may have mapped more than anybody could read."""
+    left = _MOST
+    for mapping in mappings:
+        for start in range(mapping.start, min(mapping.end, _HIGHEST), _PIECE):
+            if left <= 0:
+                return
+            content = memory.some(start, min(_PIECE + longest - 1, mapping.end - start))
+            left -= max(len(content), PAGE)
+            if not content:
+                break
+            yield start, content
+
+
+def _check(address: int) -> None:
+    """A process may have any number where an address is looked for. Raises OSError where none of it can lie."""
+    if not 0 <= address <= _HIGHEST:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))

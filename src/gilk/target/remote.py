@@ -15,35 +15,50 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from gilk.errors import TargetError
+from gilk.splice.space import PAGE
 from gilk.target import ptrace, rseq, seccomp
-from gilk.target.call_list import MOST, STAND_IN, Call, CallList
+from gilk.target.call_list import LOOP, MOST, STAND_IN, Call, CallList
 from gilk.target.maps import Mapping, read_maps
-from gilk.target.memory import Memory
+from gilk.target.memory import Memory, stretches
 from gilk.target.world import Thread, World
 
 _SYSCALL = b"\x0f\x05"
+_ACTION = struct.Struct("<QQQ")
+_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 _ALL = (1 << 64) - 1
+_USER = 0x7FFFFFFFF000  # what a process can map ends here, where it is not asked for more by its address
+_DESCRIPTORS = 1 << 31
+_ERRORS = 4095  # numbers of errors end here (syscall(2))
 RT_SIGACTION = 13
 MMAP, MUNMAP, MREMAP, MADVISE, CLOSE, MEMFD_CREATE = 9, 11, 25, 28, 3, 319
 _MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
 _PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
 _MAP_SHARED, _MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NOREPLACE = 1, 2, 0x20, 0x100000
 #: Wishes. Where the kernel itself puts so large a mapping, just below the libraries, it is in the way of their puns.
-_CODE_AT, _DATA_AT, _RECORD_AT = 0x2000_0000_0000, 0x2100_0000_0000, 0x2180_0000_0000
+_CODE_AT, _DATA_AT, _RECORD_AT, _LIST_AT = 0x2000_0000_0000, 0x2100_0000_0000, 0x2180_0000_0000, 0x21F0_0000_0000
 MADV_DONTDUMP, MADV_WIPEONFORK = 16, 18
 _MFD_CLOEXEC, _MFD_ALLOW_SEALING, _MFD_EXEC = 1, 2, 0x10
 
 
 def find_syscall(maps: tuple[Mapping, ...], memory: Memory) -> int:
-    """The address of a ``syscall`` instruction; the vdso has one, else any code will do."""
-    for mapping in sorted(
-        (m for m in maps if m.executable and m.path != "[vsyscall]"), key=lambda m: m.path != "[vdso]"
-    ):
-        with contextlib.suppress(OSError):
-            at = memory.read(mapping.start, mapping.end - mapping.start).find(_SYSCALL)
-            if at >= 0:
-                return mapping.start + at
+    """The address of a ``syscall`` instruction; the vdso has one, else any code will do.
+
+    What another process can write comes last: it could exchange the instruction for others, and the thread would
+    execute them. That the right call was made is seen by the thread's registers (Remote.call).
+    """
+    code = sorted((m for m in maps if m.executable and m.path != "[vsyscall]"), key=_exchangeable)
+    for start, content in stretches(code, memory, len(_SYSCALL)):
+        at = content.find(_SYSCALL)
+        if at >= 0:
+            return start + at
     raise TargetError("no-syscall", "the process has no system call instruction to use")
+
+
+def _exchangeable(mapping: Mapping) -> tuple[bool, bool, bool, bool]:
+    """Less first. Files can be written by their owner, even where they are mapped privately: all but a program that is
+    executed, and the vdso is none."""
+    permissions = mapping.permissions
+    return mapping.path != "[vdso]", permissions.endswith("s"), "w" in permissions, not mapping.path.startswith("/")
 
 
 class Remote:
@@ -55,18 +70,27 @@ class Remote:
         self._gate = gate
         self.late: list[int] = []
 
+    @property
+    def tid(self) -> int:
+        """The thread."""
+        return self._thread.tid
+
     def call(self, number: int, *arguments: int) -> int:
-        """The result; raises OSError when the call failed, ProcessLookupError when the thread died."""
+        """The result. Raises OSError when the call failed, ProcessLookupError when the thread died, TargetError
+        `not-our-call` where it was another call, which somebody must have written there."""
         registers = self._thread.registers.copy()
         registers.rip, registers.rax, registers.orig_rax = self._gate, number, _ALL
-        for name, value in zip(("rdi", "rsi", "rdx", "r10", "r8", "r9"), arguments, strict=False):
+        for name, value in zip(_ARGUMENTS, arguments, strict=False):
             setattr(registers, name, value & _ALL)
         tid = self._thread.tid
         ptrace.set_registers(tid, registers)
         for _ in ("entry", "exit"):
             self._to_system_call(tid)
-        result = int(ptrace.get_registers(tid).rax)
-        if result > _ALL - 4096:
+        found = ptrace.get_registers(tid)
+        if not _is_answer(found, registers):
+            raise _not_our_call(tid, "has made another system call than gilk had it make")
+        result = int(found.rax)
+        if result > _ALL - _ERRORS - 1:
             code = _ALL + 1 - result
             raise OSError(code, os.strerror(code))
         return result
@@ -78,8 +102,13 @@ class Remote:
         """
         results: list[int] = []
         for part in (calls[at : at + MOST] for at in range(0, len(calls), MOST)):
-            results += self._by_itself(place, part)
-            if results[-1] < 0:
+            made = self._by_itself(place, part)
+            if not made:
+                raise ProcessLookupError(errno.ESRCH, "the process died")
+            if made[-1] < -_ERRORS:
+                raise _not_our_call(self.tid, f"says that a system call failed with {-made[-1]}")
+            results += made
+            if made[-1] < 0:
                 break
         return results
 
@@ -116,13 +145,27 @@ class Remote:
         if not status >> 16:
             self.late.append(os.WSTOPSIG(status))
 
+    def map(self, address: int, size: int, protection: int, flags: int, fd: int) -> int:
+        """mmap(2), from a file's beginning; the address, which is a page's, and below what the kernel has."""
+        found = self.call(MMAP, address, size, protection, flags, fd, 0)
+        if found % PAGE or not 0 < found <= _USER - size or (flags & _MAP_NOREPLACE and found != address):
+            raise _not_our_call(self.tid, f"says that memory was mapped at {found:#x}")
+        return found
+
     def anonymous(self, address: int, size: int) -> int:
         flags = _MAP_PRIVATE | _MAP_ANONYMOUS | (_MAP_NOREPLACE if address else 0)
-        return self.call(MMAP, address, size, _PROT_READ | _PROT_WRITE, flags, -1, 0)
+        return self.map(address, size, _PROT_READ | _PROT_WRITE, flags, -1)
 
     def code(self, size: int, fd: int) -> int:
         """Map all of ``fd`` readable and executable, away from any code."""
-        return self.call(MMAP, _CODE_AT, size, _PROT_READ | _PROT_EXEC, _MAP_SHARED, fd, 0)
+        return self.map(_CODE_AT, size, _PROT_READ | _PROT_EXEC, _MAP_SHARED, fd)
+
+    def call_list(self) -> CallList:
+        """Room for one, in memory of the process's own: what a forked child could write, it could have it do."""
+        page = self.map(_LIST_AT, PAGE, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS, -1)
+        loop = self.map(_LIST_AT, PAGE, _PROT_READ | _PROT_EXEC, _MAP_PRIVATE | _MAP_ANONYMOUS, -1)
+        self._memory.write(loop, LOOP)
+        return CallList(loop, page)
 
     def again(self, source: int, size: int, address: int) -> None:
         """Map what lies at ``source``, of a shared mapping, also at ``address``, which must be free.
@@ -133,11 +176,11 @@ class Remote:
 
     def data(self, size: int, fd: int, at: int = _DATA_AT) -> int:
         """``at``: a wish."""
-        return self.call(MMAP, at, size, _PROT_READ | _PROT_WRITE, _MAP_SHARED, fd, 0)
+        return self.map(at, size, _PROT_READ | _PROT_WRITE, _MAP_SHARED, fd)
 
     def record(self, size: int, fd: int) -> int:
         """As data, but each process has its own, after a fork too."""
-        return self.call(MMAP, _RECORD_AT, size, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE, fd, 0)
+        return self.map(_RECORD_AT, size, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE, fd)
 
     def unmap(self, address: int, size: int) -> None:
         self.call(MUNMAP, address, size)
@@ -149,7 +192,7 @@ class Remote:
         try:
             for number in signals:
                 self.call(RT_SIGACTION, number, 0, page, 8)
-                found.append(struct.unpack("<QQQ", self._memory.read(page, 24)))
+                found.append(_ACTION.unpack(self._memory.read(page, _ACTION.size).ljust(_ACTION.size, b"\0")))
         finally:
             self.unmap(page, 4096)
         return found
@@ -160,11 +203,25 @@ class Remote:
         try:
             self._memory.write(page, name.encode() + b"\0")
             try:
-                return self.call(MEMFD_CREATE, page, _MFD_CLOEXEC | _MFD_ALLOW_SEALING | _MFD_EXEC)
+                fd = self.call(MEMFD_CREATE, page, _MFD_CLOEXEC | _MFD_ALLOW_SEALING | _MFD_EXEC)
             except OSError:
-                return self.call(MEMFD_CREATE, page, _MFD_CLOEXEC | _MFD_ALLOW_SEALING)
+                fd = self.call(MEMFD_CREATE, page, _MFD_CLOEXEC | _MFD_ALLOW_SEALING)
         finally:
             self.unmap(page, 4096)
+        if fd >= _DESCRIPTORS:
+            raise _not_our_call(self.tid, f"says that a file was opened as {fd:#x}")
+        return fd
+
+
+def _is_answer(found: ptrace.Registers, asked: ptrace.Registers) -> bool:
+    """It is the end of that very call: no other instruction was there, and no other thread has changed what it asks."""
+    same = all(getattr(found, name) == getattr(asked, name) for name in _ARGUMENTS)
+    return same and found.orig_rax == asked.rax and found.rip == asked.rip + len(_SYSCALL)
+
+
+def _not_our_call(tid: int, what: str) -> TargetError:
+    hint = "something interferes with it; nothing was changed by what it said"
+    return TargetError("not-our-call", f"thread {tid} {what}", hint)
 
 
 @contextlib.contextmanager

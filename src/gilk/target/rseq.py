@@ -30,7 +30,7 @@ class _Configuration(ctypes.Structure):
 
 def abort(thread: Thread, memory: Memory) -> None:
     """Where the thread is in a restartable sequence, send it to its abort handler."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, struct.error):  # it may point anywhere
         configuration = _Configuration()
         ptrace.call(_GET_CONFIGURATION, thread.tid, ctypes.sizeof(configuration), configuration)
         if not configuration.area:

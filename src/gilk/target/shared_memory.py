@@ -1,28 +1,50 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Memory that a target and gilk both have mapped. The target makes it by system calls of its own: it pays for it."""
+"""Memory that a target and gilk both have mapped. The target makes it by system calls of its own: it pays for it.
+
+What a target says of its memory is not believed. A process that shares its table of descriptors, and is no thread of
+it, is not stopped with it: it can put any file in the place of the memory that was just made. So the descriptor is
+proven to be of fresh memory before it is opened for writing, the memory is sealed against all changes of its size,
+and what the target has mapped is compared with what we hold.
+
+The keeper does not make it instead, since a process can be handed a file over a socket only: that takes two more
+system calls which its sandbox may refuse, and it could put another in its place there just as well.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import re
 import resource
+import stat
 from collections.abc import Callable, Iterator
+from typing import Final
 
-from gilk.splice.space import Occupied
+from gilk.errors import TargetError
+from gilk.splice.space import PAGE, Occupied
+from gilk.target.maps import read_maps
 from gilk.target.remote import CLOSE, MADV_DONTDUMP, MADVISE, Remote
 
 _MEMORY_AT, _STEP, _PLACES = 0x2200_0000_0000, 1 << 36, 512
+_EXEC_SEAL = 0x20  # F_SEAL_EXEC, set by the system where vm.memfd_noexec says so (Linux 6.3)
+_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_MOUNT = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
+_FSUID = re.compile(rb"^Uid:(?:\s+\d+){3}\s+(\d+)$", re.MULTILINE)
 
 
 def share(call: Remote, pid: int, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
-    """A file descriptor of ours, and its address in the target, where ``place(size, fd)`` maps it."""
+    """A file descriptor of ours, and its address in the target, where ``place(size, fd)`` maps it.
+
+    The file has that size for as long as it exists. Raises TargetError `not-our-memory`.
+    """
     fd = call.memory_file(name)
     try:
-        mine = _open(pid, fd, size)
+        mine = _open(pid, call.tid, fd, size)
         try:
             address = place(size, fd)
-        except OSError:
+            _check_mapped(pid, address, size, mine)
+        except BaseException:
             os.close(mine)
             raise
         with contextlib.suppress(OSError):
@@ -38,13 +60,95 @@ def room_for_memory(space: Occupied, size: int) -> int:
     return next((at for at in starts if space.free(at, at + size)), _MEMORY_AT)
 
 
-def _open(pid: int, fd: int, size: int) -> int:
-    mine = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
-    with _files_of_any_size():
-        os.ftruncate(mine, size)
-    with contextlib.suppress(OSError):  # a target that could shrink it would kill who reads it
-        fcntl.fcntl(mine, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+def _open(pid: int, tid: int, fd: int, size: int) -> int:
+    mine = _taken(pid, tid, fd)
+    try:
+        _check_fresh(pid, tid, mine)
+        with _files_of_any_size():
+            os.ftruncate(mine, size)
+        _seal(pid, mine, size)
+    except BaseException:
+        os.close(mine)
+        raise
     return mine
+
+
+def _taken(pid: int, tid: int, fd: int) -> int:
+    """What thread ``tid`` has as ``fd``, opened once more, if that is memory of memfd_create(2).
+
+    The first descriptor is a place in a file system and no more (O_PATH): to have it does nothing to the file, and
+    asks nothing of a file system, which may be the target's own and never answer. Not by pidfd_getfd(2): containers
+    forbid it, it finds the first thread's table only, and to close again what it brings may take an answer.
+    """
+    place = os.open(f"/proc/{pid}/task/{tid}/fd/{fd}", os.O_PATH | os.O_CLOEXEC)
+    try:
+        if _mount(place) != _mount_of_memory():
+            raise _not_ours(pid)
+        return os.open(f"/proc/self/fd/{place}", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)  # no lease is waited for
+    finally:
+        os.close(place)
+
+
+def _mount(fd: int) -> int:
+    """Which mount a descriptor's file is of: memory lies in one of the kernel's own, in which nobody else can open."""
+    with open(f"/proc/self/fdinfo/{fd}", "rb", buffering=0) as file:
+        found = _MOUNT.search(file.read())
+    return int(found[1]) if found else -1
+
+
+def _mount_of_memory() -> int:
+    own = os.memfd_create("gilk", os.MFD_CLOEXEC)
+    try:
+        return _mount(own)
+    finally:
+        os.close(own)
+
+
+def _check_fresh(pid: int, tid: int, mine: int) -> None:
+    """It is empty, has no name, belongs to the thread's user, and nobody has limited yet what may be done with it."""
+    found = os.fstat(mine)
+    fresh = stat.S_ISREG(found.st_mode) and not found.st_nlink and not found.st_size and found.st_uid == _user(tid)
+    if not fresh or _seals(mine):
+        raise _not_ours(pid)
+
+
+def _seal(pid: int, mine: int, size: int) -> None:
+    """For good: where it could be shrunk, who reads it would be killed."""
+    with contextlib.suppress(OSError):  # somebody was first; the seals tell
+        fcntl.fcntl(mine, fcntl.F_ADD_SEALS, _SEALS)
+    if _seals(mine) != _SEALS or os.fstat(mine).st_size != size:
+        raise _not_ours(pid)
+
+
+def _seals(mine: int) -> int:
+    """Raises OSError for what cannot have any. Of other files in memory (shm_overview(7)) it is F_SEAL_SEAL."""
+    return fcntl.fcntl(mine, fcntl.F_GET_SEALS) & ~_EXEC_SEAL
+
+
+def _check_mapped(pid: int, address: int, size: int, mine: int) -> None:
+    """The target has mapped there what we hold, from its beginning on. Another file would not harm us: what is written
+    to ours is not executed then, and what is read from ours stays 0."""
+    inode, end = os.fstat(mine).st_ino, address + size + PAGE - 1 & -PAGE
+    for each in read_maps(pid):
+        if each.start <= address and end <= each.end and each.offset == address - each.start:
+            if each.inode == inode and each.path.startswith("/memfd:"):
+                return
+    raise _not_ours(pid)
+
+
+def _user(tid: int) -> int:
+    """Whose the files are that a thread makes."""
+    with open(f"/proc/{tid}/status", "rb", buffering=0) as file:
+        found = _FSUID.search(file.read())
+    return int(found[1]) if found else -1
+
+
+def _not_ours(pid: int) -> TargetError:
+    return TargetError(
+        "not-our-memory",
+        f"process {pid} has something else where it was to have memory for gilk",
+        "a process that shares its descriptors interferes; nothing of what it has there was changed",
+    )
 
 
 @contextlib.contextmanager

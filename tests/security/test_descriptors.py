@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A target exchanges the memory that gilk has it make for something else, while gilk is about to change it.
+
+Its helper shares the table of descriptors with it and nothing more (fdswap.c). Where a test says so, gilk waits for
+the helper at the worst moment; one test leaves it to chance, with the whole program as users run it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gilk.errors import TargetError
+from gilk.target import shared_memory
+from gilk.target.keeper import Keeper
+from gilk.target.maps import read_maps
+from gilk.target.remote import Remote
+from tests.behaviour.harness import gilk, leftovers
+from tests.security.partner import Partner, built, open_place
+
+_CONTENT = b"of another\n"
+_SIZE = 1 << 20
+_ROUNDS = 4
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    with open_place() as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def fdswap(place: Path) -> Path:
+    return built(place, "fdswap")
+
+
+@pytest.fixture
+def victim(place: Path) -> Path:
+    """A file that only we may read and write."""
+    file = place / "victim"
+    file.unlink(missing_ok=True)
+    file.write_bytes(_CONTENT)
+    file.chmod(0o600)
+    return file
+
+
+def set_up(pid: int) -> None:
+    """As for a session, and everything out again."""
+    keeper = Keeper(pid)
+    try:
+        for fd in keeper.mapper.set_up(f"test-{os.getpid()}-{pid}", _SIZE, _SIZE):
+            os.close(fd)
+    finally:
+        keeper.close()
+        keeper.memory.close()
+
+
+def waiting_for(partner: Partner, then: Callable[..., Any]) -> Callable[..., Any]:
+    def wait_once(*arguments: Any) -> Any:
+        nonlocal waited
+        if not waited:
+            waited = True
+            assert partner.line() == "swapped"
+        return then(*arguments)
+
+    waited = False
+    return wait_once
+
+
+def has_huge_memory() -> bool:
+    with contextlib.suppress(OSError):
+        os.close(os.memfd_create("huge", os.MFD_HUGETLB))
+        return True
+    return False
+
+
+def no_traces(pid: int) -> bool:
+    return leftovers(pid) == [] and not any("gilk" in mapping.path for mapping in read_maps(pid))
+
+
+def files_of_ours() -> set[str]:
+    """What this process, which is the keeper here, has open. Without what it asks for that."""
+    names = {f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")}
+    return {f"{name} {os.readlink(name)}" for name in names if os.path.lexists(name)}
+
+
+@pytest.mark.parametrize("what", ["path", "file", "pipe", "full", "huge", "sealed", "frozen"])
+def test_what_is_put_in_the_place_of_memory_is_refused_and_not_touched(
+    what: str, fdswap: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if what == "file":
+        victim.chmod(0o644)
+    if what == "huge" and not has_huge_memory():
+        pytest.skip("this kernel has no memory of huge pages")
+    before = victim.stat()
+    with Partner(fdswap, what, victim) as partner:
+        monkeypatch.setattr(shared_memory, "_taken", waiting_for(partner, shared_memory._taken))
+        known = files_of_ours()
+        with pytest.raises(TargetError) as caught:
+            set_up(partner.pid)
+        assert caught.value.slug == "not-our-memory"
+        assert files_of_ours() == known
+        assert no_traces(partner.pid)
+    assert partner.process.returncode == 0
+    after = victim.stat()
+    assert victim.read_bytes() == _CONTENT
+    assert (after.st_size, after.st_mtime_ns, after.st_ctime_ns) == (
+        before.st_size, before.st_mtime_ns, before.st_ctime_ns,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["sealed", "frozen"])
+def test_a_seal_that_comes_just_before_ours_is_noticed(
+    what: str, fdswap: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads memory that its maker can shrink is killed by it; what is frozen nobody can write to."""
+    with Partner(fdswap, what, victim) as partner:
+        monkeypatch.setattr(shared_memory, "_check_fresh", lambda *_: None)
+        monkeypatch.setattr(shared_memory, "_seal", waiting_for(partner, shared_memory._seal))
+        with pytest.raises(TargetError) as caught:
+            set_up(partner.pid)
+        assert caught.value.slug == "not-our-memory"
+        assert no_traces(partner.pid)
+
+
+def test_other_memory_that_is_mapped_in_the_place_of_ours_is_noticed(
+    fdswap: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session would count nothing, and say that nothing had happened."""
+    with Partner(fdswap, "mapped", victim) as partner:
+        monkeypatch.setattr(Remote, "code", waiting_for(partner, Remote.code))
+        with pytest.raises(TargetError) as caught:
+            set_up(partner.pid)
+        assert caught.value.slug == "not-our-memory"
+
+
+def test_memory_of_a_session_has_its_size_for_ever(fdswap: Path, victim: Path) -> None:
+    """Also for the target, which may open it."""
+    with Partner(fdswap, "nothing", victim) as partner:
+        keeper = Keeper(partner.pid)
+        try:
+            for fd in keeper.mapper.set_up(f"test-{os.getpid()}", _SIZE, _SIZE):
+                for size in (0, _SIZE - 1, _SIZE + 1):
+                    with pytest.raises(PermissionError):
+                        os.ftruncate(fd, size)
+                assert os.fstat(fd).st_size == _SIZE
+        finally:
+            keeper.close()
+            keeper.memory.close()
+
+
+def test_root_does_not_write_to_files_for_a_target(fdswap: Path, victim: Path) -> None:
+    """As users do it, and when the helper comes, it comes: a few rounds."""
+    for _ in range(_ROUNDS):
+        with Partner(fdswap, "path", victim) as partner:
+            done = gilk("run", "-i", "fdswap:work:entry=count", "-p", partner.pid, "--for", "0.1", timeout=240)
+            assert done.returncode == 0 or "(not-our-memory)" in done.stderr, done.stderr
+        assert victim.read_bytes() == _CONTENT
+        assert stat.S_IMODE(victim.stat().st_mode) == 0o600
