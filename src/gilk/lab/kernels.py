@@ -93,9 +93,12 @@ def find(release: str = "", notify: Notify = lambda _: None) -> Kernel:
 @contextmanager
 def _locked() -> Iterator[None]:
     """One process fetches; the others wait, and find it there."""
-    with (store() / ".lock").open("w") as lock:
+    lock = os.open(store() / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 def _fetch(release: str, notify: Notify) -> Kernel:

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from gilk.errors import StoreError
+from gilk.outputs import replaceable, replacing
 
 
 def write(path: Path, parts: Iterable[bytes | str]) -> int:
@@ -16,18 +15,8 @@ def write(path: Path, parts: Iterable[bytes | str]) -> int:
 
     What is no file, a device or a pipe, is written to as it is.
     """
-    plain = path.is_file() or not path.exists()
-    target = path.with_name(path.name + ".new") if plain else path
-    size = 0
     try:
-        with target.open("wb") as file:
-            for part in parts:
-                size += file.write(part.encode("utf-8", "replace") if isinstance(part, str) else part)
-        if plain:
-            os.replace(target, path)
+        with replacing(path) if replaceable(path) else path.open("wb") as file:
+            return sum(file.write(part.encode("utf-8", "replace") if isinstance(part, str) else part) for part in parts)
     except OSError as error:
-        if plain:
-            with contextlib.suppress(OSError):
-                target.unlink()
         raise StoreError("cannot-write", f"{path}: {error.strerror}") from None
-    return size

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gilk.errors import StoreError, UsageError
+from gilk.outputs import replaceable, replacing
 from gilk.render.plot import Kind, Line, Picture
 
 _SIZE = (10, 6)  # inches
@@ -43,7 +44,8 @@ def save(picture: Picture, path: Path) -> None:
 
     with matplotlib.rc_context({"svg.hashsalt": "gilk", "svg.fonttype": "none"}):
         try:
-            draw(picture).savefig(path, format=made, dpi=_DPI, metadata=_METADATA[made])
+            with replacing(path) if replaceable(path) else path.open("wb") as file:
+                draw(picture).savefig(file, format=made, dpi=_DPI, metadata=_METADATA[made])
         except OSError as error:
             raise StoreError("cannot-write", f"{path}: {error.strerror}") from None
 

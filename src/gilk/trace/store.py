@@ -13,6 +13,7 @@ or of the schema (Parquet); both packed JSON.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -24,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gilk.errors import StoreError
+from gilk.outputs import fresh, replaceable, replacing
 from gilk.trace.about import About, Tally, pack
 
 ABOUT_KEY = b"gilk"
@@ -44,7 +46,7 @@ class Writer:
 
     def __init__(self, path: Path, schema: pa.Schema, about: About) -> None:
         """Raises StoreError('disk-full', 'cannot-write'), and OSError where the file cannot be made."""
-        if path.exists() and not path.is_file():
+        if not replaceable(path):
             raise StoreError("cannot-write", f"{path} is there and is no file", "a device would be replaced by a file")
         self.path = path
         self.records = 0
@@ -85,13 +87,13 @@ class Writer:
             self.checkpoint(tally)
             if not self._full:
                 self._stream.close()
-                self._sink.close()
                 return self._finish(tally)
         except OSError as error:
             self.trouble = error
         except StoreError:
             pass  # _failure has kept it
-        self._sink.close()
+        finally:
+            self._sink.close()
         return partial_path(self.path)
 
     def abandon(self) -> None:
@@ -123,15 +125,10 @@ class Writer:
         return StoreError("disk-full", f"no more room for samples: {left} keeps the first {self.records}", hint)
 
     def _finish(self, tally: Tally) -> Path:
-        partial, new = partial_path(self.path), self.path.with_name(self.path.name + ".new")
         metadata = {ABOUT_KEY: self._about, TALLY_KEY: pack(tally.to_json())}
-        try:
-            _to_parquet(partial, new, self._schema.with_metadata(metadata))
-            os.replace(new, self.path)
-        except (OSError, pa.ArrowException):
-            new.unlink(missing_ok=True)
-            raise
-        partial.unlink()
+        with replacing(self.path) as new:
+            _to_parquet(_again(self._sink.fileno()), _again(new.fileno()), self._schema.with_metadata(metadata))
+        self._sink.remove()
         return self.path
 
 
@@ -140,7 +137,8 @@ class _Sink(io.RawIOBase):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self._path = path
+        self._fd = fresh(path)
         self.position = 0
 
     def writable(self) -> bool:
@@ -157,6 +155,12 @@ class _Sink(io.RawIOBase):
         self.position += done
         return done
 
+    def remove(self) -> None:
+        """Take its name away, if it has it still: another session may have begun to write one of that name."""
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.lstat(self._path), os.fstat(self._fd)):
+                os.unlink(self._path)
+
     def close(self) -> None:
         if not self.closed:
             os.close(self._fd)
@@ -167,10 +171,15 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
-def _to_parquet(partial: Path, new: Path, schema: pa.Schema) -> None:
-    with pa.OSFile(str(partial)) as source, pa.ipc.open_stream(source) as stream:
+def _again(fd: int) -> str:
+    """The file that is open there, whoever has its name by now."""
+    return f"/proc/self/fd/{fd}"
+
+
+def _to_parquet(partial: str, new: str, schema: pa.Schema) -> None:
+    with pa.OSFile(partial) as source, pa.ipc.open_stream(source) as stream, pa.OSFile(new, "wb") as sink:
         options: dict[str, Any] = {"use_dictionary": _DICTIONARY, "column_encoding": {"time": "DELTA_BINARY_PACKED"}}
-        with pq.ParquetWriter(new, schema, compression="zstd", **options) as writer:
+        with pq.ParquetWriter(sink, schema, compression="zstd", **options) as writer:
             for table in _in_groups(stream):
                 writer.write_table(table.replace_schema_metadata(schema.metadata), row_group_size=ROW_GROUP)
 

@@ -11,6 +11,7 @@ from gilk.errors import StoreError, UsageError
 from gilk.image.header import EHDR, EM_X86_64, SHDR
 from gilk.lang.d.header import header
 from gilk.lang.d.tree import Interface
+from gilk.outputs import replaceable, replacing
 
 #: What the probes of DTrace's own headers call, and its -G takes out.
 _THEIRS = re.compile(rb"__dtrace(?:enabled)?_\w+___\w+", re.ASCII)
@@ -71,6 +72,7 @@ def _empty_object() -> bytes:
 
 def _write(path: Path, content: bytes) -> None:
     try:
-        path.write_bytes(content)
+        with replacing(path) if replaceable(path) else path.open("wb") as file:
+            file.write(content)
     except OSError as error:
         raise StoreError("cannot-write", f"{path}: {error.strerror}") from None
