@@ -9,7 +9,7 @@
  * WHAT says what comes in its place: `path`, VICTIM by a descriptor that gives no right to it (O_PATH); `file`, VICTIM
  * opened for reading; `pipe`, nothing that has a size; `full`, memory that is not empty; `huge`, memory of huge pages;
  * `sealed`, nothing, but the one that came is sealed against further seals; `frozen`, nothing, but it is sealed against
- * writing; `nothing`, nothing; `mapped`, memory of the helper's own, but only once the one that came has been given its size, so that this
+ * writing; `closed`, nothing, and it is closed; `nothing`, nothing; `mapped`, memory of the helper's own, but only once the one that came has been given its size, so that this
  * is mapped in its stead.
  * It prints "ready", and "swapped" each time that it has done so. It ends when its input does.
  */
@@ -66,6 +66,8 @@ static void swap(void)
 		fcntl(first, F_ADD_SEALS, F_SEAL_SEAL);
 	} else if (is("frozen")) {
 		fcntl(first, F_ADD_SEALS, F_SEAL_WRITE);
+	} else if (is("closed")) {
+		close(first);
 	} else if (!is("nothing")) {
 		if (is("mapped"))
 			await_size(first);

@@ -90,7 +90,7 @@ def files_of_ours() -> set[str]:
     return {f"{name} {os.readlink(name)}" for name in names if os.path.lexists(name)}
 
 
-@pytest.mark.parametrize("what", ["path", "file", "pipe", "full", "huge", "sealed", "frozen"])
+@pytest.mark.parametrize("what", ["path", "file", "pipe", "full", "huge", "closed", "sealed", "frozen"])
 def test_what_is_put_in_the_place_of_memory_is_refused_and_not_touched(
     what: str, fdswap: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +127,23 @@ def test_a_seal_that_comes_just_before_ours_is_noticed(
             set_up(partner.pid)
         assert caught.value.slug == "not-our-memory"
         assert no_traces(partner.pid)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="who is not root has no more rights than the target")
+def test_a_file_that_only_root_may_open_is_not_opened_for_a_target(
+    fdswap: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it were taken for memory: the keeper opens it with no more rights than the target's user has."""
+    opened: list[int] = []
+    with Partner(fdswap, "path", victim) as partner:
+        monkeypatch.setattr(shared_memory, "_mount", lambda _: 1)
+        monkeypatch.setattr(shared_memory, "_check_fresh", lambda *found: opened.append(found[-1]))
+        monkeypatch.setattr(shared_memory, "_taken", waiting_for(partner, shared_memory._taken))
+        with pytest.raises(TargetError) as caught:
+            set_up(partner.pid)
+        assert caught.value.slug == "not-our-memory"
+    assert opened == []
+    assert victim.read_bytes() == _CONTENT  # we have our own rights again
 
 
 def test_other_memory_that_is_mapped_in_the_place_of_ours_is_noticed(

@@ -64,7 +64,7 @@ def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
     """Addresses of every restorer in the code of the process."""
     found = set()
     code = (each for each in maps if each.executable and not each.ours and not each.path.startswith("["))
-    for start, content in stretches(code, memory, len(_RESTORER)):
+    for start, content in stretches(sorted(code, key=lambda each: not each.path), memory, len(_RESTORER)):
         at = content.find(_RESTORER)
         while at >= 0:
             found.add(start + at)

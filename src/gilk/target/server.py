@@ -196,14 +196,17 @@ class Server:
         return End(_shell_code(self._status))
 
     def serve(self) -> None:
-        with contextlib.suppress(wire.Closed):
-            while True:
-                self._idle()
-                (name, arguments), fds = wire.receive(self._channel)
-                self._kept += fds
-                self._answer(name, arguments)
-        with contextlib.suppress(GilkError, OSError):
-            self.close()
+        """Until the client goes. Whatever else may be the end of us, everything is undone first."""
+        try:
+            with contextlib.suppress(wire.Closed):
+                while True:
+                    self._idle()
+                    (name, arguments), fds = wire.receive(self._channel)
+                    self._kept += fds
+                    self._answer(name, arguments)
+        finally:
+            with contextlib.suppress(GilkError, OSError):
+                self.close()
 
     def _idle(self) -> None:
         """Until there is a request. Also where one follows the other, threads that stop late are not left standing."""

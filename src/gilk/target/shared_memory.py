@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Memory that a target and gilk both have mapped. The target makes it by system calls of its own: it pays for it.
+"""Memory that a target and gilk both have mapped. The target makes it by system calls of its own.
 
 What a target says of its memory is not believed. A process that shares its table of descriptors, and is no thread of
 it, is not stopped with it: it can put any file in the place of the memory that was just made. So the descriptor is
 proven to be of fresh memory before it is opened for writing, the memory is sealed against all changes of its size,
 and what the target has mapped is compared with what we hold.
 
-The keeper does not make it instead, since a process can be handed a file over a socket only: that takes two more
-system calls which its sandbox may refuse, and it could put another in its place there just as well.
+The keeper does not make it instead. A process can be handed a file over a socket only, by two more system calls that
+its sandbox may refuse, and another could be put in its place there just as well before it is mapped; what a system
+says of files of one user that another executes (SELinux) would be in the way; and who first touches a page pays for it
+either way.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import fcntl
 import os
 import re
@@ -29,6 +33,7 @@ from gilk.target.remote import CLOSE, MADV_DONTDUMP, MADVISE, Remote
 _MEMORY_AT, _STEP, _PLACES = 0x2200_0000_0000, 1 << 36, 512
 _EXEC_SEAL = 0x20  # F_SEAL_EXEC, set by the system where vm.memfd_noexec says so (Linux 6.3)
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_libc = ctypes.CDLL(None)
 _MOUNT = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
 _FSUID = re.compile(rb"^Uid:(?:\s+\d+){3}\s+(\d+)$", re.MULTILINE)
 
@@ -50,7 +55,7 @@ def share(call: Remote, pid: int, name: str, size: int, place: Callable[[int, in
         with contextlib.suppress(OSError):
             call.call(MADVISE, address, size, MADV_DONTDUMP)
     finally:
-        call.call(CLOSE, fd)
+        _close(call, fd)
     return mine, address
 
 
@@ -58,6 +63,14 @@ def room_for_memory(space: Occupied, size: int) -> int:
     """A wish: the same in every process and every time, as long as it is free there, since code is compiled for it."""
     starts = (_MEMORY_AT + number * _STEP for number in range(_PLACES))
     return next((at for at in starts if space.free(at, at + size)), _MEMORY_AT)
+
+
+def _close(call: Remote, fd: int) -> None:
+    try:
+        call.call(CLOSE, fd)
+    except OSError as error:
+        if error.errno != errno.EBADF:  # somebody has been quicker
+            raise
 
 
 def _open(pid: int, tid: int, fd: int, size: int) -> int:
@@ -80,13 +93,33 @@ def _taken(pid: int, tid: int, fd: int) -> int:
     asks nothing of a file system, which may be the target's own and never answer. Not by pidfd_getfd(2): containers
     forbid it, it finds the first thread's table only, and to close again what it brings may take an answer.
     """
-    place = os.open(f"/proc/{pid}/task/{tid}/fd/{fd}", os.O_PATH | os.O_CLOEXEC)
+    try:
+        place = os.open(f"/proc/{pid}/task/{tid}/fd/{fd}", os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise _not_ours(pid) from None
     try:
         if _mount(place) != _mount_of_memory():
             raise _not_ours(pid)
-        return os.open(f"/proc/self/fd/{place}", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)  # no lease is waited for
+        with _with_rights_of(tid):
+            return os.open(f"/proc/self/fd/{place}", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)  # no lease is waited for
+    except (PermissionError, BlockingIOError):
+        raise _not_ours(pid) from None
     finally:
         os.close(place)
+
+
+@contextlib.contextmanager
+def _with_rights_of(tid: int) -> Iterator[None]:
+    """Files are opened with no more rights than the thread's user has (setfsuid(2)), where ours are more."""
+    own, user = os.geteuid(), _user(tid)
+    if own or not user:
+        yield
+        return
+    _libc.setfsuid(user)
+    try:
+        yield
+    finally:
+        _libc.setfsuid(own)
 
 
 def _mount(fd: int) -> int:
