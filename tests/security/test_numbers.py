@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What is read of a target, its registers above all, is data: wherever it leads, keeper and client go on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gilk.target.keeper import Keeper
+from gilk.target.running import PC
+from tests.behaviour.harness import gilk, leftovers
+from tests.security.partner import Partner, built, open_place
+
+_RSP = 4  # in struct gilk_regs, native/include/gilk.h
+#: Stack pointers: the end of memory; what the kernel has mapped for every process, beyond what can be read; nowhere.
+NOWHERE = [(1 << 64) - 8, 0xFFFFFFFFFF600800, 1 << 63, 8]
+UNMAPPED = 0x10  # a GS base, as far as a process may choose one
+
+
+@pytest.fixture(scope="module")
+def nowhere() -> Iterator[Path]:
+    with open_place() as place:
+        yield built(place, "nowhere")
+
+
+@pytest.mark.parametrize("rsp", NOWHERE)
+def test_a_thread_whose_stack_is_nowhere_is_sampled(nowhere: Path, rsp: int) -> None:
+    with Partner(nowhere, str(rsp), str(UNMAPPED)) as partner:
+        keeper = Keeper(partner.pid)
+        end = time.monotonic() + 60
+        found = []
+        while not found and time.monotonic() < end:
+            found = [each for each in keeper.sample(4096) if each.registers[_RSP] == rsp]
+        assert found and found[0].registers[PC]
+        assert not any(found[0].stack)
+        keeper.memory.close()
+
+
+@pytest.mark.parametrize("rsp", NOWHERE)
+def test_a_session_beside_such_a_thread_is_like_any(nowhere: Path, rsp: int) -> None:
+    with Partner(nowhere, str(rsp), "0") as partner:
+        done = gilk("run", "--json", "-i", "nowhere:work:entry=count", "-p", partner.pid, "--for", "0.2", timeout=240)
+        report = json.loads(done.stdout.splitlines()[-1])
+        assert (done.returncode, report["restored"]) == (0, True), done.stderr
+        assert report["counts"]["nowhere:work:entry"] > 0
+        assert leftovers(partner.pid) == []
+    assert partner.process.returncode == 0
