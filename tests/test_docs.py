@@ -232,3 +232,25 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text()):
         assert (page.parent / target).exists(), f"{page} links to {target}"
+
+
+TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+def names_in(path: Path) -> set[str]:
+    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES])
+def test_tests_that_a_page_names_are_there(page: Path) -> None:
+    for file, name in TEST.findall(page.read_text()):
+        if "NAME" in file:  # whatever it is called
+            continue
+        assert (ROOT / file).is_file(), f"{page} names {file}"
+        assert not name or name in names_in(ROOT / file), f"{page} names {file}::{name}"
+
+
+def test_every_hostile_partner_is_on_the_page_of_security() -> None:
+    """And the page names tests as the check above finds them."""
+    named = {file for file, _ in TEST.findall((ROOT / "docs" / "security.md").read_text())}
+    assert named >= {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests" / "security").glob("test_*.py")}

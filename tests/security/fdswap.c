@@ -10,7 +10,7 @@
  * opened for reading; `pipe`, nothing that has a size; `full`, memory that is not empty; `huge`, memory of huge pages;
  * `sealed`, nothing, but the one that came is sealed against further seals; `frozen`, nothing, but it is sealed against
  * writing; `closed`, nothing, and it is closed; `nothing`, nothing; `mapped`, memory of the helper's own, but only once the one that came has been given its size, so that this
- * is mapped in its stead.
+ * is mapped in its stead. With `view` it does nothing, and has VICTIM mapped, to be read, and shared.
  * It prints "ready", and "swapped" each time that it has done so. It ends when its input does.
  */
 #include <errno.h>
@@ -68,7 +68,7 @@ static void swap(void)
 		fcntl(first, F_ADD_SEALS, F_SEAL_WRITE);
 	} else if (is("closed")) {
 		close(first);
-	} else if (!is("nothing")) {
+	} else if (!is("nothing") && !is("view")) {
 		if (is("mapped"))
 			await_size(first);
 		dup3(evil, first, O_CLOEXEC);
@@ -105,8 +105,19 @@ static int one_end(void)
 	return ends[1];
 }
 
+static int viewed(const char *victim)
+{
+	int fd = open(victim, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED)
+		_exit(1);
+	return fd;
+}
+
 static int opened(const char *victim)
 {
+	if (is("view"))
+		return viewed(victim);
 	if (is("path"))
 		return open(victim, O_PATH | O_CLOEXEC);
 	if (is("file"))

@@ -20,6 +20,7 @@ from gilk.errors import TargetError
 from gilk.target import shared_memory
 from gilk.target.keeper import Keeper
 from gilk.target.maps import read_maps
+from gilk.target.memory import Memory
 from gilk.target.remote import Remote
 from tests.behaviour.harness import gilk, leftovers
 from tests.security.partner import Partner, built, open_place
@@ -170,6 +171,19 @@ def test_memory_of_a_session_has_its_size_for_ever(fdswap: Path, victim: Path) -
         finally:
             keeper.close()
             keeper.memory.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the file is to be the tracer's, and not the target's to write")
+def test_a_file_that_a_target_has_mapped_is_not_written_to_through_its_memory(fdswap: Path, victim: Path) -> None:
+    """The kernel has it so, and gilk relies on that wherever it writes to a target."""
+    victim.chmod(0o644)
+    with Partner(fdswap, "view", victim) as partner:
+        mapping = next(each for each in read_maps(partner.pid) if each.path == str(victim))
+        with Memory(partner.pid) as memory:
+            assert memory.read(mapping.start, len(_CONTENT)) == _CONTENT
+            with pytest.raises(OSError):
+                memory.write(mapping.start, b"overwritten")
+    assert victim.read_bytes() == _CONTENT
 
 
 def test_root_does_not_write_to_files_for_a_target(fdswap: Path, victim: Path) -> None:
