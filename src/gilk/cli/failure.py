@@ -67,9 +67,11 @@ def _print(error: GilkError, as_json: bool) -> None:
 
         print(json.dumps({"error": {"slug": error.slug, "message": error.message, "hint": error.hint}}), flush=True)
         return
-    print(f"gilk: {error.message} ({error.slug})", file=sys.stderr)
+    from gilk.render.text import message  # here: it takes long to import
+
+    print(message(f"gilk: {error.message} ({error.slug})"), file=sys.stderr)
     for line in error.hint.splitlines():
-        print(f"  {line}", file=sys.stderr)
+        print(message(f"  {line}"), file=sys.stderr)
 
 
 def _give_up_output() -> int:

@@ -8,6 +8,7 @@ import json
 import click
 
 from gilk import api
+from gilk.render.text import cell
 
 
 @click.command()
@@ -23,5 +24,5 @@ def restore(pid: int, as_json: bool) -> None:
         click.echo(json.dumps({"pid": pid, "restored": result.bytes}))
         return
     for name, size in result.bytes.items():
-        click.echo(f"{name}: {size} bytes put back")
+        click.echo(f"{cell(name)}: {size} bytes put back")
     click.echo(f"process {pid} is restored")

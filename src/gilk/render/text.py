@@ -15,6 +15,8 @@ _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000))
 # Names of functions and threads come from the target: they shall not steer the terminal.
 _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]}
 
+_CONTROL_IN_LINES = {code: text for code, text in _CONTROL.items() if chr(code) not in "\n\t"}
+
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], terminal: bool | None = None) -> str:
     """Columns under `headers`, numbers to the right; ends with a newline. `terminal`: whether to draw for one."""
@@ -28,6 +30,11 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], terminal: bool 
 def cell(value: Any) -> str:
     """One value, on one line, with nothing in it that a terminal would obey."""
     return "" if value is None else str(value).translate(_CONTROL)
+
+
+def message(text: str) -> str:
+    """As a cell, but of several lines."""
+    return text.translate(_CONTROL_IN_LINES)
 
 
 def nanoseconds(value: float) -> str:

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Names come from programs, files and threads of others; what a terminal would obey is shown, never sent to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.behaviour.harness import gilk
+from tests.security.partner import Partner, built, open_place
+
+_NAME = "a\x1b]0;of theirs\x07b"
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Path]:
+    with open_place() as place:
+        yield built(place, "fdswap").rename(place / _NAME)
+
+
+def sent(*words: str | Path) -> str:
+    """All that a command prints."""
+    done = gilk(*words, timeout=240)
+    return done.stdout + done.stderr
+
+
+def is_harmless(text: str) -> bool:
+    return "\\x1b]0;of theirs\\x07b" in text and not set(text) & {"\x1b", "\x07", "\x9b"}
+
+
+@pytest.mark.parametrize("words", [("scan",), ("cfg", "work"), ("cfg", "no-such-function")])
+def test_of_a_file(words: tuple[str, ...], program: Path) -> None:
+    text = sent(words[0], program, *words[1:])
+    assert not set(text) & {"\x1b", "\x07", "\x9b"}
+    assert is_harmless(text) or words[-1] == "work"
+
+
+def test_of_a_file_that_is_not_there(program: Path) -> None:
+    assert is_harmless(sent("scan", program.with_name(_NAME + "x")))
+
+
+@pytest.mark.parametrize("point", ["a*:work:entry=count", "a*:no-such-function:entry=count"])
+def test_of_a_process(point: str, program: Path) -> None:
+    with Partner(program, "nothing", "/") as partner:
+        assert is_harmless(sent("run", "-i", point, "-p", str(partner.pid), "--for", "0.1"))
