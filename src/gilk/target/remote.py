@@ -163,7 +163,7 @@ class Remote:
     def call_list(self) -> CallList:
         """Room for one, in memory of the process's own: what a forked child could write, it could have it do."""
         page = self.map(_LIST_AT, PAGE, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS, -1)
-        loop = self.map(_LIST_AT, PAGE, _PROT_READ | _PROT_EXEC, _MAP_PRIVATE | _MAP_ANONYMOUS, -1)
+        loop = self.map(_LIST_AT + PAGE, PAGE, _PROT_READ | _PROT_EXEC, _MAP_PRIVATE | _MAP_ANONYMOUS, -1)
         self._memory.write(loop, LOOP)
         return CallList(loop, page)
 
