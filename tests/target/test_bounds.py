@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import signal
 from collections.abc import Iterator
@@ -52,3 +54,23 @@ def test_its_own() -> None:
     here = read_maps(os.getpid())[0]
     with bounds.bounds_in(os.getpid()) as at:
         assert at(here.start) == (here.start, here.end)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_is_mapped_is_the_file_that_was(asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the kernel can be asked about one address, or has to write down all of them."""
+    if not asked:
+        monkeypatch.setattr(bounds, "PROCMAP_QUERY", bounds.PROCMAP_QUERY + 100)
+    fd = os.memfd_create("test")
+    try:
+        os.ftruncate(fd, 3 * 4096)
+        with mmap.mmap(fd, 4096, offset=2 * 4096) as memory:
+            address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+            found = bounds.backing_at(os.getpid(), address + 5)
+            assert found is not None and found.start <= address < found.end
+            assert found.offset + address - found.start == 2 * 4096
+            held = os.fstat(fd)
+            assert (found.device, found.inode) == (held.st_dev, held.st_ino)
+    finally:
+        os.close(fd)
+    assert bounds.backing_at(os.getpid(), 0) is None

@@ -18,6 +18,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import functools
 import os
 import re
 import resource
@@ -27,7 +28,7 @@ from typing import Final
 
 from gilk.errors import TargetError
 from gilk.splice.space import PAGE, Occupied
-from gilk.target.maps import read_maps
+from gilk.target.bounds import backing_at
 from gilk.target.remote import CLOSE, MADV_DONTDUMP, MADVISE, Remote
 
 _MEMORY_AT, _STEP, _PLACES = 0x2200_0000_0000, 1 << 36, 512
@@ -129,6 +130,7 @@ def _mount(fd: int) -> int:
     return int(found[1]) if found else -1
 
 
+@functools.cache
 def _mount_of_memory() -> int:
     own = os.memfd_create("gilk", os.MFD_CLOEXEC)
     try:
@@ -161,12 +163,12 @@ def _seals(mine: int) -> int:
 def _check_mapped(pid: int, address: int, size: int, mine: int) -> None:
     """The target has mapped there what we hold, from its beginning on. Another file would not harm us: what is written
     to ours is not executed then, and what is read from ours stays 0."""
-    inode, end = os.fstat(mine).st_ino, address + size + PAGE - 1 & -PAGE
-    for each in read_maps(pid):
-        if each.start <= address and end <= each.end and each.offset == address - each.start:
-            if each.inode == inode and each.path.startswith("/memfd:"):
-                return
-    raise _not_ours(pid)
+    held, end = os.fstat(mine), address + size + PAGE - 1 & -PAGE
+    found = backing_at(pid, address)
+    if found is None or found.end < end or found.offset != address - found.start:
+        raise _not_ours(pid)
+    if (found.device, found.inode) != (held.st_dev, held.st_ino):
+        raise _not_ours(pid)
 
 
 def _user(tid: int) -> int:
