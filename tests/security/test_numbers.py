@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gilk import api
 from gilk.target.keeper import Keeper
 from gilk.target.running import PC
-from tests.behaviour.harness import gilk, leftovers
+from tests.behaviour.harness import leftovers, wait_for
 from tests.security.partner import Partner, built, open_place
 
 _RSP = 4  # in struct gilk_regs, native/include/gilk.h
@@ -43,9 +43,9 @@ def test_a_thread_whose_stack_is_nowhere_is_sampled(nowhere: Path, rsp: int) -> 
 @pytest.mark.parametrize("rsp", NOWHERE)
 def test_a_session_beside_such_a_thread_is_like_any(nowhere: Path, rsp: int) -> None:
     with Partner(nowhere, str(rsp), "0") as partner:
-        done = gilk("run", "--json", "-i", "nowhere:work:entry=count", "-p", partner.pid, "--for", "0.2", timeout=240)
-        report = json.loads(done.stdout.splitlines()[-1])
-        assert (done.returncode, report["restored"]) == (0, True), done.stderr
-        assert report["counts"]["nowhere:work:entry"] > 0
+        with api.attach(partner.pid) as target, target.session() as session:
+            session.insert("nowhere:work:entry", "count")
+            assert wait_for(lambda: session.counts()["nowhere:work:entry"] > 0)
+        assert session.restored
         assert leftovers(partner.pid) == []
     assert partner.process.returncode == 0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def program() -> Iterator[Path]:
 
 def sent(*words: str | Path) -> str:
     """All that a command prints."""
-    done = gilk(*words, timeout=240)
+    done = gilk(*words, stdin=subprocess.DEVNULL, timeout=240)
     return done.stdout + done.stderr
 
 
@@ -41,7 +42,10 @@ def test_of_a_file_that_is_not_there(program: Path) -> None:
     assert is_harmless(sent("scan", program.with_name(_NAME + "x")))
 
 
-@pytest.mark.parametrize("point", ["a*:work:entry=count", "a*:no-such-function:entry=count"])
-def test_of_a_process(point: str, program: Path) -> None:
+def test_of_a_process_in_a_report(program: Path) -> None:
+    assert is_harmless(sent("run", "-i", "a*:main:entry=count", "--", program, "nothing", "/"))
+
+
+def test_of_a_process_in_an_error(program: Path) -> None:
     with Partner(program, "nothing", "/") as partner:
-        assert is_harmless(sent("run", "-i", point, "-p", str(partner.pid), "--for", "0.1"))
+        assert is_harmless(sent("run", "-i", "a*:no-such-function:entry=count", "-p", str(partner.pid)))
