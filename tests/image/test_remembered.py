@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +93,47 @@ def test_a_file_that_was_written_by_way_of_a_mapping_is_read_again(
             mapped[:] = mapped[:].replace(b"\0main\0", b"\0niam\0")
         assert state_of(path.stat()) == state, "it does: this tests nothing"
         assert "main" not in {span.name for span in load(path).spans}
+
+
+def test_what_is_exchanged_while_it_is_read_is_not_taken_for_what_was_there(
+    build: Callable[..., Path], sources: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its owner, between the reading for the digest and the reading for the names."""
+    path = tmp_path / "program"
+    shutil.copy2(build(sources["small"], "-g"), path)
+    content, content_of = path.read_bytes(), remembered.content_of
+
+    def exchanged(*given: Any) -> bytes:
+        found = content_of(*given)
+        path.write_bytes(content.replace(b"\0main\0", b"\0niam\0"))
+        return found
+
+    with monkeypatch.context() as once:
+        once.setattr(remembered, "content_of", exchanged)
+        assert "main" in {span.name for span in load(path).spans}
+    after = {span.name for span in load(path).spans}
+    assert "niam" in after and "main" not in after
+
+
+def test_a_debug_file_that_others_can_write_to_is_read_each_time(
+    build: Callable[..., Path], sources: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, bare, debug = build(sources["small"], "-g"), tmp_path / "bare", tmp_path / "bare.debug"
+    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", program, bare], check=True)
+    debug.chmod(0o666)
+    assert "main" in {span.name for span in load(bare).spans}
+    assert not (cache_dir() / "images").exists()
+    debug.chmod(0o644)
+    load(bare)
+    assert "main" in {span.name for span in recalled(bare, monkeypatch).spans}
+
+
+def test_the_digest_is_that_of_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = libraries()[0]
+    load(path)
+    again = recalled(path, monkeypatch)
+    assert again.digest and again.content == replace(again, digest=b"").content
 
 
 def test_a_debug_file_that_comes_later_is_read(

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from gilk import private
 from gilk.digest import state_of
 from gilk.errors import ImageError
 from gilk.image import header as elf
@@ -45,14 +46,21 @@ def files(header: Header) -> Iterator[Header]:
             continue
 
 
-def states(header: Header) -> list[tuple[str, tuple[int, ...] | None]]:
-    """The files that could be the program's debug file, and what they are now, if they are there."""
+def states(header: Header) -> list[tuple[str, tuple[int, ...] | None]] | None:
+    """The files that could be the program's debug file, and what they are now, if they are there.
+
+    None when one can be written by others than us and root: what stat(2) says of that proves nothing of its content.
+    """
     found: list[tuple[str, tuple[int, ...] | None]] = []
     for path, _ in _candidates(header):
         try:
-            found.append((str(path), state_of(path.stat())))
+            file = path.stat()
         except (OSError, ValueError):
             found.append((str(path), None))
+            continue
+        if not private.only_ours(file):
+            return None
+        found.append((str(path), state_of(file)))
     return found
 
 

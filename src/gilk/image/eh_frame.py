@@ -31,26 +31,38 @@ class Cie:
     signal: bool
 
 
-def parse(header: Header, memory: Memory) -> tuple[Frame, ...]:
-    """All FDEs over executable bytes, sorted by start; () when there is no table, or it is broken."""
+def parse(place: tuple[int, int], memory: Memory) -> tuple[Frame, ...]:
+    """All FDEs over executable bytes, sorted by start; () when there is no table at ``place``, or it is broken."""
     try:
-        table = locate(header, memory)
+        table = table_at(place, memory)
         return () if table is None else _Walk(table, memory).frames()
     except MALFORMED:
         return ()
 
 
-def locate(header: Header, memory: Memory) -> Table | None:
-    """The table by its section, or else by the pointer in PT_GNU_EH_FRAME, up to the end of its segment."""
+def locate(header: Header, memory: Memory) -> tuple[int, int]:
+    """Address and size of the table: of its section, or from where PT_GNU_EH_FRAME points to the end of the segment.
+
+    Size 0 when there is none, or it is broken.
+    """
     section = header.section(".eh_frame")
     if section is not None and section.loaded and section.kind != SHT_NOBITS:
-        return Table(memory.read(section.address, section.size), section.address, memory)
+        return section.address, section.size
     program = header.program(PT_GNU_EH_FRAME)
-    if program is None:
-        return None
-    index = Table(memory.read(program.address, min(program.size, 64)), program.address, memory)
-    address, _ = index.pointer(4, index.data[1], {0x30: program.address})
-    return Table(memory.tail(address), address, memory)
+    try:
+        if program is not None:
+            index = Table(memory.read(program.address, min(program.size, 64)), program.address, memory)
+            address, _ = index.pointer(4, index.data[1], {0x30: program.address})
+            return address, len(memory.tail(address))
+    except MALFORMED:
+        pass
+    return 0, 0
+
+
+def table_at(place: tuple[int, int], memory: Memory) -> Table | None:
+    """What locate() has found. Raises ImageError when it does not lie in one segment."""
+    address, size = place
+    return Table(memory.read(address, size), address, memory) if size else None
 
 
 def entries(table: Table) -> list[tuple[int, int]]:

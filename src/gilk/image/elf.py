@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from gilk.image import debug, dynamic, eh_frame, header, notes, plt, relocations, remembered, rseq, symbols
@@ -74,13 +75,19 @@ def _image(source: Source) -> Image:
     """What takes long to find out is remembered of a file that has not changed since."""
     head = header.parse(source)
     segments = header.segments(head)
-    key = remembered.key(head, segments)
-    found = remembered.recall(key)
+    once = remembered.Once(head, segments)
+    found = remembered.recall(once.key)
     if found is None:
-        found = _contents(head, segments)
-        remembered.keep(key, found)
+        found = _contents(once.header, segments, notes.build_id(head))
+        if remembered.is_worth(once, found):
+            found = replace(found, digest=_made(head, segments, found).content)
+            remembered.keep(once, found)
+    return _made(head, segments, found)
+
+
+def _made(head: Header, segments: tuple[Segment, ...], found: Contents) -> Image:
     return Image(
-        path=source.path,
+        path=head.source.path,
         position_independent=head.position_independent,
         entry=head.entry,
         segments=segments,
@@ -89,26 +96,28 @@ def _image(source: Source) -> Image:
     )
 
 
-def _contents(head: Header, segments: tuple[Segment, ...]) -> Contents:
+def _contents(head: Header, segments: tuple[Segment, ...], build_id: str) -> Contents:
     memory = Memory(segments)
     linked = dynamic.parse(head, memory)
     moved = relocations.parse(head, linked, memory)
     dynsym = symbols.dynsym(head, linked, memory, moved.referenced)
     tables = _tables(head, dynsym)
-    frames = eh_frame.parse(head, memory)
+    unwinding = eh_frame.locate(head, memory)
+    frames = eh_frame.parse(unwinding, memory)
     names = symbols.names_of(dynsym, moved.named.values())
     slots = {slot: names[row] for slot, row in moved.named.items() if row in names}
     stubs = plt.parse(head, memory, slots.keys() | moved.resolvers.keys(), frames)
     found = spans(_named(tables), frames, moved.resolvers.values(), _code(head, segments, stubs))
     interpreter = dynamic.interpreter(head)
     return Contents(
-        build_id=notes.build_id(head),
+        build_id=build_id,
         static=not interpreter and not linked.needed,
         interpreter=interpreter,
         needed=linked.needed,
         soname=linked.soname,
         symbols=symbols.merge(rows for _, rows in tables),
         frames=frames,
+        unwinding=unwinding,
         spans=found,
         plt=_stub_names(stubs, slots, moved, {span.start: span.name for span in found}),
         got=slots,

@@ -8,14 +8,18 @@ space); a process adds its load bias.
 from __future__ import annotations
 
 import bisect
+import marshal
 from collections.abc import Sequence
 from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from gilk.digest import digest
 from gilk.values import dataclass
+
+_PLAIN = 2  # marshal's form without references: of equal values it makes equal bytes
 
 
 class SymbolKind(StrEnum):
@@ -110,11 +114,36 @@ class Image:
     returns: frozenset[int] = frozenset()  # code that returns to the caller of whoever jumps there: return thunks
     dispatchers: frozenset[int] = frozenset()  # code that goes where a register says: retpolines
     conventional: frozenset[int] = frozenset()  # functions that callers know by the calling convention only
+    unwinding: tuple[int, int] = (0, 0)  # address and size of .eh_frame; size 0 without
+    digest: bytes = b""  # what `content` was when the file was read, if that is known
 
     @property
     def name(self) -> str:
         """The file's own name: ``libc.so.6``, ``bash``."""
         return self.path.name
+
+    @cached_property
+    def content(self) -> bytes:
+        """A digest of all of it but the path."""
+        if self.digest:
+            return self.digest
+        shapes = [(s.address, s.size, s.offset, len(s.data), s.executable, s.writable) for s in self.segments]
+        state = digest(marshal.dumps((shapes, self._plain()), _PLAIN))
+        for segment in self.segments:
+            state.update(segment.data)
+        return state.digest()
+
+    def _plain(self) -> tuple[Any, ...]:
+        """All but the segments, in types that marshal knows."""
+        return (
+            self.build_id, self.position_independent, self.static, self.entry, self.interpreter, self.needed,
+            self.soname, [(s.name, s.address, s.size, s.offset, s.executable) for s in self.sections],
+            [(*symbol[:3], str(symbol.kind), *symbol[4:]) for symbol in self.symbols],
+            list(map(tuple, self.frames)), list(map(tuple, self.spans)), self.plt, self.got, self.relative,
+            [(start, end, str(refusal)) for start, end, refusal in self.reserved],
+            sorted(self.detours.items()), sorted(self.returns), sorted(self.dispatchers), sorted(self.conventional),
+            self.unwinding,
+        )  # fmt: skip
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import functools
-import zlib
 from pathlib import Path
 
 import iced_x86
-import numpy as np
 
 from gilk.digest import digest, stamp
 from gilk.image.model import Image
@@ -16,15 +14,13 @@ from gilk.version import VERSION
 
 
 def content(image: Image) -> str:
-    """A build-id is no promise, and a debug file brings names along: so code and names are looked at themselves."""
-    code = 0
-    for segment in image.segments:
-        if segment.executable:
-            code = zlib.crc32(segment.data, code)
-    names = zlib.crc32("\0".join([span.name for span in image.spans]).encode("utf-8", "surrogateescape"))
-    for ends in ([span.start for span in image.spans], [span.end for span in image.spans]):
-        names = zlib.crc32(np.array(ends, np.uint64).data, names)
-    return f"{image.build_id}-{code:x}-{names:x}"
+    """Equal for two images only if everything that was read of them is equal, wherever it came from.
+
+    Whoever makes a file chooses its build-id, and any sum that is no cryptographic digest; a debug file brings names
+    along. So nothing else may stand for an image in the key of a finding: what was found of one user's file would be
+    believed of another's.
+    """
+    return image.content.hex()
 
 
 @functools.cache

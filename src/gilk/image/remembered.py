@@ -2,9 +2,14 @@
 """What was found out about an ELF file: as values, and kept from one run to the next while the file is the same.
 
 To read the symbols and frames of a C library takes fifty milliseconds, and ten when they are kept. They are kept as
-plain values in marshal's form, which is fast; who could put anything else there could change our code as well
-(image/cache.py). What a file is known by is what stat(2) says of it and of the files that could be its debug file, and
-a sum of what it says: who writes by way of a mapping need not change what stat(2) says, on tmpfs for one.
+plain values in marshal's form, which is fast, and whose reader a hostile file could crash: nobody but we and root can
+put one there (private.py).
+
+A file is known by a digest of all that is read of it, made anew each time: what stat(2) says proves nothing, since its
+owner sets the times that he likes, or writes by way of a mapping, which on tmpfs changes none of them. What the digest
+is of and what the values are made of is read once, so that no other content can be slipped in between. Only a debug
+file, of which nothing but the symbols is wanted, is known by what stat(2) says, and only where nobody but we and root
+can write to it.
 """
 
 from __future__ import annotations
@@ -12,18 +17,22 @@ from __future__ import annotations
 import functools
 import marshal
 import sys
-import zlib
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from gilk.digest import stamp
-from gilk.image import debug
+from gilk.digest import digest, stamp
+from gilk.image import debug, dynamic
 from gilk.image.blobs import load_blob, store_blob
 from gilk.image.header import SHT_STRTAB, SHT_SYMTAB, Header
 from gilk.image.memory import MALFORMED
 from gilk.image.model import Frame, Segment, Span, Symbol, SymbolKind
 from gilk.image.provenance import package_files
 from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from hashlib import blake2b
 
 _KIND = "images"
 _WORTH = 1000  # symbols and frames: to read fewer takes a few milliseconds
@@ -45,26 +54,68 @@ class Contents:
     got: dict[int, str]
     relative: dict[int, int]
     reserved: tuple[tuple[int, int, str], ...]
+    unwinding: tuple[int, int]
+    digest: bytes = b""  # of the whole image (provenance.py)
 
 
-def key(header: Header, segments: Iterable[Segment]) -> bytes:
-    """Empty for what is no file."""
-    state = header.source.state
-    if state is None:
-        return b""
-    return repr((state, _sum(header, segments), debug.states(header), sys.hexversion)).encode() + _reader()
+class Once:
+    """A header's file, of which each part is read once: who asks again gets what there was the first time.
+
+    ``key`` is what is remembered goes by, empty where nothing is to be: of what is no file, has been changed so lately
+    that it may be again within a tick of the clock, or has a debug file that others can write to.
+    """
+
+    def __init__(self, header: Header, segments: Iterable[Segment]) -> None:
+        self._file = header.source
+        self._parts: dict[tuple[int, int], bytes] = {}
+        self.header = replace(header, source=replace(self._file, fetch=self._fetch))
+        self.key = self._key(segments)
+        self._known = len(self._parts)
+
+    @property
+    def is_covered(self) -> bool:
+        """Nothing was read that the key says nothing of."""
+        return len(self._parts) == self._known
+
+    def _fetch(self, offset: int, size: int) -> bytes:
+        if (offset, size) not in self._parts:
+            self._parts[offset, size] = self._file.fetch(offset, size)
+        return self._parts[offset, size]
+
+    def _key(self, segments: Iterable[Segment]) -> bytes:
+        state, states = self._file.state, debug.states(self.header)
+        content = content_of(self.header, segments), dynamic.interpreter(self.header)
+        if state is None or states is None:
+            return b""
+        return repr((state, content, states, sys.hexversion)).encode() + _reader()
 
 
-def _sum(header: Header, segments: Iterable[Segment]) -> int:
-    """Of what is loaded, and of the tables that are read besides."""
-    value = zlib.crc32(repr(header.sections).encode())
+def content_of(header: Header, segments: Iterable[Segment]) -> bytes:
+    """A digest of what is loaded, and of the tables that are read besides."""
+    shape = (header.position_independent, header.entry, header.programs, header.sections)
+    state = digest(repr(shape).encode())
     for segment in segments:
-        value = zlib.crc32(segment.data, value)
-    for section in header.sections:
-        if not section.loaded and (section.kind in (SHT_SYMTAB, SHT_STRTAB) or section.name == ".gnu_debugdata"):
-            with suppress(*MALFORMED):
-                value = zlib.crc32(header.content(section), value)
-    return value
+        _add(state, segment.data)
+    for number in _besides(header):
+        with suppress(*MALFORMED):
+            _add(state, header.content(header.sections[number]), number)
+    return state.digest()
+
+
+def _add(state: blake2b, data: bytes, number: int = 0) -> None:
+    state.update(b"%d,%d;" % (number, len(data)))
+    state.update(data)
+
+
+def _besides(header: Header) -> list[int]:
+    """The sections that are read of a file and not loaded: tables of symbols with their names, and others by name."""
+    found = set()
+    for number, section in enumerate(header.sections):
+        if section.kind == SHT_SYMTAB:
+            found |= {number, section.link}
+        if section.kind == SHT_STRTAB or section.name in (".gnu_debugdata", ".gnu_debuglink"):
+            found.add(number)
+    return sorted(n for n in found if n < len(header.sections) and not header.sections[n].loaded)
 
 
 @functools.cache
@@ -86,10 +137,13 @@ def recall(key: bytes) -> Contents | None:
         return None
 
 
-def keep(key: bytes, contents: Contents) -> None:
-    if not key or len(contents.symbols) + len(contents.frames) < _WORTH:
-        return
+def keep(once: Once, contents: Contents) -> None:
+    """``contents``: with its digest."""
     values = dict(vars(contents))
     values["symbols"] = [(*symbol[:3], str(symbol.kind), *symbol[4:]) for symbol in contents.symbols]
     values["frames"], values["spans"] = list(map(tuple, contents.frames)), list(map(tuple, contents.spans))
-    store_blob(_KIND, key, marshal.dumps(values))
+    store_blob(_KIND, once.key, marshal.dumps(values))
+
+
+def is_worth(once: Once, contents: Contents) -> bool:
+    return bool(once.key) and once.is_covered and len(contents.symbols) + len(contents.frames) >= _WORTH

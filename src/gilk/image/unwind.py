@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Unwind tables: for every instruction of an image, how to get to the frame of the caller.
 
-Made of .eh_frame, once for an image; kept in the cache by its build-id.
+Made of .eh_frame, once for an image; kept in the cache by its content.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from gilk.errors import GilkError
-from gilk.image import cfi, eh_frame, header
+from gilk.image import cfi, eh_frame
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.cfi import NOTHING, SIGNAL, Common, How, Rule
 from gilk.image.encoding import Table, sleb, uleb
 from gilk.image.memory import MALFORMED, Memory
 from gilk.image.model import Image
-from gilk.image.source import from_bytes, open_source
+from gilk.image.provenance import content
 from gilk.values import dataclass
 
 _VERSION = 3  # of what is kept
@@ -44,29 +43,21 @@ class Unwind:
 
 def unwind(image: Image) -> Unwind:
     """Without rows when there is no .eh_frame, or it cannot be read."""
-    key = f"unwind-{_VERSION}-{image.build_id}"
+    key = f"unwind-{_VERSION}-{content(image)}"
     kept = load_arrays(key)
     if kept is not None and {"base", "starts", "ids", "rules"} <= kept.keys():
         rules = tuple(Rule(How(row[0]), *row[1:]) for row in kept["rules"].tolist())
         return Unwind(int(kept["base"][0]), kept["starts"], kept["ids"], rules)
-    try:
-        with open_source(image.path) as source:
-            made = _made(header.parse(source))
-    except GilkError:
-        return _table([])
+    made = made_of(image)
     base, table = np.array([made.base]), np.array(made.rules)
     store_arrays(key, {"base": base, "starts": made.starts, "ids": made.ids, "rules": table})
     return made
 
 
-def from_content(data: bytes, image: Image) -> Unwind:
-    """The same of an image that is in no file: the vdso."""
-    return _made(header.parse(from_bytes(data, image.path)))
-
-
-def _made(head: header.Header) -> Unwind:
-    memory = Memory(header.segments(head))
-    found = list(_Functions(head, memory).rows())
+def made_of(image: Image) -> Unwind:
+    """The same, without the cache: of what was read, and not of what is in its file by now."""
+    memory = Memory(image.segments)
+    found = list(_Functions(image.unwinding, memory).rows())
     found += _restorers(memory)
     return _table(_flat(found))
 
@@ -123,10 +114,10 @@ def _table(rows: list[tuple[int, Rule]]) -> Unwind:
 class _Functions:
     """The FDEs of an image. A broken one loses itself, not the rest."""
 
-    def __init__(self, head: header.Header, memory: Memory) -> None:
+    def __init__(self, place: tuple[int, int], memory: Memory) -> None:
         self._memory = memory
         try:
-            self._table = eh_frame.locate(head, memory)
+            self._table = eh_frame.table_at(place, memory)
         except MALFORMED:
             self._table = None
         self._commons: dict[int, tuple[eh_frame.Cie, Common] | None] = {}

@@ -7,12 +7,12 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.jumps import JumpTargets
 from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.model import Image
+from gilk.image.provenance import content, sources
 from gilk.splice.instrument import Host
 from gilk.splice.planner import Ground
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.target import learnt
 
-_VERSION = 1
 _ARENA = 256 << 20
 #: Where Linux loads a position-independent program when addresses are not randomised.
 _BIAS = 0x555555554000
@@ -25,7 +25,7 @@ def analyse(image: Image) -> Analysis:
 
 
 def _jumps(image: Image) -> JumpTargets:
-    key = f"jumps-{_VERSION}-{image.build_id}"
+    key = f"jumps-{content(image)}-{sources('image', 'arch', 'analysis')}"
     kept = load_arrays(key)
     if kept is not None:
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gilk.errors import GilkError
 from gilk.image.elf import load_bytes
-from gilk.image.unwind import Unwind, from_content, unwind
+from gilk.image.unwind import Unwind, made_of, unwind
 from gilk.target.maps import Mapping, read_maps
 from gilk.target.process import Process
 from gilk.trace.d.unwinding import Code, Tables, room
@@ -83,7 +83,7 @@ class Unwinding:
                 with open("/proc/self/mem", "rb", buffering=0) as file:
                     file.seek(own.start)
                     content = file.read(own.end - own.start)
-                self._vdso = from_content(content, load_bytes(content, Path(_VDSO)))
+                self._vdso = made_of(load_bytes(content, Path(_VDSO)))
             except (GilkError, OSError):
                 return None
         return self._vdso

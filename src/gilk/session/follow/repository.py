@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The timing of all functions of images, from what the cache keeps of each by its build-id.
+"""The timing of all functions of images, from what the cache keeps of each by its content.
 
 What has been planned once is only put where it belongs this time: nothing is
 analysed. What has not is planned whole, several images at a time, and kept.

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.analysis.model import Function
-from gilk.image import debug, header, notes, symbols
+from gilk.digest import digest
+from gilk.image import debug, header, notes, remembered, symbols
 from gilk.image.cache import Array, load_arrays, store_arrays
 from gilk.image.source import open_source
 from gilk.splice.plan import Refusal, Tactic
@@ -114,19 +115,19 @@ class Key:
 
 
 def key_of(path: Path) -> Key:
-    """From the file's headers alone. Raises ImageError.
+    """From what is read of the file, and of its debug file, as they are. Raises ImageError.
 
-    A program and its stripped copy share a build id, so that the symbols count too; and so does gilk's own code, of
-    which a version may be under development.
+    So does gilk's own code count, of which a version may be under development.
     """
     with open_source(path) as source:
         head = header.parse(source)
-        identity = notes.build_id(head)
+        state = digest(remembered.content_of(head, header.segments(head)))
         table = symbols.symtab(head)
         if table is None or not len(table.rows):
             table = debug.debug_table(head)
-        rows = len(table.rows) if table is not None else 0
-        return Key(identity, f"survey-{VERSION}-{own_code()}-{identity}-{source.size}-{rows}")
+            if table is not None:
+                state.update(b"%d;" % len(table.strings) + table.strings + table.rows.tobytes())
+        return Key(notes.build_id(head), f"survey-{VERSION}-{own_code()}-{state.hexdigest()}")
 
 
 def own_code() -> str:
