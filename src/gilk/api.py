@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gilk import lab
     from gilk.arch.processor import flags as processor_flags
     from gilk.build.toolchain import compiler
+    from gilk.image.cache import intended as cache_place
+    from gilk.private import complaints
     from gilk.render.report import RunReport
     from gilk.render.trace_report import TraceReport
     from gilk.session.base import Probe
@@ -66,10 +68,10 @@ __all__ = [
     "BlockView", "CFunction", "CompileError", "Consumer", "DoesNotCompile", "DtraceRequest", "Experiment",
     "FunctionView", "GilkError", "Graph", "ImageError", "NoSuchProbe", "Preprocess", "let_go_dtrace", "prepare_dtrace",
     "Kernel", "Loaded", "Place", "Probe", "Progress", "Request", "Result", "Run", "RunReport", "Session", "Staged",
-    "StoreError", "Survey", "Target", "Tracing", "TargetError", "UsageError", "args", "attach", "c", "calls", "cfg",
-    "compiler", "count", "driver", "expect_dtrace", "kernel", "lab", "launch", "load_experiment", "parse_request",
-    "prepare_experiment", "prepare_run", "prepare_trace", "processor_flags", "read", "regs", "report", "restore",
-    "scan", "stamp", "time", "trace_report", "write_dtrace_header", "write_dtrace_objects",
+    "StoreError", "Survey", "Target", "Tracing", "TargetError", "UsageError", "args", "attach", "c", "cache_place",
+    "calls", "cfg", "compiler", "complaints", "count", "driver", "expect_dtrace", "kernel", "lab", "launch",
+    "load_experiment", "parse_request", "prepare_experiment", "prepare_run", "prepare_trace", "processor_flags", "read",
+    "regs", "report", "restore", "scan", "stamp", "time", "trace_report", "write_dtrace_header", "write_dtrace_objects",
 ]  # fmt: skip
 
 _INTERRUPTS = "irq"  # no function of the kernel's is called so
@@ -102,6 +104,8 @@ _LAZY = {
     "write_dtrace_objects": "gilk.session.dtrace.provided:write_objects",
     "expect_dtrace": "gilk.session.dtrace.ahead:expect",
     "compiler": "gilk.build.toolchain",
+    "cache_place": "gilk.image.cache:intended",
+    "complaints": "gilk.private",
     "processor_flags": "gilk.arch.processor:flags",
 }
 

@@ -1,15 +1,213 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Directories and files that nobody but we and root can change."""
+"""Directories and files that nobody but we and root can change: what is built or found there becomes code of ours.
+
+As sshd's StrictModes: every directory from / on is ours or root's and not to be written by others, or has the sticky
+bit, as /tmp has: in one that is root's or ours nobody can then move what is ours. So what has been found sound stays
+so, whatever others do meanwhile, and may go by its name afterwards; what is read here is opened beneath its directory
+all the same, and no link is followed that has not been looked at.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from gilk.values import dataclass
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_LINKS = 40  # as many as the kernel follows
+_LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_HERE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Unsound(OSError):
+    """Somebody else could change it. ``strerror`` says who, or how."""
+
+
+_passed: dict[str, None] = {}  # in their order
+
+
+def pass_over(error: Unsound) -> None:
+    """Another place is used instead, or none: that is to be told at the end."""
+    _passed[told(error)] = None
+
+
+def complaints() -> list[str]:
+    """What was passed over in this process, and why."""
+    return list(_passed)
+
+
+def told(error: Unsound) -> str:
+    return f"{error.filename} {error.strerror}"
 
 
 def only_ours(file: os.stat_result) -> bool:
     """Its owner is this user or root, and nobody else may write to it. (Where an access list lets others write, the
     group's bit says so: acl(5).)"""
-    return file.st_uid in (0, os.geteuid()) and not file.st_mode & _OTHERS
+    return not _why_not(file, sticky=False)
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A sound one, open as ``descriptor`` until the end of a ``with``. ``path`` has no links in it.
+
+    What is done in it raises OSError, and Unsound.
+    """
+
+    descriptor: int
+    path: Path
+
+    def __enter__(self) -> Directory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.descriptor)
+
+    def beneath(self, name: str) -> Directory:
+        """A directory in this one, made if it is not there."""
+        return _sound(_opened(name, _HERE, self.descriptor, make=True), self.path / name, sticky=False)
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[IO[bytes]]:
+        """A regular file, of one name, that is as sound as the directory."""
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.descriptor)
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                raise Unsound(0, "is no file of one name", str(self.path / name))
+            _check(descriptor, self.path / name, sticky=False)
+            yield file
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[IO[bytes]]:
+        """A file to be there, whole, at the end."""
+        fresh = f".new-{os.urandom(8).hex()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(fresh, flags, 0o600, dir_fd=self.descriptor)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+            os.replace(fresh, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        except BaseException:
+            os.unlink(fresh, dir_fd=self.descriptor)
+            raise
+
+
+def directory(path: Path, make: bool = False, shared: bool = False) -> Directory:
+    """The directory of that name; with ``make`` it and those above it are made, for us alone, where they are missing.
+
+    ``shared``: others may use it too, if it is sticky. Raises Unsound, and OSError when there is none.
+    """
+    walk = _Walk(make)
+    try:
+        walk.along(os.path.abspath(path))
+        return _sound(os.open(".", _HERE, dir_fd=walk.at), Path(walk.path), sticky=shared)
+    finally:
+        walk.close()
+
+
+def _sound(descriptor: int, path: Path, sticky: bool) -> Directory:
+    try:
+        _check(descriptor, path, sticky)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return Directory(descriptor, path)
+
+
+class _Walk:
+    """From / on, name by name. ``at``: how far it is, open; ``path``: the same as a path without links."""
+
+    def __init__(self, make: bool) -> None:
+        self._make = make
+        self._links = 0
+        self.at = -1
+        self.path = "/"
+
+    def close(self) -> None:
+        if self.at >= 0:
+            os.close(self.at)
+
+    def along(self, path: str) -> None:
+        """The first one is absolute. Raises Unsound, OSError."""
+        if path.startswith("/"):
+            self._enter(os.open("/", _LOOK), "/")
+        for name in path.split("/"):
+            if name not in ("", "."):
+                self._step(name)
+
+    def _step(self, name: str) -> None:
+        path = os.path.normpath(f"{self.path}/{name}") if name == ".." else f"{self.path.rstrip('/')}/{name}"
+        descriptor = _opened(name, _LOOK, self.at, self._make)
+        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            self._follow(descriptor, path)
+        else:
+            self._enter(descriptor, path)
+
+    def _enter(self, descriptor: int, path: str) -> None:
+        if self.at >= 0:
+            os.close(self.at)
+        self.at, self.path = descriptor, path
+        _check(descriptor, path, sticky=True)
+
+    def _follow(self, link: int, path: str) -> None:
+        """A link is as good as who has put it there. (Its mode means nothing.)"""
+        try:
+            owner, leads = os.fstat(link).st_uid, os.readlink("", dir_fd=link)
+        finally:
+            os.close(link)
+        self._links += 1
+        if owner not in (0, os.geteuid()) or self._links > _LINKS:
+            raise Unsound(0, f"is a link of user {owner}", path)
+        self.along(leads)
+
+
+def _opened(name: str, how: int, where: int, make: bool) -> int:
+    """What is there, or a new directory."""
+    try:
+        return os.open(name, how, dir_fd=where)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with suppress(FileExistsError):  # another has made it meanwhile
+        os.mkdir(name, 0o700, dir_fd=where)
+    return os.open(name, how, dir_fd=where)
+
+
+def _check(descriptor: int, path: Path | str, sticky: bool) -> None:
+    """Raises Unsound."""
+    if why := _why_not(os.fstat(descriptor), sticky):
+        raise Unsound(0, why, str(path))
+
+
+def _why_not(file: os.stat_result, sticky: bool) -> str:
+    """``sticky``: others may write to it where it is a directory in which nobody can move what is another's."""
+    if file.st_uid not in (0, os.geteuid()):
+        return f"belongs to user {file.st_uid}"
+    if file.st_mode & _OTHERS and not (sticky and file.st_mode & stat.S_ISVTX):
+        return "can be written by others"
+    return ""
+
+
+def temporary() -> Path:
+    """Where temporary files may be made: $TMPDIR, or else /tmp or /var/tmp, the first that is sound.
+
+    In a directory of another user's, that user could exchange what is being built. Raises Unsound, OSError.
+    """
+    named = os.environ.get("TMPDIR", "")
+    reason: OSError | None = None
+    for place in (named, "/tmp", "/var/tmp"):
+        try:
+            if os.path.isabs(place):
+                with directory(Path(place), shared=True) as found:
+                    if os.access(".", os.W_OK | os.X_OK, dir_fd=found.descriptor, effective_ids=True):
+                        return found.path
+        except Unsound as error:
+            pass_over(error)
+        except OSError as error:
+            reason = error
+    raise reason or Unsound(0, "there is no directory for temporary files", "/tmp")

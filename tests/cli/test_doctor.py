@@ -156,4 +156,14 @@ def test_the_cache_is_where_the_cache_is(
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, value in variables.items():
         monkeypatch.setenv(name, value if value == "relative" else str(tmp_path / value))
-    assert checks.cache_place() == cache_dir()
+    found = checks.api.cache_place()
+    assert (found.path, found.why) == (cache_dir(), ())
+
+
+def test_a_cache_that_others_could_exchange_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setenv("GILK_CACHE", str(tmp_path / "open" / "cache"))
+    found = checks.room()
+    assert found.status == Status.WARN
+    assert f"{tmp_path}/open can be written by others" in found.found

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gilk import private
 from gilk.image import blobs
 from gilk.image.blobs import load_blob, store_blob
 
@@ -15,6 +16,7 @@ from gilk.image.blobs import load_blob, store_blob
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(private, "_passed", {})
     return tmp_path / "cache" / "kind"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gilk import private
 from gilk.errors import ImageError
 from gilk.image import cache
 from gilk.image.cache import cache_dir, load_arrays, store_arrays
@@ -27,6 +29,7 @@ ARRAYS = {
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(private, "_passed", {})
     return tmp_path / "cache"
 
 
@@ -58,10 +61,10 @@ def test_a_directory_that_others_can_write_to_is_refused(place: Path) -> None:
     store_arrays("key", ARRAYS)
 
 
-def test_a_directory_of_someone_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    cache_dir()
-    monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    with pytest.raises(ImageError, match="others than you"):
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_directory_of_someone_else_is_refused(place: Path) -> None:
+    os.chown(cache_dir(), 4711, 4711)
+    with pytest.raises(ImageError, match=f"{place} belongs to user 4711"):
         cache_dir()
 
 
@@ -73,14 +76,19 @@ def test_a_file_in_the_way_is_refused(place: Path) -> None:
     assert load_arrays("key") is None
 
 
-@pytest.mark.parametrize(
-    ("home", "expected"), [("/x", "/x/gilk"), ("", "/home/me/.cache/gilk"), ("x", "/home/me/.cache/gilk")]
-)
-def test_the_place_follows_the_environment(home: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("base", ["/x", "", "x"])
+def test_the_place_follows_the_environment(base: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The base directory, if its path is absolute; the home that is named; that which the system knows of."""
     monkeypatch.delenv("GILK_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", home)
-    monkeypatch.setenv("HOME", "/home/me")
-    assert cache._place() == Path(expected)
+    monkeypatch.setenv("XDG_CACHE_HOME", base)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    own = Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".cache" / "gilk"
+    named = [Path("/x/gilk")] if base == "/x" else []
+    assert list(cache.places()) == [*named, tmp_path / ".cache" / "gilk", own]
+    monkeypatch.delenv("HOME")
+    assert list(cache.places()) == [*named, own]
+    monkeypatch.setenv("GILK_CACHE", "/y")
+    assert list(cache.places()) == [Path("/y")]
 
 
 @settings(max_examples=100, suppress_health_check=list(HealthCheck))

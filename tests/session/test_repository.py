@@ -51,7 +51,7 @@ def same(a: Portable | None, b: Portable) -> bool:
 
 
 def file_of(key: str) -> Path:
-    return cache._file(key)
+    return cache.cache_dir() / cache._name(key)
 
 
 def test_what_was_made_is_found_again() -> None:

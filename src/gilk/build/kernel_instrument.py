@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-from gilk.build.toolchain import NATIVE, directory
+from gilk.build.toolchain import NATIVE, directory, environment
 from gilk.errors import CompileError, UsageError
 from gilk.lang.c.kernel_wrapper import ENTRY, PLAIN, kbuild, module
 from gilk.lang.c.wrapper import FORM
@@ -57,11 +56,11 @@ def run_kbuild(headers: Path, directory: Path) -> subprocess.CompletedProcess[st
     """``make modules`` for what is in a directory. Raises CompileError `driver-no-make`."""
     if shutil.which("make") is None:
         raise CompileError("driver-no-make", "make is not installed", "apt-get install make gcc")
-    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS")}
+    kept = {key: value for key, value in environment().items() if key not in ("MAKEFLAGS", "MFLAGS")}
     return subprocess.run(
         ["make", "-C", str(headers.resolve()), f"M={directory}", "modules"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-        env=dict(environment, LC_ALL="C"),
+        env=kept,
     )  # fmt: skip
 
 

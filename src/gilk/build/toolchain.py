@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from gilk import private
 from gilk.errors import CompileError
 
 NATIVE = Path(__file__).resolve().parent.parent / "native"
@@ -26,12 +27,17 @@ _GCC_ONLY = {"-mstringop-strategy=unrolled_loop"}
 
 
 @contextmanager
-def directory(place: Path | None = None) -> Iterator[Path]:
-    """One for what is compiled, in ``place`` or where temporary files are; gone at the end."""
+def directory() -> Iterator[Path]:
+    """One for what is compiled, which nobody else can exchange; gone at the end. Raises OSError."""
     import tempfile  # here and below: it takes long to import, and who has all compiled need not wait for it
 
-    with tempfile.TemporaryDirectory(prefix="gilk-", dir=place) as name:
+    with tempfile.TemporaryDirectory(prefix="gilk-", dir=private.temporary()) as name:
         yield Path(name)
+
+
+def environment() -> dict[str, str]:
+    """Of compilers, which have temporary files as well; what they say is English. Raises OSError."""
+    return dict(os.environ, LC_ALL="C", TMPDIR=str(private.temporary()))
 
 
 @functools.cache
@@ -108,11 +114,6 @@ def link(objects: list[Path], script: Path, output: Path, symbols: dict[str, int
     _run([*compiler(), *options, f"-Wl,-T,{script}", *defined, *map(str, objects), "-o", str(output)], "does-not-link")
 
 
-def link_shared(made: Path, output: Path) -> None:
-    """A library of its own, which needs nothing. Raises CompileError `does-not-link`."""
-    _run([*compiler(), "-nostdlib", "-shared", str(made), "-o", str(output)], "does-not-link")
-
-
 def prune(source: Path, output: Path, entry: str, *keep: str) -> None:
     """Leave out of an object file what ``entry`` and ``keep`` do not need."""
     options = ["-nostdlib", "-r", f"-Wl,--gc-sections,-e,{entry}", *(f"-Wl,-u,{name}" for name in keep)]
@@ -130,8 +131,8 @@ def _running(command: list[str]) -> Iterator[Callable[[], str]]:
     """What is given waits for its end, and says what was wrong."""
     import subprocess
 
-    environment, pipe = dict(os.environ, LC_ALL="C"), subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, errors="replace", env=environment) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, errors="replace", env=environment()) as process:
 
         def wait() -> str:
             said = process.communicate()[1].strip()

@@ -158,22 +158,17 @@ def graphviz() -> Check:
 
 def room() -> Check:
     """Free space where gilk keeps analyses and compiled code; looked up without making the directory."""
-    wanted = cache_place()
+    means = "analyses and compiled instruments are kept here, and found again by content"
+    fix = "free some space, or set GILK_CACHE to a directory of yours, below none that others can write to"
+    place = api.cache_place()
+    wanted, why = place.path, place.why
+    if wanted is None:
+        return Check("cache", Status.WARN, "; ".join(why) or "no home directory", f"nothing is kept: {means}", fix)
     existing = next(path for path in (wanted, *wanted.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     good = free >= ROOM_WANTED and os.access(existing, os.W_OK)
-    found = f"{wanted}, {free / (1 << 30):.1f} GiB free"
-    means = "analyses and compiled instruments are kept here, and found again by content"
-    fix = "free some space, or set GILK_CACHE to a directory of yours"
-    return Check("cache", verdict(good, Status.WARN), found, means, fix)
-
-
-def cache_place() -> Path:
-    """Where image.cache will keep things; a relative $XDG_CACHE_HOME is to be ignored, says its specification."""
-    own, home = os.environ.get("GILK_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
-    if own:
-        return Path(own)
-    return (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "gilk"
+    found = "; ".join((f"{wanted}, {free / (1 << 30):.1f} GiB free", *why))
+    return Check("cache", verdict(good and not why, Status.WARN), found, means, fix)
 
 
 FACTS: tuple[Callable[[], Check], ...] = (

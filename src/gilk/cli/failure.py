@@ -54,10 +54,11 @@ def _as_gilk_error(error: BaseException) -> GilkError | None:
 
 def _hint(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        from gilk.cli.checks import cache_place
+        from gilk import api
 
         built = os.environ.get("TMPDIR", "/tmp")
-        return f"gilk builds in {built} and keeps in {cache_place()}: free some space, or set TMPDIR and GILK_CACHE"
+        kept = api.cache_place().path or "no cache"
+        return f"gilk builds in {built} and keeps in {kept}: free some space, or set TMPDIR and GILK_CACHE"
     return "GILK_DEBUG=1 shows where it happened"
 
 

@@ -92,7 +92,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         return report(error, as_json=wants_json(given))
+    finally:
+        _complain()
     return result if isinstance(result, int) else 0
+
+
+def _complain() -> None:
+    """Once, of directories that were not used because others could have changed what gilk builds or finds there."""
+    if "gilk.private" in sys.modules:
+        from gilk import api
+
+        for each in api.complaints():
+            print(f"gilk: not used, as others could change what lies there: {each} (cache-unusable)", file=sys.stderr)
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A cache of arrays in the user's cache directory, for what is slow to find and follows from a file's content.
 
-A cache never fails: what cannot be stored is computed again, and what cannot be read does not exist.
+A cache never fails: what cannot be stored is computed again, and what cannot be read does not exist. What lies in it
+becomes code in our targets, and in ourselves; so it is only where nobody but we and root can change it (private.py).
 """
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
+from gilk import private
 from gilk.digest import digest
 from gilk.errors import ImageError
+from gilk.private import Directory, Unsound
+from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,30 +26,104 @@ if TYPE_CHECKING:
 else:
     Array = Any
 LARGEST_ARRAYS = 1 << 31  # bytes, uncompressed, of one entry
+_HINT = "let each directory above it be yours or root's, and nobody else's to write to, or set GILK_CACHE to such a one"
+
+
+def places() -> Iterator[Path]:
+    """Where the cache may be, best first: $GILK_CACHE and nothing else; gilk in $XDG_CACHE_HOME, or ~/.cache/gilk.
+
+    Who has the HOME of another, as after sudo -E or su -m, has one more: in the home that is this user's own.
+    """
+    named, base = os.environ.get("GILK_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
+    if named:
+        yield Path(named)
+        return
+    # The XDG base directory specification: a relative path is to be ignored.
+    if os.path.isabs(base):
+        yield Path(base) / "gilk"
+    yield from (Path(home) / ".cache" / "gilk" for home in _homes() if os.path.isdir(home))
+
+
+def _homes() -> Iterator[str]:
+    yield os.environ.get("HOME", "")
+    import pwd  # here: to look there may mean to ask another machine
+
+    with suppress(KeyError):
+        yield pwd.getpwuid(os.geteuid()).pw_dir
+
+
+def open_cache() -> Directory:
+    """The first of places() that nobody but we and root can change, made if it is not there. Raises OSError."""
+    reason: OSError = FileNotFoundError(0, "has no place: there is no home directory", "the cache")
+    for place in places():
+        try:
+            return private.directory(place, make=True)
+        except Unsound as error:
+            private.pass_over(error)
+            reason = error
+        except (OSError, ValueError) as error:
+            reason = error if isinstance(error, OSError) else OSError(0, str(error), str(place))
+    raise reason
+
+
+@dataclass(frozen=True)
+class Intended:
+    """Where the cache will be, and is made when something is kept; None without one. ``why``: of those passed over."""
+
+    path: Path | None
+    why: tuple[str, ...]
+
+
+def intended() -> Intended:
+    why: list[str] = []
+    for place in places():
+        try:
+            _above(place).__exit__()
+        except (OSError, ValueError) as error:
+            why.append(_told(error))
+        else:
+            return Intended(place, tuple(why))
+    return Intended(None, tuple(why))
+
+
+def _above(place: Path) -> Directory:
+    """The directory, or else the lowest of those above it that there is."""
+    try:
+        return private.directory(place)
+    except FileNotFoundError:
+        absolute = Path(os.path.abspath(place))
+    for each in absolute.parents:
+        with suppress(FileNotFoundError):
+            return private.directory(each, shared=True)
+    raise FileNotFoundError(0, "is nowhere", str(place))
 
 
 def cache_dir() -> Path:
-    """$GILK_CACHE, or gilk in $XDG_CACHE_HOME, or ~/.cache/gilk: made for its owner only.
+    """The directory of the cache, without links. Nobody else can exchange it: it may go by its name.
 
-    Raises ImageError cache-unusable when it cannot be made, or belongs to or can be written by someone else:
-    what another user puts there would become code in our targets.
+    Raises ImageError cache-unusable.
     """
-    path = _place()
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.stat()
-    except (OSError, ValueError) as error:
-        raise ImageError("cache-unusable", f"{path}: {error}", "set GILK_CACHE to a directory of yours") from error
-    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        hint = "chmod go-w it, or set GILK_CACHE to a directory of yours"
-        raise ImageError("cache-unusable", f"{path}: others than you can write to it", hint)
-    return path
+    with usable(open_cache) as found:
+        return found.path
 
 
 def kernels_dir() -> Path:
     """Where the kernels of the lab are, a directory each: $GILK_KERNELS, or in the cache. Raises as cache_dir()."""
     given = os.environ.get("GILK_KERNELS")
-    return Path(given) if given else cache_dir() / "kernels"
+    with usable(lambda: private.directory(Path(given), make=True) if given else open_cache()) as found:
+        return found.path if given else found.path / "kernels"
+
+
+def usable(opened: Callable[[], Directory]) -> Directory:
+    """Raises ImageError cache-unusable."""
+    try:
+        return opened()
+    except (OSError, ValueError) as error:
+        raise ImageError("cache-unusable", _told(error), _HINT) from error
+
+
+def _told(error: OSError | ValueError) -> str:
+    return private.told(error) if isinstance(error, Unsound) else str(error)
 
 
 def load_arrays(key: str) -> dict[str, Array] | None:
@@ -54,7 +131,7 @@ def load_arrays(key: str) -> dict[str, Array] | None:
     import numpy  # here: who has no arrays need not wait for it
 
     try:
-        with numpy.load(_file(key), allow_pickle=False) as stored:
+        with open_cache() as place, place.reading(_name(key)) as file, numpy.load(file, allow_pickle=False) as stored:
             if sum(entry.file_size for entry in stored.zip.infolist()) > LARGEST_ARRAYS:
                 return None
             return {name: stored[name] for name in stored.files}
@@ -73,36 +150,12 @@ def store_arrays(key: str, arrays: Mapping[str, Array]) -> None:
     import numpy
 
     try:
-        with written(_file(key)) as file:
+        with open_cache() as place, place.writing(_name(key)) as file:
             numpy.savez(file, **dict[str, Any](arrays))
-    except (ImageError, OSError):
+    except OSError:
         return
 
 
-def _place() -> Path:
-    own, home = os.environ.get("GILK_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
-    if own:
-        return Path(own)
-    # The XDG base directory specification: a relative path is to be ignored.
-    base = Path(home) if os.path.isabs(home) else Path(os.path.expanduser("~")) / ".cache"
-    return base / "gilk"
-
-
-def _file(key: str) -> Path:
+def _name(key: str) -> str:
     """A key may hold any characters, so its digest names the file."""
-    return cache_dir() / (digest(key.encode()).hexdigest() + ".npz")
-
-
-@contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
-    """A file to be there, whole, at the end. Raises OSError."""
-    import tempfile  # here: it takes long to import, and most only read
-
-    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    return digest(key.encode()).hexdigest() + ".npz"

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from gilk import private
 from gilk.arch import processor
 from gilk.errors import TargetError, UsageError
 from gilk.lab.kernels import Kernel
@@ -123,7 +124,7 @@ def kvm_works() -> bool:
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK) or _VIRTUALIZES.isdisjoint(processor.flags()):
         return False
-    with tempfile.NamedTemporaryFile(suffix=".bin") as firmware:
+    with tempfile.NamedTemporaryFile(suffix=".bin", dir=private.temporary()) as firmware:
         firmware.write(_firmware())
         firmware.flush()
         words = [program(), "-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc", "-accel", "kvm"]

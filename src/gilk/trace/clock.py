@@ -3,24 +3,22 @@
 
 Records carry raw TSC values. Two readings of both clocks, some time apart, fix
 the line between them; no privilege is needed, but an instruction that Python
-does not have: a few lines of C, compiled once and kept in the cache. (The
-kernel's own factors, in a perf_event page, are not to be had where
-perf_event_paranoid is 3, Debian's default.)
+does not have: some of machine code, in memory of our own. (The kernel's own
+factors, in a perf_event page, are not to be had where perf_event_paranoid is
+3, Debian's default.)
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import mmap
 import os
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gilk.digest import digest
-from gilk.errors import CompileError, StoreError
-from gilk.image.cache import cache_dir
+from gilk.errors import StoreError
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -30,23 +28,32 @@ if TYPE_CHECKING:
 Sample = tuple[int, int]  # (tsc, CLOCK_MONOTONIC in ns)
 
 _TRIES = 32
+_SECOND = 1_000_000_000  # ns
 _DENIED = 1e-4  # parts by which a rate may differ from one that was measured in a moment, and yet be the better one
-_SOURCE = """\
-#include <time.h>
-static unsigned long now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000UL + t.tv_nsec;
-}
-__attribute__((visibility("default"))) void gilk_clock_read(unsigned long out[3])
-{
-	unsigned int low, high;
-	out[0] = now();
-	__asm__ volatile("lfence\\n\\trdtsc\\n\\tlfence" : "=a"(low), "=d"(high) : : "memory");
-	out[1] = now();
-	out[2] = (unsigned long)high << 32 | low;
-}
+#: void read(struct { struct timespec before, after; uint64_t tsc; } *out, typeof(clock_gettime) *gettime)
+_CODE = """
+    f3 0f 1e fa        endbr64
+    53                 push   rbx
+    41 54              push   r12
+    48 83 ec 08        sub    rsp, 8             ; a multiple of 16 where calls are made
+    48 89 fb           mov    rbx, rdi
+    49 89 f4           mov    r12, rsi
+    bf 01 00 00 00     mov    edi, 1             ; CLOCK_MONOTONIC
+    48 89 de           mov    rsi, rbx
+    41 ff d4           call   r12
+    0f ae e8           lfence
+    0f 31              rdtsc
+    0f ae e8           lfence
+    48 c1 e2 20        shl    rdx, 32
+    48 09 d0           or     rax, rdx
+    48 89 43 20        mov    [rbx+32], rax
+    bf 01 00 00 00     mov    edi, 1
+    48 8d 73 10        lea    rsi, [rbx+16]
+    41 ff d4           call   r12
+    48 83 c4 08        add    rsp, 8
+    41 5c              pop    r12
+    5b                 pop    rbx
+    c3                 ret
 """
 
 
@@ -100,13 +107,13 @@ class Clock:
 
 def sample() -> Sample:
     """Both clocks at one moment: the narrowest of several readings of one between two of the other."""
-    read, out = _reader(), (ctypes.c_ulong * 3)()
+    read, out = _reader(), (ctypes.c_ulong * 5)()
     best: tuple[int, Sample] | None = None
     for _ in range(_TRIES):
         read(out)
-        width = out[1] - out[0]
-        if best is None or width < best[0]:
-            best = width, (out[2], (out[0] + out[1]) // 2)
+        before, after = out[0] * _SECOND + out[1], out[2] * _SECOND + out[3]
+        if best is None or after - before < best[0]:
+            best = after - before, (out[4], (before + after) // 2)
     assert best is not None
     return best[1]
 
@@ -133,25 +140,21 @@ def realtime_offset() -> int:
 
 
 @functools.cache
-def _reader() -> Any:
-    path = cache_dir() / f"clock-{digest(_SOURCE.encode()).hexdigest()[:16]}.so"
-    if not path.exists():
-        _build(path)
-    function = ctypes.CDLL(str(path)).gilk_clock_read
-    function.restype = None
-    return function
+def _reader() -> Callable[[Any], None]:
+    """Runs the code in memory of our own, which no file is behind. Raises StoreError clock-unknown."""
+    code = bytes.fromhex("".join(line.strip().partition("  ")[0] for line in _CODE.splitlines()))
+    memory = mmap.mmap(-1, len(code))
+    memory.write(code)
+    start = ctypes.c_char.from_buffer(memory)  # as long as that is there, so is the memory
+    address = ctypes.addressof(start)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(len(memory)), mmap.PROT_READ | mmap.PROT_EXEC):
+        reason = os.strerror(ctypes.get_errno())
+        raise StoreError("clock-unknown", f"cannot read the time stamp counter: memory may not be executed: {reason}")
+    read = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+    gettime = ctypes.cast(libc.clock_gettime, ctypes.c_void_p)
 
+    def both(out: Any, _held: object = start) -> None:
+        read(out, gettime)
 
-def _build(path: Path) -> None:
-    from gilk.build import toolchain  # here: it is built once, and the others need not wait
-
-    with toolchain.directory(path.parent) as directory:
-        source, compiled, made = (directory / f"clock.{kind}" for kind in ("c", "o", "so"))
-        source.write_text(_SOURCE)
-        try:
-            toolchain.compile_object(source, compiled, ["-fPIC"])
-            toolchain.link_shared(compiled, made)
-        except CompileError as error:
-            reason = f"cannot read the time stamp counter: {error.message}"
-            raise StoreError("clock-unknown", reason, error.hint) from error
-        os.replace(made, path)
+    return both

@@ -7,14 +7,14 @@ import functools
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from gilk.build.kernel_instrument import run_kbuild
-from gilk.build.toolchain import NATIVE
-from gilk.errors import CompileError, TargetError
+from gilk.build.toolchain import NATIVE, directory
+from gilk.errors import CompileError, ImageError, TargetError
 from gilk.image.cache import cache_dir, kernels_dir
 
 NAME: Final = "ilk"
@@ -27,12 +27,17 @@ def running_release() -> str:
 def headers_of(release: str) -> Path:
     """Where the headers of a kernel are that is installed, or the lab's. Raises TargetError driver-no-headers."""
     name = f"usr/src/linux-headers-{release}"
-    places = (Path(f"/lib/modules/{release}/build"), Path("/", name), kernels_dir() / release / name)
-    path = next(filter(_usable, places), None)
+    path = next(filter(_usable, _header_places(release, name)), None)
     if path is None:
         hint = f"apt-get install linux-headers-{release}, or name them by --headers"
         raise TargetError("driver-no-headers", f"there are no headers of the kernel {release}", hint)
     return path
+
+
+def _header_places(release: str, name: str) -> Iterator[Path]:
+    yield from (Path(f"/lib/modules/{release}/build"), Path("/", name))
+    with suppress(ImageError):  # where nothing is kept, there are none
+        yield kernels_dir() / release / name
 
 
 def _usable(path: Path) -> bool:
@@ -51,8 +56,8 @@ def build(headers: Path) -> Path:
     if product.is_file():
         return product
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="gilk-driver-") as name:
-        made = _make(headers.resolve(), Path(name))
+    with directory() as work:
+        made = _make(headers.resolve(), work)
         staged = place / f".{os.getpid()}.ko"
         shutil.copyfile(made, staged)
         staged.replace(product)

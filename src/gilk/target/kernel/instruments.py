@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 from gilk.build.kernel_instrument import KernelInstrument, compile_for_kernel
+from gilk.build.toolchain import directory
 from gilk.errors import TargetError
 from gilk.target.kernel.driver_build import headers_of
 from gilk.target.kernel.link import Link, RelayLink
@@ -92,7 +92,7 @@ def _placed(link: Link, made: KernelInstrument) -> Iterator[str]:
         finally:
             link.run(["rm", "-f", path])
         return
-    with tempfile.TemporaryDirectory(prefix="gilk-") as directory:
-        file = Path(directory, f"{made.name}.ko")
+    with directory() as place:
+        file = place / f"{made.name}.ko"
         file.write_bytes(made.content)
         yield str(file)
