@@ -35,10 +35,10 @@ class File:
     So who knows a process's files need not read them all, and can still read them when they have been removed.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Raises ImageError as load does."""
+    def __init__(self, path: Path, descriptor: int = -1) -> None:
+        """``descriptor``: the file, if it is open, which from now on is closed here. Raises ImageError as load does."""
         self._path = path
-        self.descriptor = open_file(path)
+        self.descriptor = descriptor if descriptor >= 0 else open_file(path)
         try:
             head = header.parse(source_of(self.descriptor, path))
             self.loads = tuple(header.loads(head))

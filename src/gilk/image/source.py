@@ -68,11 +68,26 @@ def open_file(path: Path) -> int:
 
     Raises ImageError no-such-file, no-permission or not-elf (not a regular file).
     """
-    descriptor = _open(path)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise ImageError("not-elf", f"{path}: not a regular file")
-    return descriptor
+    try:
+        return _open(path)
+    except PermissionError as error:
+        raise ImageError("no-permission", f"{path}: {error.strerror}") from error
+    except OSError as error:
+        raise ImageError("no-such-file", f"{path}: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise ImageError("no-such-file", f"{str(path)!r}: {error}") from error
+
+
+def _open(path: Path) -> int:
+    """To open what is no regular file may do something, or wait, and it is others who name files: so it is looked at
+    before."""
+    looked = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(looked).st_mode):
+            raise ImageError("not-elf", f"{path}: not a regular file")
+        return os.open(f"/proc/self/fd/{looked}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    finally:
+        os.close(looked)
 
 
 def source_of(descriptor: int, path: Path) -> Source:
@@ -83,18 +98,6 @@ def source_of(descriptor: int, path: Path) -> Source:
     settled = abs(time.time_ns() - file.st_ctime_ns) > _TICK
     state = state_of(file) if settled else None
     return Source(path, file.st_size, lambda offset, size: _pread(descriptor, size, offset, path), state)
-
-
-def _open(path: Path) -> int:
-    try:
-        # O_NONBLOCK: a FIFO would otherwise keep us waiting for a writer.
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except PermissionError as error:
-        raise ImageError("no-permission", f"{path}: {error.strerror}") from error
-    except OSError as error:
-        raise ImageError("no-such-file", f"{path}: {error.strerror}") from error
-    except ValueError as error:  # a NUL in the name
-        raise ImageError("no-such-file", f"{str(path)!r}: {error}") from error
 
 
 def _pread(descriptor: int, size: int, offset: int, path: Path) -> bytes:

@@ -16,6 +16,7 @@ from gilk.image.elf import File, load
 from gilk.image.header import PF_X
 from gilk.image.model import Image, Symbol
 from gilk.target.base import Loaded
+from gilk.target.mapped_file import open_mapped
 from gilk.target.maps import Mapping, program_of
 
 _PAGE = 4096
@@ -29,6 +30,7 @@ class Files:
         self._pid = pid
         self._open: dict[Path, File] = {}
         self._images: dict[Path, Image] = {}
+        self._paths: dict[tuple[int, int, str], Path | None] = {}  # of what is mapped: device, inode, name
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -73,20 +75,19 @@ class Files:
         for file in self._open.values():
             file.close()
 
-    def _file(self, path: Path) -> File:
-        """What comes when many are open is read at once. Raises ImageError."""
+    def _file(self, path: Path, descriptor: int = -1) -> File:
+        """What comes when many are open is read at once. ``descriptor``: of it, open. Raises ImageError."""
         if path not in self._open:
-            self._open[path] = File(path)
+            self._open[path] = File(path, descriptor)
             if len(self.descriptors) > _MOST_OPEN:
                 self.image(path)
         return self._open[path]
 
     def _place(self, mapping: Mapping, main: bool) -> Loaded | None:
         path = self._path(mapping, main)
-        try:
-            loads = self._file(path).loads
-        except GilkError:
+        if path is None:
             return None
+        loads = self._file(path).loads
         for segment in loads:
             low = segment.offset & -_PAGE
             if segment.flags & PF_X and low <= mapping.offset < segment.offset + max(segment.size, 1):
@@ -95,16 +96,19 @@ class Files:
                 return Loaded(path, bias, start + bias, end + bias, main)
         return None
 
-    def _path(self, mapping: Mapping, main: bool) -> Path:
+    def _path(self, mapping: Mapping, main: bool) -> Path | None:
         """Where the mapped file can be read, also from another mount namespace or when it was replaced on disk."""
-        plain = Path(mapping.path)
-        with contextlib.suppress(OSError):
-            if plain.stat().st_ino == mapping.inode:
-                return plain
-        inside = Path(f"/proc/{self._pid}/root{mapping.path}")
-        with contextlib.suppress(OSError):
-            if inside.stat().st_ino == mapping.inode:
-                return inside
-        if main:
-            return Path(f"/proc/{self._pid}/exe")
-        return Path(f"/proc/{self._pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+        key = mapping.device, mapping.inode, mapping.path
+        if key not in self._paths:
+            found = open_mapped(self._pid, mapping, main)
+            if found is None:
+                return None
+            path, descriptor = found
+            if path in self._open:  # a file that lay there before
+                self._open.pop(path).close()
+                self._images.pop(path, None)
+            self._paths[key] = None  # where it is no ELF file
+            with contextlib.suppress(GilkError):
+                self._file(path, descriptor)
+                self._paths[key] = path
+        return self._paths[key]

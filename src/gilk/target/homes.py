@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What lies where code was changed: a library may be closed, and something else mapped in its place.
 
-The *home* of an address is what its mapping is a mapping of: inode, the address that offset 0 of the file would have,
-path. Bytes elsewhere that happen to look like ours are none of our business.
+The *home* of an address is what its mapping is a mapping of: device and inode, the address that offset 0 of the file
+would have, path. Bytes elsewhere that happen to look like ours are none of our business.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gilk.target.batch import Int
 from gilk.target.maps import Mapping
 
-Home = tuple[int, int, str]
+Home = tuple[int, int, int, str]
 
 
 def homes(maps: tuple[Mapping, ...], at: Int) -> frozenset[Home]:
@@ -31,7 +31,7 @@ def in_homes(maps: tuple[Mapping, ...], at: Int, known: frozenset[Home]) -> NDAr
 
 
 def _home(mapping: Mapping) -> Home:
-    return mapping.inode, mapping.start - mapping.offset, mapping.path
+    return mapping.device, mapping.inode, mapping.start - mapping.offset, mapping.path
 
 
 def _parts(maps: tuple[Mapping, ...], at: Int) -> list[tuple[Mapping, int, int]]:

@@ -34,6 +34,7 @@ class Mapping:
     offset: int
     inode: int
     path: str
+    device: int = 0  # as os.makedev() makes it: the file system's, where stat(2) may say otherwise (btrfs, overlayfs)
 
     @property
     def executable(self) -> bool:
@@ -79,7 +80,8 @@ def _parse(line: str) -> Mapping:
     fields = line.split(maxsplit=5)
     start, end = (int(part, 16) for part in fields[0].split("-"))
     path = fields[5] if len(fields) > 5 else ""
-    return Mapping(start, end, fields[1], int(fields[2], 16), int(fields[4]), path)
+    device = os.makedev(*(int(part, 16) for part in fields[3].split(":")))
+    return Mapping(start, end, fields[1], int(fields[2], 16), int(fields[4]), path, device)
 
 
 def holders(name: str) -> list[int]:

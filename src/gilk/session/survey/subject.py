@@ -7,7 +7,6 @@ read. Nothing is attached, and the process does not notice.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from gilk.splice.ground import Ground
 from gilk.splice.instrument import Host
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.target.image import pretend_loaded
+from gilk.target.mapped_file import open_mapped
 from gilk.target.maps import Mapping, find_room, occupied, read_maps
 from gilk.values import dataclass
 
@@ -112,7 +112,7 @@ def _of_process(pid: int, spec: points.Spec) -> list[Subject]:
     if not chosen:
         names = ", ".join(sorted(Path(name).name for name in images))
         raise UsageError("no-such-image", f"process {pid} has no image {spec.image!r}", f"there are: {names}")
-    return [Subject(Path(n).name, _file(pid, m, n, n == main), m, space) for n, m in chosen]
+    return [Subject(Path(n).name, _file(pid, m, n == main), m, space) for n, m in chosen]
 
 
 def _main_path(pid: int) -> str:
@@ -134,10 +134,10 @@ def _images(maps: tuple[Mapping, ...]) -> Iterator[tuple[str, Mapping]]:
             yield path, mapping
 
 
-def _file(pid: int, mapping: Mapping, path: str, main: bool) -> Path:
+def _file(pid: int, mapping: Mapping, main: bool) -> Path:
     """Where the mapped file can be read, also from another mount namespace or when it was replaced on disk."""
-    for place in (Path(path), Path(f"/proc/{pid}/root{path}")):
-        with contextlib.suppress(OSError):
-            if place.stat().st_ino == mapping.inode:
-                return place
-    return Path(f"/proc/{pid}/exe" if main else f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+    found = open_mapped(pid, mapping, main)
+    if found is None:
+        raise ImageError("no-such-file", f"{mapping.path}: what the process has mapped cannot be read")
+    os.close(found[1])
+    return found[0]
