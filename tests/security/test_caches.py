@@ -83,7 +83,7 @@ def test_what_a_variable_names_obeys_the_same_rules(name: str, tmp_path: Path, m
     assert list((tmp_path / "home").iterdir()) == []
 
 
-@pytest.mark.parametrize("home", [None, "", "relative", "/nonexistent"])
+@pytest.mark.parametrize("home", [None, "", "relative", "/proc/no/such/home"])
 def test_without_a_home_the_system_s_is_used(home: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME", raising=False)
     if home is not None:

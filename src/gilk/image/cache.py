@@ -8,8 +8,8 @@ becomes code in our targets, and in ourselves; so it is only where nobody but we
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,21 +103,32 @@ def cache_dir() -> Path:
 
     Raises ImageError cache-unusable.
     """
-    with usable(open_cache) as found:
-        return found.path
+    return subdirectory()
 
 
 def kernels_dir() -> Path:
     """Where the kernels of the lab are, a directory each: $GILK_KERNELS, or in the cache. Raises as cache_dir()."""
     given = os.environ.get("GILK_KERNELS")
-    with usable(lambda: private.directory(Path(given), make=True) if given else open_cache()) as found:
-        return found.path if given else found.path / "kernels"
+    if not given:
+        return subdirectory("kernels")
+    with _usable(), private.directory(Path(given), make=True) as found:
+        return found.path
 
 
-def usable(opened: Callable[[], Directory]) -> Directory:
+def subdirectory(*names: str) -> Path:
+    """A directory in the cache, each name in the one before; made if it is not there. Raises as cache_dir()."""
+    with _usable(), ExitStack() as open_ones:
+        found = open_ones.enter_context(open_cache())
+        for name in names:
+            found = open_ones.enter_context(found.beneath(name))
+        return found.path
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
     """Raises ImageError cache-unusable."""
     try:
-        return opened()
+        yield
     except (OSError, ValueError) as error:
         raise ImageError("cache-unusable", _told(error), _HINT) from error
 

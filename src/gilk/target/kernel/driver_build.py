@@ -12,10 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from gilk import private
 from gilk.build.kernel_instrument import run_kbuild
 from gilk.build.toolchain import NATIVE, directory
 from gilk.errors import CompileError, ImageError, TargetError
-from gilk.image.cache import cache_dir, kernels_dir
+from gilk.image.cache import kernels_dir, subdirectory
 
 NAME: Final = "ilk"
 
@@ -51,11 +52,10 @@ def build(headers: Path) -> Path:
     """
     if not _usable(headers):
         raise TargetError("driver-no-headers", f"there are no kernel headers in {headers}", "install them there")
-    place = cache_dir() / "driver" / _key(headers)
+    place = subdirectory("driver", _key(headers))
     product = place / f"{NAME}.ko"
-    if product.is_file():
+    if product.is_file() and private.only_ours(product.lstat()):
         return product
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
     with directory() as work:
         made = _make(headers.resolve(), work)
         staged = place / f".{os.getpid()}.ko"
