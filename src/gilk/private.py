@@ -19,6 +19,7 @@ from typing import IO
 from gilk.values import dataclass
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_NOBODY = 65534  # as which the kernel shows users without a number, unless it is told otherwise
 _LINKS = 40  # as many as the kernel follows
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _HERE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -161,7 +162,7 @@ class _Walk:
         finally:
             os.close(link)
         self._links += 1
-        if owner not in (0, os.geteuid()) or self._links > _LINKS:
+        if not _is_trusted(owner) or self._links > _LINKS:
             raise Unsound(0, f"is a link of user {owner}", path)
         self.along(leads)
 
@@ -180,17 +181,34 @@ def _opened(name: str, how: int, where: int, make: bool) -> int:
 
 def _check(descriptor: int, path: Path | str, sticky: bool) -> None:
     """Raises Unsound."""
-    if why := _why_not(os.fstat(descriptor), sticky):
+    # Whoever owns / and what lies in it: where root has no number, it can only be root.
+    system = sticky and str(path).count("/") == 1
+    if why := _why_not(os.fstat(descriptor), sticky, system):
         raise Unsound(0, why, str(path))
 
 
-def _why_not(file: os.stat_result, sticky: bool) -> str:
+def _why_not(file: os.stat_result, sticky: bool, system: bool = False) -> str:
     """``sticky``: others may write to it where it is a directory in which nobody can move what is another's."""
-    if file.st_uid not in (0, os.geteuid()):
+    if not _is_trusted(file.st_uid) and not (system and _is_nameless(file.st_uid)):
         return f"belongs to user {file.st_uid}"
     if file.st_mode & _OTHERS and not (sticky and file.st_mode & stat.S_ISVTX):
         return "can be written by others"
     return ""
+
+
+def _is_trusted(user: int) -> bool:
+    return user == 0 or (user == os.geteuid() and not (user == _NOBODY and _is_nameless(user)))
+
+
+def _is_nameless(user: int) -> bool:
+    """It stands for all users that have no number in this user namespace, root among them (user_namespaces(7))."""
+    try:
+        with open("/proc/sys/kernel/overflowuid", "rb") as shown, open("/proc/self/uid_map", "rb") as known:
+            ranges = [tuple(map(int, line.split())) for line in known]
+            outside = all(count < 0xFFFFFFFF for _, _, count in ranges)  # the first one has all numbers there are
+            return user == int(shown.read()) and outside and not any(first == 0 for _, first, _ in ranges)
+    except (OSError, ValueError):
+        return False
 
 
 def temporary() -> Path:

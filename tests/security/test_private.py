@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from gilk.build import toolchain
 from gilk.private import Unsound
 
 OTHER = 65534
+_SET_DUMPABLE = 4  # PR_SET_DUMPABLE
+_NEWUSER = 0x10000000  # CLONE_NEWUSER
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 
@@ -165,3 +169,36 @@ def test_temporary_files_are_not_in_another_s_directory(place: Path, monkeypatch
     with toolchain.directory() as work:
         assert work.parent == Path("/tmp")
     assert private.complaints() == [f"{place.parent} belongs to user {OTHER}"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_where_root_has_no_number_the_system_s_directories_are_root_s(named: bool, tmp_path: Path) -> None:
+    """In a user namespace of another user's, / and /tmp seem to be nobody's; so does what a third user owns."""
+    for above in (tmp_path, *tmp_path.parents):  # pytest's are for root alone
+        if above.name.startswith(("pytest-", "test_")):
+            above.chmod(0o755)
+    given_away(tmp_path)
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            os.setresgid(4711, 4711, 4711)
+            os.setresuid(4711, 4711, 4711)
+            ctypes.CDLL(None).prctl(_SET_DUMPABLE, 1)  # or else our own files in /proc are root's
+            if ctypes.CDLL(None).unshare(_NEWUSER):
+                os._exit(2)
+            if named:
+                Path("/proc/self/uid_map").write_text("0 4711 1")
+            assert os.stat("/").st_uid == OTHER
+            assert private.temporary() == Path("/tmp")
+            with pytest.raises(Unsound):
+                private.directory(tmp_path)
+            status = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status == 2:
+        pytest.skip("there are no user namespaces for users here")
+    assert status == 0
