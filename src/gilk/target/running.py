@@ -9,6 +9,7 @@ import struct
 
 from gilk.splice.frame import RED_ZONE
 from gilk.target.held import Held
+from gilk.target.kernel_threads import says_kernels
 from gilk.target.memory import Memory
 from gilk.target.namespaces import is_here, own_number
 from gilk.target.places import Places
@@ -59,13 +60,13 @@ def sampled(world: World, memory: Memory, held: Held, patches: Places, stack: in
 
 
 def running(pid: int) -> dict[int, int]:
-    """Threads that run or wait for nothing but a processor, and the one that each was on last."""
+    """Threads that run or wait for nothing but a processor, and the one that each was on last; none of the kernel's."""
     found = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{name}/stat", "rb", buffering=0) as file:
                 fields = file.read().rpartition(b")")[2].split()
-                if fields[_STATE] == b"R":
+                if fields[_STATE] == b"R" and not says_kernels(fields):
                     found[int(name)] = int(fields[_PROCESSOR])
     return found
 

@@ -19,6 +19,7 @@ from gilk.errors import TargetError
 from gilk.target import ptrace
 from gilk.target.alive import is_alive
 from gilk.target.apart import KEEPER
+from gilk.target.kernel_threads import is_kernels
 from gilk.values import dataclass
 
 _EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
@@ -27,8 +28,8 @@ _RESTARTS = frozenset(-n & (1 << 64) - 1 for n in (512, 513, 514, 516))
 #: System calls that fail with EINTR when a tracer stops the thread, though no
 #: signal arrived, and may simply be made again (signal(7), "Interruption of
 #: system calls"): semop msgsnd msgrcv rt_sigtimedwait io_getevents semtimedop
-#: epoll_wait epoll_pwait io_pgetevents epoll_pwait2.
-_RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 441))
+#: epoll_wait epoll_pwait io_pgetevents io_uring_enter (which has submitted nothing then) epoll_pwait2.
+_RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 426, 441))
 
 _ALL_BUT_TRAP = ((1 << 64) - 1) & ~(1 << ptrace.SIGTRAP - 1)
 _TRAP_FLAG = 0x100
@@ -62,7 +63,8 @@ class Thread:
 
 
 class World:
-    """The threads of process ``pid`` between stop() and resume()."""
+    """The threads of process ``pid`` between stop() and resume(). The kernel's own among them (kernel_threads.py) are
+    left alone: they execute no code that could be changed."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -109,6 +111,7 @@ class World:
         try:
             while True:
                 fresh = [tid for tid in ptrace.thread_ids(self.pid) if tid not in self.threads]
+                fresh = [tid for tid in fresh if not is_kernels(self.pid, tid)]
                 fresh = [tid for tid in fresh if tid not in asked or is_alive(tid)]
                 if not fresh:
                     break

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs in which the kernel has threads of its own: io_uring's. They are neither stopped, borrowed nor sampled, and
+what they are at does not fail."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from tests.behaviour.harness import differences, leftovers, plain, run, state, wait_for
+from tests.programs.build import build
+
+KINDS = ["worker", "sqpoll"]
+_FLAGS, _KERNELS = 6, 0x10  # field of /proc/PID/stat behind the name, and PF_IO_WORKER
+
+
+@contextlib.contextmanager
+def idle(kind: str) -> Iterator[subprocess.Popen[bytes]]:
+    """All its threads sleep, and one at least is the kernel's. It has to end well when its input does."""
+    words = [str(build("uring")), kind]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        try:
+            first = said(program)
+            if first.startswith("skipped"):
+                pytest.skip(first)
+            assert first == "ready"
+            assert wait_for(lambda: kernels(program.pid) and state(program.pid) == "S"), "it has a thread of the kernel's"
+            yield program
+            out, _ = program.communicate(timeout=60)
+            assert (out, program.returncode) == (b"ok\n", 0)
+        finally:
+            program.kill()
+
+
+def said(program: subprocess.Popen[bytes]) -> str:
+    assert program.stdout
+    return program.stdout.readline().decode().rstrip("\n")
+
+
+def poke(program: subprocess.Popen[bytes]) -> None:
+    assert program.stdin
+    program.stdin.write(b".")
+    program.stdin.flush()
+    assert said(program) == "got 1"
+
+
+def kernels(pid: int) -> list[int]:
+    """As the kernel's documentation has it, not by what gilk thinks."""
+    stats = ((task.name, (task / "stat").read_text()) for task in Path(f"/proc/{pid}/task").iterdir())
+    return [int(name) for name, text in stats if int(text.rpartition(")")[2].split()[_FLAGS]) & _KERNELS]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_idle_program_is_attached_to_and_its_reads_go_on(kind: str) -> None:
+    """Its one thread waits in io_uring_enter(2), which fails with EINTR when a tracer stops it."""
+    with idle(kind) as program:
+        for turn in range(4):
+            with api.attach(program.pid) as target, target.session() as session:
+                session.insert("uring:work:entry", api.count)
+                for _ in range(turn):
+                    poke(program)
+                assert session.counts()["uring:work:entry"] == turn
+            assert session.restored
+        assert (differences(program.pid), leftovers(program.pid)) == ([], [])
+        poke(program)
+
+
+def test_a_thread_of_the_kernels_is_not_sampled() -> None:
+    """The one that looks for requests runs all the time, for a while after each."""
+    with idle("sqpoll") as program, api.attach(program.pid) as target:
+        for _ in range(20):
+            poke(program)
+            (kernels_own,) = kernels(program.pid)
+            samples = [sample for _ in range(20) for sample in target.process.sample()]
+            assert kernels_own not in {sample.tid for sample in samples}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_launched_program_does_what_it_does_alone(kind: str) -> None:
+    words = [build("uring"), kind]
+    alone = plain(words, b"three")
+    if alone.status == 77:
+        pytest.skip(alone.stdout.decode())
+    ran = run(["uring:work:entry=count"], words, b"three")
+    assert ran.visible == alone.visible == (0, b"ready\n" + 5 * b"got 1\n" + b"ok\n", b"")
+    assert ran.report["counts"]["uring:work:entry"] == 5
