@@ -165,6 +165,8 @@ def _run(consumer: api.Consumer, messages: Messages, manner: Manner) -> int:
     consumer.run(stop, printer.show)
     restored = consumer.finish(printer.show)
     printer.end()
+    for note in consumer.tracing.notes:
+        sys.stderr.write(messages.error(note))
     if restored is False:
         sys.stderr.write(messages.error("the code of the process is not, or could not be compared with, what it was"))
         return 1

@@ -68,6 +68,7 @@ class BaseSession(ABC):
         self._tables: list[pa.Table] = []
         self.totals = Totals()
         self.restored: bool | None = None
+        self.notes: list[str] = []  # once it is closed: what the user is to know besides
         self.closed = False
 
     def __enter__(self) -> Self:

@@ -233,6 +233,7 @@ class Run:
             except GilkError as error:
                 self.partial = True
                 self.notes.append(f"{session.code.who}: {error}")
+            self.notes += session.notes
         self._leave()
         if self._kept.reservation:
             self.notes.append(self._kept.reservation)

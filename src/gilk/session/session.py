@@ -151,6 +151,8 @@ class Session(BaseSession):
                 raise
             return None
         finally:
+            with contextlib.suppress(GilkError):
+                self.notes += self.process.keeper.notes()
             self.process.keep_learnt()
 
 

@@ -13,6 +13,7 @@ from gilk.target.held import Held
 from gilk.target.live_code import LiveCode
 from gilk.target.memory import Memory
 from gilk.target.movement import Busy, Movement, Place, Write
+from gilk.target.newcomers import give_own, in_common
 from gilk.target.places import Places
 from gilk.target.remote import remote
 from gilk.target.world import Thread, World
@@ -124,3 +125,4 @@ class Changer:
         for thread in threads.values() if held.data else ():
             if not held.data <= thread.registers.gs_base < held.data + held.data_size:
                 thread.attach_block(held.data)
+        give_own(in_common(threads.values(), held), held, self._memory)

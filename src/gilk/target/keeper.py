@@ -15,6 +15,7 @@ from dataclasses import replace
 from gilk.errors import TargetError
 from gilk.target import caches
 from gilk.target import copies as code_copies
+from gilk.target.alive import is_alive
 from gilk.target.batch import Batch
 from gilk.target.changing import Changer, Outcome, Task
 from gilk.target.copies import Copy, Units
@@ -23,9 +24,11 @@ from gilk.target.live_code import LiveCode, Staged
 from gilk.target.mapping import Mapper
 from gilk.target.maps import holders, read_maps
 from gilk.target.memory import Memory
+from gilk.target.newcomers import Newcomers
 from gilk.target.places import Places
 from gilk.target.running import Sample, sampled
 from gilk.target.semaphores import Raised, Semaphore, Semaphores
+from gilk.target.sharing import is_same_memory
 from gilk.target.steps import Exchanged, Steps
 from gilk.target.world import World
 from gilk.target.writer import combine
@@ -66,6 +69,9 @@ class Keeper:
         self._ready: _Prepared | None = None  # for what is expected
         self._warm: list[caches.Range] = []  # to be read right before
         self._made: _Prepared | None = None  # the last change, until it is noted
+        self.notes: list[str] = []  # for the user: what could not be undone in children, who wrote to another's block
+        self._late_worlds: list[World] = []  # of children: threads of theirs were asked to stop, and have not
+        self._newcomers = Newcomers(self.world, self.memory, lambda: self.held)
 
     # What is put into the target.
 
@@ -206,26 +212,28 @@ class Keeper:
     def close(self) -> bool:
         """Restore all code here and in forked children, take out what was put in; whether every byte is what it was."""
         staged = [*self._past, *self._staged.values()]
-        if not self.present():
-            restored = self._undo_children(staged)
-            self._let_go()
-            return restored
         restored = True
-        try:
-            self._open_gates()
-            self.semaphores.lower_all()
-            self.change({n: set(one.active) for n, one in self._staged.items()}, {})
-            self.catch_up()
-            restored = self._is_original(staged)
-            if not restored:  # libraries have come to lie where others were
-                self._undo_last_first(staged)
-                restored = self._is_original(staged)
-            restored &= self._undo_children(staged)
-            self._take_out()
-        except TargetError as error:
-            if error.slug != "no-such-process":
-                raise
+        if self.present():
+            try:
+                restored = self._undo_own(staged)
+            except TargetError as error:
+                if error.slug != "no-such-process":
+                    self._undo_children(staged)
+                    raise
+        restored &= self._undo_children(staged)
         self._let_go()
+        return restored
+
+    def _undo_own(self, staged: list[Staged]) -> bool:
+        self._open_gates()
+        self.semaphores.lower_all()
+        self.change({n: set(one.active) for n, one in self._staged.items()}, {})
+        self.catch_up()
+        restored = self._is_original(staged)
+        if not restored:  # libraries have come to lie where others were
+            self._undo_last_first(staged)
+            restored = self._is_original(staged)
+        self._take_out()
         return restored
 
     def _is_original(self, staged: list[Staged]) -> bool:
@@ -250,27 +258,77 @@ class Keeper:
         if not self.held.code:
             return True
         try:
-            return bool(self.memory.read(self.held.code, 1))
+            return bool(self.memory.read(self.held.code, 1)) and self._has_memory()
         except OSError:
             return False
 
+    def _has_memory(self) -> bool:
+        """Not another program by now, while somebody else still has the memory. Raises OSError."""
+        if not self.world.sharing.known:
+            return True
+        with contextlib.suppress(TargetError), Memory(self.pid) as now:
+            return bool(now.read(self.held.code, 1))
+        return False
+
+    # Between requests.
+
+    def release_late(self) -> bool:
+        """As World.release_late(), of children's threads too."""
+        self._late_worlds = [world for world in self._late_worlds if world.release_late()]
+        return self.world.release_late() or bool(self._late_worlds)
+
+    def look_for_newcomers(self) -> None:
+        """Who has come to share the memory by a clone() that leaves it its parent's block."""
+        if self.held.data and self.present():
+            self.notes += self._newcomers.look()
+
     def _undo_children(self, staged: list[Staged]) -> bool:
-        """All of them, whatever becomes of one."""
-        results = [child.undo(staged) for child in self._children()]
-        return all(results)
+        """All of them, whatever becomes of one: notes what is left in it."""
+        tried: list[int] = []
+        restored = True
+        for pid in self._heirs():
+            if not any(is_same_memory(other, pid) for other in tried):
+                tried.append(pid)
+                restored &= self._undo_child(pid, staged)
+        return restored
+
+    def _undo_child(self, pid: int, staged: list[Staged]) -> bool:
+        restored, why = False, "its code is not what it was"
+        try:
+            with self._keeper_of(pid) as child:
+                restored = child.undo(staged)
+        except TargetError as error:
+            restored, why = error.slug == "no-such-process", error.message
+        except OSError as error:
+            restored, why = not is_alive(pid), error.strerror or str(error)
+        if not restored:
+            self.notes.append(f"process {pid}, a child, keeps its probes and what gilk has mapped: {why}")
+        return restored
+
+    def _heirs(self) -> list[int]:
+        """The other processes that have what we have mapped: forked children, and theirs; not those that are stopped
+        with our own."""
+        there = [pid for pid in holders(self.held.code_name) if pid != self.pid] if self.held.name else []
+        return sorted(pid for pid in there if not (is_alive(self.pid) and is_same_memory(self.pid, pid)))
+
+    @contextlib.contextmanager
+    def _keeper_of(self, pid: int) -> Iterator[Keeper]:
+        """Raises TargetError `no-such-process`, `no-permission`."""
+        child = Keeper(pid)
+        try:
+            child.held = replace(self.held, copies=self._copies_in(pid))
+            child._code.homes = self._code.homes
+            yield child
+        finally:
+            if child.world.release_late():
+                self._late_worlds.append(child.world)
+            child.memory.close()
 
     def _children(self) -> Iterator[Keeper]:
-        """Keepers of the other processes that have our memory: forked children, and theirs."""
-        if not self.held.name:
-            return
-        for pid in holders(self.held.code_name):
-            if pid != self.pid:
-                with contextlib.suppress(TargetError):
-                    child = Keeper(pid)
-                    child.held = replace(self.held, copies=self._copies_in(pid))
-                    child._code.homes = self._code.homes
-                    yield child
-                    child.memory.close()
+        """Keepers of those of the heirs that can be reached."""
+        for pid in self._heirs():
+            with contextlib.suppress(TargetError), self._keeper_of(pid) as child:
+                yield child
 
     def _copies_in(self, pid: int) -> list[Copy]:
         return code_copies.found(read_maps(pid), self.held.copies) if self.held.copies else []

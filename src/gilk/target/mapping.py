@@ -13,7 +13,7 @@ from gilk.target.copies import Copy
 from gilk.target.held import ArenaMap, Held
 from gilk.target.maps import Mapping, occupied, program_of, read_maps
 from gilk.target.memory import Memory
-from gilk.target.refusals import check_free, check_gs, expecting, refusable
+from gilk.target.refusals import check_alone, check_free, check_gs, expecting, refusable
 from gilk.target.remote import MADV_WIPEONFORK, MADVISE, Remote, remote
 from gilk.target.shared_memory import room_for_memory, share
 from gilk.target.world import World
@@ -49,6 +49,7 @@ class Mapper:
                 held.code_fd, held.code = share(call, pid, held.code_name, held.code_size, call.code)
                 held.data_fd, held.data = share(call, pid, f"gilk-data-{name}", held.data_size, call.data)
                 held.calls = call.call_list()
+            check_alone(pid, held.code_name)
         return held.code_fd, held.data_fd
 
     def share_memory(self, size: int) -> tuple[int, int]:

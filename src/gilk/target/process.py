@@ -107,6 +107,10 @@ class Keeper:
     def close(self) -> bool:
         return bool(self.ask("close"))
 
+    def notes(self) -> list[str]:
+        """What the user is to know of what was done since they were last asked for."""
+        return cast("list[str]", self.ask("notes"))
+
     def leave(self) -> None:
         """Let the keeper go; it undoes what is left, and has gone then."""
         self.hand_over(lambda: wire.readable(self._ended))  # whosever child it is

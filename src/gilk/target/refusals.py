@@ -8,8 +8,9 @@ import errno
 from collections.abc import Iterable, Iterator
 
 from gilk.errors import MemoryTaken, OutOfMemory, TargetError
-from gilk.target.maps import DATA_NAME, Mapping, occupied, read_maps
+from gilk.target.maps import DATA_NAME, Mapping, holders, occupied, read_maps
 from gilk.target.memory import Memory
+from gilk.target.sharing import can_be_told
 from gilk.target.world import Thread
 from gilk.target.writer import Mismatch
 
@@ -38,6 +39,18 @@ def _session_at(pid: int, base: int) -> Mapping | None:
     """The shared data of a session, if that is where ``base`` points."""
     mappings = (mapping for mapping in read_maps(pid) if mapping.start <= base < mapping.end)
     return next((mapping for mapping in mappings if mapping.path.startswith(DATA_NAME)), None)
+
+
+def check_alone(pid: int, name: str) -> None:
+    """Raises TargetError `shared-memory` when another process has the process's memory: it then has the memory object
+    ``name`` too, which was mapped in this stop. That takes long, and is for where sharing.py cannot tell."""
+    others = [] if can_be_told() else [other for other in holders(name) if other != pid]
+    if others:
+        raise TargetError(
+            "shared-memory",
+            f"process {others[0]} executes the memory of process {pid}",
+            "where kcmp(2) may not be used, gilk cannot find those that have to be stopped with it",
+        )
 
 
 def check_free(pid: int, start: int, end: int) -> None:

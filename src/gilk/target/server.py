@@ -27,6 +27,7 @@ from gilk.target.running import Sample
 from gilk.target.semaphores import Raised, Semaphore
 
 _TICK = 0.005  # seconds, for threads that were asked to stop and have not
+_LOOK = 0.1  # seconds, for processes that come to share the target's memory
 _FIRST = -20  # nice(2)
 
 
@@ -179,6 +180,11 @@ class Server:
         self._keeper.world.release()
         return restored
 
+    def notes(self) -> list[str]:
+        """What the user is to know of what was done since this was last asked."""
+        notes, self.keeper.notes = self.keeper.notes, []
+        return notes
+
     def present(self) -> bool:
         return self._keeper is not None and self._keeper.present()
 
@@ -211,9 +217,16 @@ class Server:
     def _idle(self) -> None:
         """Until there is a request. Also where one follows the other, threads that stop late are not left standing."""
         while True:
-            awaited = self._keeper is not None and self._keeper.world.release_late()
-            if wire.readable(self._channel.fileno(), _TICK if awaited else None):
+            awaited = self._keeper is not None and self._keeper.release_late()
+            if wire.readable(self._channel.fileno(), _TICK if awaited else self._round()):
                 return
+            if self._keeper is not None:
+                with contextlib.suppress(GilkError, OSError):
+                    self._keeper.look_for_newcomers()
+
+    def _round(self) -> float | None:
+        """Seconds until one looks around again; None where nothing of ours is in the target."""
+        return _LOOK if self._keeper is not None and self._keeper.held.data else None
 
     def _answer(self, name: str, arguments: tuple[Any, ...]) -> None:
         fds: tuple[int, ...] = ()

@@ -20,6 +20,7 @@ from gilk.target import ptrace
 from gilk.target.alive import is_alive
 from gilk.target.apart import KEEPER
 from gilk.target.kernel_threads import is_kernels
+from gilk.target.sharing import Sharing
 from gilk.values import dataclass
 
 _EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
@@ -63,8 +64,10 @@ class Thread:
 
 
 class World:
-    """The threads of process ``pid`` between stop() and resume(). The kernel's own among them (kernel_threads.py) are
-    left alone: they execute no code that could be changed."""
+    """The threads of process ``pid`` between stop() and resume(), and of others that have its memory (sharing.py).
+
+    The kernel's own among them (kernel_threads.py) are left alone: they execute no code that could be changed.
+    """
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -73,10 +76,12 @@ class World:
         self._late: set[int] = set()  # ours, asked to stop, and not yet seen to have done so or to have ended
         self._owed: dict[int, int] = {}  # threads that a late stop has cost their turn: how many they had had
         self._held = False
+        self.sharing = Sharing(pid)
+        self._foreign: set[int] = set()  # threads of others
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[dict[int, Thread]]:
-        """Raises TargetError `no-such-process`, `no-permission`, `busy`."""
+        """Raises TargetError `no-such-process`, `no-permission`, `busy`, `shared-memory`."""
         if self._held:
             yield self.threads
             return
@@ -88,8 +93,9 @@ class World:
 
     @property
     def worker(self) -> Thread:
-        """The one of the stopped threads that can best do something for us."""
-        return min(self.threads.values(), key=lambda thread: (thread.signal != 0, thread.restarting()))
+        """The one of the stopped threads of the process itself that can best do something for us."""
+        own = (thread for tid, thread in self.threads.items() if tid not in self._foreign)
+        return min(own, key=lambda thread: (thread.signal != 0, thread.restarting()))
 
     def stop(self) -> None:
         """Stop every thread, also those that appear meanwhile; once another keeper is done with them, if one has them.
@@ -107,21 +113,42 @@ class World:
                 time.sleep(random.uniform(0.001, 0.01))  # a keeper has them for some ms
 
     def _stop(self, deadline: float) -> None:
-        asked: set[int] = set()
+        """The process first, of whose threads none waits in vfork then, and who shares its memory only as long as it
+        does; parents before their children, which are left alone for as long as their parents wait for them."""
+        self.sharing.look()
         try:
-            while True:
-                fresh = [tid for tid in ptrace.thread_ids(self.pid) if tid not in self.threads]
-                fresh = [tid for tid in fresh if not is_kernels(self.pid, tid)]
-                fresh = [tid for tid in fresh if tid not in asked or is_alive(tid)]
-                if not fresh:
-                    break
-                asked.update(fresh)
-                self._stop_some(fresh, deadline)
+            self._stop_process(self.pid, deadline)
+            if not self.threads:
+                raise TargetError("no-such-process", f"process {self.pid} has ended")
+            stopped: set[int] = set()
+            while others := [pid for pid in self.sharing.others() if pid not in stopped]:
+                stopped.add(others[0])
+                self._stop_other(others[0], deadline)
         except BaseException:
             self.resume()
             raise
-        if not self.threads:
-            raise TargetError("no-such-process", f"process {self.pid} has ended")
+
+    def _stop_process(self, pid: int, deadline: float) -> None:
+        asked: set[int] = set()
+        while True:
+            fresh = [tid for tid in ptrace.thread_ids(pid) if tid not in self.threads]
+            fresh = [tid for tid in fresh if not is_kernels(pid, tid)]
+            fresh = [tid for tid in fresh if tid not in asked or is_alive(tid)]
+            if not fresh:
+                break
+            asked.update(fresh)
+            if pid != self.pid:
+                self._foreign.update(fresh)
+            self._stop_some(fresh, deadline)
+
+    def _stop_other(self, pid: int, deadline: float) -> None:
+        try:
+            self._stop_process(pid, deadline)
+        except TargetError as error:
+            if error.slug == "no-permission":
+                raise _shared(self.pid, pid) from None
+            if error.slug != "no-such-process":
+                raise
 
     def _stop_some(self, tids: list[int], deadline: float) -> None:
         """Those that do not come (in vfork, or in disk wait) are let go when they do.
@@ -244,7 +271,7 @@ class World:
         """Let all threads go, untraced."""
         for thread in self.threads.values():
             self._let_go(thread)
-        self.threads = {}
+        self.threads, self._foreign = {}, set()
 
     def _let_go(self, thread: Thread) -> None:
         try:
@@ -270,6 +297,14 @@ class World:
         for tid in self._late.difference(besides):
             self._has_come(tid, stays=False)
         return bool(self._late)
+
+
+def _shared(pid: int, other: int) -> TargetError:
+    return TargetError(
+        "shared-memory",
+        f"process {other} executes the memory of process {pid}, and may not be stopped",
+        "be the owner of both, or have CAP_SYS_PTRACE",
+    )
 
 
 def _rest(rounds: int) -> None:

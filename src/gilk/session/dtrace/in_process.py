@@ -82,3 +82,7 @@ class InProcess:
 
     def close(self) -> bool | None:
         return self._member.close()
+
+    @property
+    def notes(self) -> list[str]:
+        return self._member.notes

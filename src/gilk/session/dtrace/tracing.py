@@ -79,6 +79,7 @@ class Tracing:
         layout = _sizes(program, options, unwind).layout()
         self._groups = enabled.groups()
         self._clock = clock.calibrate()
+        self.notes: list[str] = []  # at the end: what the user is to know of the process
         fields = {name: int(getattr(layout, name)) for name in LAYOUT_FIELDS}
         made = unit(program, fields, self._groups, enabled.names())
         self._parts = {part.epid: part for part in made.parts}
@@ -180,6 +181,7 @@ class Tracing:
         """Take everything out, and let END fire. Whether the process is what it was; None without one."""
         self.memory.state = State.INACTIVE
         restored = self._inside.close() if self._inside is not None else None
+        self.notes = self._inside.notes if self._inside is not None else []
         self._fire(own.END)
         return restored
 

@@ -27,7 +27,7 @@ from gilk.version import VERSION
 _TURN = 0.5  # seconds between looks at the process
 _SHYNESS = 10.0  # seconds in which who comes has to say who it is
 _PATIENCE = 30.0  # seconds between attempts to take out what a thread was in the way of
-_MOST_LINES = 512
+_MOST_LINES, _MOST_NOTES = 512, 64
 
 
 class Visitor:
@@ -223,10 +223,10 @@ class Hub:
         """The last is told how it ended, when all of it has."""
         if sum(other.known for other in self._visitors.values()) > 1:
             self._leave(visitor.guest)
-            visitor.answer({"restored": None})
+            visitor.answer({"restored": None, "notes": []})
             raise Closed
         restored = self._close()
-        visitor.answer({"restored": restored})
+        visitor.answer({"restored": restored, "notes": self._notes()})
         raise Closed
 
     def _part(self, visitor: Visitor) -> None:
@@ -267,6 +267,10 @@ class Hub:
         self._process.keeper.leave()
         self._give_up_name()
         return restored
+
+    def _notes(self) -> list[str]:
+        """What the user is to know of how it ended."""
+        return [] if self._session is None else self._session.notes[:_MOST_NOTES]
 
     def _give_up_name(self) -> None:
         if self._listener is not None:

@@ -33,6 +33,7 @@ class Away(Keeper):
     def __init__(self, pid: int, line: Line | None = None, keeper: Keeper | None = None, hub: int = 0) -> None:
         self._pid, self._line, self._mine, self._hub = pid, line, keeper, hub
         self.restored: bool | None = None
+        self.told: list[str] = []
 
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
         """Raises TargetError `keeper-gone`, and what the hub raises."""
@@ -51,6 +52,8 @@ class Away(Keeper):
                 return list(_samples(answer))
             case "close":
                 return self._leave() is not False
+            case "notes":
+                return self.told
             case _:
                 raise AssertionError(name)
 
@@ -75,7 +78,8 @@ class Away(Keeper):
 
     def _leave(self) -> bool | None:
         if self._line is not None:
-            self.restored = self.say({"do": "leave"}).words.get("restored")
+            words = self.say({"do": "leave"}).words
+            self.restored, self.told = words.get("restored"), [str(note) for note in words.get("notes", ())]
             self._close()
         return self.restored
 
@@ -140,6 +144,11 @@ class Member:
                 raise
             return False if self._process.alive else None  # one that has ended has no code that could be wrong
         return self._away.restored
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user is to know of how it ended."""
+        return self._away.told
 
 
 def approached(pid: int) -> Process:

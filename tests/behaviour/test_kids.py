@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Children of the target of which one cannot be stopped: the others are restored, and it is named."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from gilk import api
+from tests.behaviour.harness import differences, leftovers
+from tests.programs.build import build
+
+
+class Kids:
+    def __init__(self) -> None:
+        self.process = subprocess.Popen([build("kids")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def do(self, letter: str) -> list[int]:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(letter.encode())
+        return [int(word) for word in self.process.stdout.readline().split()]
+
+
+@pytest.fixture
+def kids() -> Iterator[Kids]:
+    made = Kids()
+    yield made
+    made.process.kill()
+    made.process.communicate()
+
+
+def test_one_in_vfork_does_not_keep_the_others_spliced(kids: Kids) -> None:
+    with api.attach(kids.pid) as target:
+        with target.session() as session:
+            session.insert("kids:work:entry", api.count)
+            waits, *others = kids.do("f")
+        assert session.restored is False
+        assert [note.startswith(f"process {waits}, a child, keeps its probes") for note in session.notes] == [True]
+        for pid in (kids.pid, *others):
+            assert (differences(pid), leftovers(pid)) == ([], []), pid
+        assert differences(waits)
+        kids.do("h")  # it goes on: it was asked to stop, and is not left standing when it does
+    api.restore(waits)
+    assert differences(waits) == []
+    out, _ = kids.process.communicate(timeout=60)
+    assert (out, kids.process.returncode) == (b"ok\n", 0)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Processes that execute one memory without being threads of one process (clone(2) with CLONE_VM)."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from gilk.errors import TargetError
+from gilk.target import sharing
+from gilk.target.keeper import Keeper
+from tests.behaviour.harness import differences, gs_bases, leftovers, wait_for
+from tests.programs.build import build
+
+CALLS = 1000  # of work(), by each process that is told to
+
+
+class Siblings:
+    def __init__(self, end: Path) -> None:
+        self.end = end
+        self.process = subprocess.Popen([build("siblings"), end], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def do(self, letter: str) -> int:
+        """The process number of the last sibling."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(letter.encode())
+        said, number = self.process.stdout.readline().decode().split()
+        assert said == letter
+        return int(number)
+
+    def finish(self) -> None:
+        """All of them have to end as they should."""
+        out, _ = self.process.communicate(timeout=60)
+        assert (out, self.process.returncode) == (b"ok\n", 0)
+
+
+@pytest.fixture
+def siblings(tmp_path: Path) -> Iterator[Siblings]:
+    made = Siblings(tmp_path / "end")
+    yield made
+    made.end.touch()
+    made.process.kill()
+    made.process.communicate()
+
+
+def test_who_shares_memory_is_stopped_too_and_counted(siblings: Siblings) -> None:
+    siblings.do("s")
+    siblings.do("s")
+    for turn in range(3):
+        with api.attach(siblings.pid) as target, target.session() as session:
+            session.insert("siblings:work:entry", api.count)
+            probes = session.insert("siblings:work:entry", "stamp")
+            siblings.do("w")
+            assert session.counts()["siblings:work:entry"] == 3 * CALLS, turn
+            assert len(session.poll()) == 3 * CALLS
+            session.remove(probes)
+            siblings.do("w")
+            assert session.counts()["siblings:work:entry"] == 6 * CALLS, turn
+        assert (session.restored, session.notes) == (True, [])
+        assert (differences(siblings.pid), leftovers(siblings.pid)) == ([], [])
+        siblings.do("w")
+    siblings.finish()
+
+
+def test_who_comes_during_a_session_has_a_buffer_of_its_own_then(siblings: Siblings) -> None:
+    with api.attach(siblings.pid) as target, target.session() as session:
+        session.insert("siblings:work:entry", api.count)
+        siblings.do("w")
+        sibling = siblings.do("s")
+        (mine,) = gs_bases(siblings.pid)
+        assert wait_for(lambda: gs_bases(sibling) != {mine})
+        before = session.counts()["siblings:work:entry"]
+        for _ in range(20):
+            siblings.do("w")
+        assert session.counts()["siblings:work:entry"] - before == 2 * 20 * CALLS
+    assert session.restored
+    assert [f"process {sibling} was made to share memory" in note for note in session.notes] == [True]
+    assert (differences(siblings.pid), leftovers(siblings.pid)) == ([], [])
+    siblings.do("w")
+    siblings.finish()
+
+
+@pytest.mark.parametrize("probes", ["work:entry", "*:blocks"])
+def test_who_is_left_when_the_process_ends_is_restored(siblings: Siblings, probes: str) -> None:
+    with api.attach(siblings.pid) as target, target.session() as session:
+        session.insert(f"siblings:{probes}", api.count)
+        sibling = siblings.do("s")
+        siblings.do("w")
+        assert siblings.process.stdin
+        siblings.process.stdin.write(b"x")
+        assert siblings.process.wait(60) == 0
+        assert differences(sibling)
+    assert (differences(sibling), leftovers(sibling)) == ([], [])
+
+
+def test_where_it_cannot_be_told_it_is_refused(siblings: Siblings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system call that there is not stands for a kernel without kcmp(2)."""
+    siblings.do("s")
+    monkeypatch.setattr(sharing, "_KCMP", 100_000)
+    keeper = Keeper(siblings.pid)
+    with contextlib.closing(keeper.memory):
+        with pytest.raises(TargetError) as refused:
+            keeper.mapper.set_up("a-test", 1 << 20, 1 << 20)
+        assert refused.value.slug == "shared-memory"
+        keeper.close()
+    assert leftovers(siblings.pid) == []
+    siblings.do("w")
+    siblings.finish()
+
+
+def test_where_it_cannot_be_told_others_are_not_refused(siblings: Siblings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "_KCMP", 100_000)
+    keeper = Keeper(siblings.pid)
+    with contextlib.closing(keeper.memory):
+        keeper.mapper.set_up("a-test", 1 << 20, 1 << 20)
+        keeper.close()
+    assert leftovers(siblings.pid) == []
+    siblings.finish()
