@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gilk import api
 from gilk.errors import TargetError
-from tests.behaviour.harness import ENVIRONMENT, Loop, differences, wait_for
-from tests.programs.build import build
+from tests.behaviour.harness import ENVIRONMENT, Loop, differences, gilk, wait_for
+from tests.programs.build import build, compile_text
 
 CLIENT = """
 import sys, time
@@ -42,16 +45,24 @@ time.sleep(600)
 """
 
 
-def abandon(pid: int, script: str = CLIENT) -> None:
-    """Have a session in ``pid`` whose keeper and client are killed, in this order."""
+@contextlib.contextmanager
+def session_in(pid: int, script: str = CLIENT) -> Iterator[int]:
+    """The number of its keeper. At the end client and keeper are gone, in this order if the keeper still was there."""
     client = subprocess.Popen(
         [sys.executable, "-c", script, str(pid)], stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT}
     )
     assert client.stdout
-    keeper = int(client.stdout.readline())
-    os.kill(keeper, signal.SIGKILL)
-    client.kill()
-    client.wait()
+    try:
+        yield int(client.stdout.readline())
+    finally:
+        client.kill()
+        client.communicate()
+
+
+def abandon(pid: int, script: str = CLIENT) -> None:
+    """Have a session in ``pid`` whose keeper and client are killed, in this order."""
+    with session_in(pid, script) as keeper:
+        os.kill(keeper, signal.SIGKILL)
 
 
 def test_an_abandoned_process_runs_on_refuses_others_and_can_be_restored() -> None:
@@ -98,3 +109,94 @@ def test_a_process_that_gilk_never_touched_has_nothing_to_restore() -> None:
             api.restore(loop.pid)
         assert caught.value.slug == "nothing-to-restore"
         assert loop.alive()
+
+
+#: All blocks, so that there are bounces and puns as well.
+EVERYWHERE = CLIENT.replace("hot:blocks", "shortblocks:*:blocks").replace(
+    "print(", "assert {'bounce', 'pun'} <= session.tactics().keys(), session.tactics()\nprint("
+)
+
+
+def test_bounces_and_puns_are_put_back() -> None:
+    with Loop([build("shortblocks", "O1")]) as loop:
+        abandon(loop.pid, EVERYWHERE)
+        assert differences(loop.pid)
+        assert api.restore(loop.pid).left == ()
+        assert differences(loop.pid) == []
+
+
+def test_a_session_that_has_its_keeper_is_left_alone() -> None:
+    with Loop([build("hot8")]) as loop:
+        with api.attach(loop.pid) as target, target.session() as session:
+            session.insert("hot:entry", "count")
+            with pytest.raises(TargetError) as refused:
+                api.restore(loop.pid)
+            assert refused.value.slug == "in-session"
+            before = session.counts()["hot8:hot:entry"]
+            assert wait_for(lambda: session.counts()["hot8:hot:entry"] > before)
+        assert session.restored
+        with session_in(loop.pid) as keeper:
+            os.kill(keeper, signal.SIGKILL)
+            assert wait_for(lambda: not Path(f"/proc/{keeper}/fd").exists() or not os.listdir(f"/proc/{keeper}/fd"))
+            api.restore(loop.pid)  # its client is there, and can do nothing any more
+            assert differences(loop.pid) == []
+
+
+#: Changes a constant in its own code, says where, and what it is as often as it is asked.
+SELF_PATCHING = r"""
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+__asm__(".globl value\n.type value, @function\nvalue: movabs $0x1111111111111111, %rax\n ret\n.size value, .-value\n"
+	".globl idle\n.type idle, @function\nidle: lea 1(%rdi), %rax\n ret\n.size idle, .-idle\n");
+unsigned long value(void);
+long idle(long);
+__attribute__((noinline, noclone)) long hot(long x) { __asm__ volatile("" ::: "memory"); return x + 1; }
+
+int main(void)
+{
+	unsigned long constant = 42, code = (unsigned long)value;
+	long state = 0;
+
+	if (mprotect((void *)(code & -4096UL), 8192, PROT_READ | PROT_WRITE | PROT_EXEC)) return 1;
+	memcpy((char *)value + 2, &constant, sizeof constant);
+	if (mprotect((void *)(code & -4096UL), 8192, PROT_READ | PROT_EXEC)) return 1;
+	printf("%lu %lu\n", (unsigned long)value, (unsigned long)idle);
+	fflush(stdout);
+	while (getchar() != EOF) {
+		state = hot(state);
+		printf("%lx\n", value());
+		fflush(stdout);
+	}
+	return 0;
+}
+"""
+
+
+def test_what_others_have_written_is_left_and_named(tmp_path: Path) -> None:
+    """The program itself, and a debugger, whose breakpoint is one byte."""
+    program = compile_text(tmp_path, "patches", SELF_PATCHING, "-O2")
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin and process.stdout
+        value, idle = (int(word) for word in process.stdout.readline().split())
+        with open(f"/proc/{process.pid}/mem", "rb+", 0) as memory:
+            memory.seek(idle)
+            memory.write(b"\xcc")
+            memory.seek(value & -4096)
+            before = memory.read(8192)
+            abandon(process.pid, CLIENT.replace("hot:blocks", "patches:hot:blocks"))
+            memory.seek(value & -4096)
+            assert memory.read(8192) != before
+            done = gilk("restore", "--json", str(process.pid))
+            memory.seek(value & -4096)
+            assert memory.read(8192) == before
+        report = json.loads(done.stdout)
+        assert 0 < report["restored"]["patches"] <= 10
+        assert [(each["address"], each["bytes"]) for each in report["left"]] == [(value + 2, 8), (idle, 1)]
+        process.stdin.write(b".")
+        assert process.stdout.readline() == b"2a\n"
+        again = gilk("restore", str(process.pid))
+        assert f"patches: 8 bytes at {value + 2:#x} differ, not by gilk: left\n" in again.stdout
+        process.stdin.close()
+    assert process.returncode == 0

@@ -10,19 +10,26 @@ import click
 from gilk import api
 from gilk.render.text import cell
 
+_SHOWN = 20  # places that somebody else has changed
+
 
 @click.command()
 @click.argument("pid", type=int)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def restore(pid: int, as_json: bool) -> None:
-    """Put the code of process PID back to what its files say.
+    """Put back what gilk has written over the code of process PID.
 
     gilk undoes everything itself, also when it is killed; this is for the case that its keeper process was killed too.
     """
     result = api.restore(pid)
     if as_json:
-        click.echo(json.dumps({"pid": pid, "restored": result.bytes}))
+        left = [{"image": s.image, "address": s.address, "bytes": len(s.original)} for s in result.left]
+        click.echo(json.dumps({"pid": pid, "restored": result.bytes, "left": left}))
         return
     for name, size in result.bytes.items():
         click.echo(f"{cell(name)}: {size} bytes put back")
+    for stretch in result.left[:_SHOWN]:
+        click.echo(f"{cell(stretch.image)}: {len(stretch.original)} bytes at {stretch.address:#x} differ, not by gilk: left")
+    if len(result.left) > _SHOWN:
+        click.echo(f"and {len(result.left) - _SHOWN} more such places")
     click.echo(f"process {pid} is restored")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -240,6 +241,9 @@ class Keeper:
         return self._code.is_original(staged, self.held.copies)
 
     def _let_go(self) -> None:
+        for fd in (self.held.code_fd, self.held.data_fd):
+            if fd >= 0:
+                os.close(fd)
         self._known_places = {}
         self._staged, self._past, self.held = {}, [], Held()
         self._exchanged = Exchanged()

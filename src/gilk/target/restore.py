@@ -2,53 +2,107 @@
 """Puts a process right after both gilk and its keeper were killed.
 
 Nothing of what they knew is needed: every byte of code that differs from the
-image's file, and where a jump to our memory or a part of one stands, is put
-back, and what was mapped is left to the threads that may still be in it.
+image's file, and belongs to a jump to our memory (ours.py), is put back. What
+differs otherwise is the program's own doing, or a debugger's, and is named.
+What was mapped is left to the threads that may still be in it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from gilk.errors import GilkError, TargetError
+from gilk.target.apart import KEEPER
 from gilk.target.base import Loaded
 from gilk.target.copies import Copy
 from gilk.target.maps import CODE_NAME, DATA_NAME, Mapping, read_maps
+from gilk.target.ours import led_to, written_by_us
 from gilk.target.process import Process, attach
+from gilk.target.sharing import parent
 from gilk.values import dataclass
 
 _PAGE = 4096
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """Of code that is not what the image's file says. ``original``: what that says."""
+
+    image: str
+    address: int
+    original: bytes
+
+
+@dataclass(frozen=True)
 class Restored:
-    """How many bytes of code were put back, by image."""
+    """How many bytes of code were put back, by image, and what somebody else has written and was left."""
 
     bytes: dict[str, int]
+    left: tuple[Stretch, ...] = ()
 
 
 def restore(pid: int) -> Restored:
-    """Raises TargetError `nothing-to-restore` when there is no trace of gilk in the process."""
+    """Raises TargetError `nothing-to-restore` when there is no trace of gilk in the process, `in-session` while there
+    is somebody who is going to restore it."""
     with attach(pid) as process:
-        if not any(mapping.path.startswith(CODE_NAME) for mapping in process.maps()):
+        maps = process.maps()
+        if not any(mapping.path.startswith(CODE_NAME) for mapping in maps):
             raise TargetError("nothing-to-restore", f"there is no trace of gilk in process {pid}")
+        _check_abandoned(pid, {_session(mapping) for mapping in maps if mapping.path.startswith(CODE_NAME)})
         exchanged = tuple(_exchanged(process))
         if exchanged:
             process.keeper.ask("put_back", exchanged)
-        images = [(loaded, part) for loaded in process.loaded() for part in _differences(process, loaded)]
-        pieces = [(address, original) for _, (address, original) in images]
-        process.keeper.ask("repair", pieces)
+        found = [_stretches_of(process, loaded) for loaded in process.loaded()]
+        ours = [stretch for mine, _ in found for stretch in mine]
+        process.keeper.ask("repair", [(stretch.address, stretch.original) for stretch in ours])
         process.keeper.ask("lower_abandoned")
         for mapping in process.maps():
             if mapping.path.startswith(DATA_NAME) and mapping.offset == 0:
                 process.keeper.ask("poke", mapping.start, bytes(8))  # no magic: whoever comes next may take over
         counts: dict[str, int] = {}
-        for loaded, (_, original) in images:
-            counts[loaded.name] = counts.get(loaded.name, 0) + len(original)
-        return Restored(counts)
+        for stretch in ours:
+            counts[stretch.image] = counts.get(stretch.image, 0) + len(stretch.original)
+        return Restored(counts, tuple(stretch for _, others in found for stretch in others))
+
+
+def _session(mapping: Mapping) -> str:
+    """Its name; it begins with the number of its first client (workspace.py)."""
+    return mapping.path.removeprefix(CODE_NAME).split()[0]
+
+
+def _check_abandoned(pid: int, sessions: set[str]) -> None:
+    """Raises TargetError `in-session` when one of them has a keeper."""
+    for name in sessions:
+        if any(_keeps(int(entry.name), name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
+            raise TargetError(
+                "in-session",
+                f"a session of gilk is in process {pid}, begun by process {name.partition('-')[0]}",
+                "end that: it puts the code back itself, also when it is killed",
+            )
+
+
+def _keeps(pid: int, name: str) -> bool:
+    """Whether a process is the keeper of a session: it has its memory open. One of another user's, into which we may
+    not look, is if its parent is who began that."""
+    try:
+        if Path(f"/proc/{pid}/comm").read_text() != f"{KEEPER}\n":
+            return False
+        return any(f"{CODE_NAME}{name} " in f"{_link(fd)} " for fd in Path(f"/proc/{pid}/fd").iterdir())
+    except PermissionError:
+        return str(parent(pid)) == name.partition("-")[0]
+    except OSError:
+        return False  # it has gone
+
+
+def _link(fd: Path) -> str:
+    try:
+        return os.readlink(fd)
+    except FileNotFoundError:
+        return ""
 
 
 def _exchanged(process: Process) -> Iterator[Copy]:
@@ -79,20 +133,23 @@ def _places(process: Process, maps: tuple[Mapping, ...], shelved: Mapping) -> It
                     yield first.start + (segment.address & -_PAGE) - low
 
 
-def _differences(process: Process, loaded: Loaded) -> list[tuple[int, bytes]]:
-    """Stretches of executable memory that are not what the file says: (address, the file's bytes)."""
-    found = []
-    image = process.image(loaded.path)
+def _stretches_of(process: Process, loaded: Loaded) -> tuple[list[Stretch], list[Stretch]]:
+    """Where executable memory is not what the file says: what gilk has written, and what somebody else has."""
+    mine: list[Stretch] = []
+    others: list[Stretch] = []
+    image, ranges = process.image(loaded.path), led_to(process.maps())
     for mapping in process.maps():
         if not mapping.executable or not _of(mapping, loaded):
             continue
-        live = process.keeper.ask("peek", mapping.start, mapping.end - mapping.start)
-        kept = image.read(mapping.start - loaded.bias, len(live))
-        size = min(len(live), len(kept))
-        differ = np.flatnonzero(np.frombuffer(live[:size], np.uint8) != np.frombuffer(kept[:size], np.uint8))
-        for low, high in _stretches(differ):
-            found.append((mapping.start + low, kept[low:high]))
-    return found
+        content = process.keeper.ask("peek", mapping.start, mapping.end - mapping.start)
+        kept = image.read(mapping.start - loaded.bias, len(content))
+        live = np.frombuffer(content, np.uint8)[: len(kept)]
+        differ = live != np.frombuffer(kept, np.uint8)[: len(live)]
+        ours = written_by_us(live, mapping.start, ranges)
+        for rows, found in ((differ & ours, mine), (differ & ~ours, others)):
+            for low, high in _stretches(np.flatnonzero(rows)):
+                found.append(Stretch(loaded.name, mapping.start + low, kept[low:high]))
+    return mine, others
 
 
 def _of(mapping: Mapping, loaded: Loaded) -> bool:

@@ -223,7 +223,7 @@ class Hub:
         """The last is told how it ended, when all of it has."""
         if sum(other.known for other in self._visitors.values()) > 1:
             self._leave(visitor.guest)
-            visitor.answer({"restored": None, "notes": []})
+            visitor.answer({"restored": None})
             raise Closed
         restored = self._close()
         visitor.answer({"restored": restored, "notes": self._notes()})
