@@ -30,6 +30,16 @@ def in_homes(maps: tuple[Mapping, ...], at: Int, known: frozenset[Home]) -> NDAr
     return inside
 
 
+def shared_at(maps: tuple[Mapping, ...], at: Int) -> Mapping | None:
+    """A mapping in which one of the addresses ``at``, ascending, lies, if what is written there goes to its file."""
+    return next((m for m, low, high in _parts(maps, at) if low < high and m.permissions.endswith("s")), None)
+
+
+def without_file(maps: tuple[Mapping, ...], at: Int) -> list[tuple[Mapping, int, int]]:
+    """Executable mappings of no file in which some of the addresses ``at``, ascending, lie: from and to which row."""
+    return [(m, low, high) for m, low, high in _parts(maps, at) if low < high and not m.inode and not m.path]
+
+
 def _home(mapping: Mapping) -> Home:
     return mapping.device, mapping.inode, mapping.start - mapping.offset, mapping.path
 

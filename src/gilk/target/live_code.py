@@ -12,14 +12,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gilk.target import copies as code_copies
 from gilk.target.batch import Batch, Byte, Int
 from gilk.target.copies import Copy
-from gilk.target.homes import Home, homes, in_homes
+from gilk.target.homes import Home, homes, in_homes, shared_at, without_file
 from gilk.target.maps import Mapping, read_maps
 from gilk.target.memory import Memory
-from gilk.target.refusals import expecting
+from gilk.target.ours import led_to, written_by_us
+from gilk.target.refusals import check_private, expecting
 from gilk.target.writer import Change, differing, write
 from gilk.values import dataclass
 
@@ -58,6 +60,9 @@ class LiveCode:
         """How many bytes were not ours and left alone. Raises TargetError `code-changed`, unless ``lenient``."""
         changes = [change for change in changes if len(change.at)]
         maps = self._maps(copies) if changes else ()
+        if not lenient:
+            for change in changes:
+                check_private(self._pid, shared_at(maps, change.at))
         strangers = 0
         for change in changes:
             if not lenient:
@@ -65,7 +70,7 @@ class LiveCode:
                 with expecting(self._pid):
                     write(self._memory, change)
             else:
-                ours = change.only(in_homes(maps, change.at, self.homes))
+                ours = change.only(in_homes(maps, change.at, self.homes) | self._moved_along(maps, change.at))
                 strangers += len(change.at) - len(ours.at) + write(self._memory, ours, lenient)
             code_copies.mirror(self._memory, copies, change)
         return strangers
@@ -79,9 +84,19 @@ class LiveCode:
         for known, batches in by_home.items():
             at, original = _first_values([(batch.at, batch.old) for batch in batches])
             ours = in_homes(maps, at, known)
-            if differing(self._memory, at[ours], original[ours]):
+            if differing(self._memory, at[ours], original[ours]) or self._moved_along(maps, at).any():
                 return False
         return True
+
+    def _moved_along(self, maps: tuple[Mapping, ...], at: Int) -> NDArray[np.bool_]:
+        """Which of the addresses ``at``, ascending, are of splices that a program has copied with its code: to memory
+        of no file, which it then has mapped in place of the file's (for huge pages)."""
+        found = np.zeros(len(at), np.bool_)
+        for mapping, low, high in without_file(maps, at):
+            code = np.frombuffer(self._memory.some(mapping.start, mapping.end - mapping.start), np.uint8)
+            rows = at[low:high] - mapping.start
+            found[low:high][rows < len(code)] = written_by_us(code, mapping.start, led_to(maps))[rows[rows < len(code)]]
+        return found
 
     def _maps(self, copies: Sequence[Copy]) -> tuple[Mapping, ...]:
         return code_copies.as_executed(read_maps(self._pid), copies)

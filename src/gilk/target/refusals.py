@@ -53,6 +53,16 @@ def check_alone(pid: int, name: str) -> None:
         )
 
 
+def check_private(pid: int, shared: Mapping | None) -> None:
+    """Raises TargetError `shared-code` if there is a mapping that must not be written to."""
+    if shared is not None:
+        raise TargetError(
+            "shared-code",
+            f"process {pid} has its code of {shared.path} mapped shared: what is written there is written to the file",
+            "leave that image out",
+        )
+
+
 def check_free(pid: int, start: int, end: int) -> None:
     """Raises MemoryTaken when the process has mapped something there meanwhile."""
     if not occupied(read_maps(pid), growth=False).free(start, end):

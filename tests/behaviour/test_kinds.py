@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs of unusual kinds, each under `run`, `trace` and `dtrace`, launched and attached: what they print, how they end
+and what is counted is what it should be, and nothing of gilk is left in them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from gilk.errors import GilkError, TargetError
+from gilk.trace.reading import read
+from tests.behaviour.harness import ENVIRONMENT, Ran, differences, gilk, leftovers, plain, run
+from tests.programs.build import HERE, compile_to
+
+SOURCES = HERE / "kinds"
+CALLS, STATUS = 200, 3
+#: How often work() is called at a time, where that is not CALLS.
+OTHERWISE = {"coroutines": 320}
+
+#: kind: source, and what it is built with besides.
+KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "static-pie": ("steady", ("-static-pie", "-fPIE")),
+    "rwx": ("steady", ()),
+    "musl": ("steady", ("-static",)),
+    "hugetext": ("hugetext", ()),
+    "packed": ("packed", ()),
+    "coroutines": ("coroutines", ()),
+    "altstack": ("altstack", ()),
+    "avx512": ("avx512", ()),
+    "lazy": ("lazy", ()),
+}
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Those that were built, by kind."""
+    place = tmp_path_factory.mktemp("kinds")
+    return {kind: _built(place, kind) for kind in KINDS if kind != "musl" or shutil.which("musl-gcc")}
+
+
+def _built(place: Path, kind: str) -> Path:
+    name, flags = KINDS[kind]
+    output = place / kind / name
+    output.parent.mkdir()
+    source = SOURCES / f"{name}.c"
+    if kind == "musl":
+        subprocess.run(["musl-gcc", "-g", "-O2", *flags, "-o", str(output), str(source)], check=True)
+    else:
+        compile_to(output, [source], ("-O2", *flags), [SOURCES / "kind.h"])
+    if kind == "rwx":
+        make_writable(output)
+    return output
+
+
+def make_writable(program: Path) -> None:
+    """Its code, too: in the program header of what is executable."""
+    content = bytearray(program.read_bytes())
+    (headers,), (size, number) = struct.unpack_from("<Q", content, 32), struct.unpack_from("<HH", content, 54)
+    for at in range(headers, headers + size * number, size):
+        kind, flags = struct.unpack_from("<II", content, at)
+        if kind == 1 and flags & 1:
+            struct.pack_into("<I", content, at + 4, 7)
+    program.write_bytes(content)
+
+
+@pytest.fixture(params=list(KINDS))
+def program(request: pytest.FixtureRequest, programs: dict[str, Path]) -> Path:
+    if request.param not in programs:
+        pytest.skip("no musl-gcc")
+    return programs[request.param]
+
+
+def alone(program: Path) -> Ran:
+    done = plain([program])
+    if done.status == 77:
+        pytest.skip(done.stdout.decode().strip())
+    assert done.status == STATUS
+    return done
+
+
+def calls(program: Path) -> int:
+    return OTHERWISE.get(program.name, CALLS)
+
+
+def test_run(program: Path) -> None:
+    name, expected = program.name, alone(program)
+    inserts = [f"{name}:main:blocks=count", f"{name}:work:blocks=count", f"{name}:work:entry=time"]
+    ran = run(inserts, [program])
+    assert ran.visible == expected.visible
+    assert ran.report["counts"][f"{name}:work:@0:pre"] == calls(program)
+    assert ran.report["latency"]["work"]["count"] == calls(program)
+    assert (ran.report["restored"], ran.report["partial"]) == (True, False)
+
+
+def test_trace(program: Path, tmp_path: Path) -> None:
+    expected = alone(program)
+    out = tmp_path / "trace.parquet"
+    words = ("--scope", f"{program.name}:", "--skip", "*:hidden", "-o", out)  # that is no code in the file
+    done = gilk("trace", "-q", *words, "--", program)
+    assert (done.returncode, done.stdout) == (STATUS, expected.stdout.decode())
+    rows = [row for row in read(out).flow.table.to_pylist() if row["function"] == "work"]
+    assert [row["state"] for row in rows] == ["whole"] * calls(program)
+
+
+CLAUSES = """
+pid$target:NAME:work:entry { @entries = count(); }
+pid$target:NAME:work:return { @returns = count(); @sum = sum(arg1 != 0); }
+END { printa("entries %@d\\n", @entries); printa("returns %@d\\n", @returns); }
+"""
+
+
+def test_dtrace(program: Path) -> None:
+    expected = alone(program)
+    done = gilk("dtrace", "-q", "-n", CLAUSES.replace("NAME", program.name), "-c", program)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = done.stdout.splitlines()
+    for line in (expected.stdout.decode().strip(), f"entries {calls(program)}", f"returns {calls(program)}"):
+        assert line in said
+
+
+@contextlib.contextmanager
+def attending(program: Path, argument: str = "attend") -> Iterator[subprocess.Popen[str]]:
+    """It has to end as it should."""
+    alone(program)
+    words = [str(program), argument]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        try:
+            assert process.stdout and process.stdout.readline() == "ready\n"
+            yield process
+            process.communicate(timeout=60)
+            assert process.returncode == STATUS
+        finally:
+            process.kill()
+
+
+def poke(process: subprocess.Popen[str]) -> str:
+    """Have it do its work once; what it says."""
+    assert process.stdin and process.stdout
+    process.stdin.write(".")
+    process.stdin.flush()
+    said = process.stdout.readline()
+    assert said, process.poll()
+    return said
+
+
+def test_attached(program: Path) -> None:
+    if program.name == "hugetext":
+        pytest.skip("its code is in no file then: see below")
+    times = 3
+    with attending(program) as process:
+        undisturbed = [poke(process) for _ in range(2 * times)]
+    with attending(program) as process:
+        said = []
+        for turn in range(times):
+            with api.attach(process.pid) as target, target.session() as session:
+                session.insert(f"{program.name}:work:blocks", api.count)
+                if turn:
+                    session.insert(f"{program.name}:work:entry", api.time)
+                said.append(poke(process))
+                (count,) = {n for point, n in session.counts().items() if point.endswith(":work:@0:pre")}
+                # Coroutines go on in the calls that they were left in.
+                assert count == calls(program) + (0 if not turn or program.name != "coroutines" else 40)
+            assert session.restored
+            said.append(poke(process))
+            assert [line for line in differences(process.pid) if not own(line, program)] == []
+            assert leftovers(process.pid) == []
+        assert said == undisturbed
+
+
+def own(difference: str, program: Path) -> bool:
+    """What the program itself has changed, in one place."""
+    return program.name == "packed"
+
+
+def test_code_that_was_moved_out_of_its_file_is_refused_or_restored(programs: dict[str, Path]) -> None:
+    """Where it was moved before gilk came it has no file; where that happens meanwhile, patches move along."""
+    program = programs["hugetext"]
+    with attending(program) as process, api.attach(process.pid) as target, target.session() as session:
+        with pytest.raises(GilkError) as refused:
+            session.insert("hugetext:work:entry", api.count)
+        assert refused.value.slug == "no-such-image"
+        poke(process)
+    with attending(program, "late") as process:
+        with api.attach(process.pid) as target, target.session() as session:
+            session.insert("hugetext:*:blocks", api.count)
+            said = poke(process)
+            assert session.counts()["hugetext:work:@0:pre"] == CALLS
+        assert session.restored
+        assert leftovers(process.pid) == []
+        assert said
+        assert poke(process)
+
+
+def test_code_that_was_unpacked_in_place_is_refused(programs: dict[str, Path]) -> None:
+    with attending(programs["packed"]) as process:
+        with api.attach(process.pid) as target, target.session() as session:
+            with pytest.raises(TargetError) as refused:
+                session.insert("packed:hidden:entry", api.count)
+            assert refused.value.slug == "code-changed"
+        poke(process)
+
+
+def test_text_that_is_mapped_shared_is_not_written(tmp_path: Path) -> None:
+    """Neither to the process nor, by way of it, to the file."""
+    program = compile_to(tmp_path / "sharedtext", [SOURCES / "sharedtext.c"], ("-O2",))
+    before = program.read_bytes()
+    with attending(program) as process:
+        with api.attach(process.pid) as target, target.session() as session:
+            with pytest.raises(TargetError) as refused:
+                session.insert("sharedtext:work:entry", api.count)
+            assert refused.value.slug == "shared-code"
+            poke(process)
+        assert session.restored
+        assert (differences(process.pid), leftovers(process.pid)) == ([], [])
+    assert program.read_bytes() == before
+
+
+def test_strings_that_are_filled_when_they_are_looked_at(programs: dict[str, Path]) -> None:
+    """A clause looks at them first, and waits for the thread that fills them as the program would have."""
+    expected = alone(programs["lazy"])
+    clause = 'pid$target:lazy:look:entry { @[copyinstr(arg0)] = count(); } END { printa("%@d %s\\n", @); }'
+    done = gilk("dtrace", "-q", "-n", clause, "-c", programs["lazy"], timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert expected.stdout.decode() in done.stdout
+    rows = [line.split(" ", 1) for line in done.stdout.splitlines() if "filled" in line]
+    assert sorted(text for _, text in rows) == [f"filled {n}" for n in range(8)]
+    assert sum(int(number) for number, _ in rows) == CALLS
+
+
+# Where programs run.
+
+WHO = r"""
+#include <stdio.h>
+#include <unistd.h>
+int main(void) { printf("%d %d\n", (int)getuid(), (int)geteuid()); return 0; }
+"""
+
+
+def test_a_helper_that_is_set_uid_has_its_rights(tmp_path: Path) -> None:
+    (tmp_path / "who.c").write_text(WHO)
+    helper = compile_to(tmp_path / "who", [tmp_path / "who.c"], ("-O2",))
+    if os.geteuid() == 0:
+        os.chown(helper, 65534, 65534)
+    helper.chmod(0o755 | stat.S_ISUID)
+    starter = compile_to(tmp_path / "helper", [SOURCES / "helper.c"], ("-O2",))
+    expected = plain([starter, helper])
+    assert expected.status == STATUS
+    ran = run(["helper:work:entry=count", "libc:popen:entry=time"], [starter, helper])
+    assert ran.visible == expected.visible
+    assert ran.report["counts"]["helper:work:entry"] == CALLS
+
+
+def limited(shell: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """gilk, started by a shell that has made something scarce."""
+    words = ["sh", "-c", f'{shell} exec "$@"', "sh", sys.executable, "-m", "gilk", *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}, timeout=120)
+
+
+def test_few_files(programs: dict[str, Path], tmp_path: Path) -> None:
+    program = programs["packed"]
+    expected = alone(program).stdout.decode()
+    counted = limited("ulimit -n 64;", "run", "-i", "packed:work:entry=count", "--", program)
+    assert (counted.returncode, f"{CALLS}  packed:work:entry" in counted.stderr) == (STATUS, True), counted
+    words = ("--scope", "packed:", "--skip", "*:hidden", "-o", tmp_path / "t.parquet")
+    followed = limited("ulimit -n 64;", "trace", "-q", *words, "--", program)
+    assert (followed.returncode, followed.stdout) == (STATUS, expected)
+    asked = limited("ulimit -n 64;", "dtrace", "-qn", "pid$target:packed:work:entry { @ = count(); }", "-c", program)
+    assert (asked.returncode, str(CALLS) in asked.stdout.split()) == (0, True), asked
+
+
+def test_a_process_that_may_open_nothing_more(programs: dict[str, Path]) -> None:
+    with attending(programs["packed"]) as process:
+        limits = ["prlimit", f"--pid={process.pid}", f"--nofile={len(os.listdir(f'/proc/{process.pid}/fd'))}"]
+        subprocess.run(limits, check=True)
+        with api.attach(process.pid) as target, pytest.raises(TargetError) as refused:
+            target.session()
+        assert refused.value.slug == "refused-by-kernel"
+        assert leftovers(process.pid) == []
+        poke(process)
+
+
+def test_little_shared_memory(programs: dict[str, Path]) -> None:
+    """As in a container: /dev/shm is one megabyte, and full."""
+    scarce = "mount -t tmpfs -o size=1m tmpfs /dev/shm && ! cat /dev/zero 2>/dev/null >/dev/shm/full;"
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("may not make a mount namespace")
+    program = programs["packed"]
+    words = ["unshare", "-m", "sh", "-c", f'{scarce} exec "$@"', "sh", sys.executable, "-m", "gilk", "run"]
+    words += ["-i", "packed:work:entry=count", "-i", "packed:work:blocks=stamp", "--", str(program)]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}, timeout=120)
+    assert (done.returncode, f"{CALLS}  packed:work:entry" in done.stderr) == (STATUS, True), done
