@@ -14,7 +14,7 @@ from gilk import api
 from gilk.errors import TargetError
 from gilk.target import sharing
 from gilk.target.keeper import Keeper
-from tests.behaviour.harness import differences, gs_bases, leftovers, wait_for
+from tests.behaviour.harness import Loop, differences, gs_bases, leftovers, wait_for
 from tests.programs.build import build
 
 CALLS = 1000  # of work(), by each process that is told to
@@ -125,3 +125,15 @@ def test_where_it_cannot_be_told_others_are_not_refused(siblings: Siblings, monk
         keeper.close()
     assert leftovers(siblings.pid) == []
     siblings.finish()
+
+
+@pytest.mark.parametrize("name", ["vfork", "spawn"])
+def test_children_that_borrow_the_memory_for_a_moment_go_on(name: str) -> None:
+    """Their parent waits for them, so that nobody may keep them from going on; they have its buffer meanwhile."""
+    with Loop([build(name)]) as loop:
+        for _ in range(4):
+            with api.attach(loop.pid) as target, target.session() as session:
+                session.insert(f"{name}:*:blocks", api.count)
+                assert wait_for(lambda: sum(session.counts().values()) > 1000)
+            assert (session.restored, session.notes) == (True, [])
+            assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
