@@ -394,6 +394,7 @@ def report(result: Result) -> RunReport:
         **result.numbers,
         tactics=result.tactics,
         refusals=result.refusals,
+        refused_points=result.refused_points,
         restored=result.restored,
         partial=result.partial,
         notes=notes,

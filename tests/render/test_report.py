@@ -8,7 +8,8 @@ import json
 import numpy as np
 
 from gilk.render.histogram import Histogram
-from gilk.render.report import RunReport, losses, top_counts
+from gilk.render.report import RunReport, losses, refused_by_name, top_counts
+from gilk.trace.probes import RefusedPoint
 
 FULL = RunReport(
     counts={"f:entry": 7, "g:entry": 0},
@@ -20,6 +21,7 @@ FULL = RunReport(
     asked=10,
     spliced=8,
     refused=2,
+    refused_points=(RefusedPoint("h:@1:pre", "rseq"), RefusedPoint("h:@2:pre", "rseq")),
     tactics={"jump": 7, "pun": 1},
     refusals={"rseq": 2},
     activation_ms=12.34567,
@@ -41,6 +43,7 @@ def test_json_has_what_is_promised() -> None:
         "nested": 2,
         "corrupt": 1,
         "points": {"asked": 10, "spliced": 8, "refused": 2},
+        "refused_points": [{"point": "h:@1:pre", "reason": "rseq"}, {"point": "h:@2:pre", "reason": "rseq"}],
         "tactics": {"jump": 7, "pun": 1},
         "refusals": {"rseq": 2},
         "activation_ms": 12.346,
@@ -57,7 +60,7 @@ def test_text_says_it_all() -> None:
     text = FULL.render(terminal=False)
     for words in (
         "8 of 10 points spliced in 12.3 ms (7 by jump, 1 by pun)",
-        "2 refused: 2 rseq",
+        "2 refused: 2 rseq\n  h:@1:pre: rseq\n  h:@2:pre: rseq\n",
         "    7  f:entry",
         "1 point never reached",
         "f: 2 calls; least 5ns",
@@ -70,6 +73,11 @@ def test_text_says_it_all() -> None:
     ):
         assert words in text, words
     assert "NOT" not in text and "partial" not in text
+
+
+def test_of_many_refused_points_the_first_are_named_and_the_others_counted() -> None:
+    text = refused_by_name([RefusedPoint(f"f:@{n}:pre", "no-room") for n in range(13)])
+    assert text.startswith("  f:@0:pre: no-room\n") and text.endswith("  f:@9:pre: no-room\n  and 3 more\n")
 
 
 def test_code_that_was_not_restored_is_said_loudly() -> None:

@@ -4,22 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import asdict, field
 from typing import Any
 
 from gilk.render.histogram import Histogram
 from gilk.render.text import cell, plural, table
+from gilk.trace.probes import RefusedPoint
 from gilk.values import dataclass
 
 _TOP = 20  # rows of a table of counts
 _FUNCTIONS = 10  # histograms
+_REFUSED = 10  # points that are named
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """`asked`, `spliced` and `refused` count points; `activation_ms` is how long it took to splice them. `restored` is
-    the outcome of comparing the live code with what it was, None when it could not be compared (the target ended
-    before). `partial`: something ended before its time. `latency` is per function, times in ns."""
+    """`asked`, `spliced` and `refused` count points; `refused_points` are those that are not in `counts` for that.
+    `activation_ms` is how long it took to splice them. `restored` is the outcome of comparing the live code with what
+    it was, None when it could not be compared (the target ended before). `partial`: something ended before its time.
+    `latency` is per function, times in ns."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     records: int = 0
@@ -30,6 +33,7 @@ class RunReport:
     asked: int = 0
     spliced: int = 0
     refused: int = 0
+    refused_points: Sequence[RefusedPoint] = ()
     tactics: Mapping[str, int] = field(default_factory=dict)
     refusals: Mapping[str, int] = field(default_factory=dict)
     activation_ms: float = 0.0
@@ -49,6 +53,7 @@ class RunReport:
             "nested": self.nested,
             "corrupt": self.corrupt,
             "points": {"asked": self.asked, "spliced": self.spliced, "refused": self.refused},
+            "refused_points": [asdict(each) for each in self.refused_points],
             "tactics": dict(self.tactics),
             "refusals": dict(self.refusals),
             "activation_ms": round(self.activation_ms, 3),
@@ -71,7 +76,7 @@ class RunReport:
         text += f" ({how})\n" if how else "\n"
         if self.refused:
             why = "; ".join(f"{number} {reason}" for reason, number in _most_first(self.refusals))
-            text += f"{self.refused} refused: {why}\n"
+            text += f"{self.refused} refused: {why}\n" + refused_by_name(self.refused_points)
         return text
 
     def _records(self) -> str:
@@ -80,6 +85,12 @@ class RunReport:
         if self.restored is False:
             text += "the code is NOT what it was before; see the notes\n"
         return text + ("this is a partial result\n" if self.partial else "")
+
+
+def refused_by_name(points: Sequence[RefusedPoint]) -> str:
+    """A line each; of many the first."""
+    text = "".join(f"  {cell(each.point)}: {each.reason}\n" for each in points[:_REFUSED])
+    return text + (f"  and {len(points) - _REFUSED} more\n" if len(points) > _REFUSED else "")
 
 
 def top_counts(counts: Mapping[str, int], terminal: bool | None = None) -> str:

@@ -22,7 +22,7 @@ from gilk.splice.points import parse as parse_spec
 from gilk.target.base import Code
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Source
-from gilk.trace.probes import ProbeRow, counts_by_point
+from gilk.trace.probes import ProbeRow, RefusedPoint, counts_by_point
 from gilk.trace.threads import Threads
 from gilk.values import dataclass
 
@@ -64,6 +64,8 @@ class BaseSession(ABC):
         self._stream = Stream(drain, clock, threads)
         self._capacity = capacity
         self._probes: dict[int, Probe] = {}
+        self._refused: dict[int, Refusal] = {}  # by number, also of probes that were taken out since
+        self._there: set[int] = set()  # numbers of probes that were in the target at some time
         self._everything: list[ProbeRow] = []
         self._tables: list[pa.Table] = []
         self.totals = Totals()
@@ -179,8 +181,17 @@ class BaseSession(ABC):
         tactics = {key: t for plan in plans for key, t in plan.tactics.items()}
         refusals = {key: r for plan in plans for key, r in plan.refusals.items()}
         for number in {*numbers, *(tactics.keys() | refusals.keys()) & self._probes.keys()}:
-            self._probes[number] = Probe(number, self._everything[number], tactics.get(number), refusals.get(number))
+            probe = Probe(number, self._everything[number], tactics.get(number), refusals.get(number))
+            self._probes[number] = probe
+            self._note_outcome(probe)
         return tuple(self._probes[number] for number in numbers)
+
+    def _note_outcome(self, probe: Probe) -> None:
+        if probe.refusal is None:
+            self._there.add(probe.number)
+            self._refused.pop(probe.number, None)
+        else:
+            self._refused[probe.number] = probe.refusal
 
     def _drop(self, probes: Iterable[Probe]) -> list[int]:
         """Forget probes; the numbers of those that there were."""
@@ -195,6 +206,11 @@ class BaseSession(ABC):
 
     def refusals(self) -> dict[str, int]:
         return dict(Counter(str(p.refusal) for p in self._probes.values() if p.refusal is not None))
+
+    def refused_points(self) -> list[RefusedPoint]:
+        """The points that could not be had, in the order in which they were asked for, each reason once."""
+        named = (RefusedPoint(self._everything[n].point, str(why)) for n, why in sorted(self._refused.items()))
+        return list(dict.fromkeys(named))
 
     @property
     def probes(self) -> tuple[Probe, ...]:
@@ -243,8 +259,13 @@ class BaseSession(ABC):
         return self._stream.schema
 
     def counts(self) -> dict[str, int]:
-        """Hits of every counting probe, by the name of its point."""
-        return counts_by_point(self._everything, self._drain.counts().tolist())
+        """Hits of every counting probe that was in the target, by the name of its point.
+
+        A point that was refused is not among them: that nothing was counted there says nothing.
+        """
+        never = self._refused.keys() - self._there
+        there = [row for n, row in enumerate(self._everything) if n not in never] if never else self._everything
+        return counts_by_point(there, self._drain.counts().tolist())
 
     @property
     def drain(self) -> Source:

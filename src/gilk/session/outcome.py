@@ -9,6 +9,7 @@ from typing import Any
 
 from gilk.session.base import BaseSession
 from gilk.trace.calls import Calls
+from gilk.trace.probes import RefusedPoint
 from gilk.values import dataclass
 
 _LOST = ("drops", "lost", "nested", "corrupt")
@@ -27,6 +28,7 @@ class Result:
     partial: bool
     notes: list[str]
     file: str
+    refused_points: Sequence[RefusedPoint] = ()
 
     @property
     def lost(self) -> dict[str, int]:
@@ -40,6 +42,11 @@ def added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     for part in parts:
         total.update(part)
     return dict(total)
+
+
+def refused_by_point(result: Result) -> dict[str, str]:
+    """The reason for which each point was refused; the first one, where one name stands for several."""
+    return {each.point: each.reason for each in reversed(result.refused_points)}
 
 
 def numbers(sessions: Sequence[BaseSession], tactics: Mapping[str, int], refusals: Mapping[str, int]) -> dict[str, Any]:

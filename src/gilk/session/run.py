@@ -21,7 +21,7 @@ from gilk.session.elsewhere import Elsewhere
 from gilk.session.experiment.samples import schema_of
 from gilk.session.kept import Kept
 from gilk.session.kernel_session import KernelSession
-from gilk.session.outcome import Result, added, numbers
+from gilk.session.outcome import Result, added, numbers, refused_by_point
 from gilk.session.request import Request, Wanted, expand
 from gilk.session.session import Session
 from gilk.target.kernel.target import KernelTarget
@@ -249,7 +249,8 @@ class Run:
         if restored is False:
             self.notes.append("the code of a process could not be compared with, or is not, what it was")
         told = self._numbers(tactics, refusals)
-        return Result(counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "")
+        refused = [each for session in self.sessions for each in session.refused_points()]
+        return Result(counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused)
 
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
         return numbers(self.sessions, tactics, refusals)
@@ -265,7 +266,7 @@ class Run:
             return
         tally = Tally(
             result.counts, **result.lost, duration=duration, partial=self.partial, report=self._report(),
-            trace=self._traced(),
+            trace=self._traced(), refused=refused_by_point(result),
         )  # fmt: skip
         result.file, trouble = self._kept.close(tally, self._described())
         if trouble:

@@ -59,6 +59,7 @@ class About:
 class Tally:
     """`counts` are by point. `lost` are hits of threads that found every block taken, `nested` those from within
     instruments, `corrupt` the rings put aside. `duration` is in ns. `report` is a RunReport's JSON; {} before the end.
+    `refused` has the reason for each point that was asked for and could not be had; it is not in `counts`.
     `trace` is there if the flow of control was followed (here, not in About, because its events come later, and more
     and more functions may be left out).
     """
@@ -72,6 +73,7 @@ class Tally:
     partial: bool = True
     report: dict[str, Any] = field(default_factory=dict)
     trace: Traced | None = None
+    refused: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps({**vars(self), "trace": self.trace.to_json() if self.trace else None})
@@ -84,6 +86,8 @@ class Tally:
         tally = _build(cls, raw)
         if not all(type(n) is int for n in tally.counts.values()):
             raise StoreError("bad-trace", "its counts are not numbers")
+        if not all(type(why) is str for why in tally.refused.values()):
+            raise StoreError("bad-trace", "its reasons for refusals are not words")
         return tally
 
 

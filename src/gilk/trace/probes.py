@@ -44,6 +44,14 @@ class ProbeRow:
     counter: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedPoint:
+    """A point, as a user would write it, where nothing could be put, and the reason (docs/refusals.md)."""
+
+    point: str
+    reason: str
+
+
 def counts_by_point(probes: Iterable[ProbeRow], counters: Sequence[int]) -> dict[str, int]:
     """The counters by name, summed where several probes have one name."""
     counts: dict[str, int] = {}

@@ -22,7 +22,7 @@ _COUNTS = pa.schema([("point", pa.string()), ("count", pa.int64())])
 _PROBES = pa.schema(
     [
         *(("iid", pa.int64()), ("point", pa.string()), ("function", pa.string())),
-        *(("image", pa.string()), ("kind", pa.string()), ("counter", pa.int64())),
+        *(("image", pa.string()), ("kind", pa.string()), ("counter", pa.int64()), ("refused", pa.string())),
     ]
 )
 
@@ -30,11 +30,13 @@ _PROBES = pa.schema(
 def tables(trace: Trace) -> dict[str, pa.Table]:
     """What a query may name."""
     counts = [{"point": point, "count": count} for point, count in trace.tally.counts.items()]
+    refused = trace.tally.refused
+    probes = [{**row, "refused": refused.get(row["point"])} for row in to_json(trace.about.probes)]
     return {
         "samples": trace.samples,
         "calls": trace.calls.table,
         "counts": pa.Table.from_pylist(counts, _COUNTS),
-        "probes": pa.Table.from_pylist(to_json(trace.about.probes), _PROBES),
+        "probes": pa.Table.from_pylist(probes, _PROBES),
     }
 
 

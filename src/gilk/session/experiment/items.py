@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from collections.abc import Iterable
+from dataclasses import asdict, field
 from enum import Enum
 from typing import Any
 
 from gilk.session.base import BaseSession, Probe
 from gilk.session.request import CFunction, Request, Wanted
 from gilk.session.strategy import Chosen
+from gilk.trace.probes import RefusedPoint
 from gilk.values import dataclass
 
 Interval = tuple[int, int]  # ns since the session's start: a change was made within
@@ -97,8 +99,14 @@ class Placed:
             "points": len(self.wanted),
             "spliced": spliced,
             "refused": len(self.probes) - spliced,
+            "refused_points": [asdict(each) for each in refused_points(self.probes)],
             "failure": self.failure,
         }
+
+
+def refused_points(probes: Iterable[Probe]) -> list[RefusedPoint]:
+    """Those that could not be put in when their time had come."""
+    return list(dict.fromkeys(RefusedPoint(p.row.point, str(p.refusal)) for p in probes if p.refusal is not None))
 
 
 def title(wanted: Request | Chosen) -> str:

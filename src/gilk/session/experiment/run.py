@@ -24,7 +24,7 @@ from gilk.errors import GilkError
 from gilk.session import run, strategy
 from gilk.session.base import BaseSession
 from gilk.session.elsewhere import Elsewhere
-from gilk.session.experiment.items import Item, Placed, State, title
+from gilk.session.experiment.items import Item, Placed, State, refused_points, title
 from gilk.session.experiment.samples import schema_of, writer
 from gilk.session.experiment.told import edges, take_hit, with_edges
 from gilk.session.experiment.workload import Workload
@@ -251,6 +251,7 @@ class Staged(run.Run):
         every = [probe for placed in self.placed for probe in placed.probes]
         result.tactics = dict(Counter(str(p.tactic) for p in every if p.tactic is not None))
         result.refusals = dict(Counter(str(p.refusal) for p in every if p.refusal is not None))
+        result.refused_points = refused_points(every)
         result.numbers = self._numbers(result.tactics, result.refusals)
         result.counts, notes = with_edges(result.counts, self.placed)
         self.notes += notes
