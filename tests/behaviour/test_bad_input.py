@@ -238,6 +238,7 @@ def test_a_misspelt_function_is_suggested() -> None:
 def test_nothing_to_do() -> None:
     fails("no-target", 2, "-i", "main:entry=count")
     fails("two-commands", 2, "-i", "main:entry=count", "-c", "true", "--", "true")
+    fails("two-commands", 2, "-i", "main:entry=count", "-c", "true", "-c", "false")
     fails("bad-command", 2, "-i", "main:entry=count", "-c", "'unfinished")
     fails("usage", 2, "--", "true")
 

@@ -232,6 +232,8 @@ def test_output_is_appended_to_a_file(dtrace: Dtrace, tmp_path: Path) -> None:
         (["-n", "BEGIN { jstack(); }"], "jstack( ) is not implemented (yet)"),
         (["-c", "sh 'x", "-n", "BEGIN"], "No closing quotation"),
         (["-c", "sh", "-p", "1", "-n", "BEGIN"], "one process is traced"),
+        (["-p", "1", "-p", "2", "-n", "BEGIN"], "one process is traced"),
+        (["-c", "true", "-c", "false", "-n", "BEGIN"], "one process is traced"),
         (["-x", "pcapsize=1", "-n", "BEGIN"], "Option has no meaning here: there is no pcap()"),
         (["-32", "-n", "BEGIN"], "32-bit processes are not traced"),
         (["-A", "-s", "x.d"], "-A has no meaning here"),

@@ -71,6 +71,7 @@ def test_what_is_called_too_often_is_left_out(gilk_on_path: Environment, tmp_pat
         (("--start", "soon", "--", "true"), "bad-event"),
         (("--scope", ":x", "--", "true"), "bad-scope"),
         (("-c", "true", "--", "true"), "two-commands"),
+        (("-c", "true", "-c", "false"), "two-commands"),
         (("--scope", "no_such:", "--", "true"), "nothing-to-follow"),
         (("--start", "call:no_such_function", "--scope", "true:", "--", "true"), "no-such-function"),
     ],

@@ -14,7 +14,7 @@ import click
 
 from gilk import api
 from gilk.cli.dtrace_manner import Manner, Mode
-from gilk.cli.running import split_command
+from gilk.cli.running import once, split_command
 from gilk.errors import UsageError
 from gilk.version import VERSION
 
@@ -27,6 +27,7 @@ _REFUSED = {
 }
 _MODES = {"listing": Mode.LIST, "header": Mode.HEADER, "link": Mode.LINK}
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
+_one_process = once("two-processes", "-p or -c is given more than once: one process is traced")
 
 
 class _Programs(click.Command):
@@ -58,8 +59,14 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 @_program("m", "the probes of a module")
 @_program("f", "the probes of a function")
 @_program("i", "a probe by its number")
-@click.option("-p", "pid", type=int, metavar="PID", help="Attach to a process; $target is its number.")
-@click.option("-c", "command", metavar="COMMAND", help="Run a command, and end when it does; $target is its number.")
+@click.option(
+    "-p", "pid", type=int, multiple=True, callback=_one_process, metavar="PID",
+    help="Attach to a process; $target is its number.",
+)  # fmt: skip
+@click.option(
+    "-c", "command", multiple=True, callback=_one_process, metavar="COMMAND",
+    help="Run a command, and end when it does; $target is its number.",
+)  # fmt: skip
 @click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Append output to FILE.")
 @click.option("-l", "listing", is_flag=True, help="List the probes that are meant, and enable none.")
 @click.option("-h", "header", is_flag=True, help="Write a C header of the providers that the program defines.")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from gilk import api
-from gilk.cli.running import carry_out_for_user, split_command
+from gilk.cli.running import carry_out_for_user, one_command, split_command
 from gilk.errors import UsageError
 
 _HELP = """Put instruments at points of a program while it runs.
@@ -47,7 +47,10 @@ and takes all instruments out.
     help="What to put where; repeatable.",
 )
 @click.option("-p", "--pid", "pids", multiple=True, type=int, help="A running process; repeatable.")
-@click.option("-c", "--command", "line", help="A command line to launch, split as a shell would.")
+@click.option(
+    "-c", "--command", "line", multiple=True, callback=one_command,
+    help="A command line to launch, split as a shell would.",
+)  # fmt: skip
 @click.option("--for", "seconds", type=click.FloatRange(min=0), help="Take everything out after so many seconds.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write samples to a Parquet file."

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gilk import api
-from gilk.cli.running import carry_out_for_user, split_command
+from gilk.cli.running import carry_out_for_user, one_command, split_command
 from gilk.errors import UsageError
 
 _HELP = """Follow the flow of control through a program and its libraries, from one event to another.
@@ -33,7 +33,10 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
 
 @click.command(help=_HELP)
 @click.option("-p", "--pid", "pids", multiple=True, type=int, help="A running process; repeatable.")
-@click.option("-c", "--command", "line", help="A command line to launch, split as a shell would.")
+@click.option(
+    "-c", "--command", "line", multiple=True, callback=one_command,
+    help="A command line to launch, split as a shell would.",
+)  # fmt: skip
 @click.option("--start", default="now", metavar="EVENT", show_default=True, help="When to begin.")
 @click.option("--stop", "end", default="exit", metavar="EVENT", show_default=True, help="When to end.")
 @click.option(
