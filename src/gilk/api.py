@@ -384,8 +384,10 @@ def report(result: Result) -> RunReport:
     if result.calls is not None:
         lost = result.calls.abandoned + result.calls.open + result.calls.orphans + result.calls.cut
         if lost:
+            lacking = any(each.point.endswith(":post") for each in result.refused_points)
+            how = "a jump, an exception or a return that was refused" if lacking else "a jump or an exception"
             notes.append(
-                f"{lost} timed calls are not whole: {result.calls.abandoned} left by a jump or an exception, "
+                f"{lost} timed calls are not whole: {result.calls.abandoned} left by {how}, "
                 f"{result.calls.open} still under way, {result.calls.orphans} entered before, "
                 f"{result.calls.cut} cut by dropped records"
             )

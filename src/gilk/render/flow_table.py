@@ -13,12 +13,14 @@ from gilk.trace.paths import of_flow, whole
 from gilk.trace.traced import NEVER, Traced
 
 Json = dict[str, Any]
+_NAMED = 12
 
 _STATES = {
     State.OPEN: "still under way at the stop",
     State.LEFT: "left by a jump, an exception or the end of their thread",
     State.BEFORE: "entered before the start",
     State.CUT: "with dropped records in them",
+    State.CLOSED: "closed by their caller, for their return cannot be recorded",
 }
 
 
@@ -69,7 +71,21 @@ def summary_text(flow: Flow, traced: Traced | None) -> str:
         text += f"; only {cell(traced.scope)}" if traced.scope else ""
     counts = {state: int(np.count_nonzero(flow.is_state(state))) for state in _STATES}
     parts = ", ".join(f"{number} {_STATES[state]}" for state, number in counts.items() if number)
-    return text + "\n" + (f"calls of which an end is missing: {parts}\n" if parts else "") + omitted_text(flow)
+    text += "\n" + (f"calls of which an end is missing: {parts}\n" if parts else "")
+    return text + missing_text(flow) + omitted_text(flow)
+
+
+def missing_text(flow: Flow) -> str:
+    """The functions of which no call is there, and those of which some have no return; a line each at most."""
+    lacking = [f"{each.image}:{each.function}" for each in flow.unfollowed]
+    text = f"not followed, for they cannot be instrumented: {_some(lacking)}\n" if lacking else ""
+    partly = [f"{each.image}:{each.function}" for each in flow.unended]
+    return text + (f"followed without all their returns: {_some(partly)}\n" if partly else "")
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(cell(name) for name in names[:_NAMED]) + more
 
 
 def omitted_text(flow: Flow) -> str:

@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from gilk.render.flow_table import missing_text
 from gilk.render.text import cell, nanoseconds, plural
 from gilk.trace.flow import Flow, State
 from gilk.trace.paths import Paths, label, of_flow
 from gilk.values import dataclass
 
 Json = dict[str, Any]
+#: By function and image, those that it calls directly, and that are not followed.
+Missing = dict[tuple[str, str], list[str]]
+_NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,13 @@ class _Thread:
     name: str
     paths: Paths
     open: Any  # per path, how many of its calls were under way at the stop
+    missing: Missing
 
 
 def tree_text(flow: Flow, limits: Limits) -> str:
-    """Thread after thread; total time, time in the function itself, calls, function. Ends with a newline."""
-    lines: list[str] = []
+    """What is not in it; then thread after thread: total time, time in the function itself, calls, function. Below a
+    function those are named that it calls and that are not followed. Ends with a newline."""
+    lines = missing_text(flow).splitlines()
     for thread in _threads(flow):
         lines += [cell(thread.name), f"{'total':>9} {'self':>9} {'calls':>8}"]
         shown = list(_lines(thread, limits))
@@ -45,11 +51,16 @@ def tree_text(flow: Flow, limits: Limits) -> str:
 
 
 def tree_json(flow: Flow, limits: Limits) -> list[Json]:
-    """[{thread, calls: [{function, image, lane, calls, total, self, open, children}]}]; each node has its children."""
+    """[{thread, calls: [{function, image, lane, calls, total, self, open, children}]}]; each node has its children, and
+    `not_followed` if it calls such functions."""
     return [{"thread": thread.name, "calls": _nodes(thread, limits)} for thread in _threads(flow)]
 
 
 def _threads(flow: Flow) -> Iterator[_Thread]:
+    missing: Missing = {}
+    for each in flow.unfollowed:
+        for caller in each.callers:
+            missing.setdefault((caller, each.image), []).append(each.function)
     for rows in flow.tracks:
         part = flow.only_rows(rows)
         first = flow.table.slice(rows.start, 1).to_pylist()[0]
@@ -57,7 +68,13 @@ def _threads(flow: Flow) -> Iterator[_Thread]:
         name = name or f"{first['thread']} ({first['pid']})"
         name += f", stack {first['stack']}" if first["stack"] else ""
         paths = of_flow(part)
-        yield _Thread(name, paths, np.bincount(paths.of[part.is_state(State.OPEN)], minlength=len(paths.parent)))
+        running = np.bincount(paths.of[part.is_state(State.OPEN)], minlength=len(paths.parent))
+        yield _Thread(name, paths, running, missing)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(cell(name) for name in names[:_NAMED]) + more
 
 
 def _kept(thread: _Thread, paths: list[int], depth: int, limits: Limits) -> list[int]:
@@ -74,6 +91,9 @@ def _lines(thread: _Thread, limits: Limits) -> Iterator[str]:
         figures = f"{nanoseconds(paths.total[path]):>9} {nanoseconds(paths.own[path]):>9} {paths.calls[path]:>8}"
         note = f" ({thread.open[path]} open)" if thread.open[path] else ""
         yield f"{figures}  {'  ' * depth}{cell(label(paths.symbols[int(paths.symbol[path])]))}{note}"
+        missing = thread.missing.get(paths.symbols[int(paths.symbol[path])][:2])
+        if missing:
+            yield f"{'':>28}  {'  ' * (depth + 1)}[not followed: {_some(missing)}]"
         inner = _kept(thread, paths.children[path], depth + 1, limits)
         waiting += [(child, depth + 1) for child in reversed(inner)]
 
@@ -89,6 +109,8 @@ def _nodes(thread: _Thread, limits: Limits) -> list[Json]:
         name, image, lane = paths.symbols[int(paths.symbol[path])]
         node: Json = {"function": name, "image": image, "lane": lane, "calls": int(paths.calls[path])}
         node |= {"total": int(paths.total[path]), "self": int(paths.own[path]), "open": int(thread.open[path])}
+        missing = thread.missing.get((name, image))
+        node |= {"not_followed": missing} if missing else {}
         node["children"] = []
         into.append(node)
         if depth < 400:

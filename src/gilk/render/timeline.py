@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from gilk.render.flow_table import functions
+from gilk.render.flow_table import functions, missing_text
 from gilk.render.report import losses
 from gilk.render.text import cell, nanoseconds, plural
 from gilk.trace.flow import KERNEL, Flow, State
@@ -37,7 +37,7 @@ _SCRIPTS = ("timeline_data.js", "timeline_draw.js", "timeline_panel.js", "timeli
 _MOST_GAPS = 20_000  # marks
 _MOST_FUNCTIONS = 25
 _LONGEST_NAME = 400  # characters
-_STATES = (State.WHOLE, State.LEFT, State.OPEN, State.BEFORE, State.CUT)  # in the order the page has them
+_STATES = (State.WHOLE, State.LEFT, State.OPEN, State.BEFORE, State.CUT, State.CLOSED)  # in the order the page has them
 
 
 def page(trace: Trace) -> str:
@@ -115,6 +115,7 @@ def _about(trace: Trace, flow: Flow) -> list[str]:
         lines.append(f"from {traced.start_event} to {traced.stop_event or 'the end'}")
         lines += [f"only {traced.scope}"] if traced.scope else []
         lines += ["it was never stopped"] if traced.stop_ns == NEVER else []
+    lines += missing_text(flow).splitlines()
     notes = trace.tally.report.get("notes", [])
     return lines + [str(note) for note in notes if isinstance(notes, list)]
 

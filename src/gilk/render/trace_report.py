@@ -9,7 +9,7 @@ from typing import Any
 
 from gilk.render.report import RunReport, losses
 from gilk.render.text import cell, plural
-from gilk.trace.traced import NEVER, Omitted, Traced
+from gilk.trace.traced import NEVER, Omitted, Traced, Unended, Unfollowed
 from gilk.values import dataclass
 
 _SHOWN = 12  # functions that were left out
@@ -52,8 +52,10 @@ class TraceReport:
     def _ready(self) -> str:
         text = f"{plural(self.functions, 'function')} ready, followed within {self.activation_ms:.2f} ms\n"
         if self.refused:
-            why = ", ".join(f"{n} {reason}" for reason, n in sorted(self.run.refusals.items(), key=lambda i: -i[1]))
-            text += f"{plural(self.refused, 'function')} not followed; points refused: {why}\n"
+            text += f"{plural(self.refused, 'function')} not followed: {_some(self.traced.unfollowed)}\n"
+        if self.traced.unended:
+            text += f"{plural(len(self.traced.unended), 'function')} followed without all returns, which are closed by "
+            text += f"what comes later: {_some(self.traced.unended)}\n"
         return text
 
     def _window(self) -> str:
@@ -66,6 +68,12 @@ class TraceReport:
         text += f", {plural(calls, 'call')} in {plural(self.threads, 'thread')}\n"
         others = ", ".join(f"{n} {state}" for state, n in self.calls.items() if n and state != "whole")
         return text + (f"not whole: {others}\n" if others else "")
+
+
+def _some(functions: Sequence[Unfollowed | Unended]) -> str:
+    """Each with the reason; of many the first."""
+    names = ", ".join(f"{cell(each.function)} of {cell(each.image)} ({each.reason})" for each in functions[:_SHOWN])
+    return names + (f" and {len(functions) - _SHOWN} more" if len(functions) > _SHOWN else "")
 
 
 def _omitted(omitted: Sequence[Omitted]) -> str:

@@ -135,6 +135,24 @@ class Portable:
         whole[self.unit_owner[self.row_unit[self.row_outcome >= len(Tactic)]]] = False
         return whole[self.unit_owner]
 
+    def entered(self) -> NDArray[np.bool_]:
+        """Of each unit, whether the calls of its function can be told: its entry is had.
+
+        Where that is a head, which is met once a round, a call and a round can only be told apart by the returns, which
+        must all be had then.
+        """
+        refused, owner = self.row_outcome >= len(Tactic), self.unit_owner[self.row_unit]
+        heads = np.isin(owner, owner[self.row_kind == HEAD])
+        entered = np.ones(len(self.unit_start), np.bool_)
+        entered[owner[refused & ((self.row_kind != RETURN) | heads)]] = False
+        return entered[self.unit_owner]
+
+    def reasons(self) -> dict[int, str]:
+        """By the owner's number, why a function is not whole: the reason for which its first probe was refused."""
+        refused = np.flatnonzero(self.row_outcome >= len(Tactic))[::-1]
+        owners = self.unit_owner[self.row_unit[refused]].tolist()
+        return {unit: str(_OUTCOMES[why]) for unit, why in zip(owners, self.row_outcome[refused].tolist(), strict=True)}
+
     def outcomes(self, rows: NDArray[np.bool_]) -> tuple[dict[str, int], dict[str, int]]:
         """How many of some rows were had by each tactic, and refused for each reason."""
         counts = Counter({_OUTCOMES[i]: int(n) for i, n in enumerate(np.bincount(self.row_outcome[rows])) if n})

@@ -113,6 +113,7 @@ class Comparison:
 def compare(a: Flow, b: Flow) -> Comparison:
     """What B has otherwise than A."""
     ignored = {each.function for each in (*a.omitted, *b.omitted)}
+    ignored |= {each.function for each in (*a.unfollowed, *b.unfollowed)}
     symbols = [s for s in dict.fromkeys([*symbols_of(a)[1], *symbols_of(b)[1]]) if s[0] not in ignored]
     numbers = {symbol: n for n, symbol in enumerate(symbols)}
     result = Comparison(ignored=sorted(ignored), timings=_timings(of_flow(a), of_flow(b)))
@@ -222,7 +223,8 @@ class _Threads:
 
     def _note_ending(self, a: int, b: int) -> None:
         states = self._a.state[a], self._b.state[b]
-        if states[0] != states[1] and _OPEN not in states and not {STATES[s] for s in states} & {"before", "cut"}:
+        named = {STATES[state] for state in states}
+        if len(named) > 1 and not named & {State.OPEN, State.BEFORE, State.CUT, State.CLOSED}:
             self._endings[(self._a.path(a), *states)] += 1
 
     def _note_extra(self, side: int, calls: Calls, alone: list[int]) -> None:

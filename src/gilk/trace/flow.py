@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gilk.trace.nesting import Bools, Ints
 from gilk.trace.samples import NAME
-from gilk.trace.traced import Omitted
+from gilk.trace.traced import Omitted, Unended, Unfollowed
 from gilk.values import dataclass
 
 USER, KERNEL = "user", "kernel"  # lanes; the latter also the image that all of the kernel's code makes up
@@ -39,6 +39,8 @@ class State(StrEnum):
     BEFORE = "before"
     #: records of its thread were dropped within it: its entry and its return may be of two calls
     CUT = "cut"
+    #: it returned, or was left, where its function cannot be instrumented: it ends as one that was left
+    CLOSED = "closed"
 
 
 STATES = tuple(State)
@@ -64,6 +66,8 @@ class Flow:
     gaps: tuple[tuple[int, int, int], ...] = ()
     omitted: tuple[Omitted, ...] = ()
     drops: int = 0
+    unfollowed: tuple[Unfollowed, ...] = ()
+    unended: tuple[Unended, ...] = ()
 
     def column(self, name: str) -> NDArray[Any]:
         """Numbers; of names, their codes (see `names`)."""

@@ -7,6 +7,7 @@ call ends just before it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from gilk.trace.flow import KERNEL, SCHEMA, STATES, USER, Flow
 from gilk.trace.halves import Ends
 from gilk.trace.nesting import Bools, Intervals, Ints, crossed_tracks, nest
 from gilk.trace.probes import Kind
+from gilk.trace.traced import Unended
 
-_WHOLE, _LEFT, _OPEN, _BEFORE, _CUT = range(5)
+_WHOLE, _LEFT, _OPEN, _BEFORE, _CUT, _CLOSED = range(6)
 #: After these a thread is no more: what is under way then is not running at the stop.
 _LAST = ("_exit", "_Exit", "__GI__exit", "do_task_dead")
 
@@ -31,13 +33,23 @@ def build(samples: pa.Table, about: About, tally: Tally) -> Flow:
     samples = samples.unify_dictionaries()
     found = match(samples)
     start, stop = _bounds(samples, tally)
-    table = _Builder(samples, about, found, start, stop).table() if len(found.rows) else SCHEMA.empty_table()
+    unended = _unended(about, tally)
+    built = _Builder(samples, about, found, start, stop, unended) if len(found.rows) else None
+    table = built.table() if built is not None else SCHEMA.empty_table()
     dropped = samples.take(pa.array(_gap_rows(samples))).select(["pid", "tid", "time"]).to_pylist()
     gaps = tuple((row["pid"], row["tid"], row["time"]) for row in dropped)
     if tally.trace is None:
-        return Flow(table, start, stop, gaps, (), tally.drops)
-    flow = Flow(table, start, stop, gaps, tally.trace.omitted, tally.drops)
+        return Flow(table, start, stop, gaps, (), tally.drops, (), unended)
+    flow = Flow(table, start, stop, gaps, tally.trace.omitted, tally.drops, tally.trace.unfollowed, unended)
     return flow.shallower(tally.trace.depth) if tally.trace.depth > 0 else flow
+
+
+def _unended(about: About, tally: Tally) -> tuple[Unended, ...]:
+    """Functions of which not all returns are recorded; a plain run has its refused points for that."""
+    if tally.trace is not None:
+        return tally.trace.unended
+    rows = ((row, tally.refused.get(row.point)) for row in about.probes if row.kind == Kind.RETURN)
+    return tuple(dict.fromkeys(Unended(row.function, row.image, why) for row, why in rows if why is not None))
 
 
 def _bounds(samples: pa.Table, tally: Tally) -> tuple[int, int]:
@@ -53,13 +65,17 @@ def _bounds(samples: pa.Table, tally: Tally) -> tuple[int, int]:
 class _Builder:
     """The steps, which share the columns of the events. A call is named by an event: its entry, or else its return."""
 
-    def __init__(self, samples: pa.Table, about: About, found: Matches, start: int, stop: int) -> None:
+    def __init__(
+        self, samples: pa.Table, about: About, found: Matches, start: int, stop: int, unended: tuple[Unended, ...]
+    ) -> None:
         self._samples, self._about, self._found = samples, about, found
         self._start, self._stop = start, stop
         self._time = np.asarray(samples["time"])[found.rows]
         self._pid, self._tid = (np.asarray(samples[name])[found.rows] for name in ("pid", "tid"))
         self._function = np.asarray(samples["function"].combine_chunks().indices)[found.rows]
+        self._names = samples["function"].combine_chunks().dictionary.to_pylist()
         self._image, self._images = _images(samples["point"].combine_chunks(), found.rows, about)
+        self._unended = self._of(unended)
         self._threads = self._pid.astype(np.int64) << 32 | self._tid.view(np.uint32)
         self._events = Events(
             thread=_by_first(self._threads),
@@ -71,17 +87,26 @@ class _Builder:
 
     def table(self) -> pa.Table:
         at, begin, end, state = self._calls()
-        guessed = (state == _LEFT) | (state == _OPEN)
+        guessed = (state == _LEFT) | (state == _OPEN) | (state == _CLOSED)
         stack = self._stacks(at, begin, end, guessed)
         track = np.unique(self._events.thread[at] << 32 | stack, return_inverse=True)[1].astype(np.int64)
         trimmed, nested = nest(Intervals(track, begin, end), guessed)
         state[(trimmed < end) & (state != _BEFORE)] = _LEFT
+        state[(state == _LEFT) & self._unended[at]] = _CLOSED
         start, stop = self._start_times(at, begin, trimmed), self._stop_times(at, trimmed, state)
         order = nested.order
         columns = self._named_by(at[order])
         columns |= {"start": start[order], "duration": np.maximum(stop - start, 0)[order], "stack": stack[order]}
         columns |= {"depth": nested.depth, "parent": nested.parent, "state": _coded(state[order], STATES)}
         return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+    def _of(self, functions: Iterable[Unended]) -> Bools:
+        """Which events are of these functions."""
+        names = {name: code for code, name in enumerate(self._names)}
+        images = {name: code for code, name in enumerate(self._images)}
+        wanted = {(names.get(each.function, -2), images.get(each.image, -2)) for each in functions}
+        keys = np.array([function << 32 | image for function, image in wanted if min(function, image) >= 0], np.int64)
+        return np.isin(self._function.astype(np.int64) << 32 | self._image, keys)
 
     def _calls(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Per call its event, the places where it begins and ends, and its state."""

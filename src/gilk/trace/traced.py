@@ -26,6 +26,27 @@ class Omitted:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfollowed:
+    """A function of which no call is in the trace, because a point of it was refused, for `reason` (docs/refusals.md).
+    `callers` are the functions of its image that call it directly: where it may be missing."""
+
+    function: str
+    image: str
+    reason: str
+    callers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unended:
+    """A function whose entries are recorded, and not all of its returns, for `reason`: a call that leaves by such a
+    return is closed by its caller (State.CLOSED)."""
+
+    function: str
+    image: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Traced:
     """Times are in ns since the session's start, `NEVER` for an event that has not come. Events are as the user wrote
     them (`call:main`, `for:200ms`); `scope` says in words which code was followed, '' for all of it. Of calls
@@ -38,9 +59,12 @@ class Traced:
     scope: str = ""
     omitted: tuple[Omitted, ...] = ()
     depth: int = 0
+    unfollowed: tuple[Unfollowed, ...] = ()
+    unended: tuple[Unended, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "omitted": [asdict(each) for each in self.omitted]}
+        lists = {name: [asdict(each) for each in getattr(self, name)] for name in ("omitted", "unfollowed", "unended")}
+        return {**asdict(self), **lists}
 
     @classmethod
     def from_json(cls, raw: Any) -> Traced | None:
@@ -49,9 +73,19 @@ class Traced:
             return None
         try:
             omitted = tuple(_checked(Omitted(**row)) for row in raw["omitted"])
-            return _checked(cls(**{**raw, "omitted": omitted}))
+            unfollowed = tuple(_unfollowed(row) for row in raw.get("unfollowed", ()))
+            unended = tuple(_checked(Unended(**row)) for row in raw.get("unended", ()))
+            return _checked(cls(**{**raw, "omitted": omitted, "unfollowed": unfollowed, "unended": unended}))
         except (TypeError, KeyError) as error:
             raise StoreError("bad-trace", f"what it says of its trace is not right: {error}") from error
+
+
+def _unfollowed(row: dict[str, Any]) -> Unfollowed:
+    """Raises TypeError."""
+    callers = row.get("callers", [])
+    if not isinstance(callers, list) or not all(isinstance(name, str) for name in callers):
+        raise TypeError("callers are no names")
+    return _checked(Unfollowed(**{**row, "callers": tuple(callers)}))
 
 
 def _checked(value: T) -> T:

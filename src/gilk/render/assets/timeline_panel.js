@@ -9,6 +9,7 @@ const STATES = [
   "open: it did not return before the trace stopped",
   "entered before the trace began: the beginning is not known",
   "records were dropped within it: its entry and its return may be of two calls",
+  "closed by its caller: its function returns where it cannot be instrumented, and what came later shows that it is gone",
 ];
 
 function element(name, text = "", ...inner) {

@@ -4,7 +4,8 @@
 What is ready lies in patches that nothing leads to, and costs the program
 nothing. ``follow`` leads control there, ``leave`` leads it away again, and both
 may be done again. A function of which some return cannot be instrumented is
-not followed at all: its calls would never end.
+followed all the same: a call that leaves by it is closed by its caller. One of
+which the entry cannot be is not followed at all.
 
 Functions go by numbers, in the order in which their images were made ready.
 """
@@ -23,6 +24,7 @@ from gilk.analysis.model import Function
 from gilk.errors import GilkError, TargetError
 from gilk.image.model import Span
 from gilk.session.follow import repository
+from gilk.session.follow.callers import callers
 from gilk.session.follow.made import FromRepository, Made, Planned
 from gilk.session.follow.scope import Scope, calls
 from gilk.session.ledger import Entry, Timed
@@ -37,6 +39,7 @@ from gilk.target.batch import Batch
 from gilk.target.process import Process
 from gilk.trace.drain import Chunk
 from gilk.trace.gates import Gates
+from gilk.trace.traced import Unended, Unfollowed
 from gilk.values import dataclass
 
 _FIRST_GATE = 1 << 41  # keys of wants that are no probes, and no brackets of signal handlers
@@ -95,7 +98,7 @@ class Follower(Session):
         first = len(self._everything) + 1
         readied = repository.ready(self.process, self._workspace, images, wanted, first, told)
         for prepared in readied.prepared:
-            self._take(FromRepository(prepared, self._workspace, len(accepted[prepared.loaded])))
+            self._take(FromRepository(prepared, self._workspace, accepted[prepared.loaded]))
         trouble = [trouble for loaded in readied.left if (trouble := self._plan(loaded, scope))]
         self._know(0.0)
         return range(before, self.functions), trouble
@@ -136,7 +139,21 @@ class Follower(Session):
     @property
     def unfit(self) -> int:
         """How many in the scope cannot be followed."""
-        return sum(made.unfit for made in self._made)
+        return sum(len(made.unfit) for made in self._made)
+
+    def unfollowed(self) -> Iterator[Unfollowed]:
+        """Those, by name, each with its callers in the same image."""
+        for made in self._made:
+            if made.unfit:
+                analysis = self.process.analysis(made.loaded)
+                found = callers(analysis, {one.start for one in made.unfit})
+                for one in made.unfit:
+                    yield Unfollowed(one.name, made.loaded.name, one.reason, found[one.start])
+
+    def unended(self) -> Iterator[Unended]:
+        """Functions of which not all returns are recorded."""
+        for made in self._made:
+            yield from (Unended(one.name, made.loaded.name, one.reason) for one in made.unended)
 
     def function(self, number: int) -> Followed:
         made, function = self._at(number)

@@ -18,26 +18,38 @@ from gilk.session.follow.prepared import Prepared
 from gilk.session.request import Wanted
 from gilk.session.staging import staged
 from gilk.splice.instrument import Stamp
-from gilk.splice.plan import FunctionPlan, Want
+from gilk.splice.plan import FunctionPlan, Refusal, Want
 from gilk.splice.planner import Ground, forget
 from gilk.splice.portable import ENTRY, HEAD, Array
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
 from gilk.target.workspace import Workspace
-from gilk.trace.probes import ProbeRow
+from gilk.trace.probes import Kind, ProbeRow
+from gilk.values import dataclass
 
 #: A part of a function, by its link-time start, and what it carries.
 Carried = tuple[int, Want]
 
 
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A function of which some probe was refused, and why; ``start`` is its link-time address."""
+
+    start: int
+    name: str
+    reason: str
+
+
 class Made(Protocol):
-    """``number`` is the keeper's, of the batch. ``unfit``: how many functions there are that cannot be timed."""
+    """``number`` is the keeper's, of the batch. ``unfit``: functions that cannot be followed.
+    ``unended``: functions that are, but of which some return cannot be recorded."""
 
     loaded: Loaded
     number: int
     batch: Batch
     names: list[str]
-    unfit: int
+    unfit: list[Unfit]
+    unended: list[Unfit]
 
     @property
     def rows(self) -> Sequence[ProbeRow]:
@@ -71,8 +83,8 @@ class Made(Protocol):
 class FromRepository:
     """What the repository had."""
 
-    def __init__(self, prepared: Prepared, workspace: Workspace, wanted: int) -> None:
-        """``wanted``: how many functions there were to be."""
+    def __init__(self, prepared: Prepared, workspace: Workspace, wanted: set[int]) -> None:
+        """``wanted``: link-time starts of the functions that there were to be."""
         self._prepared = prepared
         self._workspace = workspace
         self._functions = prepared.functions  # by the number that they have here, that of their unit
@@ -80,7 +92,20 @@ class FromRepository:
         self._here[self._functions] = np.arange(len(self._functions))
         self.loaded, self.number, self.batch = prepared.loaded, prepared.number, prepared.batch
         self.names = [prepared.names[unit] for unit in self._functions.tolist()]
-        self.unfit = wanted - len(self._functions)
+        wanting = self._wanting(wanted)
+        self.unfit = [one for unit, one in wanting if self._here[unit] < 0]
+        self.unended = [one for unit, one in wanting if self._here[unit] >= 0]
+
+    def _wanting(self, wanted: set[int]) -> list[tuple[int, Unfit]]:
+        """Those of the functions ``wanted`` that are not ready, or lack some probe, with the number of their unit.
+
+        What the plans have, and what is not ready all the same, finds no room here for what its splices need.
+        """
+        starts, reasons = self._prepared.portable.unit_start.tolist(), self._prepared.portable.reasons()
+        owners = np.flatnonzero(self._prepared.portable.unit_owner == np.arange(len(starts))).tolist()
+        lacking = [n for n in owners if starts[n] in wanted and (n in reasons or self._here[n] < 0)]
+        names = self._prepared.names
+        return [(n, Unfit(starts[n], names[n], reasons.get(n, str(Refusal.NO_ROOM)))) for n in lacking]
 
     @property
     def rows(self) -> Sequence[ProbeRow]:
@@ -134,12 +159,26 @@ class Planned:
         made, self.number, self.batch = staged(ground, order, workspace)
         self._plans: list[FunctionPlan] = list(made.functions)
         self._unit = {part.start: unit for unit, (part, _) in enumerate(order)}
-        self._fit = [n for n, carried in enumerate(self._carried) if not self._refused(carried)]
+        self._fit = [n for n, group in enumerate(groups) if self._is_fit(n, group[0].kind)]
         self.names = [groups[n][0].point.function for n in self._fit]
-        self.unfit = len(groups) - len(self._fit)
+        wanting = {
+            n: Unfit(groups[n][0].function.start, groups[n][0].point.function, why)
+            for n in range(len(groups))
+            if (why := next(iter(self._reasons(n).values()), ""))
+        }
+        self.unended = [wanting.pop(n) for n in self._fit if n in wanting]
+        self.unfit = list(wanting.values())
 
-    def _refused(self, carried: list[tuple[Function, Want]]) -> bool:
-        return any(self._plans[self._unit[part.start]].refusals for part, _ in carried)
+    def _reasons(self, number: int) -> dict[int, str]:
+        """Of those probes of a function that were refused, by their key."""
+        carried = self._carried[number]
+        why = {key: str(w) for part, _ in carried for key, w in self._plans[self._unit[part.start]].refusals.items()}
+        return {want.key: why[want.key] for _, want in carried if want.key in why}
+
+    def _is_fit(self, number: int, entry: str) -> bool:
+        """As Portable.entered() has it."""
+        refused = self._reasons(number)
+        return not refused or (entry != Kind.HEAD and self._carried[number][0][1].key not in refused)
 
     @property
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

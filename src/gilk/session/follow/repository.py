@@ -85,7 +85,7 @@ def _place(
     spot = workspace.spot(loaded, len(portable.code))
     if spot is None:
         return None
-    chosen = portable.whole()
+    chosen = portable.entered()
     if wanted is not None:
         spans = {span.start: span for span in image.spans}
         starts = portable.unit_start[portable.unit_owner].tolist()

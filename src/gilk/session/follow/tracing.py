@@ -37,10 +37,10 @@ from gilk.splice.capture import Progress as Progressed
 from gilk.target.base import Loaded
 from gilk.trace import flow_build
 from gilk.trace.about import Tally
-from gilk.trace.flow import Flow
+from gilk.trace.flow import KERNEL, Flow
 from gilk.trace.gates import Reached
 from gilk.trace.probes import Kind
-from gilk.trace.traced import NEVER, Omitted, Traced
+from gilk.trace.traced import NEVER, Omitted, Traced, Unended, Unfollowed
 from gilk.values import dataclass
 
 _START, _STOP, _LIBRARIES = 0, 1, 2  # gates
@@ -66,6 +66,8 @@ class Tracing(Run):
     depth: int = 0
     interrupts: bool = False  # also those that come to the processors of the processes while others run
     omitted: list[Omitted] = field(default_factory=list)
+    unfollowed: list[Unfollowed] = field(default_factory=list)
+    unended: list[Unended] = field(default_factory=list)
     activation_ms: float = 0.0
     _followers: list[Follower] = field(default_factory=list)
     _libraries: list[Libraries] = field(default_factory=list)
@@ -134,7 +136,10 @@ class Tracing(Run):
         session.record(False)
         if self.processes:
             session.filter([process.pid for process in self.processes])
-        session.remove(_without_entry(wanted, self._put(session, wanted)))
+        probes = self._put(session, wanted)
+        session.remove(_without_entry(wanted, probes))
+        self.unfollowed += _without(probes)
+        self.unended += _without_return(wanted, probes)
         self._in_kernel = session
 
     def _set_gates(self, present: list[tuple[Loaded, ...]]) -> None:
@@ -294,12 +299,25 @@ class Tracing(Run):
         held = sum(libraries.held for libraries in self._libraries)
         if self.started != NEVER and held:
             self.notes.append(f"opening libraries takes {held / 1e6:.0f} ms longer: they were made ready meanwhile")
+        self._name_what_is_missing()
         return super().finish()
+
+    def _name_what_is_missing(self) -> None:
+        """Functions of which there are no calls, or only their beginnings."""
+        for follower in self._followers:
+            try:
+                self.unfollowed += follower.unfollowed()
+            except GilkError as error:  # of the analysis that says who calls them
+                self.notes.append(f"{follower.code.who}: functions that are not followed cannot be named: {error}")
+            self.unended += follower.unended()
+        self.unfollowed = list(dict.fromkeys(self.unfollowed))
+        self.unended = list(dict.fromkeys(self.unended))
 
     def traced(self) -> Traced:
         """What the trace says of itself."""
         events, omitted = (self.start.text, self.stop.text), tuple(self.omitted)
-        return Traced(self.started, self.stopped, *events, str(self.scope), omitted, self.depth)
+        missing = tuple(self.unfollowed), tuple(self.unended)
+        return Traced(self.started, self.stopped, *events, str(self.scope), omitted, self.depth, *missing)
 
     def _traced(self) -> Traced:
         return self.traced()
@@ -326,7 +344,23 @@ class Tracing(Run):
     @property
     def refused(self) -> int:
         """How many of those cannot be followed."""
-        return sum(follower.unfit for follower in self._followers)
+        kernel = {(each.function, each.reason) for each in self.unfollowed if each.image == KERNEL}
+        return sum(follower.unfit for follower in self._followers) + len(kernel)
+
+
+def _without(probes: Sequence[Probe]) -> list[Unfollowed]:
+    """The functions whose entries were refused."""
+    entries = [probe for probe in probes if probe.row.kind in _ENTRIES]
+    return [Unfollowed(p.row.function, p.row.image, str(p.refusal)) for p in entries if p.refusal is not None]
+
+
+def _without_return(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Unended]:
+    """Those that are followed, and of which some return was refused."""
+    starts = [one.function.whole or one.function.start for one in wanted]
+    pairs = list(zip(starts, probes, strict=True))
+    entered = {start for start, probe in pairs if probe.row.kind in _ENTRIES and probe.tactic is not None}
+    found = [probe for start, probe in pairs if start in entered and probe.refusal is not None]
+    return [Unended(probe.row.function, probe.row.image, str(probe.refusal)) for probe in found]
 
 
 def _without_entry(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Probe]:
