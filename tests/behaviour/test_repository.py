@@ -59,9 +59,9 @@ def of(functions: set[str], calls: Calls) -> Calls:
 
 
 def names(readied: Readied) -> set[str]:
-    """The functions of the program itself that are ready, and their parts."""
+    """The functions of the program itself that are ready with all their returns, and their parts."""
     made = readied.prepared[0]
-    return {made.names[each] for each in made.units(made.functions)}
+    return {made.names[each] for each in made.units(made.functions[made.portable.whole()[made.functions]])}
 
 
 def live() -> tuple[Insert, set[str]]:

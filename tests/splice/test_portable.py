@@ -14,10 +14,10 @@ from gilk.analysis.model import Function
 from gilk.image.elf import load
 from gilk.splice.capture import Probes, capture, entry_points, timings
 from gilk.splice.instrument import Call, CallWithValues, Instrument, Stamp
-from gilk.splice.plan import FunctionPlan, Want
+from gilk.splice.plan import FunctionPlan, Refusal, Want
 from gilk.splice.planner import Ground, plan
 from gilk.splice.policy import PORTABLE
-from gilk.splice.portable import Malformed, Portable
+from gilk.splice.portable import HEAD, RETURN, Malformed, Portable, outcome_of
 from gilk.splice.space import Arena, PunPages
 from gilk.target.batch import Batch, pack
 from gilk.target.blank import Shape, blank_ground, stand_in
@@ -208,3 +208,21 @@ def small() -> dict[str, np.ndarray]:
 
 
 _SMALL: dict[str, np.ndarray] = {}
+
+
+def test_a_function_is_entered_without_a_return_but_not_where_calls_and_rounds_would_look_alike() -> None:
+    """Planted: every probe of a program is refused in turn, and nothing else is."""
+    made = capture(blank_ground(analysed(build("shortblocks")), SHAPE), timings(analysed(build("shortblocks"))))
+    outcomes = np.zeros(made.rows, np.uint8)
+    assert replace(made, row_outcome=outcomes).entered().all()
+    refused = outcome_of(Refusal.RSEQ)
+    heads = {made.unit_owner[unit] for unit in made.row_unit[made.row_kind == HEAD].tolist()}
+    assert heads, "no function jumps to its own start"
+    for row, unit in enumerate(made.row_unit.tolist()):
+        changed = outcomes.copy()
+        changed[row] = refused
+        lacking = replace(made, row_outcome=changed)
+        lost = made.row_kind[row] != RETURN or made.unit_owner[unit] in heads
+        expected = (made.unit_owner != made.unit_owner[unit]) | (not lost)
+        assert (lacking.entered() == expected).all()
+        assert lacking.reasons() == {int(made.unit_owner[unit]): "rseq"}

@@ -8,7 +8,7 @@ from typing import Any
 from gilk.trace.about import Tally
 from gilk.trace.compare import Comparison, compare
 from gilk.trace.flow_build import build
-from gilk.trace.traced import Omitted, Traced
+from gilk.trace.traced import Omitted, Traced, Unfollowed
 from tests.trace.machine import about, nested, run, samples
 
 LOOP: tuple[Any, ...] = tuple(("work", 10, ("read", 5), ("parse", 20, ("alloc", 2)), ("write", 5)) for _ in range(50))
@@ -97,6 +97,8 @@ def test_functions_that_one_trace_ceased_to_follow_are_not_compared_but_what_the
     b = nested(("main", 10, ("read", 5)))
     tally = Tally(trace=Traced(omitted=(Omitted("tiny", "prog", 0, 0),)))
     assert not diff(a, b).same
-    found = diff(a, b, tally)
-    assert found.same
-    assert found.ignored == ["tiny"]
+    never = Tally(trace=Traced(unfollowed=(Unfollowed("tiny", "prog", "no-room"),)))
+    for lacking in (tally, never):
+        found = diff(a, b, lacking)
+        assert found.same
+        assert found.ignored == ["tiny"]

@@ -10,9 +10,14 @@ import pytest
 
 from gilk.errors import StoreError
 from gilk.trace.about import Tally
-from gilk.trace.traced import Omitted, Traced
+from gilk.trace.traced import Omitted, Traced, Unended, Unfollowed
 
 TRACED = Traced(10, 200, "call:main:3", "for:200ms", "libc*", (Omitted("f", "prog", 50, 1000),), 3)
+TRACED = replace(
+    TRACED,
+    unfollowed=(Unfollowed("g", "prog", "no-room", ("f", "main")), Unfollowed("h", "libc.so.6", "rseq")),
+    unended=(Unended("i", "prog", "no-room"),),
+)
 
 
 def test_it_comes_back_as_it_was() -> None:
@@ -27,6 +32,14 @@ def test_a_file_from_before_there_were_traces_has_none() -> None:
     assert Tally.from_json(json.dumps(raw)).trace is None
 
 
+def test_a_file_from_before_functions_were_named_names_none() -> None:
+    raw = json.loads(Tally(trace=TRACED).to_json())
+    del raw["trace"]["unfollowed"], raw["trace"]["unended"], raw["refused"]
+    tally = Tally.from_json(json.dumps(raw))
+    assert tally.trace == replace(TRACED, unfollowed=(), unended=())
+    assert tally.refused == {}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -38,11 +51,22 @@ def test_a_file_from_before_there_were_traces_has_none() -> None:
         {"start_event": None, "omitted": []},
         {"stop_ns": True, "omitted": []},
         {"stop_ns": 10**30, "omitted": []},
+        *({"omitted": [], "unfollowed": wrong} for wrong in (1, [1], "x", [{}], [{"function": "f"}])),
+        {"omitted": [], "unfollowed": [{"function": "f", "image": "", "reason": "", "callers": "main"}]},
+        {"omitted": [], "unfollowed": [{"function": "f", "image": "", "reason": "", "callers": [1]}]},
+        *({"omitted": [], "unended": wrong} for wrong in (1, [1], "x", [{}], [{"function": "f"}])),
     ],
     ids=str,
 )
 def test_bad_trace_what_is_not_of_its_form_is_refused(wrong: object) -> None:
     raw = {**json.loads(Tally().to_json()), "trace": wrong}
+    with pytest.raises(StoreError) as caught:
+        Tally.from_json(json.dumps(raw))
+    assert caught.value.slug == "bad-trace"
+
+
+def test_bad_trace_reasons_that_are_no_words_are_refused() -> None:
+    raw = {**json.loads(Tally().to_json()), "refused": {"f:@0:pre": 7}}
     with pytest.raises(StoreError) as caught:
         Tally.from_json(json.dumps(raw))
     assert caught.value.slug == "bad-trace"

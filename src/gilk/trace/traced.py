@@ -80,9 +80,9 @@ class Traced:
             raise StoreError("bad-trace", f"what it says of its trace is not right: {error}") from error
 
 
-def _unfollowed(row: dict[str, Any]) -> Unfollowed:
+def _unfollowed(row: Any) -> Unfollowed:
     """Raises TypeError."""
-    callers = row.get("callers", [])
+    callers = row.get("callers", []) if isinstance(row, dict) else None
     if not isinstance(callers, list) or not all(isinstance(name, str) for name in callers):
         raise TypeError("callers are no names")
     return _checked(Unfollowed(**{**row, "callers": tuple(callers)}))
