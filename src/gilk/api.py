@@ -397,6 +397,7 @@ def report(result: Result) -> RunReport:
         tactics=result.tactics,
         refusals=result.refusals,
         refused_points=result.refused_points,
+        inlined=result.inlined,
         restored=result.restored,
         partial=result.partial,
         notes=notes,

@@ -51,6 +51,7 @@ def test_json_has_what_is_promised() -> None:
         "partial": False,
         "notes": ["f is hot\x1b[2J"],
         "file": "a.parquet",
+        "inlined": [],
     }
     assert latency["f"]["count"] == 2
     assert latency["f"]["buckets"] == [[4, 1], [8, 1]]

@@ -9,7 +9,7 @@ from typing import Any
 
 from gilk.render.histogram import Histogram
 from gilk.render.text import cell, plural, table
-from gilk.trace.probes import RefusedPoint
+from gilk.trace.probes import Inlined, RefusedPoint
 from gilk.values import dataclass
 
 _TOP = 20  # rows of a table of counts
@@ -42,6 +42,7 @@ class RunReport:
     notes: Sequence[str] = ()
     latency: Mapping[str, Histogram] = field(default_factory=dict)
     file: str = ""
+    inlined: Sequence[Inlined] = ()
 
     def to_json(self) -> dict[str, Any]:
         """One JSON object; nothing in it needs a custom encoder."""
@@ -62,11 +63,13 @@ class RunReport:
             "notes": list(self.notes),
             "latency": {name: histogram.to_json() for name, histogram in self.latency.items()},
             "file": self.file,
+            "inlined": [asdict(each) for each in self.inlined],
         }
 
     def render(self, terminal: bool | None = None) -> str:
         """Several lines for a person; ends with a newline."""
         parts = [self._points(), top_counts(self.counts, terminal), histograms(self.latency), self._records()]
+        parts += [f"{cell(str(each))}, where it is not instrumented\n" for each in self.inlined]
         parts += [f"note: {cell(note)}\n" for note in self.notes]
         return "".join(part for part in parts if part)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gilk.session.base import BaseSession
 from gilk.trace.calls import Calls
-from gilk.trace.probes import RefusedPoint
+from gilk.trace.probes import Inlined, RefusedPoint
 from gilk.values import dataclass
 
 _LOST = ("drops", "lost", "nested", "corrupt")
@@ -29,6 +29,7 @@ class Result:
     notes: list[str]
     file: str
     refused_points: Sequence[RefusedPoint] = ()
+    inlined: Sequence[Inlined] = ()
 
     @property
     def lost(self) -> dict[str, int]:

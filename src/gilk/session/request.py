@@ -11,11 +11,13 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.errors import TargetError, UsageError
 from gilk.image.model import Image, Span
+from gilk.session import inlined as inlining
 from gilk.splice import points
 from gilk.splice.points import Point, Spec
 from gilk.target.base import Code, Loaded
 from gilk.values import dataclass
 
+_LOOKED_AT = 4  # images in which a function that is not there may be inlined
 KERNEL = "kernel"  # the image that all of the running kernel's code makes up
 
 
@@ -112,8 +114,16 @@ def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[Span]]]:
         except UsageError as error:
             errors.append(error)
     if not found:
-        raise errors[0] if len(errors) == 1 else _nowhere(matching, spec, errors)
+        raise with_hint(
+            errors[0] if len(errors) == 1 else _nowhere(matching, spec, errors),
+            inlining.hint(process, matching[:_LOOKED_AT], spec.function),
+        )
     return found
+
+
+def with_hint(error: UsageError, hint: str) -> UsageError:
+    """The same with one more hint, which comes first."""
+    return UsageError(error.slug, error.message, "; ".join(filter(None, (hint, error.hint))))
 
 
 def _nowhere(matching: list[Loaded], spec: Spec, errors: list[UsageError]) -> UsageError:

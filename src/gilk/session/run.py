@@ -19,6 +19,7 @@ from gilk.errors import GilkError, MachineGone, StoreError, TargetError
 from gilk.session.base import BaseSession, Probe
 from gilk.session.elsewhere import Elsewhere
 from gilk.session.experiment.samples import schema_of
+from gilk.session.inlined import Asked
 from gilk.session.kept import Kept
 from gilk.session.kernel_session import KernelSession
 from gilk.session.outcome import Result, added, numbers, refused_by_point
@@ -71,6 +72,7 @@ class Run:
     lost: MachineGone | None = None  # why the other machine cannot be asked any more
     _ended: set[int] = field(default_factory=set)
     _kept: Kept = field(default_factory=Kept)
+    _asked: Asked = field(default_factory=Asked)
     _zero: int = 0  # time 0 of all samples, in ns of our CLOCK_MONOTONIC
     _began: float = 0.0
     _looked: float = 0.0
@@ -99,6 +101,7 @@ class Run:
         for process in self.processes if requests else ():
             with self._unless_ended(process):
                 wanted = list(expand(process, requests))
+                self._asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
                 self._put(Session(process, points=max(len(wanted), 1), ring=_RING), wanted)
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
@@ -250,7 +253,10 @@ class Run:
             self.notes.append("the code of a process could not be compared with, or is not, what it was")
         told = self._numbers(tactics, refusals)
         refused = [each for session in self.sessions for each in session.refused_points()]
-        return Result(counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused)
+        return Result(
+            counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused,
+            self._asked.inlined(),
+        )  # fmt: skip
 
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
         return numbers(self.sessions, tactics, refusals)

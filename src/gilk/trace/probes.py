@@ -10,6 +10,8 @@ from typing import Any
 from gilk.errors import StoreError
 from gilk.values import dataclass
 
+_SAID = 4  # places in a sentence
+
 
 class Kind(StrEnum):
     """What a probe writes. Only `OTHER`, a C instrument, may write records of several kinds.
@@ -50,6 +52,28 @@ class RefusedPoint:
 
     point: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inlined:
+    """A function whose code is also a part of others, in `places` places; `at` has where, as points are written.
+    `complete` is false where there may be more."""
+
+    function: str
+    image: str
+    places: int
+    at: tuple[str, ...] = ()
+    complete: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.function} of {self.image} is also inlined {self.where}"
+
+    @property
+    def where(self) -> str:
+        """`in 5 places (main:+0x12, work:+0x40 and 3 more)`."""
+        count = f"{self.places}" if self.complete else f"at least {self.places}"
+        more = f" and {self.places - _SAID} more" if self.places > _SAID < len(self.at) else ""
+        return f"in {count} place{'s' if self.places > 1 else ''} ({', '.join(self.at[:_SAID])}{more})"
 
 
 def counts_by_point(probes: Iterable[ProbeRow], counters: Sequence[int]) -> dict[str, int]:

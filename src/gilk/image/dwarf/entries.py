@@ -124,6 +124,17 @@ class Entries:
             yield entry
             at = self._after(unit, entry)
 
+    def walk(self, unit: Unit) -> Iterator[tuple[int, Entry]]:
+        """Everything in a unit, in order, with how deep it is: 0 for the unit's own entry. Raises ImageError."""
+        at, depth = unit.first, 0
+        while at < unit.end:
+            entry = self._read(unit, at)
+            if entry is None:  # the end of a list of children; behind the last there may be padding
+                at, depth = at + 1, max(depth - 1, 0)
+                continue
+            yield depth, entry
+            at, depth = entry.end, depth + int(entry.children)
+
     def _after(self, unit: Unit, entry: Entry) -> int:
         """Where its sibling is."""
         if not entry.children:

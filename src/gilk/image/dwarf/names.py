@@ -17,13 +17,13 @@ def find(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[Entry]:
     for file in (entries, entries.shared):
         if file is None:
             continue
-        for unit in _units(file, entries.sections, name.encode("utf-8", "surrogateescape")):
+        for unit in units_with(file, entries.sections, name.encode("utf-8", "surrogateescape")):
             for entry in file.top(unit):
                 if entry.tag in tags and entry.name == name:
                     yield entry
 
 
-def _units(file: Entries, sections: Sections, name: bytes) -> Iterator[Unit]:
+def units_with(file: Entries, sections: Sections, name: bytes) -> Iterator[Unit]:
     """Those that the name occurs in."""
     own = file.sections
     needles = [name + b"\0"]
@@ -39,7 +39,7 @@ def _units(file: Entries, sections: Sections, name: bytes) -> Iterator[Unit]:
         return
     seen: set[int] = set()
     for needle in needles:
-        yield from _containing(file, needle, seen)
+        yield from containing(file, needle, seen)
 
 
 def _offsets(data: bytes, needle: bytes, most: int) -> Iterator[int]:
@@ -49,7 +49,7 @@ def _offsets(data: bytes, needle: bytes, most: int) -> Iterator[int]:
         at, most = data.find(needle, at + 1), most - 1
 
 
-def _containing(file: Entries, needle: bytes, seen: set[int]) -> Iterator[Unit]:
+def containing(file: Entries, needle: bytes, seen: set[int]) -> Iterator[Unit]:
     """Units that have these bytes anywhere, each once."""
     info = file.sections.info
     at = info.find(needle)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gilk.target.process import Process
 
 
+_LOOKED_AT = 8  # images in which a function that is not there may be inlined
 #: Providers that DTrace has besides.
 _OF_THE_KERNEL = frozenset(("fbt", "rawfbt", "sdt", "rawtp", "io", "sched", "lockstat", "ip", "tcp", "udp", "cpc"))
 
@@ -112,7 +113,19 @@ def _reason(description: Description, process: Process | None) -> str:
         return "that takes a process, by -p or -c" if provider.rstrip("0123456789") in of_processes else ""
     from gilk.providers import proc
 
+    if provider.startswith("pid"):
+        return _inlined(description, process)
     return proc.NOT_SEEN.get(description.name, "") if provider == "proc" else ""
+
+
+def _inlined(description: Description, process: Process) -> str:
+    from gilk.session import inlined
+
+    if not inlined.is_exact(description.function):
+        return ""
+    meant = [loaded for loaded in process.loaded() if loaded.is_meant(description.module)]
+    found = [inlined.inlined(process, loaded, description.function) for loaded in meant[:_LOOKED_AT]]
+    return next((f"{each.function} is inlined {each.where}" for each in found if each is not None), "")
 
 
 def _in_process() -> tuple[Provider, ...]:

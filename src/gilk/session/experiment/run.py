@@ -91,7 +91,10 @@ class Staged(run.Run):
     def _meant(self, target: Code, pid: int) -> Meant:
         """What is to be put into a target, in the order of time."""
         items = sorted((item for item in self.items if self._is_for(item, pid)), key=lambda item: item.start)
-        return [(item, _points(target, item)) for item in items]
+        meant = [(item, _points(target, item)) for item in items]
+        for item, wanted in meant if pid else ():
+            self._asked.note(target, [item.wanted.spec.function], ((w.loaded, w.function) for w in wanted))
+        return meant
 
     def _prepare(self, meant: Meant, pid: int, session: BaseSession) -> None:
         session.align(self._zero, (self.sessions[0] if self.sessions else session).clock)

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from gilk.errors import GilkError, TargetError, UsageError
+from gilk.session import inlined
 from gilk.session.base import Probe
 from gilk.session.experiment.samples import schema_of
 from gilk.session.follow import scope as scopes
@@ -30,7 +31,7 @@ from gilk.session.follow.throttle import Throttle
 from gilk.session.follow.watch import Watch
 from gilk.session.kernel_session import KernelSession
 from gilk.session.outcome import Result
-from gilk.session.request import Wanted, expand
+from gilk.session.request import Wanted, expand, with_hint
 from gilk.session.run import Progress, Run
 from gilk.splice import points
 from gilk.splice.capture import Progress as Progressed
@@ -167,7 +168,10 @@ class Tracing(Run):
                 continue
             follower.put_gate(loaded, span, event.where, gate)
             return
-        raise unknown or UsageError("no-such-image", f"no image matches {spec.image!r}")
+        images = [loaded for loaded in follower.process.loaded() if spec.takes_image(loaded)]
+        if unknown is None:
+            raise UsageError("no-such-image", f"no image matches {spec.image!r}")
+        raise with_hint(unknown, inlined.hint(follower.process, images, spec.function))
 
     # Under way.
 

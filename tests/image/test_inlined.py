@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Where functions are inlined: as readelf says, in units apart and linked together, and in files that lie."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gilk.errors import ImageError
+from gilk.image.dwarf import sections
+from gilk.image.dwarf.entries import Entries
+from gilk.image.dwarf.inlined import Copies, copies
+
+FIRST = r"""
+#include "both.h"
+#define IN static inline __attribute__((always_inline))
+IN int gone(int x) { volatile int y = x * 3; return y + 1; }
+static int twice(int x) { volatile int y = x; return y * 7; }
+int (*pointer)(int) = twice;
+__attribute__((noinline)) int work(int x) { return gone(x) + gone(x + 1) + common(x); }
+int main(int argc, char **argv) { (void)argv; return work(argc) + twice(argc) + gone(argc) + other(argc); }
+"""
+SECOND = r"""
+#include "both.h"
+__attribute__((noinline)) int other(int x) { return common(x) + common(x * 2); }
+"""
+HEADER = r"""
+int other(int);
+static inline __attribute__((always_inline)) int common(int x) { volatile int y = x - 1; return y; }
+"""
+
+
+@pytest.fixture
+def built(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    for name, text in (("first.c", FIRST), ("second.c", SECOND), ("both.h", HEADER)):
+        (tmp_path / name).write_text(text)
+    command = ["cc", "-O2", *getattr(request, "param", "-g").split(), "first.c", "second.c", "-o", "inlining"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    return tmp_path / "inlining"
+
+
+def entries(program: Path) -> Entries:
+    found = sections.read(program)
+    assert found is not None
+    return Entries(found)
+
+
+def told_by_readelf(program: Path) -> Counter[str]:
+    """How many inlined copies there are of each name."""
+    done = subprocess.run(["readelf", "--debug-dump=info", program], capture_output=True, text=True, check=True)
+    names: dict[str, str] = {}
+    origins: list[str] = []
+    last: dict[str, str] = {}
+    for line in done.stdout.splitlines():
+        if found := re.match(r" <[0-9a-f]+><([0-9a-f]+)>: Abbrev Number: \d+ \((\w+)\)", line):
+            last = {"at": found[1], "tag": found[2]}
+        elif found := re.match(r"    <[0-9a-f]+>   DW_AT_name +: (?:\(.*\): )?(\w+)", line):
+            names[last["at"]] = found[1]
+        elif (found := re.search(r"DW_AT_abstract_origin: <0x([0-9a-f]+)>", line)) and "inlined" in last["tag"]:
+            origins.append(found[1])
+    return Counter(names[each] for each in origins)
+
+
+@pytest.mark.parametrize("built", ["-g", "-gdwarf-4", "-gdwarf-3", "-g -flto", "-gdwarf-4 -flto"], indirect=True)
+def test_each_inlined_copy_is_found(built: Path) -> None:
+    expected = told_by_readelf(built)
+    assert {"gone", "common", "twice"} <= expected.keys()
+    for name, count in expected.items():
+        found = copies(entries(built), name)
+        assert found.complete
+        assert len(found.found) == count, name
+    within = Counter(each.within for each in copies(entries(built), "gone").found)
+    assert within == {"work": 2, "main": 1}
+    assert copies(entries(built), "main") == copies(entries(built), "nothing") == Copies((), True)
+
+
+def test_the_addresses_are_in_the_functions_that_they_are_said_to_be_in(built: Path) -> None:
+    lines = subprocess.run(["nm", "-S", built], capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"^(\w+) (\w+) \w (\w+)$", lines, re.MULTILINE)
+    extents = {name: (int(at, 16), int(size, 16)) for at, size, name in rows}
+    for name in ("gone", "common", "twice"):
+        for each in copies(entries(built), name).found:
+            at, size = extents[each.within]
+            assert each.address is not None
+            assert at <= each.address < at + size
+
+
+def test_elf_malformed_a_file_that_lies_ends_in_an_error_or_an_answer(built: Path) -> None:
+    good = entries(built).sections
+    draw = random.Random(7)
+    refused = 0
+    for _ in range(300):
+        info = bytearray(good.info)
+        for _ in range(draw.choice((1, 3, 30))):
+            info[draw.randrange(len(info))] = draw.randrange(256)
+        try:
+            copies(Entries(replace(good, info=bytes(info))), "gone")
+        except ImageError as error:
+            assert error.slug == "elf-malformed"
+            refused += 1
+    assert refused
