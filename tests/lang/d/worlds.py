@@ -35,6 +35,9 @@ class Known(Nothing):
             return None
         return ((Pointer(NAMED), 0), (Float("double", 8), None), (VOID, 1)) if "entry" in probe else ((INT, 0),)
 
+    def foreign(self, probe: str) -> str:
+        return "Go" if probe.startswith("pid2:") else ""
+
     def provider(self, name: str) -> bool:
         return name == "pid"
 

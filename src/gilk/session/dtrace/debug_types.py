@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
 from gilk.errors import ImageError
-from gilk.image.dwarf.entries import Entries, Entry
-from gilk.image.dwarf.names import find
+from gilk.image.dwarf.entries import Entries, Entry, Unit
+from gilk.image.dwarf.languages import AT_LANGUAGE, foreign
+from gilk.image.dwarf.names import find, units_with
 from gilk.image.encoding import uleb
 from gilk.lang.d import types
 from gilk.lang.d.types import Array, Enumeration, Float, Integer, Member, Pointer, Record, Type
@@ -64,6 +65,27 @@ class DebugTypes:
                 given = [each for each in self._entries_of(entry) if each.tag == TAG_PARAMETER]
                 return self._of(entry), tuple(self._of(each) for each in given)
         return None
+
+    def foreign(self, names: Iterable[str] = ()) -> str:
+        """The language of the function that goes by these names, if it does not call as C does: that of its own unit,
+        or else that of all units in which the names occur. Without names, of any unit there is.
+        """
+        with suppress(ImageError):
+            for name in dict.fromkeys(names):
+                for entry in find(self._entries, name, frozenset((TAG_FUNCTION,))):
+                    if AT_DECLARATION not in entry.attributes:
+                        return foreign(entry.file, entry.file.unit(entry.offset))
+                found = [foreign(self._entries, unit) for unit in self._units_with(name)]
+                if found:
+                    return found[0] if all(found) else ""
+            if not names:
+                return next(filter(None, (foreign(self._entries, unit) for unit in self._entries.units)), "")
+        return ""
+
+    def _units_with(self, name: str) -> Iterator[Unit]:
+        """Not those that hold types only, or what several others share: they are of no language."""
+        units = units_with(self._entries, self._entries.sections, name.encode("utf-8", "surrogateescape"))
+        return (unit for unit in units if AT_LANGUAGE in self._entries.entry(unit.first).attributes)
 
     def _entries_of(self, entry: Entry) -> list[Entry]:
         return list(entry.file.children(entry))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -169,11 +170,37 @@ class World:
         if description.name not in ("entry", "return") or not description.function:
             return None
         for loaded in self._images(description.module):
+            if self._foreign(loaded, description.function):
+                return None
             found = self._function(loaded, description.function)
             if found is not None:
                 value, given = found
                 return placed(given) if description.name == "entry" else ((INT64, 0), *returned(value))
         return None
+
+    def foreign(self, probe: str) -> str:
+        description = described(probe)
+        if self.process is None or not (description.provider or description.function):
+            return ""
+        if not fnmatch.fnmatchcase(f"pid{self.process.pid}", description.provider or "*"):
+            return ""
+        named = "" if is_glob(description.function) else description.function
+        found = (self._foreign(loaded, named) for loaded in self._process_images(description.module))
+        return next(filter(None, found), "")
+
+    def _process_images(self, module: str) -> Iterator[Loaded]:
+        if self.process is not None:
+            yield from (loaded for loaded in self.process.loaded() if loaded.is_meant(module))
+
+    def _foreign(self, loaded: Loaded, name: str) -> str:
+        """Of a function of that name, or of any of the image when that is empty."""
+        debug, image = self._debug(loaded), self._image(loaded)
+        if debug is None or image is None:
+            return ""
+        if not name:
+            return debug.foreign()
+        span = next((each for each in image.spans if name in (each.name, *each.aliases)), None)
+        return debug.foreign((name, span.name, *span.aliases)) if span is not None else ""
 
     def _function(self, loaded: Loaded, name: str) -> tuple[Type, tuple[Type, ...]] | None:
         image, debug = self._image(loaded), self._debug(loaded)

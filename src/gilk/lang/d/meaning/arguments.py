@@ -139,6 +139,11 @@ class Arguments:
         if any(each != found[0] for each in found):
             what = "args[ ] may not be referenced because probe description matches probes with different arguments"
             raise Rejected(Tag.D_ARGS_MULTI, span, what)
+        for probe, one in zip(self._probes, found, strict=True):
+            language = self._scope.world.foreign(probe) if one is None else ""
+            if language:
+                what = f"args[ ] of functions in {language} are not where C's are; arg0 and on are what C's would be"
+                raise Rejected(Tag.D_ARGS_LANG, span, what)
         known = found[0] if found else None
         if known is None:
             known = tuple(Argument(each, INT64, INT64) for each in range(_GIVEN))

@@ -59,6 +59,7 @@ class Tag(StrEnum):
     D_ARR_INDEX = "D_ARR_INDEX"  # an index that is no integer
     D_ARR_LOCAL = "D_ARR_LOCAL"  # an associative array that is clause-local
     D_ARGS_IDX = "D_ARGS_IDX"  # args[ ] beyond its end
+    D_ARGS_LANG = "D_ARGS_LANG"  # args[ ] of functions whose parameters are not passed as C's are
     D_ARGS_TYPE = "D_ARGS_TYPE"  # args[ ] with an index that is not constant
     D_KEY_PROTO = "D_KEY_PROTO"  # another number of keys than before
     D_KEY_TYPE = "D_KEY_TYPE"  # a key of another type than before

@@ -37,6 +37,10 @@ class World(Protocol):
         """
         ...
 
+    def foreign(self, probe: str) -> str:
+        """The language of the functions of that description, if its parameters are not passed as C's are; else ""."""
+        ...
+
     def provider(self, name: str) -> bool:
         """Whether there is one of that name."""
         ...
@@ -60,6 +64,9 @@ class Nothing:
 
     def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
         return None
+
+    def foreign(self, probe: str) -> str:
+        return ""
 
     def provider(self, name: str) -> bool:
         return False
