@@ -8,16 +8,17 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from gilk import api
 from gilk.cli.dtrace_manner import Manner, Mode
-from gilk.cli.running import once, split_command
+from gilk.cli.running import split_command
 from gilk.errors import UsageError
 from gilk.version import VERSION
 
+T = TypeVar("T")
 #: What is added to a description that names only a provider, a module or a function; a program may follow it.
 _REST = {"P": ":::", "m": "::", "f": ":"}
 _REFUSED = {
@@ -27,7 +28,13 @@ _REFUSED = {
 }
 _MODES = {"listing": Mode.LIST, "header": Mode.HEADER, "link": Mode.LINK}
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
-_one_process = once("two-processes", "-p or -c is given more than once: one process is traced")
+
+
+def _one_process(_ctx: click.Context, _option: click.Parameter, values: tuple[T, ...]) -> T | None:
+    """The callback of -p and -c: to take the last of several would be to drop the others in silence."""
+    if len(values) > 1:
+        raise UsageError("two-processes", "-p or -c is given more than once: one process is traced")
+    return values[0] if values else None
 
 
 class _Programs(click.Command):

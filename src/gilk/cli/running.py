@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol
 
 import click
 
@@ -19,7 +19,6 @@ from gilk.cli.progress import progress, working
 from gilk.errors import UsageError
 
 _POLL = 0.02  # seconds
-T = TypeVar("T")
 
 
 class Report(Protocol):
@@ -66,20 +65,11 @@ class Stop:
             self._at_once = False
 
 
-def once(slug: str, message: str) -> Callable[[click.Context, click.Parameter, tuple[T, ...]], T | None]:
-    """The callback of a repeatable option of which there may be one: to take the last of several would be to ignore
-    the others in silence. It raises UsageError ``slug``."""
-
-    def only(_ctx: click.Context, _option: click.Parameter, values: tuple[T, ...]) -> T | None:
-        if len(values) > 1:
-            raise UsageError(slug, message)
-        return values[0] if values else None
-
-    return only
-
-
-#: Of -c.
-one_command = once("two-commands", "-c is given more than once, and one command is launched")
+def one_command(_ctx: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """The callback of -c: to take the last of several would be to drop the others in silence."""
+    if len(values) > 1:
+        raise UsageError("two-commands", "-c is given more than once, and one command is launched")
+    return values[0] if values else None
 
 
 def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]:
