@@ -123,7 +123,8 @@ def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[Span]]]:
 
 def with_hint(error: UsageError, hint: str) -> UsageError:
     """The same with one more hint, which comes first."""
-    return UsageError(error.slug, error.message, "; ".join(filter(None, (hint, error.hint))))
+    error.hint = "; ".join(filter(None, (hint, error.hint)))
+    return error
 
 
 def _nowhere(matching: list[Loaded], spec: Spec, errors: list[UsageError]) -> UsageError:
