@@ -167,6 +167,7 @@ def _run(consumer: api.Consumer, messages: Messages, manner: Manner) -> int:
     printer.end()
     for note in consumer.tracing.notes:
         sys.stderr.write(messages.error(note))
+    consumer.tell_corruptions(printer.show)
     if restored is False:
         sys.stderr.write(messages.error("the code of the process is not, or could not be compared with, what it was"))
         return 1

@@ -49,6 +49,7 @@ class Totals:
     still: float = 0.0
 
 
+_NAMED = 10  # points in a note
 Points = str | Place | Iterable[Place]
 
 
@@ -263,9 +264,28 @@ class BaseSession(ABC):
 
         A point that was refused is not among them: that nothing was counted there says nothing.
         """
+        counters = self._drain.counts().tolist()
         never = self._refused.keys() - self._there
         there = [row for n, row in enumerate(self._everything) if n not in never] if never else self._everything
-        return counts_by_point(there, self._drain.counts().tolist())
+        unknown = set(self._uncounted())
+        return counts_by_point([row for row in there if row.point not in unknown] if unknown else there, counters)
+
+    def _uncounted(self) -> list[str]:
+        """The points whose counters say what cannot be."""
+        unknown = self._drain.unknown
+        if unknown is None:
+            return []
+        return [row.point for row in self._everything if row.counter >= 0 and unknown[row.counter]]
+
+    def doubts(self) -> list[str]:
+        """What is not known of this session, because the program has written into gilk's own memory; for the end."""
+        found = [*self._drain.doubts]
+        if points := self._uncounted():
+            more = f" and {len(points) - _NAMED} more" if len(points) > _NAMED else ""
+            found.append(f"the counts of {', '.join(points[:_NAMED])}{more}")
+        if self._stream.impossible:
+            found.append(f"what {self._stream.impossible} records were, which bear times that cannot be")
+        return found
 
     @property
     def drain(self) -> Source:

@@ -252,6 +252,13 @@ class Run:
         if restored is False:
             self.notes.append("the code of a process could not be compared with, or is not, what it was")
         told = self._numbers(tactics, refusals)
+        for session in self.sessions:
+            doubts = "; ".join(session.doubts())
+            if doubts:
+                self.partial = True
+                self.notes.append(
+                    f"stream-corrupt: the program wrote into gilk's own memory, so it is not known {doubts}"
+                )
         refused = [each for session in self.sessions for each in session.refused_points()]
         return Result(
             counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused,

@@ -21,12 +21,13 @@ from gilk.target.batch import Batch
 from gilk.target.namespaces import own_number
 from gilk.target.process import Process
 from gilk.target.workspace import Workspace
-from gilk.trace.clock import Clock, calibrate
+from gilk.trace.clock import Clock, calibrate, sample
 from gilk.trace.drain import Drain
 from gilk.trace.inner_threads import threads_of
 from gilk.trace.layout import PAGE, Geometry
 
 _MOST_POINTS = 1 << 20
+_TICKS = 1 << 33  # more than the time stamp counter makes in a second
 #: Batches, and the units of each that are in force; None for all.
 InForce = list[tuple[Batch, frozenset[int] | None]]
 
@@ -54,6 +55,7 @@ class Session(BaseSession):
         geometry.initialise(memoryview(self._workspace.data))
         known = threads_of(process.pid)
         super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)
+        self._stream.bounds = _Bounds()
         self._ledger = Ledger(self._workspace, process.keeper, shelf=EntryShelf(self._workspace))
         self._stream.meet(process.pid, own_number(process.pid))
         self._keeps_everything = False
@@ -154,6 +156,19 @@ class Session(BaseSession):
             with contextlib.suppress(GilkError):
                 self.notes += self.process.keeper.notes()
             self.process.keep_learnt()
+
+
+class _Bounds:
+    """From when to when records can have been made, in ticks, with a second of grace: processors' counters may differ
+    by some."""
+
+    def __init__(self) -> None:
+        self._tsc, self._ns = sample()
+
+    def __call__(self) -> tuple[int, int]:
+        tsc, ns = sample()
+        second = int((tsc - self._tsc) * 1_000_000_000 / max(ns - self._ns, 1)) if ns - self._ns > 1_000_000 else _TICKS
+        return max(self._tsc - second, 0), tsc + second
 
 
 def _identity(batches: list[Batch], in_force: InForce) -> tuple[list[int], list[tuple[int, frozenset[int] | None]]]:

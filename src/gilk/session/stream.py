@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gilk.trace.clock import Clock
@@ -45,6 +47,8 @@ class Stream:
         self.latest: list[Chunk] = []  # of the last take
         self.start = 0
         self.records = 0
+        self.impossible = 0  # records that bear times before the first or after the last of the session
+        self.bounds: Callable[[], tuple[int, int]] | None = None  # in ticks; None where the clock is another machine's
         self.unknown = 0
 
     @property
@@ -115,9 +119,22 @@ class Stream:
         return self._counted(_one([*self._converted(), self._samples.flush()]))
 
     def _set_aside(self, chunks: list[Chunk]) -> None:
+        if self.bounds is not None and chunks:
+            chunks = [self._possible(chunk, *self.bounds()) for chunk in chunks]
         if chunks:
             self._raw.append(chunks)
             self.waiting += sum(chunk.records.nbytes for chunk in chunks)
+
+    def _possible(self, chunk: Chunk, first: int, last: int) -> Chunk:
+        """Without the records that are not of this time: whoever wrote them, it was not an instrument."""
+        ticks = chunk.records["tsc"]
+        if not len(ticks) or first <= int(ticks.min()) <= int(ticks.max()) <= last:
+            return chunk
+        right = (ticks >= first) & (ticks <= last)
+        self.impossible += int(len(ticks) - right.sum())
+        gaps = sorted({int(right[:gap].sum()) for gap in chunk.gaps})
+        records = chunk.records[right]
+        return replace(chunk, records=records, gaps=tuple(gap for gap in gaps if gap < len(records)))
 
     def _oldest(self) -> list[Chunk]:
         chunks = self._raw.popleft()

@@ -3,7 +3,8 @@
 
 The target can scribble on that memory. What is read from it is therefore only
 believed within bounds: a ring whose position cannot be right is put aside and
-reported, and the others go on. The one thing that cannot be defended against
+reported, and the others go on; a number of hits or drops that there cannot have
+been, or that went down, is not told, and `doubts` says so. The one thing that cannot be defended against
 here is an object that shrinks: whoever creates it seals it (F_SEAL_SHRINK).
 """
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from gilk.errors import StoreError
 from gilk.trace.layout import CLASSES, RECORD_SIZES, RECORDS, Array, Geometry, Shared
 from gilk.trace.live import which_are_set
+from gilk.trace.possible import Possible
 from gilk.values import dataclass
 
 _IID = 2  # the 32-bit word of a record that holds its iid
@@ -55,6 +57,10 @@ class Source(Protocol):
     def lost(self) -> int: ...
     @property
     def corrupt(self) -> int: ...
+    @property
+    def doubts(self) -> tuple[str, ...]: ...
+    @property
+    def unknown(self) -> NDArray[np.bool_] | None: ...
 
 
 class Drain:
@@ -74,6 +80,44 @@ class Drain:
         self._base_drops = 0
         self._base_nested = 0
         self.errors: list[StoreError] = []
+        self._possible = Possible()
+        self._told = {  # the last of each number that was believed
+            "drops": np.zeros((geometry.blocks, CLASSES), np.uint64), "nested": np.zeros(geometry.blocks, np.uint64)
+        }  # fmt: skip
+        self._lost = 0
+        self._doubts: dict[str, None] = {}
+        self._unknown: NDArray[np.bool_] | None = None
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What is not known, because what the memory says of it cannot be."""
+        return tuple(self._doubts)
+
+    @property
+    def unknown(self) -> NDArray[np.bool_] | None:
+        """Which counters are among that; None for none."""
+        return self._unknown
+
+    def _believed(self, what: str, index: slice) -> NDArray[np.uint64]:
+        """Of these blocks, what their threads have counted; in place of what cannot be, what was believed last."""
+        heads = self._shared.heads[index]
+        now: NDArray[np.uint64] = (heads["ring"]["drops"] if what == "drops" else heads[what]).copy()
+        last = self._told[what][index]
+        wrong = (now > np.uint64(self._possible.in_a_thread)) | (now < last)
+        if wrong.any():
+            self._doubts["how many records were dropped" if what == "drops" else "how many hits were left out"] = None
+            now[wrong] = last[wrong]
+        self._told[what][index] = now
+        return now
+
+    def _counted(self, row: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The counters of a block, a copy; 0 for those that are not believed, which are noted."""
+        found: NDArray[np.uint64] = row.copy()
+        wrong = found > np.uint64(self._possible.in_a_thread)
+        if wrong.any():
+            self._unknown = wrong if self._unknown is None else self._unknown | wrong
+            found[wrong] = 0
+        return found
 
     @property
     def corrupt(self) -> int:
@@ -104,12 +148,12 @@ class Drain:
         """Every counter, summed over all threads there are and were."""
         total: NDArray[np.uint64] = self._base.copy()
         for row in self._shared.counters[: self._high_water()]:
-            total += row
+            total += self._counted(row)
         return total
 
     def per_thread_counts(self) -> dict[Identity, NDArray[np.uint64]]:
         """The counters of each thread whose block has not been retired."""
-        return {self._identity(i): self._shared.counters[i].copy() for i in self._in_use()}
+        return {self._identity(i): self._counted(self._shared.counters[i]) for i in self._in_use()}
 
     def identities(self) -> list[Identity]:
         """The threads that have a block now."""
@@ -121,12 +165,12 @@ class Drain:
 
     def drops(self) -> int:
         """Records that found no room, or were never completed."""
-        heads = self._shared.heads[: self._high_water()]
-        return self._base_drops + int(heads["ring"]["drops"][:, self._classes].sum(dtype=np.uint64))
+        now = self._believed("drops", slice(self._high_water()))
+        return self._base_drops + int(now[:, self._classes].sum(dtype=np.uint64))
 
     def nested(self) -> int:
         """Hits left out because they came from within an instrument."""
-        return self._base_nested + int(self._shared.heads["nested"][: self._high_water()].sum(dtype=np.uint64))
+        return self._base_nested + int(self._believed("nested", slice(self._high_water())).sum(dtype=np.uint64))
 
     def inside(self) -> list[int]:
         """The blocks whose threads are in an instrument that wants it known."""
@@ -134,7 +178,12 @@ class Drain:
 
     def lost(self) -> int:
         """Hits of threads that found every block taken."""
-        return int(self._shared.control["lost"])
+        now = int(self._shared.control["lost"])
+        if self._lost <= now <= self._possible.in_all:
+            self._lost = now
+        else:
+            self._doubts["how many hits were lost"] = None
+        return self._lost
 
     def retire(self, live: Set[tuple[int, int]]) -> list[Chunk]:
         """Free the blocks of threads that have gone, and return their last records.
@@ -252,10 +301,12 @@ class Drain:
 
     def _fold(self, index: int) -> None:
         """Keep what a block has counted, and zero it for the next thread."""
-        head = self._shared.heads[index : index + 1]
-        self._base += self._shared.counters[index]
-        self._base_drops += int(head["ring"]["drops"][:, self._classes].sum(dtype=np.uint64))
-        self._base_nested += int(head["nested"][0])
+        head, here = self._shared.heads[index : index + 1], slice(index, index + 1)
+        self._base += self._counted(self._shared.counters[index])
+        self._base_drops += int(self._believed("drops", here)[:, self._classes].sum(dtype=np.uint64))
+        self._base_nested += int(self._believed("nested", here).sum(dtype=np.uint64))
+        for told in self._told.values():
+            told[index] = 0
         self._shared.counters[index] = 0
         self._known_drops[index] = 0
         for number in range(CLASSES):

@@ -59,6 +59,15 @@ class KernelDrain:
         """How many times what was read could not be right."""
         return len(self.errors)
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """The driver's numbers are the kernel's own, and no program's to write."""
+        return ()
+
+    @property
+    def unknown(self) -> None:
+        return None
+
     def poll(self, final: bool = False) -> list[Chunk]:
         """The records committed since the last call."""
         chunks: list[Chunk] = []

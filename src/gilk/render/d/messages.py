@@ -94,6 +94,9 @@ class Messages:
         before = f"[{tag}] " if tagged else ""
         return self.error(f"{before}{count} {what}{'s' if count > 1 else ''}{after.format(cpu=cpu)}")
 
+    def corrupt(self, what: str) -> str:
+        return self.error(f"stream-corrupt: the process wrote into gilk's own memory: {what}")
+
     def fault(self, clause: str, probe: Probe, fault: int, address: int = 0, pc: int | None = None) -> str:
         """A run-time error in a clause. ``pc``: where in its code, if that is known."""
         kind = next((one for one in Fault if one == fault), Fault.UNKNOWN)

@@ -21,7 +21,7 @@ from gilk.render.d.sorting import Order
 from gilk.render.d.values import Rendered, Value, decode, encoded, raw
 from gilk.session.dtrace.kernel_names import KernelNames
 from gilk.session.dtrace.symbols import Symbols
-from gilk.session.dtrace.tracing import Fault, Firing, Happening
+from gilk.session.dtrace.tracing import Corrupt, Fault, Firing, Happening
 from gilk.trace.d.aggregations import Aggregations
 from gilk.trace.d.drops import Drop
 from gilk.values import dataclass
@@ -65,6 +65,8 @@ class Printer:
                 self._firing(happening)
             case Fault(probe=probe, clause=clause, kind=kind, address=address):
                 self.outlet.complain(self.messages.fault(f"dt_clause_{clause - 1}", probe, kind, address))
+            case Corrupt(what):
+                self.outlet.complain(self.messages.corrupt(what))
             case Drop():
                 self._drop(happening)
 

@@ -110,6 +110,12 @@ class Consumer:
     def _tell_losses(self, show: Callable[[Happening], None]) -> None:
         for loss in self.tracing.losses():
             show(loss)
+        self.tell_corruptions(show)
+
+    def tell_corruptions(self, show: Callable[[Happening], None]) -> None:
+        """What the process has written into gilk's own memory; to be called once more when all has been printed."""
+        for corrupt in self.tracing.corruptions():
+            show(corrupt)
 
     def _drain(self, show: Callable[[Happening], None], final: bool = False) -> int:
         number = 0
@@ -134,4 +140,5 @@ class Consumer:
 
     @property
     def exit_status(self) -> int:
-        return self.tracing.exit_status or 0
+        """As the program says; 1 where what it says cannot be relied on."""
+        return 1 if self.tracing.corrupt else self.tracing.exit_status or 0

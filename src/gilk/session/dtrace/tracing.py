@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _POLICIES = {"switch": Policy.SWITCH, "fill": Policy.FILL, "ring": Policy.RING}
 _STACK_SCRATCH = 96 << 10  # bytes, besides what is asked for: a copy of the stack, keys with stacks
+_MOST_TOLD = 100  # things that are wrong in the memory
 _MARGIN = 2_000_000  # ns: a record that is being made now may belong before one that is whole
 
 
@@ -66,7 +67,14 @@ class Fault:
     address: int
 
 
-Happening = Firing | Fault | Drop
+@dataclass(frozen=True, slots=True)
+class Corrupt:
+    """Something in the memory of the program's cannot be what a clause has written."""
+
+    what: str
+
+
+Happening = Firing | Fault | Drop | Corrupt
 
 
 class Tracing:
@@ -102,6 +110,7 @@ class Tracing:
         self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
         self._due: list[tuple[int, int]] = []  # when, and which tick: a heap
         self.refused: list[tuple[Probe, str]] = []
+        self._told: set[str] = set()
         self.text = made.text
 
     # From begin to end.
@@ -162,6 +171,20 @@ class Tracing:
     def losses(self) -> tuple[Drop, ...]:
         """What there was no room for, since the last call."""
         return self._drops.look()
+
+    def corruptions(self) -> Iterator[Corrupt]:
+        """What has been found since the last call, each once, and no end of them."""
+        for source in (self._records.errors, self._drops.errors, self.aggregations.errors):
+            for error in source:
+                if error.message not in self._told and len(self._told) < _MOST_TOLD:
+                    self._told.add(error.message)
+                    yield Corrupt(error.message)
+            source.clear()
+
+    @property
+    def corrupt(self) -> bool:
+        """Whether anything has been."""
+        return bool(self._told)
 
     def clean(self) -> None:
         """Give back what threads had that have gone."""

@@ -16,9 +16,11 @@ from gilk.lang.d.data import Aggregation, Function
 from gilk.trace.d.layout import BANKS
 from gilk.trace.d.memory import Memory
 from gilk.trace.d.tables import Cells, Entry, Key, entries, merge, minus, shown, wipe
+from gilk.trace.possible import Possible
 from gilk.values import dataclass
 
 _EXTREMES = (Function.MIN, Function.MAX)
+_COUNTED = (Function.COUNT, Function.AVG, Function.STDDEV)  # whose first cell says how often
 
 
 @dataclass(slots=True)
@@ -48,6 +50,7 @@ class Aggregations:
         self._past = {number: _Past() for number in self._known}
         self._recent: dict[int, dict[bytes, tuple[int, ...]]] = {}
         self.errors: list[StoreError] = []
+        self._possible = Possible()
         if any(not 0 <= number < memory.layout.aggregations for number in self._known):
             raise ValueError("the memory was not planned for as many aggregations")
 
@@ -85,6 +88,9 @@ class Aggregations:
             past.last[key] = total.cells
             if key not in past.hidden:
                 left = total.cells if base is None else minus(function, total.cells, base)
+                if function in _COUNTED and left[0] > self._possible.in_all:
+                    self.errors.append(StoreError("stream-corrupt", "an aggregation counted more than can have been"))
+                    continue
                 found[number, key] = shown(function, left)
         return found
 

@@ -8,6 +8,7 @@ from enum import IntEnum
 from gilk.errors import StoreError
 from gilk.trace.d.layout import DROPS
 from gilk.trace.d.memory import Memory
+from gilk.trace.possible import Possible
 from gilk.values import dataclass
 
 
@@ -32,26 +33,39 @@ class Drop:
 
 
 class Drops:
-    """The counters of a memory object. One per consumer: it remembers what it has told of."""
+    """The counters of a memory object. One per consumer: it remembers what it has told of.
+
+    One that goes down, or says more than there can have been, is not told of any more, and reported once.
+    """
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._seen = [0] * len(memory.drops)
+        self._bad: set[int] = set()
+        self._possible = Possible()
         self.errors: list[StoreError] = []
 
     def look(self) -> tuple[Drop, ...]:
         """What has come since the last call, in order of kind, then processor."""
-        now = self._memory.drops.tolist()
+        now = self._believed()
         grown = [count - seen for count, seen in zip(now, self._seen, strict=True)]
         self._seen = now
-        if min(grown) < 0:
-            self.errors.append(StoreError("stream-corrupt", "a counter of drops went down"))
         found = [
             Drop(DropKind(place % DROPS), place // DROPS, count) for place, count in enumerate(grown) if count > 0
         ]
         return tuple(sorted(found, key=lambda drop: (drop.kind, drop.cpu)))
 
+    def _believed(self) -> list[int]:
+        """What they say; in place of what cannot be, what was told last."""
+        now, most = self._memory.drops.tolist(), self._possible.in_all
+        for place, (count, seen) in enumerate(zip(now, self._seen, strict=True)):
+            if place not in self._bad and not seen <= count <= most:
+                self._bad.add(place)
+                what = DropKind(place % DROPS).name.lower().replace("_", " ")
+                self.errors.append(StoreError("stream-corrupt", f"a counter of drops ({what}) says what cannot be"))
+        return [self._seen[place] if place in self._bad else count for place, count in enumerate(now)]
+
     def totals(self) -> dict[DropKind, int]:
         """Of all there have been, over all processors."""
-        now = self._memory.drops.tolist()
+        now = self._believed()
         return {kind: sum(now[kind::DROPS]) for kind in DropKind}
