@@ -183,13 +183,14 @@ def forged(genuine: Path, place: Path) -> None:
 @contextmanager
 def exchanging(one: Path, other: Path) -> Iterator[None]:
     """A process of the other user's, that exchanges two directories of his as fast as it can."""
+    parent = os.getpid()
     pid = os.fork()
     if not pid:
         try:
             os.setresuid(OTHER, OTHER, OTHER)
             rename = ctypes.CDLL(None).renameat2
             names = [ctypes.c_char_p(bytes(each)) for each in (one, other)]
-            while os.getppid() > 1:
+            while os.getppid() == parent:
                 rename(-100, names[0], -100, names[1], _EXCHANGE)
                 for _ in range(20_000):
                     pass
