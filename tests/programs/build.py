@@ -100,6 +100,23 @@ def compile_text(place: Path, name: str, text: str, *flags: str) -> Path:
     return compile_to(place / name, [source], flags)
 
 
+def build_go(name: str, *flags: str) -> Path:
+    """The program of tests/programs/go, with flags of `go build`. Raises BuildError."""
+    source, output = HERE / "go" / f"{name}.go", OUT / "go" / f"{name}{''.join(flags).replace('/', '')}"
+    with locked(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        stamp, key = output.with_name(output.name + ".key"), hashlib.sha256(source.read_bytes()).hexdigest()
+        if output.exists() and stamp.exists() and stamp.read_text() == key:
+            return output
+        places = {"GOCACHE": str(OUT / "go" / "cache"), "GOPATH": str(OUT / "go" / "path"), "GO111MODULE": "off"}
+        command = ["go", "build", *flags, "-o", str(output), str(source)]
+        done = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True)
+        if done.returncode:
+            raise BuildError(f"{' '.join(command)}\n{done.stderr}")
+        stamp.write_text(key)
+    return output
+
+
 def names() -> list[str]:
     """Every program with a ``main`` that checks itself, in order."""
     found = {source.stem for source in (*HERE.glob("*.c"), *HERE.glob("*.cpp"))}

@@ -33,6 +33,8 @@ JA32 = b"\x0f\x87"
 JC32 = b"\x0f\x82"
 JZ32 = b"\x0f\x84"
 RET = b"\xc3"
+PUSH32 = b"\x68"  # push imm32, sign extended
+STORE_AT_4 = b"\xc7\x44\x24\x04"  # mov dword ptr [rsp + 4], imm32
 
 _GS = 0x65
 _NO_INDEX = 0x24

@@ -18,7 +18,9 @@ _SOURCES = ("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/
 _READ = (*_SOURCES, "runtime/host.h", "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h")
 _SYMBOLS = (
     *("gilk_claim_thunk", "gilk_registers_thunk", "gilk_vector_thunk", "gilk_log_registers", "gilk_params"),
-    *("gilk_signal_enter", "gilk_signal_leave", "gilk_gate_reached"),
+    *("gilk_side_claim_thunk", "gilk_side_registers_thunk", "gilk_side_vector_thunk"),
+    *("gilk_side_plain_thunk", "gilk_side_values_thunk"),
+    *("gilk_signal_enter", "gilk_signal_enter_go", "gilk_signal_leave", "gilk_gate_reached"),
 )
 
 

@@ -146,6 +146,18 @@ class Image:
         )  # fmt: skip
 
     @cached_property
+    def is_go(self) -> bool:
+        """Made by the Go compiler, as its runtime's table of functions shows."""
+        return any(section.name.endswith(".gopclntab") for section in self.sections)
+
+    @cached_property
+    def go_text(self) -> tuple[int, int]:
+        """[start, end) of what the Go compiler made; C that a Go program is linked with lies outside. (0, 0): nothing
+        is known to."""
+        ends = [[s.address for s in self.named(f"runtime.{name}")] for name in ("text", "etext")]
+        return (ends[0][0], ends[1][0]) if self.is_go and all(ends) else (0, 0)
+
+    @cached_property
     def _starts(self) -> list[int]:
         return [span.start for span in self.spans]
 

@@ -18,6 +18,7 @@ REASONS: Final = {
     Refusal.NO_ROOM: "the instructions are too short, and there is no free place for a jump within their reach",
     Refusal.RSEQ: "in a restartable sequence, which the kernel restarts by address",
     Refusal.UNKNOWN_JUMPS: "the function has a jump of unknown target, which might land within a splice",
+    Refusal.PREEMPTED: "Go may suspend a goroutine at any instruction, and a splice would cover several here",
     Refusal.FAR_BRANCH: "a far or 16-bit branch, which would not be the same elsewhere",
     Refusal.TRANSACTION: "a hardware transaction, which a splice would abort",
     Refusal.CALL_RSP: "a call through the stack pointer, which a splice has moved",

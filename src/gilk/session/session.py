@@ -12,7 +12,7 @@ from gilk.session.base import BaseSession, Probe
 from gilk.session.ledger import Entry, Ledger, Result
 from gilk.session.request import Builtin, CFunction, Wanted
 from gilk.session.shelf import EntryShelf
-from gilk.session.signals import Signals
+from gilk.session.signals import Signals, switches_stacks
 from gilk.session.stream import ALL_CLASSES
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import Want
@@ -51,7 +51,7 @@ class Session(BaseSession):
         geometry = Geometry.plan(min(points, _MOST_POINTS), set(ALL_CLASSES), threads, ring)
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
         self.process = process
-        self._workspace = Workspace(process, geometry.size, PAGE, rings)
+        self._workspace = Workspace(process, geometry.blocks, geometry.size, PAGE, rings)
         geometry.initialise(memoryview(self._workspace.data))
         known = threads_of(process.pid)
         super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)
@@ -61,6 +61,8 @@ class Session(BaseSession):
         self._keeps_everything = False
         self._shown: tuple[list[Batch], InForce] = [], []
         self._signals = Signals(process, self._workspace)
+        if switches_stacks(process):
+            process.keeper.ask("search_stacks")
         self._compiled: dict[CFunction, Compiled] = {}
 
     @property

@@ -24,6 +24,7 @@ from gilk.target.workspace import Workspace
 
 EntryOf = Callable[[Ground, Function], Entry]
 _FAULTS = sum(1 << number - 1 for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL))
+_SWITCHES = frozenset(("swapcontext", "setcontext"))
 _FIRST_KEY = 1 << 40  # beyond those of probes
 
 
@@ -57,7 +58,8 @@ class Signals:
                 found += self._left[restorer]
             if self._left[restorer] and handler not in self._entered:
                 self._entered.add(handler)
-                found += list(self._want(handler, "gilk_signal_enter", entry_of))
+                name = "gilk_signal_enter_go" if self._is_of_go(handler) else "gilk_signal_enter"
+                found += list(self._want(handler, name, entry_of))
         return found
 
     def unbalanced(self, result: Result) -> list[int]:
@@ -65,6 +67,10 @@ class Signals:
         refused = {key for plan in result.plans for key in plan.refusals}
         leaving = {want.key for wants in self._left.values() for _, want in wants}
         return list(range(_FIRST_KEY, self._key + 1)) if refused & leaving else []
+
+    def _is_of_go(self, address: int) -> bool:
+        found = (one for one in self._process.loaded() if one.start <= address < one.end)
+        return any(self._process.image(one.path).is_go for one in found)
 
     def _want(self, address: int, name: str, entry_of: EntryOf) -> Iterator[tuple[Entry, Want]]:
         for loaded in self._process.loaded():
@@ -78,9 +84,19 @@ class Signals:
             except GilkError:
                 continue
             function = ground.analysis.function(span)
-            instrument = CallWithRegisters(self._workspace.runtime_address(ground, name), 0, calls_out=False)
+            instrument = CallWithRegisters(self._workspace.runtime_address(ground, name), 0, False, roomy=True)
             self._key += 1
             yield entry_of(ground, function), Want(address - loaded.bias, False, instrument, self._key)
+
+
+def switches_stacks(process: Process) -> bool:
+    """Whether the program calls what leaves one stack for another: a handler of its own may wait, then."""
+    main = next((one for one in process.loaded() if one.main), None)
+    if main is None:
+        return False
+    image = process.image(main.path)
+    imported = {*image.plt.values(), *image.got.values()}
+    return not _SWITCHES.isdisjoint(imported) or any(image.named(name) for name in _SWITCHES)
 
 
 def _numbers(mask: int) -> list[int]:

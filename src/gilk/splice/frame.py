@@ -46,8 +46,9 @@ def scratch(live: int, avoid: int = 0) -> int:
     return next(reg for reg in _PREFERENCE if not avoid >> reg & 1)
 
 
-def frame_for(live: int, clobbered: int, always: int = 0) -> Frame:
-    """The frame that keeps what is live of ``clobbered`` (register bits and FLAGS), and ``always``.
+def frame_for(live: int, clobbered: int, always: int = 0, red_zone: int = RED_ZONE) -> Frame:
+    """The frame that keeps what is live of ``clobbered`` (register bits and FLAGS), and ``always``, beyond so many
+    bytes.
 
     Saving flags takes rax, so rax joins what is clobbered.
     """
@@ -56,7 +57,7 @@ def frame_for(live: int, clobbered: int, always: int = 0) -> Frame:
         clobbered |= 1 << asm.RAX
     saved = tuple(reg for reg in range(16) if ((live & clobbered) | always) >> reg & 1)
     words = len(saved) + flags
-    return Frame(saved, flags, RED_ZONE + 8 * words if words else 0)
+    return Frame(saved, flags, red_zone + 8 * words if words else 0)
 
 
 def enter_c(builder: CodeBuilder, live: int) -> None:

@@ -93,8 +93,11 @@ class Ground:
 class Body:
     """A function's segments, made as they are needed, with what is wanted at them.
 
-    ``strict``: jumps of unknown target may enter anywhere, so no splice may
-    cover more than one instruction. ``reserved``: where nothing may be moved.
+    ``strict``: control may come to any instruction, so no splice may cover
+    more than one. That is so where jumps lead nobody knows where, and in Go,
+    whose runtime suspends a goroutine between any two instructions and goes on
+    there later by an ordinary return (runtime/preempt.go). ``reserved``: where
+    nothing may be moved.
     """
 
     def __init__(self, ground: Ground, function: Function, immovable: dict[int, str]) -> None:
@@ -110,7 +113,10 @@ class Body:
         self._gaps: list[tuple[int, int]] | None = None
         start, end = function.start, function.end
         self.reserved = ground.reserved(start - _MARGIN, end + _MARGIN)
-        self.strict = bool(function.indirect) or any(self._is_open(start) for start, _ in function.parts)
+        self.strict = self._image.is_go or self._is_open_itself()
+
+    def _is_open_itself(self) -> bool:
+        return bool(self.function.indirect) or any(self._is_open(start) for start, _ in self.function.parts)
 
     def _is_open(self, start: int) -> bool:
         span = self._image.span_at(start)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Protocol
 
 from gilk.arch import asm
@@ -31,12 +31,25 @@ RECORD_SIZE = (16, 32, 64, 256)
 
 
 @dataclass(frozen=True, slots=True)
+class SideThunks:
+    """Addresses of the ways into C by the thread's side stack, and of the claim that takes hardly any stack."""
+
+    claim: int
+    registers: int
+    vector: int
+    plain: int
+    values: int
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """Addresses in the target that instruments refer to, for one arena, and the shape of a block.
 
     ``rings[c]`` is (offset, size) in bytes of the ring of record class c in a block.
     ``assume_live`` is saved everywhere, whatever analysis says: a handler of faults may look at any register.
     ``templates`` keeps what inlined instruments look like here, by kind, liveness and depth of the stack.
+    ``red_zone``: so many bytes below the stack pointer are the program's. ``side``: where C does not run on the stack
+    of the program. ``side_thunks``: what ``aside`` takes it from.
     """
 
     key: int
@@ -47,7 +60,15 @@ class Host:
     thunk_vector: int = 0
     base: int = 0
     assume_live: int = 0
-    templates: dict[tuple[type, int, int], Template] = field(default_factory=dict, compare=False, repr=False)
+    red_zone: int = RED_ZONE
+    side: SideThunks | None = None
+    side_thunks: SideThunks | None = None
+    templates: dict[tuple[object, ...], Template] = field(default_factory=dict, compare=False, repr=False)
+
+    def aside(self, red_zone: int) -> Host:
+        """For code whose stack may have room for some words only."""
+        side = self.side_thunks
+        return replace(self, red_zone=red_zone, side=side, claim=side.claim if side else self.claim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +101,7 @@ class _Inlined(ABC):
         return 0
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        key = (type(self), context.live, context.pushed)
+        key = (type(self), context.live, context.pushed, host.red_zone, host.claim)
         template = host.templates.get(key)
         if template is None:
             fresh = CodeBuilder()
@@ -108,7 +129,7 @@ class Count(_Inlined):
     def _write(self, builder: CodeBuilder, host: Host, context: Context) -> None:
         avoid = 1 << asm.RSP | (1 << asm.RAX if context.live & FLAGS else 0)
         reg = scratch(context.live, avoid)
-        frame = frame_for(context.live, 1 << reg | FLAGS)
+        frame = frame_for(context.live, 1 << reg | FLAGS, red_zone=host.red_zone)
         enter(builder, frame)
         skip = _own_block(builder, host, reg)
         builder.emit(asm.inc_gs(0))
@@ -127,7 +148,7 @@ class Stamp(_Inlined):
         return self.iid
 
     def _write(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        frame = frame_for(context.live, _RECORDER)
+        frame = frame_for(context.live, _RECORDER, red_zone=host.red_zone)
         enter(builder, frame)
         skip = _own_block(builder, host, asm.RCX)
         _record(builder, host, STAMP_CLASS, frame.size + context.pushed)
@@ -149,7 +170,7 @@ class Arguments(_Inlined):
         return self.iid
 
     def _write(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        frame = frame_for(context.live, _RECORDER, always=1 << asm.RCX | 1 << asm.RDX)
+        frame = frame_for(context.live, _RECORDER, 1 << asm.RCX | 1 << asm.RDX, host.red_zone)
         enter(builder, frame)
         skip = _own_block(builder, host, asm.RCX)
         _record(builder, host, ARGUMENTS_CLASS, frame.size + context.pushed, _store_arguments(frame))
@@ -170,6 +191,9 @@ class Call:
         return 0
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        if host.side is not None:
+            _aside(builder, host, context, host.side.plain, self.function, self.iid)
+            return
         with _around_c(builder, host, context, self.clobbers, asm.RDI):
             builder.emit(asm.move_immediate(asm.RDI, self.iid))
             builder.hole()
@@ -192,6 +216,9 @@ class CallWithValues:
         return _ARGUMENTS | 1 << asm.RAX
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        if host.side is not None:
+            _aside(builder, host, context, host.side.values, self.function, self.iid)
+            return
         flags = context.live & FLAGS  # which go through rax
         with _around_c(builder, host, context, self.clobbers, asm.R11, 1 << asm.RAX if flags else 0) as frame:
             if flags:
@@ -208,18 +235,24 @@ class CallWithRegisters:
     """Calls ``void f(const struct gilk_regs *, unsigned iid)`` through a thunk of the runtime.
 
     The thunk saves everything, vector state too when the function ``calls_out``
-    into the target's own code.
+    into the target's own code. ``roomy``: the stack there has room for C in any
+    program, as that of a signal handler.
     """
 
     function: int
     iid: int
     calls_out: bool
+    roomy: bool = False
 
     @property
     def reads(self) -> int:
         return _EVERYTHING
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        if host.side is not None and not self.roomy:
+            thunk = host.side.vector if self.calls_out else host.side.registers
+            _aside(builder, host, context, thunk, self.function, self.iid)
+            return
         builder.emit(asm.lea_stack(asm.RSP, -RED_ZONE))
         for value in (self.iid, self.function - host.base, RED_ZONE + context.pushed):
             builder.emit(asm.push_immediate(value))
@@ -227,6 +260,20 @@ class CallWithRegisters:
         builder.emit(asm.store_stack_immediate(4, context.address >> 32))
         builder.external(asm.CALL32, host.thunk_vector if self.calls_out else host.thunk)
         builder.emit(asm.lea_stack(asm.RSP, RED_ZONE + 4 * 8))
+
+
+def _aside(builder: CodeBuilder, host: Host, context: Context, thunk: int, function: int, iid: int) -> None:
+    """Call ``function`` on the thread's side stack (native/runtime/thunks.S has what is expected of the patch)."""
+    below = host.red_zone
+    builder.emit(asm.lea_stack(asm.RSP, -below) if below else b"")
+    builder.emit(asm.push_immediate(iid))
+    builder.hole()
+    builder.emit(asm.push_immediate(below + context.pushed))
+    builder.word(asm.PUSH32, asm.STORE_AT_4, context.address)
+    builder.external(asm.CALL32, thunk)
+    builder.emit(asm.JMP8 + bytes((len(asm.CALL32) + 4,)))
+    builder.external(asm.CALL32, function)
+    builder.emit(asm.lea_stack(asm.RSP, 3 * 8 + below))
 
 
 @contextmanager
@@ -264,9 +311,9 @@ def _own_block(builder: CodeBuilder, host: Host, reg: int) -> int:
 
     def claim() -> None:
         builder.place(slow)
-        builder.emit(asm.lea_stack(asm.RSP, -RED_ZONE))
+        builder.emit(asm.lea_stack(asm.RSP, -host.red_zone) if host.red_zone else b"")
         builder.external(asm.CALL32, host.claim)
-        builder.emit(asm.lea_stack(asm.RSP, RED_ZONE))
+        builder.emit(asm.lea_stack(asm.RSP, host.red_zone) if host.red_zone else b"")
         builder.local(asm.JC32, skip)
         builder.local(asm.JMP32, retry)
 

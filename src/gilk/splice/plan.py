@@ -34,6 +34,7 @@ class Refusal(StrEnum):
     NO_ROOM = "no-room"
     RSEQ = "rseq"
     UNKNOWN_JUMPS = "unknown-jumps"
+    PREEMPTED = "preempted"
     FAR_BRANCH = "far-branch"
     TRANSACTION = "transaction"
     CALL_RSP = "call-rsp"

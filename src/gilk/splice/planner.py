@@ -23,8 +23,9 @@ from gilk.splice.choice import BOUNCE_SIZE, JUMP_SIZE, Choice, Chooser
 from gilk.splice.code import Code
 from gilk.splice.copies import Copier
 from gilk.splice.emit import emit_patch
-from gilk.splice.frame import DIRECTION
+from gilk.splice.frame import DIRECTION, RED_ZONE
 from gilk.splice.ground import Body, Ground
+from gilk.splice.instrument import Host
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Site, Tactic, Want
 from gilk.splice.segments import Segment
 from gilk.splice.space import OutOfSpace
@@ -75,6 +76,16 @@ def _plan(ground: Ground, function: Function, wants: list[Want]) -> FunctionPlan
         trial.undo()
 
 
+def _host_of(ground: Ground, function: Function) -> Host:
+    """Goroutines begin with 2 KiB of stack, of which a small function need not ask for any; Go code has no red zone, as
+    the stack pointer is moved for all that is stored (cmd/internal/obj/x86)."""
+    image = ground.analysis.image
+    if not image.is_go:
+        return ground.host
+    low, high = image.go_text
+    return ground.host.aside(0 if low <= function.start < high else RED_ZONE)
+
+
 class _Trial:
     """One attempt at a function. ``immovable`` and ``without_pun`` grow by what it finds out."""
 
@@ -95,7 +106,7 @@ class _Trial:
         self._patched: dict[int, int] = {}
         self._refusals: dict[int, Refusal] = {}
         self._codes: list[Code] = []
-        host = ground.host
+        host = _host_of(ground, function)
         self._host = replace(host, assume_live=host.assume_live | DIRECTION) if function.turns else host
         self._mark = ground.mark()
 
@@ -141,6 +152,8 @@ class _Trial:
             return self._body.reserved_for(segment.start, segment.end)
         if segment.last >= segment.fast:
             return Refusal(segment.reason)
+        if self._image.is_go:
+            return Refusal.PREEMPTED
         if self._body.strict:
             return Refusal.UNKNOWN_JUMPS
         if self._body.entered_between(segment.start + 1, segment.start + JUMP_SIZE):

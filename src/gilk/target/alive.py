@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 
 def is_alive(tid: int) -> bool:
     """It has not ended, nor become a zombie."""
@@ -11,3 +13,13 @@ def is_alive(tid: int) -> bool:
             return stat.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     except OSError:
         return False
+
+
+def cpu_time(pid: int) -> float:
+    """Seconds that the process has run for, in itself and in the kernel; 0 once it has gone (proc(5): utime, stime)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            fields = stat.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gilk.analysis.analysis import Analysis
 from gilk.build.runtime import runtime
 from gilk.splice.ground import Ground
-from gilk.splice.instrument import Host
+from gilk.splice.instrument import Host, SideThunks
 from gilk.splice.policy import PORTABLE
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.values import dataclass
@@ -42,6 +42,13 @@ class Shape:
             thunk_vector=at["gilk_vector_thunk"],
             base=base,
             assume_live=self.assume_live,
+            side_thunks=SideThunks(
+                at["gilk_side_claim_thunk"],
+                at["gilk_side_registers_thunk"],
+                at["gilk_side_vector_thunk"],
+                at["gilk_side_plain_thunk"],
+                at["gilk_side_values_thunk"],
+            ),
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from gilk.errors import TargetError
 from gilk.target import caches
 from gilk.target import copies as code_copies
+from gilk.target.alive import cpu_time
 from gilk.target.held import Held
 from gilk.target.live_code import LiveCode
 from gilk.target.memory import Memory
@@ -21,6 +22,9 @@ from gilk.target.writer import Change
 from gilk.values import dataclass
 
 _PATIENCE = 10.0
+#: Seconds that contexts are given to leave patches: at most, of the process's own time, and while it does not run.
+_LEAVING, _USED, _IDLE = 60.0, 1.0, 3.0
+_LOOK = 0.05  # seconds between looks at them
 _PAUSE = 0.002
 
 
@@ -62,7 +66,12 @@ class Changer:
         self._code = code
         self._held = held
         self._movement = Movement(world, memory, held, everywhere)
-        self.stuck = False  # a thread may still be in a patch: nothing may be unmapped
+        self._inside = False  # a thread may still be in an instrument
+
+    @property
+    def stuck(self) -> bool:
+        """Somebody may still be in a patch, or come back to one: nothing may be unmapped."""
+        return self._inside or self._movement.left_behind
 
     def apply(self, task: Task) -> Outcome:
         """Raises TargetError `code-changed`, `busy`; OSError when the kernel will not have an exchange."""
@@ -93,6 +102,23 @@ class Changer:
         done = time.perf_counter()
         return Outcome(done - asked, done - began, strangers)
 
+    def wait_until_out(self) -> None:
+        """Where contexts were left in patches, which lead back to the program: until they have gone on. Those that do
+        not although the program runs may be left over from handlers that have ended."""
+        until, idle = time.monotonic() + _LEAVING, time.monotonic() + _IDLE
+        began = used = cpu_time(self._world.pid)
+        while self._movement.left_behind and used - began < _USED and time.monotonic() < min(until, idle):
+            with self._world.stopped() as threads:
+                self._movement.left_behind = not self._movement.are_out(threads)
+            time.sleep(_LOOK)
+            before, used = used, cpu_time(self._world.pid)
+            if used > before:
+                idle = time.monotonic() + _IDLE
+
+    def search_stacks(self) -> None:
+        """From now on, also for handlers that wait on stacks on which no thread is."""
+        self._movement.searches = True
+
     def _write(self, task: Task) -> int:
         if task.exchange:
             self.exchange()
@@ -116,7 +142,7 @@ class Changer:
         except Busy:
             if not tolerant:
                 raise
-            self.stuck = True
+            self._inside = True
             return {}, []
 
     def _attach_blocks(self, threads: dict[int, Thread]) -> None:

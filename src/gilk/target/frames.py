@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Final
 
 from gilk.target.bounds import Bounds
 from gilk.target.maps import Mapping
@@ -22,42 +23,44 @@ _RESTORER = bytes.fromhex("48c7c00f0000000f05")
 _RSP, _RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8
 _MOST_STACK = 64 << 20
 _MOST_STACKS = 64  # of one thread; what is written there may lead anywhere
-_SIGNALS, _SLOTS = 1024, 16
-_WORD, _SHOWN = struct.Struct("<Q"), struct.Struct("<4Q")
+_NOTE = 8 + 232  # GILK_NOTE in the ucontext, native/abi/gilk_abi.h
+_NOTE_MAGIC = 0x9D1C5A3B6B6C6967
+FRAME_SIZE: Final = _NOTE + 32  # as far as it is looked at; bytes
+_WORD, _NOTE_WORDS = struct.Struct("<Q"), struct.Struct("<4Q")
 _SYSCALL_IN_RESTORER = 7
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """struct gilk_note: the thread was at ``actual``, its handler sees ``shown``; ``at`` is where that is noted."""
+
+    at: int
+    actual: int
+    shown: int
+
+
+@dataclass(frozen=True, slots=True)
 class SignalFrame:
-    """``slot`` is where in memory the interrupted ``rip`` is kept."""
+    """``slot`` is where in memory the interrupted ``rip`` is kept; ``note`` what the runtime has noted of it."""
 
     slot: int
     rip: int
     rsp: int
+    note: Note | None = None
 
     @property
-    def context(self) -> int:
-        """Address of the ucontext."""
-        return self.slot - _RIP + 8
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """struct gilk_signal: the thread was at ``actual``, its handler sees ``shown``; ``slot`` is where that is noted."""
-
-    slot: int
-    actual: int
-    shown: int
+    def place(self) -> int:
+        """Where the thread will go on."""
+        return self.note.actual if self.note and self.rip == self.note.shown else self.rip
 
     def moved(self, address: int) -> tuple[tuple[int, int], ...]:
-        """What to write where, if it is to go on at ``address`` and its handler has been shown that."""
-        return (self.slot + 8, address), (self.slot + 16, address)
-
-
-def shown_signals(block: int, memory: Memory) -> dict[int, Shown]:
-    """What the block at ``block`` notes, by address of the ucontext (native/abi/gilk_abi.h, GILK_SIGNALS)."""
-    rows = _SHOWN.iter_unpack(memory.read(block + _SIGNALS, _SHOWN.size * _SLOTS))
-    return {row[0]: Shown(block + _SIGNALS + _SHOWN.size * n, row[1], row[2]) for n, row in enumerate(rows) if row[0]}
+        """What to write where, if it is to go on at ``address``; also amid the writing of a note, when the handler has
+        not been shown anything yet."""
+        note = self.note
+        if note is None or self.rip not in (note.shown, note.actual):
+            return ((self.slot, address),)
+        shown = ((note.at + 16, address),) if self.rip == note.shown else ()
+        return (self.slot, address), (note.at + 8, address), *shown
 
 
 def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
@@ -78,10 +81,10 @@ def returning(rip: int, restorers: frozenset[int]) -> bool:
 
 
 def signal_frames(
-    rsp: int, restorers: frozenset[int], bounds: Bounds, memory: Memory
+    starts: list[int], restorers: frozenset[int], bounds: Bounds, memory: Memory
 ) -> Iterator[SignalFrame]:
-    """All frames from ``rsp`` up; where one leads to another stack, those on it too."""
-    todo, seen = [rsp & -8], set[tuple[int, int]]()
+    """All frames from these stack pointers up; where one leads to another stack, those on it too."""
+    todo, seen = [start & -8 for start in starts], set[tuple[int, int]]()
     while todo:
         start = todo.pop()
         stack = bounds(start)
@@ -100,13 +103,25 @@ def _frames_in(start: int, end: int, restorers: frozenset[int], memory: Memory) 
     except OSError:
         return
     for restorer in restorers:
-        for at in _aligned(content, restorer.to_bytes(8, "little")):
+        for at in aligned(content, restorer.to_bytes(8, "little")):
             if at + _RIP + 8 <= len(content):
-                (rip,), (rsp,) = _WORD.unpack_from(content, at + _RIP), _WORD.unpack_from(content, at + _RSP)
-                yield SignalFrame(start + at + _RIP, rip, rsp)
+                yield frame_at(content, start, at)
 
 
-def _aligned(content: bytes, word: bytes) -> Iterator[int]:
+def frame_at(content: bytes, start: int, at: int) -> SignalFrame:
+    """The frame at ``at`` in memory that begins at ``start``."""
+    (rip,), (rsp,) = _WORD.unpack_from(content, at + _RIP), _WORD.unpack_from(content, at + _RSP)
+    return SignalFrame(start + at + _RIP, rip, rsp, _note_in(content, start, at + _NOTE, rsp))
+
+
+def _note_in(content: bytes, start: int, at: int, rsp: int) -> Note | None:
+    if at + _NOTE_WORDS.size > len(content):
+        return None
+    magic, actual, shown, noted = _NOTE_WORDS.unpack_from(content, at)
+    return Note(start + at, actual, shown) if magic == _NOTE_MAGIC and noted == rsp else None
+
+
+def aligned(content: bytes, word: bytes) -> Iterator[int]:
     """Where it is, at multiples of 8."""
     at = content.find(word)
     while at >= 0:

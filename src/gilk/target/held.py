@@ -39,6 +39,7 @@ class Held:
     code: int = 0
     code_size: int = 0
     arenas: list[ArenaMap] = field(default_factory=list)
+    side: tuple[int, int] = (0, 0)  # side stacks: address and size in bytes
     pages: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     calls: CallList | None = None
@@ -59,6 +60,10 @@ class Held:
 
     def in_arena(self, address: int) -> bool:
         return any(a.base <= address < a.base + a.size for a in self.arenas)
+
+    def in_page(self, address: int) -> bool:
+        """In a page that a pun leads to."""
+        return address & -_PAGE in self.pages
 
     def is_block(self, base: int) -> bool:
         """A GS base that points at a thread's block, not at the control page or somewhere else."""

@@ -103,6 +103,10 @@ class Keeper:
 
     # Changing code.
 
+    def search_stacks(self) -> None:
+        """The program may leave handlers waiting while it runs something else (target/parked.py)."""
+        self._changer.search_stacks()
+
     def stage(self, number: int, batch: Batch) -> None:
         """Have a batch ready under a number of the client's choice."""
         self._staged[number] = Staged(batch)
@@ -234,6 +238,7 @@ class Keeper:
         if not restored:  # libraries have come to lie where others were
             self._undo_last_first(staged)
             restored = self._is_original(staged)
+        self._changer.wait_until_out()
         self._take_out()
         return restored
 
@@ -346,6 +351,7 @@ class Keeper:
             self.semaphores.lower_all()
             self._undo_last_first(staged)
             restored = self._is_original(staged)
+            self._changer.wait_until_out()
             self._take_out()
         except TargetError as error:
             if error.slug != "no-such-process":

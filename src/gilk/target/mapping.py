@@ -14,12 +14,13 @@ from gilk.target.held import ArenaMap, Held
 from gilk.target.maps import Mapping, occupied, program_of, read_maps
 from gilk.target.memory import Memory
 from gilk.target.refusals import check_alone, check_free, check_gs, expecting, refusable
-from gilk.target.remote import MADV_WIPEONFORK, MADVISE, Remote, remote
+from gilk.target.remote import MADV_WIPEONFORK, MADVISE, MPROTECT, Remote, remote
 from gilk.target.shared_memory import room_for_memory, share
 from gilk.target.world import World
 from gilk.target.writer import Change
 
 _PAGE = 4096
+CLAIM_STACKS, SIDE_STACK = 16 * 4096, 65536  # bytes: GILK_CLAIM_STACKS, GILK_SIDE_STACK of native/abi/gilk_abi.h
 _SA_SIGINFO = 4
 
 
@@ -78,6 +79,17 @@ class Mapper:
             held.arenas.append(arena)
             call.call(MADVISE, arena.base - _PAGE, _PAGE, MADV_WIPEONFORK)
             call.again(held.code + arena.offset, arena.size, arena.base)
+
+    def map_side(self, blocks: int) -> int:
+        """Side stacks for so many threads; where they begin (native/abi/gilk_abi.h)."""
+        held, size = self._held(), CLAIM_STACKS + blocks * SIDE_STACK
+        assert held.calls is not None
+        with refusable(self._pid), self.borrowed() as call:
+            start = call.anonymous(0, size)
+            held.side = start, size
+            guards = range(start + CLAIM_STACKS, start + size, SIDE_STACK)
+            call.many(held.calls, [(MPROTECT, guard, _PAGE, 0) for guard in guards])
+        return start
 
     def map_pages(self, pages: dict[int, int]) -> list[int]:
         """Single pages for puns (address -> offset); those that the process has meanwhile mapped itself come back."""
@@ -144,7 +156,7 @@ class Mapper:
             call.unmap(address, _PAGE)
         for arena in held.arenas:
             call.unmap(arena.start, arena.size + arena.base - arena.start)
-        for address, size in ((held.data, held.data_size), (held.code, held.code_size)):
+        for address, size in (held.side, (held.data, held.data_size), (held.code, held.code_size)):
             if size:  # it was refused
                 call.unmap(address, size)
         if held.calls is not None:

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gilk.target.bounds import Bounds, bounds_in
-from gilk.target.frames import find_restorers, returning, shown_signals, signal_frames
+from gilk.target.frames import SignalFrame, find_restorers, returning, signal_frames
 from gilk.target.held import Held
 from gilk.target.maps import read_maps
 from gilk.target.memory import Memory
+from gilk.target.parked import parked_frames
 from gilk.target.places import Places
 from gilk.target.world import Thread, World
 
-_BUSY = 32  # offset in struct gilk_block
+_BUSY, _SIDE_RSP = 32, 192  # offsets in struct gilk_block
+_NOTED = 88  # in struct gilk_control
 _STEPS = 20000
 _PUSHF = (b"\x9c", b"\x66\x9c", b"\x48\x9c")
 _TRAP_FLAG = 0x100
@@ -43,6 +45,8 @@ class Movement:
         self._held = held
         self._everywhere = everywhere
         self._restorers: frozenset[int] = frozenset()
+        self.searches = False  # contexts may wait in handlers on stacks on which no thread is
+        self.left_behind = False  # one of them waits amid a patch that went: its memory has to stay
 
     def stand(self, threads: dict[int, Thread], old: Places, new: Places) -> tuple[dict[int, Place], list[Write]]:
         """Where threads in patches of ``old`` stand in the original code, by tid, and what to write into signal frames.
@@ -120,30 +124,62 @@ class Movement:
         self, threads: dict[int, Thread], places: dict[int, Place], old: Places, new: Places
     ) -> list[Write]:
         """New return addresses for signal frames. Raises Busy."""
+        found = self._frames(threads, places)
+        moves = [move for frame in found.values() for move in self._moves_of(frame, old, new)]
+        for frame in self._parked(found):
+            moves += self._moves_of_parked(frame, old, new)
+        return moves
+
+    def are_out(self, threads: dict[int, Thread]) -> bool:
+        """Nobody is in memory of ours, nor waits in a handler to go on there."""
+        found = self._frames(threads, {})
+        standing = [thread.registers.rip for thread in threads.values()]
+        waiting = [frame.place for frame in (*found.values(), *self._parked(found))]
+        return not any(self._held().in_arena(place) or self._held().in_page(place) for place in (*standing, *waiting))
+
+    def _frames(self, threads: dict[int, Thread], places: dict[int, Place]) -> dict[int, SignalFrame]:
+        """Those that the stacks of threads lead to, by ``slot``."""
         if not self._restorers:
             self._restorers = find_restorers(read_maps(self._world.pid), self._memory)
         with bounds_in(self._world.pid) as bounds:
-            return [move for one in threads.values() for move in self._moves_of(one, places, old, new, bounds)]
+            return {frame.slot: frame for one in threads.values() for frame in self._frames_of(one, places, bounds)}
 
-    def _moves_of(
-        self, thread: Thread, places: dict[int, Place], old: Places, new: Places, bounds: Bounds
-    ) -> Iterator[Write]:
-        block = thread.registers.gs_base
-        shown = shown_signals(block, self._memory) if self._held().is_block(block) else {}
+    def _parked(self, found: dict[int, SignalFrame]) -> Iterator[SignalFrame]:
+        """Those that no stack of a thread leads to, where there may be any."""
+        if self.searches or self._noted() > sum(frame.note is not None for frame in found.values()):
+            yield from parked_frames(self._world.pid, self._restorers, self._memory, found)
+
+    def _frames_of(self, thread: Thread, places: dict[int, Place], bounds: Bounds) -> Iterator[SignalFrame]:
         rip, _ = places.get(thread.tid) or (thread.registers.rip, True)
         if self._held().in_arena(rip):
             rip = self._everywhere().stands_for(rip) or rip
         start = thread.registers.rsp - 8 * returning(rip, self._restorers)
-        for frame in signal_frames(start, self._restorers, bounds, self._memory):
-            entry = shown.get(frame.context)
-            hidden = entry is not None and entry.shown == frame.rip
-            rip = entry.actual if entry and hidden else frame.rip
-            through = self._through(rip, old, new)
-            if through == rip:
-                continue
-            yield frame.slot, through
-            if entry and hidden:
-                yield from entry.moved(through)
+        return signal_frames([start, *self._left(thread)], self._restorers, bounds, self._memory)
+
+    def _moves_of(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
+        through = self._through(frame.place, old, new)
+        return frame.moved(through) if through != frame.place else ()
+
+    def _moves_of_parked(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
+        """Who runs it, and when, is not known: one amid a patch that goes stays there, to be gone on with as it is."""
+        try:
+            return self._moves_of(frame, old, new)
+        except Busy:
+            self.left_behind = True
+            return frame.moved(frame.place)
+
+    def _noted(self) -> int:
+        """How many contexts the runtime has noted that are yet to be gone on with."""
+        data = self._held().data
+        return int.from_bytes(self._memory.read(data + _NOTED, 8), "little", signed=True) if data else 0
+
+    def _left(self, thread: Thread) -> list[int]:
+        """The program's stack, by its stack pointer, where the thread has left it for its side stack."""
+        base = thread.registers.gs_base
+        if not self._held().side[1] or not self._held().is_block(base):
+            return []
+        left = int.from_bytes(self._memory.read(base + _SIDE_RSP, 8), "little")
+        return [left] if left else []
 
     def _through(self, rip: int, old: Places, new: Places) -> int:
         place = old.original(rip)

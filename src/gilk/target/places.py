@@ -7,6 +7,8 @@ import numpy as np
 
 from gilk.target.batch import Batch, Int
 
+_AFTER = np.int64(-1 << 63)  # GILK_ROW_AFTER, native/abi/gilk_abi.h
+
 
 class Places:
     """The equivalences and patches of some batches, for looking up single addresses."""
@@ -58,7 +60,7 @@ class Places:
 def places_table(batches: list[Batch], in_force: list[Batch]) -> bytes:
     """struct gilk_places (native/abi/gilk_abi.h): every place in a patch; and where the instructions are that are
     displaced by what is ``in_force``."""
-    starts = [(b.patch, b.original) for b in batches]
+    starts = [(b.patch, np.where(b.before, b.original, b.original | _AFTER)) for b in batches]
     ends = [np.concatenate((b.high, _alone(b) + 1)) for b in batches]
     patches = _rows(starts + [(end, np.zeros_like(end)) for end in ends])
     moved = []
@@ -80,11 +82,12 @@ def _alone(batch: Batch) -> Int:
 
 
 def _rows(parts: list[tuple[Int, Int]]) -> Int:
-    """(from, to) ascending; of rows with the same ``from`` the one that leads somewhere, and the newest, stays."""
+    """(from, to) ascending; of rows with the same ``from`` the one that leads somewhere stays, before its instruments
+    rather than after them, and the newest."""
     if not parts:
         return np.empty((0, 2), np.int64)
     at, to = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    order = np.lexsort((np.arange(len(at)), to != 0, at))
+    order = np.lexsort((np.arange(len(at)), to >= 0, to != 0, at))
     at, to = at[order], to[order]
     last = np.append(at[1:] != at[:-1], True) if len(at) else np.zeros(0, np.bool_)
     return np.stack((at[last], to[last]), axis=1)

@@ -118,6 +118,12 @@ class Server:
     def map_arena(self, arena: ArenaMap) -> None:
         self.keeper.mapper.map_arena(arena)
 
+    def search_stacks(self) -> None:
+        self.keeper.search_stacks()
+
+    def map_side(self, blocks: int) -> int:
+        return self.keeper.mapper.map_side(blocks)
+
     def map_pages(self, pages: dict[int, int]) -> list[int]:
         return self.keeper.mapper.map_pages(pages)
 

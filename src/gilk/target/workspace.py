@@ -45,6 +45,7 @@ _MOST_ARENAS = 8
 _MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may split a gap in two
 _TABLES = _MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
 _TABLE_SIZE = 64 << 20
+_SIDE_PARAMETER = 48  # in struct gilk_params, native/runtime/runtime.h
 _TRIES = 8  # to map what the process has not mapped itself meanwhile
 _CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
 
@@ -62,8 +63,12 @@ class Site:
 class Workspace:
     """Raises TargetError when the process refuses what is needed: `no-room`, `gs-in-use`, `refused-by-kernel`."""
 
-    def __init__(self, process: Process, data_size: int, counters: int, rings: tuple[tuple[int, int], ...]) -> None:
+    def __init__(
+        self, process: Process, blocks: int, data_size: int, counters: int, rings: tuple[tuple[int, int], ...]
+    ) -> None:
         self._process = process
+        self._blocks = blocks
+        self._side = 0
         self.shape = Shape(counters, rings)
         try:
             name = f"{os.getpid()}-{os.urandom(4).hex()}"
@@ -87,6 +92,8 @@ class Workspace:
         """Where plans for one image are made; with a new arena when none is in reach."""
         key = _key(loaded)
         if key not in self._grounds:
+            if analysis.image.is_go:
+                self._map_side()
             site = self._site_for(loaded)
             placed = self._placed.pop(key, [])
             policy = PORTABLE if placed else PROCESS
@@ -95,6 +102,19 @@ class Workspace:
             for portable, new, units in placed:
                 claim(ground, portable, new, units)
         return self._grounds[key]
+
+    def _map_side(self) -> None:
+        """Side stacks, once."""
+        if self._side:
+            return
+        self._side = self._process.keeper.ask("map_side", self._blocks)
+        for site in self._sites:
+            self._set_side(site.arena.offset)
+
+    def _set_side(self, arena: int) -> None:
+        """Threads find them at their next hit there, whether or not they have a block already."""
+        at = arena + runtime().symbols["gilk_params"] + _SIDE_PARAMETER
+        self._code[at : at + 8] = self._side.to_bytes(8, "little")
 
     def loaded(self, ground: Ground) -> Loaded:
         """Whose ground it is."""
@@ -140,6 +160,7 @@ class Workspace:
         self._code[offset : offset + 32] = np.array(values, np.uint64).tobytes()
         numbers = (own_number(self._process.pid), self._process.pid)
         self._code[offset + 40 : offset + 48] = np.array(numbers, np.uint32).tobytes()
+        self._set_side(offset - runtime().symbols["gilk_params"])
 
     # Instruments.
 

@@ -50,8 +50,9 @@ BLOCK = np.dtype(
     [
         *(("owner", "<u8"), ("state", "<u4"), ("index", "<u4"), ("pid", "<u4"), ("tid", "<u4")),
         *(("birth", "<u8"), ("busy", "<u8"), ("nested", "<u8"), ("inside", "<u8")),
-        ("reserved", "<u8"),
+        ("side_top", "<u8"),
         ("ring", RING, (CLASSES,)),
+        ("side_rsp", "<u8"),
     ]
 )
 RING_CLASS = np.dtype([("offset", "<u4"), ("size", "<u4")])
@@ -59,7 +60,7 @@ CONTROL = np.dtype(
     [
         *(("magic", "<u8"), ("version", "<u4"), ("blocks", "<u4"), ("first", "<u8"), ("stride", "<u8")),
         *(("counters", "<u4"), ("exhausted", "<u4"), ("ring", RING_CLASS, (CLASSES,))),
-        *(("lost", "<u8"), ("next", "<u8")),
+        *(("lost", "<u8"), ("next", "<u8"), ("noted", "<u8")),
     ]
 )
 

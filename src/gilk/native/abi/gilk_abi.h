@@ -86,6 +86,7 @@ struct gilk_control {
 	struct gilk_ring_class ring[GILK_CLASSES];
 	gilk_u64 lost;	  /* hits that found no free block; atomic */
 	gilk_u64 next;	  /* highest block ever claimed, plus one; atomic */
+	gilk_u64 noted;	  /* contexts that were noted and have not been gone on with; atomic */
 };
 
 /*
@@ -126,23 +127,39 @@ struct gilk_block {
 	gilk_u64 busy;	/* nonzero while an instrument that calls out runs */
 	gilk_u64 nested; /* hits skipped because of busy */
 	gilk_u64 inside; /* instruments under way, of those that want it known */
-	gilk_u64 reserved;
+	gilk_u64 side_top; /* where this thread's side stack begins, downwards; 0: it has none */
 	struct gilk_ring ring[GILK_CLASSES]; /* at 64 */
+	gilk_u64 side_rsp; /* at 192: the program's stack pointer while the side stack is in use; 0: it is free */
 };
+
+/*
+ * Side stacks, for programs whose own stacks may have no room for what C needs
+ * (Go). Memory of the process's own: first GILK_CLAIM_STACKS small ones, for
+ * threads that are yet to claim a block, each held by a word of the key page,
+ * then one for each block, of which the lowest page is a guard.
+ */
+#define GILK_SIDE_TOP 56
+#define GILK_SIDE_RSP 192
+#define GILK_CLAIM_STACKS 16
+#define GILK_CLAIM_STACK 4096
+#define GILK_SIDE_STACK 65536
 
 /*
  * Signals whose handlers see where they have interrupted the thread. They see
  * the original address; when they return, the thread goes on in the patch that
- * it was in. At GILK_SIGNALS in the block; if none is free, used in turn.
+ * it was in. Where that is, is noted in the context itself, in words that
+ * neither the kernel nor C libraries use (reserved1 of struct sigcontext,
+ * arch/x86/include/uapi/asm/sigcontext.h): so a program may have any number of
+ * contexts that wait in handlers, and go on with them in any thread.
  */
-#define GILK_SIGNALS 1024
-#define GILK_SIGNAL_SLOTS 16
+#define GILK_NOTE 232 /* offset of the note in the ucontext */
+#define GILK_NOTE_MAGIC 0x9d1c5a3b6b6c6967UL
 
-struct gilk_signal {
-	gilk_u64 context;  /* address of the ucontext that the handler was given; 0: free */
-	gilk_u64 actual;   /* where the thread was */
-	gilk_u64 shown;	   /* what the handler sees */
-	gilk_u64 reserved;
+struct gilk_note {
+	gilk_u64 magic;	 /* GILK_NOTE_MAGIC; anything else: no note */
+	gilk_u64 actual; /* where the thread was */
+	gilk_u64 shown;	 /* what the handler sees */
+	gilk_u64 rsp;	 /* the stack pointer of both */
 };
 
 /*
@@ -150,9 +167,11 @@ struct gilk_signal {
  * instructions have gone. Written by the client next to the patches, never
  * changed once gilk_params points at it. Rows ascend by `from`.
  */
+#define GILK_ROW_AFTER (1UL << 63)
+
 struct gilk_row {
 	gilk_u64 from;
-	gilk_u64 to; /* 0: from here on no patch */
+	gilk_u64 to; /* 0: from here on no patch; GILK_ROW_AFTER: instruments there have run */
 };
 
 struct gilk_places {

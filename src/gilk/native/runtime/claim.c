@@ -63,6 +63,16 @@ static struct gilk_block *find(struct gilk_control *control)
 	return 0;
 }
 
+static void give_side_stack(struct gilk_block *block)
+{
+	gilk_u64 first = gilk_params.side + GILK_CLAIM_STACKS * GILK_CLAIM_STACK;
+
+	if (!gilk_params.side || block->side_top)
+		return;
+	block->side_rsp = 0;
+	block->side_top = first + (block->index + 1UL) * GILK_SIDE_STACK;
+}
+
 /* 1 when the thread now has a block; 0 when there is none, and the hit is counted as lost. */
 gilk_u32 gilk_claim(void)
 {
@@ -71,8 +81,10 @@ gilk_u32 gilk_claim(void)
 	gilk_u64 key = process_key(pid);
 	struct gilk_block *block;
 
-	if (host_owner() == host_self() + key)
-		return 1; /* claimed from another arena, whose key this one had yet to make */
+	if (host_owner() == host_self() + key) {
+		give_side_stack(host_block()); /* claimed from another arena, or before there were any */
+		return 1;
+	}
 	block = find(control);
 	if (!block) {
 		__atomic_fetch_add(&control->lost, 1, __ATOMIC_RELAXED);
@@ -81,6 +93,8 @@ gilk_u32 gilk_claim(void)
 	block->pid = known_pid(pid);
 	block->tid = host_tid();
 	block->birth = host_clock();
+	block->side_top = 0;
+	give_side_stack(block);
 	__atomic_store_n(&block->owner, host_self() + key, __ATOMIC_RELEASE);
 	host_attach(block);
 	return 1;

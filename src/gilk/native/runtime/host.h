@@ -6,6 +6,7 @@
  *                    the threads that live in this address space
  *   host_attach(b)   make block b the one that gs-relative access reaches
  *   host_owner()     the owner noted in that block
+ *   host_block()     that block
  *   host_pid()       process number, as the client sees it
  *   host_tid()       thread number
  *   host_clock()     the counter that time stamps are taken from
@@ -38,6 +39,14 @@ static inline gilk_u64 host_owner(void)
 
 	__asm__ volatile("movq %%gs:0, %0" : "=r"(owner) : : "memory");
 	return owner;
+}
+
+static inline struct gilk_block *host_block(void)
+{
+	struct gilk_block *block;
+
+	__asm__ volatile("rdgsbase %0" : "=r"(block));
+	return block;
 }
 
 static inline gilk_u64 host_syscall0(gilk_u64 number)

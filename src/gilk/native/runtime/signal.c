@@ -10,10 +10,20 @@
  * back to where it was, or to where it was moved when code has changed
  * meanwhile (target/movement.py). That may happen at any instruction here: a
  * rip that is right as it is, is not written.
+ *
+ * gilk_signal_enter_go is for handlers of the Go runtime, which suspends a
+ * goroutine where a signal finds it: it pushes the address that it was shown
+ * for a later return, with the registers as they are. So it is shown an
+ * original address only where the whole state is the original one; elsewhere
+ * it is left with the address in the patch, which it does not know for code of
+ * its own: it tries again later (isAsyncSafePoint, runtime/preempt.go).
  */
 #include "runtime.h"
 
-#define RIP_IN_UCONTEXT (40 + 16 * 8) /* sys/ucontext.h: gregs[REG_RIP] */
+#define RSP_IN_UCONTEXT (40 + 15 * 8) /* sys/ucontext.h: gregs[REG_RSP] */
+#define RIP_IN_UCONTEXT (40 + 16 * 8)
+#define CODE_IN_SIGINFO 8
+#define FAULTS (1u << 4 | 1u << 7 | 1u << 8 | 1u << 11) /* SIGILL, SIGBUS, SIGFPE, SIGSEGV */
 
 /* What is written before is there before what is written behind: who stops the thread in between reads both. */
 static inline void in_order(void)
@@ -21,12 +31,14 @@ static inline void in_order(void)
 	__asm__ volatile("" : : : "memory");
 }
 
-static struct gilk_signal *slots(void)
+static gilk_u64 *word_at(gilk_u64 context, gilk_u64 offset)
 {
-	char *block;
+	return (gilk_u64 *)(context + offset);
+}
 
-	__asm__ volatile("rdgsbase %0" : "=r"(block));
-	return (struct gilk_signal *)(block + GILK_SIGNALS);
+static struct gilk_note *note_in(gilk_u64 context)
+{
+	return (struct gilk_note *)(context + GILK_NOTE);
 }
 
 /* The last row at or below `address`, or null. */
@@ -50,78 +62,120 @@ static const struct gilk_row *patch_rows(const struct gilk_places *places)
 	return (const struct gilk_row *)(places + 1);
 }
 
-static struct gilk_signal *recall(gilk_u64 context)
+static void count_notes(long more)
 {
-	struct gilk_signal *slot = slots();
-	int n;
-
-	for (n = 0; n < GILK_SIGNAL_SLOTS; n++)
-		if (slot[n].context == context)
-			return &slot[n];
-	return 0;
+	__atomic_fetch_add(&gilk_params.control->noted, (gilk_u64)more, __ATOMIC_RELAXED);
 }
 
-/* Also what a handler that was left by a jump has left behind, for the same place on the stack. */
+/* What a handler that was left by a jump has left behind on the stack is not for this one. */
 static void forget(gilk_u64 context)
 {
-	struct gilk_signal *slot = recall(context);
+	struct gilk_note *note = note_in(context);
 
-	if (slot)
-		slot->context = 0;
+	if (note->magic == GILK_NOTE_MAGIC) {
+		note->magic = 0;
+		count_notes(-1);
+	}
+	in_order();
 }
 
 static void remember(gilk_u64 context, gilk_u64 actual, gilk_u64 shown)
 {
-	struct gilk_signal *slot = recall(0);
+	struct gilk_note *note = note_in(context);
 
-	if (!slot)
-		slot = &slots()[slots()[0].reserved++ % GILK_SIGNAL_SLOTS];
-	slot->actual = actual;
-	slot->shown = shown;
+	note->actual = actual;
+	note->shown = shown;
+	note->rsp = *word_at(context, RSP_IN_UCONTEXT);
+	count_notes(1);
 	in_order();
-	slot->context = context;
+	note->magic = GILK_NOTE_MAGIC;
 	in_order();
+}
+
+static void show(gilk_u64 context, const struct gilk_row *row)
+{
+	gilk_u64 *rip = word_at(context, RIP_IN_UCONTEXT);
+	gilk_u64 was = *rip, original = row && row->to ? row->to & ~GILK_ROW_AFTER : was;
+
+	remember(context, was, original);
+	if (original != was)
+		*rip = original;
+}
+
+static const struct gilk_row *row_of(const struct gilk_places *places, gilk_u64 context)
+{
+	return floor_row(patch_rows(places), places->patches, *word_at(context, RIP_IN_UCONTEXT));
+}
+
+/* Called by the kernel, rather than by the program itself. */
+static int is_delivery(const struct gilk_regs *regs)
+{
+	return gilk_params.places && regs->rdx == regs->rsp + 8;
 }
 
 void gilk_signal_enter(const struct gilk_regs *regs, gilk_u32 iid)
 {
-	const struct gilk_places *places = gilk_params.places;
-	gilk_u64 *rip = (gilk_u64 *)(regs->rdx + RIP_IN_UCONTEXT);
-	const struct gilk_row *row;
-	gilk_u64 was;
-
 	(void)iid;
-	if (!places || regs->rdx != regs->rsp + 8) /* called by the program itself, not by the kernel */
+	if (!is_delivery(regs))
 		return;
 	forget(regs->rdx);
-	was = *rip;
-	row = floor_row(patch_rows(places), places->patches, was);
-	if (row && row->to) {
-		remember(regs->rdx, was, row->to);
-		*rip = row->to;
-	} else {
-		remember(regs->rdx, was, was);
-	}
+	show(regs->rdx, row_of(gilk_params.places, regs->rdx));
+}
+
+/* The kernel's answer to the instruction itself, which runs in a patch in the original state. */
+static int is_fault(const struct gilk_regs *regs)
+{
+	int code = *(const int *)(regs->rsi + CODE_IN_SIGINFO);
+
+	return code > 0 && regs->rdi < 32 && FAULTS >> regs->rdi & 1;
+}
+
+static int is_whole(const struct gilk_row *row, gilk_u64 rip)
+{
+	return row && row->to && row->from == rip && !(row->to & GILK_ROW_AFTER);
+}
+
+void gilk_signal_enter_go(const struct gilk_regs *regs, gilk_u32 iid)
+{
+	const struct gilk_row *row;
+
+	(void)iid;
+	if (!is_delivery(regs))
+		return;
+	forget(regs->rdx);
+	row = row_of(gilk_params.places, regs->rdx);
+	if (is_fault(regs) || is_whole(row, *word_at(regs->rdx, RIP_IN_UCONTEXT)))
+		show(regs->rdx, row);
+}
+
+/* Whether the handler has left alone what it was shown; then the thread goes on where it was. */
+static int is_unchanged(const struct gilk_note *note, gilk_u64 context)
+{
+	return *word_at(context, RIP_IN_UCONTEXT) == note->shown && *word_at(context, RSP_IN_UCONTEXT) == note->rsp;
+}
+
+static int go_on_by_note(gilk_u64 context)
+{
+	struct gilk_note *note = note_in(context);
+	int unchanged = is_unchanged(note, context);
+
+	if (unchanged && note->actual != note->shown)
+		*word_at(context, RIP_IN_UCONTEXT) = note->actual;
+	in_order();
+	note->magic = 0;
+	count_notes(-1);
+	return unchanged;
 }
 
 void gilk_signal_leave(const struct gilk_regs *regs, gilk_u32 iid)
 {
 	const struct gilk_places *places = gilk_params.places;
-	gilk_u64 *rip = (gilk_u64 *)(regs->rsp + RIP_IN_UCONTEXT);
-	struct gilk_signal *kept = recall(regs->rsp);
+	gilk_u64 *rip = word_at(regs->rsp, RIP_IN_UCONTEXT);
 	const struct gilk_row *row;
-	int hidden;
 
 	(void)iid;
-	if (kept) {
-		hidden = *rip == kept->shown;
-		if (hidden && kept->actual != kept->shown)
-			*rip = kept->actual;
-		in_order();
-		kept->context = 0;
-		if (hidden)
-			return;
-	}
+	if (note_in(regs->rsp)->magic == GILK_NOTE_MAGIC && go_on_by_note(regs->rsp))
+		return;
 	if (!places)
 		return;
 	row = floor_row(patch_rows(places) + places->patches, places->displaced, *rip);

@@ -104,8 +104,15 @@ gilk_registers_thunk:
 	.globl gilk_vector_thunk
 gilk_vector_thunk:
 	save_registers
-	mov	gilk_params+24(%rip), %rcx
-	sub	%rcx, %rsp
+	mov	%rbx, %rdi
+	call	dispatch_with_vectors
+	restore_registers
+	ret
+
+/* gilk_dispatch(rdi, rsi, 1) with the vector state kept; leaves rsp to the caller, who has it in rbx. */
+dispatch_with_vectors:
+	mov	%rsp, %r12
+	sub	gilk_params+24(%rip), %rsp
 	and	$-64, %rsp
 	xor	%eax, %eax		/* the header must be zero before xsave */
 	mov	%rax, 512(%rsp)
@@ -119,14 +126,193 @@ gilk_vector_thunk:
 	mov	$-1, %eax
 	mov	$-1, %edx
 	xsave64	(%rsp)
-	mov	%rbx, %rdi
-	lea	152(%rbx), %rsi
 	mov	$1, %edx
 	call	gilk_dispatch
 	mov	$-1, %eax
 	mov	$-1, %edx
 	xrstor64 (%rsp)
+	mov	%r12, %rsp
+	ret
+
+/*
+ * The same for programs whose stacks may have little room (Go): three words
+ * and what is pushed here is all that lies there, the rest goes to the thread's
+ * side stack. The patch:
+ *
+ *	push iid; push shift; push pc; call gilk_side_...; jmp 1f; call FUNCTION; 1: lea 24(%rsp),%rsp
+ *
+ * of which `call FUNCTION` is never executed: it says where the function is.
+ */
+	.set	SIDE_TOP, 56		/* abi/gilk_abi.h: struct gilk_block */
+	.set	SIDE_RSP, 192
+	.set	NESTED, 40
+	.set	CLAIM_STACKS, 16
+	.set	CLAIM_STACK_SHIFT, 12
+	.set	CLAIM_LOCKS, 64		/* in the key page, which a forked child finds empty */
+	.set	CLAIM_TRIES, 1 << 24
+
+/* On the program's stack: rax, flags, return address, pc, shift, iid. On the side stack: struct gilk_call. */
+	.macro	go_aside
+	pushfq
+	push	%rax
+1:	rdfsbase %rax
+	add	gilk_key(%rip), %rax
+	cmp	%gs:0, %rax
+	jne	3f
+	cmpq	$0, %gs:SIDE_TOP
+	je	3f
+	cmpq	$0, %gs:SIDE_RSP
+	jne	4f
+	mov	%rsp, %gs:SIDE_RSP
+	mov	%gs:SIDE_TOP, %rsp
+	mov	%gs:SIDE_RSP, %rax
+	pushq	40(%rax)		/* iid */
+	pushq	$0			/* function, set below */
+	pushq	32(%rax)		/* shift: from the end of struct gilk_call to the stack pointer of the program */
+	push	%rcx
+	mov	16(%rax), %rcx
+	movslq	3(%rcx), %rax
+	lea	7(%rcx,%rax), %rax
+	sub	gilk_params+16(%rip), %rax
+	mov	%rax, 16(%rsp)
+	mov	%gs:SIDE_RSP, %rax
+	lea	48(%rax), %rcx
+	sub	%gs:SIDE_TOP, %rcx
+	add	%rcx, 8(%rsp)
+	pop	%rcx
+	pushq	24(%rax)		/* pc */
+	pushq	16(%rax)		/* in the place of a return address */
+	pushq	8(%rax)
+	popfq
+	mov	(%rax), %rax
+	.subsection 1
+3:	call	gilk_side_claim_thunk
+	jc	5f
+	cmpq	$0, %gs:SIDE_TOP
+	jne	1b
+4:	incq	%gs:NESTED
+5:	pop	%rax
+	popfq
+	ret
+	.previous
+	.endm
+
+	.macro	come_back
+	mov	%gs:SIDE_RSP, %rsp
+	movq	$0, %gs:SIDE_RSP
+	lea	16(%rsp), %rsp		/* rax and the flags, which are what they were */
+	ret
+	.endm
+
+	.globl gilk_side_registers_thunk
+gilk_side_registers_thunk:
+	go_aside
+	save_registers
+	mov	%rbx, %rdi
+	xor	%edx, %edx
+	and	$-16, %rsp
+	call	gilk_dispatch
 	restore_registers
+	come_back
+
+	.globl gilk_side_vector_thunk
+gilk_side_vector_thunk:
+	go_aside
+	save_registers
+	mov	%rbx, %rdi
+	call	dispatch_with_vectors
+	restore_registers
+	come_back
+
+/* void f(unsigned iid) */
+	.globl gilk_side_plain_thunk
+gilk_side_plain_thunk:
+	go_aside
+	save_registers
+	mov	24(%rsi), %rdi
+	mov	16(%rsi), %rax
+	add	gilk_params+16(%rip), %rax
+	and	$-16, %rsp
+	call	*%rax
+	restore_registers
+	come_back
+
+/* void f(rdi, rsi, rdx, rcx, r8, r9, unsigned iid, rax) */
+	.globl gilk_side_values_thunk
+gilk_side_values_thunk:
+	go_aside
+	save_registers
+	mov	(%rbx), %rax
+	push	%rax
+	pushq	24(%rsi)
+	mov	16(%rsi), %rax
+	add	gilk_params+16(%rip), %rax
+	mov	48(%rbx), %rsi
+	call	*%rax
+	restore_registers
+	come_back
+
+/*
+ * Claim a block where there may be hardly any stack. Carry set: there is none.
+ * Changes nothing but the carry. A stack that never comes free is given up on.
+ */
+	.globl gilk_side_claim_thunk
+gilk_side_claim_thunk:
+	pushfq
+	push	%rax
+	push	%rcx
+	push	%rdx
+	push	%rbx
+	lea	gilk_key+CLAIM_LOCKS(%rip), %rdx
+	mov	$CLAIM_TRIES, %ebx
+1:	mov	%ebx, %ecx
+	and	$CLAIM_STACKS - 1, %ecx
+	mov	$1, %eax
+	xchg	%eax, (%rdx,%rcx,4)
+	test	%eax, %eax
+	jz	2f
+	pause
+	dec	%ebx
+	jnz	1b
+	mov	gilk_params(%rip), %rdx
+	lock incq 72(%rdx)		/* struct gilk_control: lost */
+	mov	$1, %eax
+	jmp	4f
+2:	lea	(%rdx,%rcx,4), %rdx
+	inc	%ecx
+	shl	$CLAIM_STACK_SHIFT, %ecx
+	add	gilk_params+48(%rip), %rcx	/* side */
+	mov	%rsp, %rax
+	cmpq	$0, gilk_params+48(%rip)
+	je	3f
+	mov	%rcx, %rsp
+3:	push	%rax			/* the program's stack pointer */
+	push	%rdx			/* the word that holds this stack */
+	push	%rsi
+	push	%rdi
+	push	%r8
+	push	%r9
+	push	%r10
+	push	%r11
+	cld
+	call	gilk_claim
+	xor	$1, %eax
+	pop	%r11
+	pop	%r10
+	pop	%r9
+	pop	%r8
+	pop	%rdi
+	pop	%rsi
+	pop	%rdx
+	pop	%rsp
+	movl	$0, (%rdx)
+4:	andq	$-2, 32(%rsp)
+	or	%rax, 32(%rsp)
+	pop	%rbx
+	pop	%rdx
+	pop	%rcx
+	pop	%rax
+	popfq
 	ret
 
 	.section .note.GNU-stack, "", @progbits

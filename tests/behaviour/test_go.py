@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs of Go's go on while they are instrumented: their runtime suspends goroutines at any instruction, gives them
+2 KiB of stack to begin with, and moves them to other stacks. They check what they compute themselves."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from tests.behaviour.harness import Loop, differences, gilk, leftovers, plain, run, wait_for
+from tests.programs.build import build_go
+
+pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="there is no Go compiler here")
+
+#: Needs some kilobytes of stack, which goroutines do not have.
+LARGE = """
+#include <gilk.h>
+void large(const struct gilk_regs *regs, unsigned int iid)
+{
+	volatile char room[6000];
+
+	for (unsigned i = 0; i < sizeof room; i += 500)
+		room[i] = (char)i;
+	ilk_log_registers_sample(regs, iid);
+}
+void small(unsigned int iid)
+{
+	volatile char room[6000];
+
+	for (unsigned i = 0; i < sizeof room; i += 500)
+		room[i] = (char)iid;
+}
+"""
+ENOUGH = 2000
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    return build_go("steady")
+
+
+def guards(pid: int) -> int:
+    """Pages of its own that it may not touch: there is one below each side stack."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    bounds = [line.split()[0].split("-") for line in lines if " ---p " in line]
+    return sum(int(end, 16) - int(start, 16) == 4096 for start, end in bounds)
+
+
+@pytest.mark.parametrize(
+    ("points", "instrument"),
+    [
+        ("steady:main.*:blocks", "count"), ("steady:main.*:blocks", "stamp"), ("steady:main.*:entry", "time"),
+        ("steady:runtime.*:entry", "count"), ("steady:runtime.*:entry", "regs"), ("steady:main.hot:blocks", "args"),
+        ("steady:main.*:blocks", "large"), ("steady:main.*:blocks", "small"),
+    ],
+)  # fmt: skip
+def test_it_goes_on(program: Path, tmp_path: Path, points: str, instrument: str) -> None:
+    (tmp_path / "large.c").write_text(LARGE)
+    chosen = f"{tmp_path / 'large.c'}:{instrument}" if instrument in ("large", "small") else instrument
+    with Loop([program]) as loop:
+        before = guards(loop.pid)
+        with api.attach(loop.pid) as target, target.session() as session:
+            probes = session.insert(points, chosen)
+            assert sum(probe.tactic is not None for probe in probes) > 0.6 * len(probes)
+            if instrument == "count":
+                assert wait_for(lambda: sum(session.counts().values()) > ENOUGH)
+            elif instrument != "small":
+                samples = 0
+                while samples < ENOUGH:
+                    samples += session.poll().num_rows
+            session.close()
+            assert session.restored is True
+            # Handlers of the runtime's may come while the side stack is in use; nothing else does.
+            assert session.drain.nested() == 0 or "runtime" in points
+        assert (differences(loop.pid), leftovers(loop.pid), guards(loop.pid)) == ([], [], before)
+
+
+def test_probes_come_and_go(program: Path) -> None:
+    """Goroutines that were suspended at an instruction return to it, whatever is there by then."""
+    with Loop([program]) as loop, api.attach(loop.pid) as target:
+        for _ in range(10):
+            with target.session() as session:
+                session.insert("steady:main.*:blocks", "count")
+                assert wait_for(lambda session=session: sum(session.counts().values()) > ENOUGH)
+            assert session.restored is True
+
+
+def test_counts_are_exact(program: Path) -> None:
+    """4 workers of 10 rounds; and the one that finds out what is to be expected. A function whose stack has no room is
+    entered once more on a larger one; what lies behind that test runs once a call."""
+    ran = run(["steady:main.hot:entry=count", "steady:main.deep:blocks=count", "steady:main.faulty:entry=count"], [program])
+    assert ran.visible == plain([program]).visible
+    counts = {name.removeprefix("steady:"): hits for name, hits in ran.report["counts"].items()}
+    calls = 40 * 201
+    assert (counts["main.hot:entry"], counts["main.faulty:entry"]) == (41, 40)
+    assert calls in counts.values()
+    assert counts["main.deep:@0:pre"] >= calls
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "pid$target:steady:main.deep:entry { @[ustack(20)] = count(); }",
+        "pid$target:steady:main.*:entry { this->s = copyinstr(uregs[R_SP]); @[this->s, probefunc] = count(); }",
+        "pid$target:steady:runtime.mallocgc:entry, pid$target:steady:runtime.casgstatus:entry { @[ustack(20)] = count(); }",
+        "pid$target:steady:main.hot:entry { @ = quantize(vtimestamp); }",
+    ],
+)
+def test_clauses_have_a_stack_of_their_own(program: Path, clause: str) -> None:
+    with Loop([program]) as loop:
+        enough = "pid$target:steady:main.hot:entry /hits++ > 99/ { exit(0); }"
+        done = gilk("dtrace", "-q", "-n", f"{clause} {enough}", "-p", str(loop.pid), errors="replace")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.strip()
+        assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
+
+
+def test_a_trace_follows_it(program: Path, tmp_path: Path) -> None:
+    with Loop([program]) as loop:
+        file = tmp_path / "steady.parquet"
+        done = gilk("trace", "--start", "call:main.deep", "--stop", "for:200ms", "-p", str(loop.pid), "-o", str(file))
+        assert done.returncode == 0, done.stderr
+        assert "main.deep" in gilk("show", "--tree", str(file)).stdout
+        assert differences(loop.pid) == []
+
+
+def test_what_could_be_suspended_in_is_refused(program: Path) -> None:
+    """A splice covers one instruction only; where that has no room for it, the point is refused by name."""
+    with Loop([program]) as loop, api.attach(loop.pid) as target, target.session() as session:
+        probes = session.insert("steady:*:blocks", "count")
+        refused = {str(probe.refusal) for probe in probes if probe.refusal}
+        assert "preempted" in refused
+        assert "no-room" not in refused
+
+
+def test_a_stripped_program_and_one_that_may_lie_anywhere() -> None:
+    for flags in (("-ldflags=-w",), ("-buildmode=pie",)):
+        ran = run(["steady*:main.hot:blocks=count"], [build_go("steady", *flags)])
+        assert (ran.status, ran.stdout) == (0, b"ok steady\n")
+        assert max(ran.report["counts"].values()) > ENOUGH
