@@ -29,7 +29,8 @@ def restore(pid: int, as_json: bool) -> None:
     for name, size in result.bytes.items():
         click.echo(f"{cell(name)}: {size} bytes put back")
     for stretch in result.left[:_SHOWN]:
-        click.echo(f"{cell(stretch.image)}: {len(stretch.original)} bytes at {stretch.address:#x} differ, not by gilk: left")
+        size, where = len(stretch.original), f"{stretch.address:#x}"
+        click.echo(f"{cell(stretch.image)}: {size} bytes at {where} differ, not by gilk: left")
     if len(result.left) > _SHOWN:
         click.echo(f"and {len(result.left) - _SHOWN} more such places")
     click.echo(f"process {pid} is restored")
