@@ -50,7 +50,7 @@ def test_all_blocks_of_a_running_program(name: str) -> None:
         with api.attach(loop.pid) as target:
             with target.session() as session:
                 session.insert("*:blocks", api.count)
-                assert wait_for(lambda: sum(session.counts().values()) > 20, 20)
+                assert wait_for(lambda: sum(session.counts().values()) > 20)
                 time.sleep(0.3)
             assert session.restored is True
         assert_clean(loop.pid)
@@ -66,8 +66,9 @@ def test_all_blocks_of_libc_too(name: str) -> None:
     with Loop([build(name)]) as loop:
         with api.attach(loop.pid) as target, target.session() as session:
             session.insert("*:blocks", api.count)
-            session.insert("libc.so.6:*:blocks", api.count)
-            time.sleep(0.5)
+            libc = session.insert("libc.so.6:*:blocks", api.count)
+            names = {probe.row.point for probe in libc}
+            assert wait_for(lambda: sum(n for name, n in session.counts().items() if name in names) > 20)
         assert session.restored is True
         assert_clean(loop.pid)
 
@@ -77,8 +78,7 @@ def test_the_gs_base_is_given_back(name: str) -> None:
     with Loop([build(name)]) as loop:
         with api.attach(loop.pid) as target, target.session() as session:
             session.insert("*:blocks", api.count)
-            time.sleep(0.2)
-            assert gs_bases(loop.pid) != {0}
+            assert wait_for(lambda: gs_bases(loop.pid) != {0})
         assert gs_bases(loop.pid) == {0}
 
 
@@ -107,13 +107,13 @@ def test_blocked_system_calls_are_not_disturbed() -> None:
 
 
 def test_a_sleep_is_as_long_as_asked() -> None:
-    program = subprocess.Popen(["/bin/sleep", "6"])
     start = time.monotonic()
+    program = subprocess.Popen(["/bin/sleep", "6"])
     with api.attach(program.pid) as target, target.session() as session:
         session.insert("libc.so.6:*nanosleep*:blocks", api.count)
     assert_clean(program.pid)
     assert program.wait() == 0
-    assert 5.5 < time.monotonic() - start < 9
+    assert time.monotonic() - start >= 6  # and it ends: how soon after, the machine's other work decides
 
 
 def test_a_stopped_process_stays_stopped() -> None:
@@ -177,7 +177,7 @@ def test_killed_while_it_stands_still() -> None:
                 for _ in range(10_000):
                     session.remove(session.insert("*:entry", api.count))
             assert raised.value.slug == "no-such-process"
-            assert program.wait(20) == -signal.SIGKILL
+            assert program.wait(60) == -signal.SIGKILL
             assert killer.wait() == 0
 
 

@@ -99,7 +99,7 @@ def test_asked_to_end(number: signal.Signals, tmp_path: Path) -> None:
         assert wait_for((tmp_path / "out.partial").exists, 60)
         assert differences(loop.pid)
         client.send_signal(number)
-        out, _ = client.communicate(timeout=20)
+        out, _ = client.communicate(timeout=60)
         assert b'"restored": true' in out
         assert differences(loop.pid) == []
         assert leftovers(loop.pid) == []

@@ -42,7 +42,7 @@ def test_code_is_exchanged_and_put_back_again_and_again(name: str) -> None:
             for cycle in range(6):
                 follower.follow(functions)
                 assert files(loop.pid) != before, "nothing was exchanged"
-                assert wait_for(lambda: follower.poll().num_rows > 10, 20)
+                assert wait_for(lambda: follower.poll().num_rows > 10)
                 if cycle % 2:  # also one by one, while copies are executed
                     follower.leave(list(functions)[:: 7 + cycle])
                 follower.leave()
@@ -144,9 +144,9 @@ def test_a_child_that_forked_while_a_copy_was_executed_gets_its_code_back(tmp_pa
             assert follower.copy_code()
             follower.follow(functions)
             program.send_signal(signal.SIGUSR1)
-            assert wait_for(lambda: children(program.pid), 10)
+            assert wait_for(lambda: children(program.pid))
             (child,) = children(program.pid)
-            assert wait_for(lambda: child in follower.poll()["pid"].to_pylist(), 10)
+            assert wait_for(lambda: child in follower.poll()["pid"].to_pylist())
             assert files(child) != before
         assert follower.restored is True
         for pid in (program.pid, child):

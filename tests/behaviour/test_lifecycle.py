@@ -205,7 +205,7 @@ def test_a_program_executed_in_the_middle(puppet: Puppet) -> None:
     flags = ["--json", "-i", "*:blocks=count", "-p", str(puppet.pid)]
     words = [sys.executable, "-m", "gilk", "run", *flags]
     client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert wait_for(lambda: differences(puppet.pid), 20)
+    assert wait_for(lambda: differences(puppet.pid))
     puppet.do("w")
     puppet.send("x")
     out, _ = client.communicate(timeout=30)

@@ -84,7 +84,7 @@ def sandboxed(program: Path, kind: str) -> Iterator[subprocess.Popen[bytes]]:
     child = subprocess.Popen([program, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout and child.stdout.readline() == b"ready\n"
     yield child
-    out, _ = child.communicate(b"." * POKES, timeout=10)
+    out, _ = child.communicate(b"." * POKES, timeout=60)
     assert (out, child.returncode) == (b"7", 0)
 
 

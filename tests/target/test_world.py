@@ -51,7 +51,7 @@ def test_killed_while_it_is_being_stopped() -> None:
                     with world.stopped():
                         pass
             assert raised.value.slug == "no-such-process"
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 60
             assert killer.wait() == 0
             while program.poll() is None:
                 world.release_late()
@@ -78,7 +78,7 @@ def test_who_stops_late_has_its_signal() -> None:
         world = late(program.pid, interrupted=False)
         program.terminate()
         let_go_when_it_stops(world)
-        assert program.wait(20) == -signal.SIGTERM
+        assert program.wait(60) == -signal.SIGTERM
 
 
 #: epoll_wait(2) of its own making: Python's would be made again. It says that it is about to.

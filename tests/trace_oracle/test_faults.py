@@ -45,7 +45,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def clean(target: Paced) -> bool:
-    return wait_for(lambda: not leftovers(target.pid) and not differences(target.pid), 20)
+    return wait_for(lambda: not leftovers(target.pid) and not differences(target.pid))
 
 
 def test_killed_while_it_waits(paced: Paced, tmp_path: Path) -> None:

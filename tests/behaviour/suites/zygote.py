@@ -55,12 +55,12 @@ class Zygote:
     def plain(self) -> Iterator[None]:
         self.forget()
         process = subprocess.Popen([self.program], env=self.environment)
-        assert wait_for(self.socket.exists, 10)
+        assert wait_for(self.socket.exists)
         try:
             yield
         finally:
             self.quit()
-            process.wait(10)
+            process.wait(60)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def instrumented(zygote: Zygote, inserts: Sequence[str], work: Callable[[Callabl
     ):
         probes = session.insert_all(requests)
         target.resume()
-        assert wait_for(zygote.socket.exists, 10)
+        assert wait_for(zygote.socket.exists)
         try:
             work(session.poll)
             session.close()
