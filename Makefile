@@ -47,8 +47,8 @@ bench: venv ## gilk beside its peers and the machine's own limits, in one run
 
 demo: venv ## a busy program, every entry of a library timed; a stock kernel, and who waits in it
 	@tools/setup demo
-	PATH="$$(cd "$(VENV)/bin" && pwd):$$PATH" $(RUN) tests/guard.py tools/demo
-	$(RUN) tests/guard.py examples/kernel/pipe_study.py $(if $(UNWRITABLE),"$(VENV)/pictures",build)
+	PATH="$$(cd "$(VENV)/bin" && pwd):$$PATH" $(RUN) tests/guard.py -m tests.places $(RUN) tools/demo
+	$(RUN) tests/guard.py -m tests.places $(RUN) examples/kernel/pipe_study.py $(if $(UNWRITABLE),"$(VENV)/pictures",build)
 
 clean: ## forget everything that was built here
 	rm -rf "$(VENV)" build dist src/*.egg-info bench/build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -20,14 +20,13 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 from hypothesis import settings
 
 from gilk.errors import GilkError
-from tests.places import ROOT, build_place, kernels_place
+from tests.places import ROOT, build_place, settle
 
 if TYPE_CHECKING:
     import execnet
     from xdist.scheduler import LoadScopeScheduling
 
-#: Where kernels are kept on this machine, also for tests that have a cache of their own: 85 MB are fetched once.
-os.environ.setdefault("GILK_KERNELS", str(kernels_place()))
+settle()  # also for tests that have a cache of their own, kernels are fetched once
 # Most tests start gilk, which need not be compiled each time, also where nothing is to be written beside the sources.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("PYTHONPYCACHEPREFIX", str(build_place() / "bytecode"))

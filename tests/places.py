@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Where tests put what outlives them: programs that were built, bytecode, kernels that were fetched.
 
-A checkout may lie where nothing can be written, and so may the home directory.
+A checkout may lie where nothing can be written, and so may the home directory. As a program, this fetches a kernel if
+there is none, or runs a command in an environment with such places.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -27,22 +29,28 @@ def build_place() -> Path:
     return path
 
 
-def kernels_place() -> Path:
-    """Of kernels for virtual machines, 85 MB each: where gilk itself keeps them, unless it cannot."""
+def settle() -> None:
+    """Name, in the environment, the cache for what has none of its own, and where kernels are, 85 MB each.
+
+    gilk's own place for them, unless nothing can be written there.
+    """
     from gilk.errors import GilkError
+    from gilk.image.cache import cache_dir
     from gilk.lab.kernels import store
 
     try:
-        path = store()
-        if os.access(path, os.W_OK):
-            return path
+        usable = os.access(cache_dir(), os.W_OK)
     except (GilkError, OSError):
-        pass
-    return build_place() / "kernels"
+        usable = False
+    if not usable:
+        os.environ["GILK_CACHE"] = str(build_place() / "cache")
+    os.environ.setdefault("GILK_KERNELS", str(store()))
 
 
 if __name__ == "__main__":
     from gilk.lab.kernels import find
 
-    os.environ.setdefault("GILK_KERNELS", str(kernels_place()))
+    settle()
+    if sys.argv[1:]:
+        os.execvp(sys.argv[1], sys.argv[1:])
     print("kernel:", find(notify=print).release)
