@@ -134,7 +134,7 @@ class Stream:
         self.impossible += int(len(ticks) - right.sum())
         gaps = sorted({int(right[:gap].sum()) for gap in chunk.gaps})
         records = chunk.records[right]
-        return replace(chunk, records=records, gaps=tuple(gap for gap in gaps if gap < len(records)))
+        return replace(chunk, records=records, gaps=tuple(gap for gap in gaps if gap < len(records)), missing=())
 
     def _oldest(self) -> list[Chunk]:
         chunks = self._raw.popleft()

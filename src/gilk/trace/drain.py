@@ -10,6 +10,7 @@ here is an object that shrinks: whoever creates it seals it (F_SEAL_SHRINK).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set
 from typing import Any, Protocol
 
@@ -42,6 +43,7 @@ class Chunk:
     number: int  # the record class
     records: Array
     gaps: tuple[int, ...] = ()  # indices of the records before which some were dropped
+    missing: tuple[int, ...] = ()  # how many were, at each of these; () where that is not known
 
 
 class Source(Protocol):
@@ -55,6 +57,7 @@ class Source(Protocol):
     def drops(self) -> int: ...
     def nested(self) -> int: ...
     def lost(self) -> int: ...
+    def tails(self) -> dict[tuple[int, int], int]: ...
     @property
     def corrupt(self) -> int: ...
     @property
@@ -73,7 +76,10 @@ class Drain:
         self._taken = np.zeros((geometry.blocks, CLASSES), np.uint64)
         self._bad = np.zeros((geometry.blocks, CLASSES), np.bool_)
         self._known_drops = np.zeros((geometry.blocks, CLASSES), np.uint64)
-        self._gaps: dict[tuple[int, int], list[int]] = {}  # positions, in bytes, before which records were dropped
+        #: Positions, in bytes, before which records were dropped, and how many.
+        self._gaps: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._placed = np.zeros((geometry.blocks, CLASSES), np.uint64)  # drops before records that were taken
+        self._tails: Counter[tuple[int, int]] = Counter()  # of threads whose blocks are others' by now
         self._used = 0
         self._suspects: dict[int, Identity] = {}
         self._base = np.zeros(geometry.counters, np.uint64)
@@ -227,7 +233,9 @@ class Drain:
         if not len(records):
             return None
         gaps = self._gaps_in(index, number, taken, len(records))
-        return Chunk(self._identity(index), number, records, gaps)
+        self._placed[index, number] += np.uint64(sum(missing for _, missing in gaps))
+        places, missing = tuple(at for at, _ in gaps), tuple(count for _, count in gaps)
+        return Chunk(self._identity(index), number, records, places, missing)
 
     def _take(self, index: int, number: int, position: int, final: bool) -> Array:
         """Copy the committed records of a ring, zero their iids, then give the room back: in that order.
@@ -259,19 +267,32 @@ class Drain:
 
     def _note_gap(self, index: int, number: int, limit: int) -> None:
         """What was dropped since the last look found the ring full: it is missing where the room ended, at `limit`."""
-        drops = self._shared.heads["ring"]["drops"][index, number]
+        drops = self._believed("drops", slice(index, index + 1))[0, number]
         if drops != self._known_drops[index, number]:
+            missing = int(drops - self._known_drops[index, number])
             self._known_drops[index, number] = drops
-            self._gaps.setdefault((index, number), []).append(limit)
+            self._gaps.setdefault((index, number), []).append((limit, missing))
 
-    def _gaps_in(self, index: int, number: int, start: int, count: int) -> tuple[int, ...]:
-        """Those before one of the `count` records that begin at position `start`."""
+    def _gaps_in(self, index: int, number: int, start: int, count: int) -> list[tuple[int, int]]:
+        """Those before one of the `count` records that begin at position `start`, and how many are missing there."""
         known = self._gaps.get((index, number))
         if not known:
-            return ()
-        places = [(position - start) // RECORD_SIZES[number] for position in known]
-        self._gaps[index, number] = [position for position, at in zip(known, places, strict=True) if at >= count]
-        return tuple(at for at in places if 0 <= at < count)
+            return []
+        places = [((position - start) // RECORD_SIZES[number], missing) for position, missing in known]
+        self._gaps[index, number] = [gap for gap, (at, _) in zip(known, places, strict=True) if at >= count]
+        return [(at, missing) for at, missing in places if 0 <= at < count]
+
+    def tails(self) -> dict[tuple[int, int], int]:
+        """By pid and tid, how many records were dropped behind the last that was taken of each thread."""
+        found = self._tails.copy()
+        for index in self._in_use():
+            found.update(self._tail(index))
+        return {thread: count for thread, count in found.items() if count}
+
+    def _tail(self, index: int) -> dict[tuple[int, int], int]:
+        drops = self._believed("drops", slice(index, index + 1))[0] - self._placed[index]
+        who = self._identity(index)
+        return {(who.pid, who.tid): int(drops[self._classes].sum(dtype=np.uint64))}
 
     @staticmethod
     def _take_run(run: Array, final: bool) -> tuple[Array, int]:
@@ -303,6 +324,8 @@ class Drain:
         """Keep what a block has counted, and zero it for the next thread."""
         head, here = self._shared.heads[index : index + 1], slice(index, index + 1)
         self._base += self._counted(self._shared.counters[index])
+        self._tails.update(self._tail(index))
+        self._placed[index] = 0
         self._base_drops += int(self._believed("drops", here)[:, self._classes].sum(dtype=np.uint64))
         self._base_nested += int(self._believed("nested", here).sum(dtype=np.uint64))
         for told in self._told.values():

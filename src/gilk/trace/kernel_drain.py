@@ -86,14 +86,14 @@ class KernelDrain:
                 known = self._lost.get((chunk.cpu, chunk.kind), 0)
                 self._lost[chunk.cpu, chunk.kind] = chunk.lost
                 records = np.frombuffer(chunk.records, RECORDS[chunk.kind])
-                yield from self._by_thread(chunk.cpu, chunk.kind, records, chunk.lost > known)
+                yield from self._by_thread(chunk.cpu, chunk.kind, records, chunk.lost - known)
         except TargetError as error:
             if error.slug != "stream-corrupt":
                 raise
             self.errors.append(error)
 
-    def _by_thread(self, cpu: int, number: int, records: NDArray[np.void], gap: bool) -> Iterator[Chunk]:
-        """``gap``: some were lost before these, whose is not known: perhaps of any thread that is seen here."""
+    def _by_thread(self, cpu: int, number: int, records: NDArray[np.void], lost: int) -> Iterator[Chunk]:
+        """``lost``: so many were before these, whose is not known: perhaps of any thread that is seen here."""
         tids = records["sp"] & _PID
         owners: dict[Identity, list[int]] = {}
         # first who was here, then whose the others are
@@ -101,8 +101,11 @@ class KernelDrain:
             owner = self._interrupts.at(cpu, self._pid(tid), tid)
             if owner is not None:
                 owners.setdefault(self._identity(*owner), []).append(tid)
+        missing = lost
         for identity, theirs in owners.items():
-            yield Chunk(identity, number, records[np.isin(tids, theirs)], (0,) if gap else ())
+            places = (0,) if lost > 0 else ()
+            yield Chunk(identity, number, records[np.isin(tids, theirs)], places, (missing,) if places else ())
+            missing = 0  # of the others: they are counted once
 
     def _pid(self, tid: int) -> int | None:
         if tid not in self._pids:
@@ -128,6 +131,10 @@ class KernelDrain:
 
     def capacity(self, number: int) -> int:
         return self._ring
+
+    def tails(self) -> dict[tuple[int, int], int]:
+        """What is lost on a processor is told with what comes next, or is of nobody that is known."""
+        return {}
 
     def retire(self, live: Set[tuple[int, int]]) -> list[Chunk]:
         """Forget threads that have gone: their numbers may be given to others."""

@@ -7,7 +7,8 @@ column per register and text where the session has probes that write them. A
 record leaves null what it does not have.
 
 Where records of a thread were dropped, there is a row of kind `gap`, with the
-time of the next one: what was entered before it may have been left in it.
+time of the next one, and how many there were in place of sp: what was entered
+before it may have been left in it.
 """
 
 from __future__ import annotations
@@ -162,6 +163,8 @@ def _with_gaps(chunk: Chunk) -> Chunk:
         return chunk
     marks = np.zeros(len(chunk.gaps), chunk.records.dtype)
     marks["iid"] = _GAP
+    if chunk.missing:
+        marks["sp"] = np.minimum(chunk.missing, 0xFFFFFFFF)
     marks["tsc"] = chunk.records["tsc"][list(chunk.gaps)] - np.uint64(_BEFORE)
     return Chunk(chunk.identity, chunk.number, np.insert(chunk.records, chunk.gaps, marks))
 

@@ -23,6 +23,7 @@ from gilk.session.base import Probe
 from gilk.session.experiment.samples import schema_of
 from gilk.session.follow import scope as scopes
 from gilk.session.follow.adapt import Budget
+from gilk.session.follow.after import After
 from gilk.session.follow.event import Elapsed, Event, Exit, Now, Reach
 from gilk.session.follow.follower import Follower
 from gilk.session.follow.libraries import Libraries
@@ -76,6 +77,8 @@ class Tracing(Run):
     _watches: list[Watch] = field(default_factory=list)
     _in_kernel: KernelSession | None = None
     _recorded: int = 0
+    _dropped_before: int = 0  # records
+    _after: After = field(default_factory=After)
     _began_trace: float = 0.0
 
     # Making ready.
@@ -217,6 +220,7 @@ class Tracing(Run):
     def _follow(self) -> None:
         """The starting event has come."""
         reached = self._watches[0].reached
+        self._dropped_before = sum(session.drain.drops() for session in self.sessions)
         before, began = self._now(), time.perf_counter()
         for follower in self._followers:
             with _unless_ended():
@@ -277,13 +281,17 @@ class Tracing(Run):
         inside = times >= self.started
         if self.stopped != NEVER:
             inside &= times <= self.stopped
+            self._after.look(table, times > self.stopped)
         table = table if inside.all() else table.filter(pa.array(inside))
         self._recorded += table.num_rows
         super()._keep(table)
 
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
-        """Records are those of the trace, not what was recorded before it and behind."""
-        return super()._numbers(tactics, refusals) | {"records": self._recorded}
+        """Records are those of the trace, not what was recorded before it and behind, and so are those dropped."""
+        numbers = super()._numbers(tactics, refusals)
+        after = self._after.dropped(tails for session in self.sessions for tails in session.drain.tails().items())
+        drops = max(numbers["drops"] - self._dropped_before - after, 0)
+        return numbers | {"records": self._recorded, "drops": drops}
 
     def progress(self) -> Progress:
         state = super().progress()

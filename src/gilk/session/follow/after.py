@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Records that were dropped when the trace was over: after its last event, until nothing was followed any more.
+
+A thread that has made a record after that event drops no more records of the trace. Where it is not known on which side
+of the event records were dropped, they count as the trace's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from gilk.trace.probes import Kind
+
+Thread = tuple[int, int]  # pid, tid
+
+
+class After:
+    def __init__(self) -> None:
+        self._seen: set[int] = set()  # threads that have made a record after it
+        self._count = 0
+
+    def look(self, table: pa.Table, after: NDArray[np.bool_]) -> None:
+        """``after``: which rows of samples, in order of time, are of later than the event."""
+        rows = np.flatnonzero(after)
+        if not len(rows):
+            return
+        part = table.select(["pid", "tid", "kind", "sp"]).take(pa.array(rows))
+        threads = np.asarray(part["pid"]).astype(np.int64) << 32 | np.asarray(part["tid"]).view(np.uint32)
+        gaps = np.asarray(pc.equal(part["kind"], str(Kind.GAP)).fill_null(False))
+        missing = np.asarray(part["sp"])
+        first = self._first(threads, gaps)
+        for row in np.flatnonzero(gaps).tolist():
+            if threads[row] in self._seen or first.get(int(threads[row]), len(rows)) < row:
+                self._count += int(missing[row])
+        self._seen.update(first)
+
+    @staticmethod
+    def _first(threads: NDArray[np.int64], gaps: NDArray[np.bool_]) -> dict[int, int]:
+        """By thread, the first row that is a record."""
+        records = np.flatnonzero(~gaps)
+        found, at = np.unique(threads[records], return_index=True)
+        return dict(zip(found.tolist(), records[at].tolist(), strict=True))
+
+    def dropped(self, tails: Iterable[tuple[Thread, int]]) -> int:
+        """How many. ``tails``: those that were dropped behind the last record of each thread."""
+        behind = (count for (pid, tid), count in tails if pid << 32 | tid & 0xFFFFFFFF in self._seen)
+        return self._count + sum(behind)
