@@ -20,20 +20,30 @@ from tests.behaviour.harness import gilk
 from tests.programs.build import compile_text
 
 STOP = 500
-#: One call that the trace ends with, and then more calls than can be stored.
+#: One call that the trace ends with, and then more calls than can be stored, by several threads.
 SOURCE = r"""
+#include <pthread.h>
 #include <stdio.h>
 __attribute__((noipa)) long hot(long n) { return n + 1; }
 __attribute__((noipa)) long last(long n) { volatile long a = n * 7 + 3; return a * a + n; }
+static void *calls(void *none)
+{
+	long sum = 0;
+	for (long n = 0; n < 6000000; n++)
+		sum += hot(n);
+	return none;
+}
 int main(void)
 {
+	pthread_t threads[4];
 	long sum = 0;
 	for (long n = 0; n < 100; n++)
 		sum += hot(n);
-	sum += last(sum);
-	for (long n = 0; n < 60000000; n++)
-		sum += hot(n);
-	printf("%ld\n", sum);
+	printf("%ld\n", last(sum));
+	for (int n = 0; n < 4; n++)
+		pthread_create(&threads[n], 0, calls, 0);
+	for (int n = 0; n < 4; n++)
+		pthread_join(threads[n], 0);
 	return 0;
 }
 """
@@ -92,7 +102,7 @@ def test_a_gap_says_how_many_records_are_missing() -> None:
 def test_records_after_the_stop_are_no_drops_of_the_trace(tmp_path: Path) -> None:
     program = compile_text(tmp_path, "hurried", SOURCE, "-O1", "-falign-functions=32")
     file = tmp_path / "t.parquet"
-    done = gilk("trace", "--all", "--json", "--stop", "return:last", "--scope", "hurried:", "-o", file, "--", program)
+    done = gilk("trace", "--all", "--json", "--stop", "return:last", "-o", file, "--", program)
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["drops"] == 0
     assert report["trace"]["calls"] >= 102
