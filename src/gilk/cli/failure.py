@@ -17,16 +17,22 @@ import sys
 
 import click
 
-from gilk.errors import GilkError, UsageError
+from gilk.errors import GilkError, StoreError, UsageError
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_OUTPUT = "standard output"
+_SOME = "free some space where it goes; what was put into processes has been taken out"
 
 
 def report(error: BaseException, as_json: bool) -> int:
     """Tell the user about `error` and return the exit status. Raises it again if it is a bug of ours."""
     if isinstance(error, BrokenPipeError):
         return _give_up_output()
+    if isinstance(error, OSError) and not error.filename and _is_of_output(error):
+        _give_up_output()
+        error, as_json = StoreError("cannot-write", f"{_OUTPUT} cannot be written: {error.strerror}", _SOME), False
     if isinstance(error, KeyboardInterrupt | click.Abort):
         print(file=sys.stderr)
         return INTERRUPTED
@@ -46,10 +52,39 @@ def _as_gilk_error(error: BaseException) -> GilkError | None:
         return error
     if isinstance(error, click.ClickException):
         return UsageError("usage", error.format_message(), "gilk COMMAND --help lists the options")
+    if _is_want_of_memory(error):
+        return GilkError("out-of-memory", f"gilk itself cannot have the memory that it needs: {error}", _of_memory())
     if isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename else ""
         return GilkError("system", f"{error.strerror}{where}", _hint(error))
     return None
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Whether it is standard output that could not be written: then the end of a line cannot be either."""
+    if error.errno not in _FULL:
+        return False
+    try:
+        os.write(sys.stdout.fileno(), b"\n")
+    except (OSError, ValueError) as again:
+        return getattr(again, "errno", None) == error.errno
+    return False
+
+
+def _is_want_of_memory(error: BaseException) -> bool:
+    """Also of the dynamic linker's, which has but a sentence for it."""
+    if isinstance(error, ImportError):
+        return "failed to map segment" in str(error) or os.strerror(errno.ENOMEM) in str(error)
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+
+
+def _of_memory() -> str:
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return "there is too little memory, or a limit of its cgroup: end something, or raise it"
+    return f"the addresses of a process are limited to {limit >> 20} MiB here: ulimit -v unlimited"
 
 
 def _hint(error: OSError) -> str:

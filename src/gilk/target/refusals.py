@@ -90,6 +90,11 @@ def expecting(pid: int) -> Iterator[None]:
 
 #: The last: where all that is mapped is to stay in memory (mlockall(2)), of which there may be no more.
 _NO_MEMORY = (errno.ENOMEM, errno.EAGAIN)
+_HINTS = {
+    errno.EPERM: "with CAP_SYS_ADMIN, gilk suspends seccomp filters meanwhile",
+    errno.ENOMEM: "its addresses may be limited (ulimit -v): prlimit --as=unlimited --pid PID, or ulimit -v unlimited",
+    errno.EAGAIN: "what it may keep in memory is limited (ulimit -l): prlimit --memlock=unlimited --pid PID",
+}
 
 
 @contextlib.contextmanager
@@ -103,5 +108,5 @@ def refusable(pid: int) -> Iterator[None]:
         raise (OutOfMemory if error.errno in _NO_MEMORY else TargetError)(
             "refused-by-kernel",
             f"process {pid} may not map what gilk needs: {error.strerror}",
-            "with CAP_SYS_ADMIN, gilk suspends seccomp filters meanwhile" if error.errno == errno.EPERM else "",
+            _HINTS.get(error.errno or 0, ""),
         ) from None

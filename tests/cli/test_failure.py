@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a user is told where output cannot be written, or memory cannot be had: what it is about, and what to do."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.behaviour.harness import ENVIRONMENT
+from tests.programs.build import build
+
+RUN = ("run", "-i", "main:entry=count")
+
+
+def gilk(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gilk", *words]
+    environment = {**os.environ, **ENVIRONMENT}
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, env=environment, **options)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("scan", "--list", "/usr/bin/gzip"),
+        ("scan", "--json", "/usr/bin/gzip"),
+        ("dtrace", "-q", "-n", "BEGIN { trace(1); exit(0); }"),
+        (*RUN, "--json", "--", "/bin/bash", "-c", "true"),
+    ],
+    ids=" ".join,
+)
+def test_cannot_write_standard_output_that_is_full_is_what_is_said(words: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = gilk(*words, stdout=full)
+    assert "standard output cannot be written: No space left on device (cannot-write)" in done.stderr
+    assert "Traceback" not in done.stderr and "GILK_CACHE" not in done.stderr
+    assert done.returncode not in (0, 120)
+
+
+def limited(to: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (to, resource.RLIM_INFINITY))
+
+
+def test_out_of_memory_of_gilk_itself_names_the_limit() -> None:
+    done = gilk(*RUN, "--", "/bin/bash", "-c", "true", stdout=subprocess.DEVNULL, preexec_fn=lambda: limited(200 << 20))
+    assert "(out-of-memory)" in done.stderr
+    assert "limited to 200 MiB here: ulimit -v unlimited" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_refused_by_kernel_for_want_of_addresses_says_what_may_limit_them() -> None:
+    """What is launched inherits the limit; gilk itself has enough here."""
+    done = gilk(*RUN, "--", str(build("calls")), stdout=subprocess.DEVNULL, preexec_fn=lambda: limited(600_000 << 10))
+    assert "(refused-by-kernel)" in done.stderr, done.stderr
+    assert "its addresses may be limited (ulimit -v)" in done.stderr
