@@ -246,6 +246,14 @@ def test_what_is_wrong_is_said(dtrace: Dtrace, words: list[str], said: str) -> N
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(("clauses", "told"), [(300, True), (20, False)])
+def test_that_many_clauses_take_long_is_said_beforehand(dtrace: Dtrace, clauses: int, told: bool) -> None:
+    text = "".join(f"tick-{n + 1}h {{ x = {n}; }} " for n in range(clauses - 1))
+    done = dtrace("-q", "-n", f"{text} BEGIN {{ exit(0); }}")
+    assert done.returncode == 0
+    assert (f"dtrace: compiling {clauses} clauses, which takes the C compiler some time\n" in done.stderr) == told
+
+
 def test_nothing_is_run_of_a_program_that_is_only_compiled(dtrace: Dtrace) -> None:
     done = dtrace("-e", "-n", 'BEGIN { printf("run"); exit(3); }')
     assert (done.returncode, done.stdout) == (0, "")

@@ -19,6 +19,7 @@ from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
 from gilk.render.d.verbose import tell_probe, tell_program
 
+_MANY = 300  # clauses: the compiler is at work for seconds
 #: What messages call the sizes that options say.
 _SIZES = {
     "bufsize": "buffer size",
@@ -149,6 +150,9 @@ def _run(consumer: api.Consumer, messages: Messages, manner: Manner) -> int:
     quiet, outlet = Messages(messages.program, options.flag("quiet")), Outlet(manner.output)
     _announce(consumer, quiet)
     _tell(consumer, outlet, manner)
+    clauses = len(consumer.compiled.program.clauses)
+    if clauses >= _MANY:
+        sys.stderr.write(messages.error(f"compiling {clauses} clauses, which takes the C compiler some time"))
     for probe, reason in consumer.start():
         sys.stderr.write(messages.error(f"{probe}: cannot be enabled: {reason}"))
     for option, size in consumer.lowered.items():
