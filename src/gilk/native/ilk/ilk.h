@@ -23,13 +23,13 @@
 
 #include "../abi/ilk_abi.h"
 #include "compat.h"
+#include "rings.h"
 
 #define ILK_MESSAGE_MAX (16u << 20)
 #define ILK_ARENA_MAX (256ull << 20)
 #define ILK_COUNTERS_MAX (1u << 20)
 #define ILK_UNITS_MAX (1u << 20)
 #define ILK_RINGS_MAX (1ull << 30) /* bytes, all rings of a client */
-#define ILK_CHUNK 16384u
 #define ILK_BATCH 256u /* what the kernel pokes at once */
 #define ILK_RINGS (ILK_SETS * ILK_CLASSES)
 
@@ -190,19 +190,6 @@ int ilk_counters_read(struct ilk_client *client, u32 first, u32 count, u32 cpu, 
 void ilk_counters_free(struct ilk_client *client);
 
 /* buffers.c: memory for records */
-struct ilk_ring {
-	u64 wpos; /* generated code moves it; see RINGS in ilk_abi.h. The rest is rings.c's. */
-	u64 base;
-	u64 entered; /* chunks so far: what head->entered says, but nobody else can write it */
-	u32 place; /* where the next chunk is to lie, in chunks */
-	u32 chunks; /* a power of two */
-	bool entering; /* what interrupts that is an NMI */
-	struct ilk_ring_head *head;
-	u64 *numbers; /* of the chunks, by place */
-	u64 *tail; /* the client may write anything there */
-	struct ilk_buffers *buffers;
-};
-
 /* Whose records are wanted. The bits are the client's; they go with its buffers. */
 struct ilk_wanted {
 	unsigned long *only; /* ILK_TGIDS bits; NULL: nobody has ever been named */

@@ -110,47 +110,74 @@ static void wake(const struct ilk_ring *ring)
 		irq_work_queue(&ring->buffers->wake);
 }
 
+static bool at_end(u64 wpos)
+{
+	return !(wpos & (ILK_CHUNK - 1));
+}
+
 /* The first record of another chunk, or 0. While one is entered nobody moves wpos. */
 static u64 first_of_next(struct ilk_ring *ring, u32 size)
 {
-	u64 at = 0;
+	u64 at = enter(ring, size);
 
-	if (!ring->entering) {
-		WRITE_ONCE(ring->entering, true);
-		barrier();
-		at = enter(ring, size);
-		if (at)
-			WRITE_ONCE(ring->wpos, at + size);
-		barrier();
-		WRITE_ONCE(ring->entering, false);
-	}
 	if (at)
-		wake(ring);
-	else
+		WRITE_ONCE(ring->wpos, at + size);
+	return at;
+}
+
+/*
+ * Where wpos was seen at the end of a chunk. True: `at` is a record in another, or 0
+ * as there is none. False: an NMI has entered one since wpos was read, and is gone; who
+ * entered the next one now would leave that one unfinished, and its reader would wait
+ * there for ever.
+ */
+static bool leave_chunk(struct ilk_ring *ring, u32 size, u64 *at)
+{
+	bool still = true;
+
+	*at = 0;
+	if (ring->entering) /* by whom we have interrupted */
+		return true;
+	WRITE_ONCE(ring->entering, true);
+	barrier();
+	still = at_end(READ_ONCE(ring->wpos));
+	if (still)
+		*at = first_of_next(ring, size);
+	barrier();
+	WRITE_ONCE(ring->entering, false);
+	return still;
+}
+
+/* A record in the current chunk, or in one that is entered for it, or 0. Interrupts are off. */
+static u64 reserve(struct ilk_ring *ring, u32 size)
+{
+	bool entered = false;
+	u64 at;
+
+	do {
+		at = READ_ONCE(ring->wpos);
+		if (!at)
+			return 0;
+		entered = at_end(at);
+	} while (entered ? !leave_chunk(ring, size, &at) :
+			   cmpxchg_local(&ring->wpos, at, at + size) != at);
+	if (!at)
 		local_inc((local_t *)&ring->head->lost);
+	else if (entered)
+		wake(ring);
 	return at;
 }
 
 /* A record in this CPU's ring `which` (class + ILK_CLASSES * set), or 0. In any context. */
 u64 ilk_reserve_slow(u32 which)
 {
-	struct ilk_ring *ring;
 	unsigned long flags;
-	u32 size;
 	u64 at;
 
 	if (which >= ILK_RINGS)
 		return 0;
-	size = ilk_class_size(which % ILK_CLASSES);
 	raw_local_irq_save(flags);
-	ring = raw_cpu_ptr(&ilk_rings[which]);
-	do {
-		at = READ_ONCE(ring->wpos);
-		if (!(at & (ILK_CHUNK - 1))) {
-			at = at ? first_of_next(ring, size) : 0;
-			break;
-		}
-	} while (cmpxchg_local(&ring->wpos, at, at + size) != at);
+	at = reserve(raw_cpu_ptr(&ilk_rings[which]), ilk_class_size(which % ILK_CLASSES));
 	raw_local_irq_restore(flags);
 	return at;
 }
