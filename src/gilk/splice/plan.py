@@ -58,6 +58,8 @@ class Refusal(StrEnum):
     TAKEN = "taken"
     STALE = "stale"
     LEAVING = "leaving"
+    RUN_INTO = "run-into"
+    UNREAD = "unread"
     DRIVER = "driver"
 
 

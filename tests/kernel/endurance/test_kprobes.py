@@ -81,7 +81,7 @@ def kprobes_within(guest: Guest, turns: int) -> set[Verdict]:
 
 
 #: Also of a splice of the turn before, which is there for as long as a kprobe sits on it.
-DUE = {Verdict.OK, Verdict.KPROBE, Verdict.STALE, Verdict.BUSY, Verdict.OVERLAP}
+DUE = {Verdict.OK, Verdict.KPROBE, Verdict.STALE, Verdict.BUSY, Verdict.OVERLAP, Verdict.UNREAD}
 
 
 def test_kprobes_within_the_same_function(guest: Guest) -> None:

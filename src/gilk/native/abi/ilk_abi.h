@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * /dev/ilk: what client, generated code and driver agree on. Protocol 2.
+ * /dev/ilk: what client, generated code and driver agree on. Protocol 4.
  *
  * MESSAGES. Every ioctl is one message: a buffer that begins with struct
  * ilk_head, whose `size` is the length of the whole buffer. The answer is
@@ -124,7 +124,8 @@
  *		one that is active; patch is that of the pad. Flag SEVERAL when
  *		the window is several instructions.
  *	PAD	where a SHORT bounces off: e9 rel32 to patch. Over idle padding,
- *		all of it 90, cc or one multi-byte nop; or over bytes that a
+ *		all of it 90, cc or one multi-byte nop, behind a jump or return
+ *		and whatever more padding follows that; or over bytes that a
  *		SINGLE or MULTI of the same client has freed (its bytes 5..).
  *		For the latter `old` is what the host's `new` has there.
  *	TRAP	new: cc. The rest of the one instruction stays.
@@ -165,7 +166,7 @@ typedef int32_t __s32;
 typedef int64_t __s64;
 #endif
 
-#define ILK_PROTOCOL 3
+#define ILK_PROTOCOL 4
 #define ILK_DEVICE "/dev/ilk"
 
 /* As _IOWR(0xe1, n, __u64) would be. */
@@ -390,7 +391,11 @@ struct ilk_unit {
 #define ILK_LIMIT 26	    /* units_max */
 #define ILK_LEADER 27	    /* something leads into the window: a jump from wherever, the fixup
 			     * of an exception, a static key; or to a pad. detail: where */
-#define ILK_STATUSES 28
+#define ILK_RUN_INTO 28	    /* PAD: what is before it may run into it, as it ends neither in a
+			     * jump nor in a return. detail: where */
+#define ILK_UNREAD 29	    /* the function cannot be read so far that it is known what leads to
+			     * the window: a kprobe, bytes that are no instruction. detail: where */
+#define ILK_STATUSES 30
 
 struct ilk_apply {
 	struct ilk_head head;

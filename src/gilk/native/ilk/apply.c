@@ -10,6 +10,7 @@
  *	short jumps to pads
  */
 #include <linux/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/sort.h>
 #include <linux/string.h>
 
@@ -77,12 +78,15 @@ static int ascending(const void *left, const void *right)
 	return a->address < b->address ? -1 : a->address > b->address;
 }
 
-static u32 create_all(struct ilk_client *client, struct ilk_unit *units, u32 count,
+/* How many; -EINTR: the client is killed. */
+static int create_all(struct ilk_client *client, struct ilk_unit *units, u32 count,
 		      struct ilk_site **made)
 {
 	u32 i, n = 0;
 
 	for (i = 0; i < count; i++) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
 		units[i].detail = 0;
 		units[i].status = ilk_site_create(client, &units[i], &made[i], &units[i].detail);
 		if (units[i].status == ILK_OK)
@@ -109,12 +113,16 @@ static u32 report(struct ilk_unit *units, u32 count, struct ilk_site **made)
 	return applied;
 }
 
-/* How many were applied; each unit has its status. No memory: none, ILK_NO_MEMORY. */
-u32 ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count)
+/*
+ * How many were applied; each unit has its status. No memory: none, ILK_NO_MEMORY.
+ * -EINTR: the client was killed before anything was written; what was made is forgotten.
+ */
+int ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count)
 {
 	struct ilk_site **made = kvcalloc(2 * (size_t)count, sizeof(*made), GFP_KERNEL);
 	struct ilk_site **sorted = made + count;
-	u32 i, n, applied;
+	u32 i, applied;
+	int n;
 
 	if (!made) {
 		for (i = 0; i < count; i++)
@@ -124,6 +132,11 @@ u32 ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count)
 	ilk_leaders_forget();
 	ilk_inbound_forget();
 	n = create_all(client, units, count, made);
+	if (n < 0) {
+		ilk_sites_forget(made, count);
+		kvfree(made);
+		return n;
+	}
 	for (i = 0, n = 0; i < count; i++)
 		if (made[i])
 			sorted[n++] = made[i];

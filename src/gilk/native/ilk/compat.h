@@ -78,6 +78,11 @@ struct ftrace_hash {
 	D(__rcu_read_unlock, char)                                                                 \
 	D(rcu_read_unlock_special, char)
 
+/* Functions that never return, of which the kernel at hand may lack some: behind a call of one is nothing. */
+#define ILK_NEVER_RETURN 5
+#define ILK_NEVER_RETURN_NAMES                                                                     \
+	"__stack_chk_fail", "panic", "do_exit", "make_task_dead", "fortify_panic"
+
 #define ILK_KERNEL_DATA(D)                                                                         \
 	D(text_mutex, struct mutex)                                                                \
 	D(kprobe_mutex, struct mutex)                                                              \

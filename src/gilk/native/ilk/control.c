@@ -109,11 +109,13 @@ static int filter(struct ilk_client *client, void *message, u32 size)
 static int apply(struct ilk_client *client, void *message, u32 size)
 {
 	struct ilk_apply *apply = message;
+	int done;
 
 	if (!fits(size, sizeof(*apply), apply->count, sizeof(apply->unit[0])))
 		return -EINVAL;
-	apply->applied = apply->count ? ilk_apply(client, apply->unit, apply->count) : 0;
-	return 0;
+	done = apply->count ? ilk_apply(client, apply->unit, apply->count) : 0;
+	apply->applied = max(done, 0);
+	return min(done, 0);
 }
 
 static int undo(struct ilk_client *client, void *message, u32 size)

@@ -89,6 +89,7 @@ extern u64 ilk_batches;
 
 /* symbols.c */
 int ilk_symbols_init(void);
+bool ilk_never_returns(unsigned long function);
 
 static inline bool ilk_in_core(unsigned long address)
 {
@@ -116,18 +117,19 @@ int ilk_reserved_init(void);
 void ilk_reserved_exit(void);
 u32 ilk_reserved_core(unsigned long first, unsigned long last);
 
-/* leaders.c: where the function's own jumps lead */
+/* leaders.c: where the function's own jumps lead, and what it runs into */
 int ilk_leaders_init(void);
 void ilk_leaders_exit(void);
 void ilk_leaders_forget(void);
-unsigned long ilk_leader(unsigned long first, unsigned long last);
-u32 ilk_leaders_code(unsigned long at, u8 *code, u32 most);
+u32 ilk_leader(unsigned long first, unsigned long last, u64 *detail);
+u32 ilk_rest(unsigned long first, unsigned long last, unsigned long *start, u64 *detail);
+bool ilk_leaders_read(unsigned long at, unsigned long end, struct insn *insn);
 
 /* inbound.c: where all others lead */
 int ilk_inbound_init(void);
 void ilk_inbound_exit(void);
 void ilk_inbound_forget(void);
-unsigned long ilk_inbound(unsigned long first, unsigned long last);
+u32 ilk_inbound(unsigned long first, unsigned long last, u64 *detail);
 
 /* sites.c: the set of all units */
 u32 ilk_site_create(struct ilk_client *client, const struct ilk_unit *unit,
@@ -145,6 +147,8 @@ void ilk_poke_all(struct ilk_site **sites, u32 count, ilk_wanted_fn wanted, ilk_
 bool ilk_text_is(unsigned long address, const void *bytes, size_t length);
 void ilk_text_lock(void);
 void ilk_text_unlock(void);
+bool ilk_text_hold(void);
+void ilk_text_let_go(void);
 unsigned long ilk_kprobed(unsigned long first, unsigned long last);
 u32 ilk_poke_trap(struct ilk_site *site);
 u32 ilk_poke_front(struct ilk_site *site);
@@ -156,7 +160,7 @@ u32 ilk_poke_back(struct ilk_site *site);
 void ilk_grace(u32 why);
 
 /* apply.c, undo.c */
-u32 ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count);
+int ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count);
 u32 ilk_undo(struct ilk_client *client, struct ilk_result *results, u32 count);
 bool ilk_undo_all(struct ilk_client *client);
 void ilk_undo_module(unsigned long start, unsigned long end);

@@ -4,17 +4,17 @@
  * (a function's cold part goes back into the middle of it), the fixup of an
  * exception, the target of a static key. leaders.c knows the function's own jumps.
  *
- * One bit for every byte of text: something may lead here. Whatever looks like a
- * jump of 32 bits counts, wherever it begins; so nothing is missed, and of the few
- * that are none it is found out when one is in the way. Core text is gone through
- * once, at load; a module's, when a message first asks for it. A jump of 8 bits
- * reaches another function only in assembler. ilk_mutex holds.
+ * Whatever looks like a jump of 32 bits is noted, wherever it begins, by where it leads;
+ * so is what an int3 may hide. Nothing is missed by that, and of the few that are
+ * none it is found out, by reading their function alone, when one is in the way. Core text is
+ * gone through once, at load; a module's, when a message first asks for it. A jump of
+ * 8 bits reaches another function only in assembler. ilk_mutex holds.
  */
-#include <linux/bitmap.h>
 #include <linux/extable.h>
 #include <linux/jump_label.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include <asm/extable.h>
 #include <asm/insn.h>
@@ -23,98 +23,118 @@
 
 #define PIECE 4096u
 #define LONGEST 6u /* bytes of a jump */
+#define GROUP 64u /* bytes of text whose leaders are kept together */
+#define TABLE (~0u) /* from: a table says so */
+#define NONE (~0u - 1) /* from: it is none */
+#define READ_AT_ONCE 256u /* instructions, between two looks for a signal */
+
+/* Offsets from the start of the span. */
+struct leader {
+	u32 from, to;
+};
+
+struct leaders {
+	struct leader *all;
+	u32 count, room;
+};
 
 struct span {
 	unsigned long start, end;
-	unsigned long *marks;
+	struct leader *leaders; /* group by group */
+	u32 *firsts; /* of each group, and the end of the last */
 	const struct exception_table_entry *fixups, *fixups_end;
 	struct jump_entry *keys, *keys_end;
 };
 
-struct search {
-	struct span *span;
-	unsigned long wanted; /* 0: mark everything */
-	bool seen; /* something that looks like a jump there */
-	bool real; /* that is one */
-};
-
 static struct span core, module;
 
-/* How many bytes there are before the distance; 0: no jump. */
-static u32 jump_at(const u8 *code, u32 left)
+static u32 groups_of(const struct span *span)
 {
-	if ((code[0] & 0xfe) == 0xe8 && left >= 5)
-		return 1;
-	if (code[0] == 0x0f && left >= LONGEST && (code[1] & 0xf0) == 0x80)
-		return 2;
-	return 0;
+	return (span->end - span->start) / GROUP + 1;
 }
 
-/* Whether an instruction begins there, as the function was before any unit. */
-static bool begins(unsigned long address)
+static bool grow(struct leaders *leaders)
 {
-	unsigned long size, offset, at;
-	u8 code[ILK_WINDOW];
-	struct insn insn;
+	u32 room = max(2 * leaders->room, 4096u);
+	struct leader *all = kvmalloc_array(room, sizeof(*all), GFP_KERNEL);
 
-	if (!ilk_kernel.kallsyms_lookup_size_offset(address, &size, &offset))
-		return true;
-	for (at = address - offset; at < address; at += insn.length) {
-		u32 there = ilk_leaders_code(at, code, 15);
-
-		if (!there || ilk_kernel.insn_decode(&insn, code, there, INSN_MODE_KERN))
-			return true;
-	}
-	return at == address;
+	if (!all)
+		return false;
+	memcpy(all, leaders->all, leaders->count * sizeof(*all));
+	kvfree(leaders->all);
+	leaders->all = all;
+	leaders->room = room;
+	return true;
 }
 
-static void found(struct search *search, unsigned long from, unsigned long to)
+/* False: no memory. */
+static bool note(const struct span *span, struct leaders *leaders, u32 from, unsigned long to)
 {
-	const struct span *span = search->span;
-
 	if (to < span->start || to >= span->end)
-		return;
-	if (!search->wanted) {
-		__set_bit(to - span->start, span->marks);
-	} else if (to == search->wanted) {
-		search->seen = true;
-		search->real = search->real || begins(from);
-	}
+		return true;
+	if (leaders->count == leaders->room && !grow(leaders))
+		return false;
+	leaders->all[leaders->count++] = (struct leader){ from, to - span->start };
+	return true;
 }
 
-static void look(struct search *search, unsigned long at, const u8 *code, u32 count, u32 starts)
+static unsigned long jumps_to(unsigned long at, const u8 *code, u32 front)
+{
+	s32 distance;
+
+	memcpy(&distance, code + front, sizeof(distance));
+	return at + front + sizeof(distance) + distance;
+}
+
+/* `count` bytes of text, in `starts` of which a jump may begin. An int3 may be a kprobe over one. */
+static bool look(const struct span *span, struct leaders *leaders, unsigned long at, const u8 *code,
+		 u32 count, u32 starts)
 {
 	u32 i;
 
 	for (i = 0; i < starts; i++) {
-		u32 front = jump_at(code + i, count - i);
-		s32 distance;
+		bool hidden = code[i] == 0xcc, good = true;
+		u32 from = at + i - span->start;
 
-		if (!front)
-			continue;
-		memcpy(&distance, code + i + front, sizeof(distance));
-		found(search, at + i, at + i + front + sizeof(distance) + distance);
+		if (((code[i] & 0xfe) == 0xe8 || hidden) && count - i >= 5)
+			good = note(span, leaders, from, jumps_to(at + i, code + i, 1));
+		if ((code[i] == 0x0f || hidden) && count - i >= LONGEST &&
+		    (code[i + 1] & 0xf0) == 0x80)
+			good = good && note(span, leaders, from, jumps_to(at + i, code + i, 2));
+		if (!good)
+			return false;
 	}
+	return true;
+}
+
+static bool may_go_on(void)
+{
+	cond_resched();
+	return !fatal_signal_pending(current);
 }
 
 /* Live text, and what units have taken the place of. */
-static void look_through(struct search *search)
+static int look_through(const struct span *span, struct leaders *leaders)
 {
 	static u8 code[PIECE + LONGEST];
-	unsigned long at, end = search->span->end;
+	unsigned long at;
 	const struct ilk_site *site;
 
-	for (at = search->span->start; at < end; at += PIECE) {
-		u32 starts = min_t(u32, PIECE, end - at);
-		u32 count = min_t(u32, PIECE + LONGEST, end - at);
+	for (at = span->start; at < span->end; at += PIECE) {
+		u32 starts = min_t(u32, PIECE, span->end - at);
+		u32 count = min_t(u32, PIECE + LONGEST, span->end - at);
 
-		if (!copy_from_kernel_nofault(code, (void *)at, count))
-			look(search, at, code, count, starts);
-		cond_resched();
+		if (!copy_from_kernel_nofault(code, (void *)at, count) &&
+		    !look(span, leaders, at, code, count, starts))
+			return -ENOMEM;
+		if (!may_go_on())
+			return -EINTR;
 	}
-	for (site = ilk_site_next(search->span->start); site && site->address < end;
+	for (site = ilk_site_next(span->start); site && site->address < span->end;
 	     site = ilk_site_after(site))
-		look(search, site->address, site->old, site->length, site->length);
+		if (!look(span, leaders, site->address, site->old, site->length, site->length))
+			return -ENOMEM;
+	return 0;
 }
 
 static unsigned long fixup_of(const struct exception_table_entry *entry)
@@ -122,59 +142,111 @@ static unsigned long fixup_of(const struct exception_table_entry *entry)
 	return (unsigned long)&entry->fixup + entry->fixup;
 }
 
-static void mark(const struct span *span, unsigned long to)
+static int look_into_tables(const struct span *span, struct leaders *leaders)
 {
-	if (to >= span->start && to < span->end)
-		__set_bit(to - span->start, span->marks);
+	const struct exception_table_entry *fixup;
+	struct jump_entry *key;
+	bool good = true;
+
+	for (fixup = span->fixups; fixup < span->fixups_end; fixup++)
+		good = good && note(span, leaders, TABLE, fixup_of(fixup));
+	for (key = span->keys; key < span->keys_end; key++)
+		good = good && note(span, leaders, TABLE, jump_entry_target(key));
+	return good ? 0 : -ENOMEM;
+}
+
+/* Each to its group: their sizes first, which become their ends, from which they fill downwards. */
+static int arrange(struct span *span, const struct leaders *found)
+{
+	u32 groups = groups_of(span), i;
+
+	span->firsts = kvcalloc(groups + 1, sizeof(*span->firsts), GFP_KERNEL);
+	span->leaders = kvmalloc_array(found->count + 1, sizeof(*span->leaders), GFP_KERNEL);
+	if (!span->firsts || !span->leaders)
+		return -ENOMEM;
+	for (i = 0; i < found->count; i++)
+		span->firsts[found->all[i].to / GROUP]++;
+	for (i = 1; i <= groups; i++)
+		span->firsts[i] += span->firsts[i - 1];
+	for (i = 0; i < found->count; i++)
+		span->leaders[--span->firsts[found->all[i].to / GROUP]] = found->all[i];
+	return 0;
 }
 
 static int fill(struct span *span)
 {
-	const struct exception_table_entry *fixup;
-	struct search search = { .span = span };
-	struct jump_entry *key;
+	struct leaders found = {};
+	int error = look_through(span, &found);
 
-	span->marks = kvcalloc(BITS_TO_LONGS(span->end - span->start), sizeof(long), GFP_KERNEL);
-	if (!span->marks)
-		return -ENOMEM;
-	look_through(&search);
-	for (fixup = span->fixups; fixup < span->fixups_end; fixup++)
-		mark(span, fixup_of(fixup));
-	for (key = span->keys; key < span->keys_end; key++)
-		mark(span, jump_entry_target(key));
-	return 0;
+	if (!error)
+		error = look_into_tables(span, &found);
+	if (!error)
+		error = arrange(span, &found);
+	kvfree(found.all);
+	return error;
 }
 
-static bool in_tables(const struct span *span, unsigned long address)
+static void empty(struct span *span)
 {
-	const struct exception_table_entry *fixup;
-	struct jump_entry *key;
+	kvfree(span->leaders);
+	kvfree(span->firsts);
+	*span = (struct span){};
+}
 
-	for (fixup = span->fixups; fixup < span->fixups_end; fixup++)
-		if (fixup_of(fixup) == address)
+static bool is_long_jump(const struct insn *insn)
+{
+	u8 first = insn->opcode.bytes[0];
+
+	return (first & 0xfe) == 0xe8 ||
+	       (first == 0x0f && (insn->opcode.bytes[1] & 0xf0) == 0x80);
+}
+
+/* Whether the instruction at `address` is a jump; reading goes from `at` on. What cannot be read may be one. */
+static bool read_up_to(unsigned long at, unsigned long address)
+{
+	struct insn insn = {};
+	u32 count = 0;
+
+	for (; at <= address; at += insn.length) {
+		if (!(++count % READ_AT_ONCE) && !may_go_on())
 			return true;
-	for (key = span->keys; key < span->keys_end; key++)
-		if (jump_entry_target(key) == address)
+		if (!ilk_leaders_read(at, at + 15, &insn))
 			return true;
+		if (at == address)
+			return is_long_jump(&insn);
+	}
 	return false;
 }
 
-/* What looked like a jump and is none is forgotten. What can no longer be found was one. */
-static bool real(struct span *span, unsigned long address)
+static bool is_jump(unsigned long address)
 {
-	struct search search = { .span = span, .wanted = address };
+	unsigned long size, offset;
+	bool found;
 
-	if (in_tables(span, address))
+	if (!ilk_kernel.kallsyms_lookup_size_offset(address, &size, &offset) || !ilk_text_hold())
 		return true;
-	look_through(&search);
-	if (search.real || !search.seen)
+	found = read_up_to(address - offset, address);
+	ilk_text_let_go();
+	return found;
+}
+
+/* One that was found to be none is not looked at again. */
+static bool leads(const struct span *span, struct leader *leader)
+{
+	if (leader->from == TABLE)
 		return true;
-	__clear_bit(address - span->start, span->marks);
+	if (leader->from == NONE)
+		return false;
+	if (is_jump(span->start + leader->from))
+		return true;
+	leader->from = NONE;
 	return false;
 }
 
 int ilk_inbound_init(void)
 {
+	int error;
+
 	core = (struct span){
 		.start = (unsigned long)ilk_kernel._stext,
 		.end = (unsigned long)ilk_kernel._etext,
@@ -183,20 +255,22 @@ int ilk_inbound_init(void)
 		.keys = ilk_kernel.__start___jump_table,
 		.keys_end = ilk_kernel.__stop___jump_table,
 	};
-	return fill(&core);
+	error = fill(&core);
+	if (error)
+		empty(&core);
+	return error;
 }
 
 void ilk_inbound_exit(void)
 {
-	ilk_inbound_forget();
-	kvfree(core.marks);
+	empty(&module);
+	empty(&core);
 }
 
 /* A module may lie where another was. */
 void ilk_inbound_forget(void)
 {
-	kvfree(module.marks);
-	module = (struct span){};
+	empty(&module);
 }
 
 /* The caller has seen that it is live; it cannot go while ilk_mutex is held. */
@@ -227,18 +301,25 @@ static struct span *of_module(unsigned long address)
 	return &module;
 }
 
-/* An address from `first` to `last` that something leads to; or 0. */
-unsigned long ilk_inbound(unsigned long first, unsigned long last)
+/* Whether something leads to one of the bytes from `first` to `last`. */
+u32 ilk_inbound(unsigned long first, unsigned long last, u64 *detail)
 {
 	struct span *span = ilk_in_core(first) ? &core : of_module(first);
-	unsigned long at, end;
+	u32 from, to, i;
 
+	*detail = first;
 	if (!span)
-		return 0;
-	end = min(last + 1, span->end) - span->start;
-	for (at = find_next_bit(span->marks, end, first - span->start); at < end;
-	     at = find_next_bit(span->marks, end, at + 1))
-		if (real(span, span->start + at))
-			return span->start + at;
-	return 0;
+		return ILK_UNREAD;
+	from = first - span->start;
+	to = min(last, span->end - 1) - span->start;
+	for (i = span->firsts[from / GROUP]; i < span->firsts[to / GROUP + 1]; i++) {
+		struct leader *leader = &span->leaders[i];
+
+		if (leader->to < from || leader->to > to || !leads(span, leader))
+			continue;
+		*detail = span->start + leader->to;
+		return ILK_LEADER;
+	}
+	*detail = 0;
+	return ILK_OK;
 }

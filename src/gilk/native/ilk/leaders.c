@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Whether a jump of the same function leads into a window. The client has seen to
- * that: this checks that its idea of the code and ours agree. Plans go through function after function, so what was
- * found in the one before is kept. What comes from elsewhere inbound.c knows.
- * ilk_mutex holds.
+ * What a function's own instructions say of a place in it: whether one of its jumps
+ * leads there, and whether what is before may run into it. The client has seen to
+ * that: this checks that its idea of the code and ours agree. Plans go through function
+ * after function, so what was found in the one before is kept. What comes from
+ * elsewhere inbound.c knows. ilk_mutex holds.
+ *
+ * A function is read from its start, up to what cannot be decoded or a kprobe has
+ * changed. What is behind that is not known; neither is what a jump there of 8 bits
+ * may reach.
  */
+#include <linux/kallsyms.h>
 #include <linux/mm.h>
 #include <linux/preempt.h>
+#include <linux/sched/signal.h>
 #include <linux/sort.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
@@ -15,20 +22,33 @@
 #include "ilk.h"
 
 #define LARGEST 65536u /* bytes of a function; half of them at most are jumps */
+#define BACK_8 126u /* how far before itself a jump of 8 bits reaches */
+
+/* Padding, from its first byte to behind its last; what is before it ends in a jump or return. */
+struct rest {
+	u32 start, end; /* from known_start */
+};
 
 static unsigned long known_start, known_end;
+static unsigned long read_end; /* known_end, or where reading came to an end before */
 static unsigned long *targets; /* ascending; room for LARGEST / 2 */
-static u32 nr_targets;
+static struct rest *rests; /* ascending; room for LARGEST / 2 */
+static u32 nr_targets, nr_rests;
 
 int ilk_leaders_init(void)
 {
 	targets = kvmalloc_array(LARGEST / 2, sizeof(*targets), GFP_KERNEL);
-	return targets ? 0 : -ENOMEM;
+	rests = kvmalloc_array(LARGEST / 2, sizeof(*rests), GFP_KERNEL);
+	if (targets && rests)
+		return 0;
+	ilk_leaders_exit();
+	return -ENOMEM;
 }
 
 void ilk_leaders_exit(void)
 {
 	kvfree(targets);
+	kvfree(rests);
 }
 
 static bool jumps(const struct insn *insn)
@@ -40,13 +60,34 @@ static bool jumps(const struct insn *insn)
 	       (first == 0x0f && (insn->opcode.bytes[1] & 0xf0) == 0x80);
 }
 
+/*
+ * Nothing follows it. Not so a ud2, behind which a WARN goes on, nor an int3, nor hlt; nor a
+ * call, but of what is known never to return.
+ */
+static bool ends(const struct insn *insn, unsigned long behind)
+{
+	u8 first = insn->opcode.bytes[0];
+	u8 group = X86_MODRM_REG(insn->modrm.value);
+
+	if (first == 0xe8)
+		return ilk_never_returns(behind + insn->immediate.value);
+	return first == 0xe9 || first == 0xeb || first == 0xc3 || first == 0xc2 || first == 0xca ||
+	       first == 0xcb || first == 0xcf || (first == 0xff && (group == 4 || group == 5));
+}
+
+static bool is_padding(const struct insn *insn)
+{
+	u8 first = insn->opcode.bytes[0];
+
+	return first == 0x90 || first == 0xcc || (first == 0x0f && insn->opcode.bytes[1] == 0x1f);
+}
+
 /* The code at `at` as it was before any unit: how many bytes of it are in `code`. */
-u32 ilk_leaders_code(unsigned long at, u8 *code, u32 most)
+static u32 original(unsigned long at, u8 *code, u32 most)
 {
 	const struct ilk_site *site = ilk_site_next(at);
 
-	if (site && site->state != ILK_NEW && site->kind != ILK_FENTRY && site->kind != ILK_PAD &&
-	    site->address <= at) {
+	if (site && site->state != ILK_NEW && site->kind != ILK_FENTRY && site->address <= at) {
 		u32 from = at - site->address;
 
 		memcpy(code, site->old + from, site->length - from);
@@ -55,36 +96,50 @@ u32 ilk_leaders_code(unsigned long at, u8 *code, u32 most)
 	return copy_from_kernel_nofault(code, (void *)at, most) ? 0 : most;
 }
 
-static bool kprobed(unsigned long at)
-{
-	bool there;
-
-	preempt_disable();
-	there = ilk_kernel.get_kprobe((void *)at);
-	preempt_enable();
-	return there;
-}
-
-/* Up to what cannot be decoded, or a kprobe has changed: behind that, nothing is known. */
-static void collect(unsigned long start, unsigned long end)
+/* The instruction at `at` as it was before any unit. False: it cannot be told. Others write no text meanwhile. */
+bool ilk_leaders_read(unsigned long at, unsigned long end, struct insn *insn)
 {
 	u8 code[ILK_WINDOW];
-	unsigned long at = start;
+	u32 there = original(at, code, min_t(unsigned long, 15, end - at));
+
+	return there && !ilk_kprobed(at, at) &&
+	       !ilk_kernel.insn_decode(insn, code, there, INSN_MODE_KERN);
+}
+
+static void note_target(unsigned long to)
+{
+	if (to > known_start && to < known_end)
+		targets[nr_targets++] = to;
+}
+
+static void note_rest(unsigned long from, unsigned long to, bool goes_on)
+{
+	if (!goes_on)
+		rests[nr_rests++] = (struct rest){ from - known_start, from - known_start };
+	rests[nr_rests - 1].end = to - known_start;
+}
+
+static void collect(void)
+{
+	unsigned long at = known_start;
 	struct insn insn;
+	bool resting = false;
 
-	nr_targets = 0;
-	while (at < end) {
-		u32 there = ilk_leaders_code(at, code, min_t(u32, 15, end - at));
-		unsigned long to;
+	while (at < known_end && ilk_leaders_read(at, known_end, &insn)) {
+		unsigned long behind = at + insn.length;
 
-		if (!there || kprobed(at) ||
-		    ilk_kernel.insn_decode(&insn, code, there, INSN_MODE_KERN))
-			return;
-		at += insn.length;
-		to = at + insn.immediate.value;
-		if (jumps(&insn) && to > start && to < end)
-			targets[nr_targets++] = to;
+		if (jumps(&insn))
+			note_target(behind + insn.immediate.value);
+		if (resting && is_padding(&insn)) {
+			note_rest(at, behind, true);
+		} else {
+			resting = ends(&insn, behind);
+			if (resting)
+				note_rest(behind, behind, false);
+		}
+		at = behind;
 	}
+	read_end = min(at, known_end);
 }
 
 static int ascending(const void *left, const void *right)
@@ -103,9 +158,13 @@ static bool known(unsigned long address)
 	known_end = 0;
 	if (!ilk_kernel.kallsyms_lookup_size_offset(address, &size, &offset) || size > LARGEST)
 		return false;
+	if (!ilk_text_hold())
+		return false;
 	known_start = address - offset;
 	known_end = known_start + size;
-	collect(known_start, known_end);
+	nr_targets = nr_rests = 0;
+	collect();
+	ilk_text_let_go();
 	sort(targets, nr_targets, sizeof(*targets), ascending, NULL);
 	return true;
 }
@@ -116,21 +175,69 @@ void ilk_leaders_forget(void)
 	known_end = 0;
 }
 
-/* An address behind `first`, up to `last`, that a jump leads to; or 0. */
-unsigned long ilk_leader(unsigned long first, unsigned long last)
+static unsigned long first_target(unsigned long from)
 {
-	u32 low = 0, high;
+	u32 low = 0, high = nr_targets;
 
-	if (!known(first))
-		return 0;
-	high = nr_targets;
 	while (low < high) {
 		u32 middle = (low + high) / 2;
 
-		if (targets[middle] <= first)
+		if (targets[middle] < from)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < nr_targets && targets[low] <= last ? targets[low] : 0;
+	return low < nr_targets ? targets[low] : ULONG_MAX;
+}
+
+/* Whether a jump of the function leads to one of the bytes from `first` to `last`. */
+u32 ilk_leader(unsigned long first, unsigned long last, u64 *detail)
+{
+	if (!known(first)) {
+		*detail = first;
+		return ILK_UNREAD;
+	}
+	*detail = first_target(first);
+	if (*detail <= last)
+		return ILK_LEADER;
+	*detail = read_end;
+	if (read_end < known_end && last + BACK_8 >= read_end)
+		return ILK_UNREAD;
+	*detail = 0;
+	return ILK_OK;
+}
+
+static const struct rest *rest_over(u32 from, u32 to)
+{
+	u32 low = 0, high = nr_rests;
+
+	while (low < high) {
+		u32 middle = (low + high) / 2;
+
+		if (rests[middle].end <= from)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < nr_rests && rests[low].start <= from && to < rests[low].end ? &rests[low] : NULL;
+}
+
+/* Where the padding begins that all bytes from `first` to `last` are of, if nothing runs into it. */
+u32 ilk_rest(unsigned long first, unsigned long last, unsigned long *start, u64 *detail)
+{
+	const struct rest *rest;
+
+	*detail = first;
+	if (!known(first))
+		return ILK_UNREAD;
+	if (read_end <= last && read_end < known_end) {
+		*detail = read_end;
+		return ILK_UNREAD;
+	}
+	rest = rest_over(first - known_start, last - known_start);
+	if (!rest)
+		return ILK_RUN_INTO;
+	*start = known_start + rest->start;
+	*detail = 0;
+	return ILK_OK;
 }

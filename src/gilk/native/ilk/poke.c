@@ -35,6 +35,23 @@ void ilk_text_lock(void)
 	mutex_lock(ilk_kernel.text_mutex);
 }
 
+/* Nobody writes text, nor sets a kprobe, up to ilk_text_let_go(). False: killed meanwhile. */
+bool ilk_text_hold(void)
+{
+	if (mutex_lock_killable(ilk_kernel.kprobe_mutex))
+		return false;
+	if (!mutex_lock_killable(ilk_kernel.text_mutex))
+		return true;
+	mutex_unlock(ilk_kernel.kprobe_mutex);
+	return false;
+}
+
+void ilk_text_let_go(void)
+{
+	mutex_unlock(ilk_kernel.text_mutex);
+	mutex_unlock(ilk_kernel.kprobe_mutex);
+}
+
 /* What is queued is written. */
 void ilk_text_unlock(void)
 {

@@ -24,6 +24,28 @@ static lookup_fn find_lookup(void)
 	return lookup;
 }
 
+static unsigned long never_return[ILK_NEVER_RETURN];
+
+static void find_never_return(lookup_fn lookup)
+{
+	static const char *const names[] = { ILK_NEVER_RETURN_NAMES };
+	u32 i;
+
+	for (i = 0; i < ILK_NEVER_RETURN; i++)
+		never_return[i] = lookup(names[i]);
+}
+
+/* Of what calls in the kernel lead to. */
+bool ilk_never_returns(unsigned long function)
+{
+	u32 i;
+
+	for (i = 0; i < ILK_NEVER_RETURN; i++)
+		if (never_return[i] == function)
+			return true;
+	return false;
+}
+
 static bool find(lookup_fn lookup, const char *name, void *field)
 {
 	unsigned long address = lookup(name);
@@ -52,5 +74,6 @@ int ilk_symbols_init(void)
 #define ILK_FIND_WAY(name, type) all &= find(lookup, #name, &ilk_kernel.way.name);
 	ILK_ON_THE_WAY(ILK_FIND_WAY)
 #undef ILK_FIND_WAY
+	find_never_return(lookup);
 	return all ? 0 : -ENXIO;
 }

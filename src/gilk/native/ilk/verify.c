@@ -130,16 +130,43 @@ static u32 instructions(const struct ilk_site *site, u64 *detail)
 	return ILK_OK;
 }
 
+static u32 led_to(unsigned long first, unsigned long last, u64 *detail)
+{
+	u32 status = ilk_leader(first, last, detail);
+
+	return status == ILK_OK ? ilk_inbound(first, last, detail) : status;
+}
+
+/* The jump before it may be a static key's, which becomes a nop. */
+static bool stays_a_jump(unsigned long last)
+{
+	if (ilk_in_core(last))
+		return ilk_reserved_core(last, last) != ILK_STATIC_KEY;
+	return owned_in_module(last, last) != ILK_STATIC_KEY;
+}
+
+/* Nobody runs into padding, or is led to any of it up to there. */
+static u32 reached(unsigned long first, unsigned long last, u64 *detail)
+{
+	unsigned long start;
+	u32 status = ilk_rest(first, last, &start, detail);
+
+	if (status != ILK_OK)
+		return status;
+	*detail = start - 1;
+	return stays_a_jump(start - 1) ? led_to(start, last, detail) : ILK_RUN_INTO;
+}
+
 /* Nothing can lead into the middle of one instruction, nor is padding to be led to at all. */
 static u32 led_into(const struct ilk_site *site, u64 *detail)
 {
 	unsigned long first = site->address, last = first + site->length - 1;
 
 	if (site->kind == ILK_PAD)
-		*detail = ilk_inbound(first, last);
-	else if (site->kind != ILK_TRAP && traps(site))
-		*detail = ilk_leader(first, last) ?: ilk_inbound(first + 1, last);
-	return *detail ? ILK_LEADER : ILK_OK;
+		return reached(first, last, detail);
+	if (site->kind == ILK_TRAP || !traps(site))
+		return ILK_OK;
+	return led_to(first + 1, last, detail);
 }
 
 /* `detail` is what is to blame, where that is not the whole window. */

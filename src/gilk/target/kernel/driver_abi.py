@@ -11,7 +11,7 @@ from typing import Final
 
 from gilk.values import dataclass
 
-PROTOCOL: Final = 3
+PROTOCOL: Final = 4
 HELLO, SYMBOLS, ARENA, FILL, COUNTERS, READ, RECORDS, APPLY, UNDO, STATUS, FILTER = (
     0xC008E100 | n for n in range(1, 12)
 )
@@ -81,6 +81,8 @@ class Verdict(enum.IntEnum):
     NO_MEMORY = 25
     LIMIT = 26
     LEADER = 27
+    RUN_INTO = 28
+    UNREAD = 29
 
 
 @dataclass(frozen=True)

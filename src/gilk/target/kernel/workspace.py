@@ -49,6 +49,8 @@ _REFUSALS = {
     Verdict.LEADER: Refusal.OVERLAP,
     Verdict.STALE: Refusal.STALE,
     Verdict.MODULE: Refusal.LEAVING,
+    Verdict.RUN_INTO: Refusal.RUN_INTO,
+    Verdict.UNREAD: Refusal.UNREAD,
 }
 
 
