@@ -14,7 +14,7 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(VENV)/hypothesis
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint format stress bench demo clean
+.PHONY: help venv test lint format stress peers bench demo clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,10 @@ format: venv ## let ruff lay out the code
 stress: venv ## hundreds of thousands of cases, real programs under every point: an hour
 	@tools/setup stress
 	$(RUN) -m pytest -n $(JOBS) -q -m stress --timeout 7200
+
+peers: venv ## other projects' test programs under gilk: make peers SUITE=uftrace DIR=its sources (docs/peers.md)
+	@tools/setup peers
+	$(RUN) tools/peers "$(DIR)" --suite $(SUITE) --state peers-$(SUITE).jsonl
 
 bench: venv ## gilk beside its peers and the machine's own limits, in one run
 	@tools/setup venv "$(PYTHON)" "$(VENV)" dev,bench

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""tools/peers on programs of our own: what it finds the same, what it finds wrong, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.behaviour.harness import ROOT
+from tools.peer_suites import oracle
+from tools.peer_suites.differences import Difference, Spot, counts, ends, explained, reasons, unsteady
+from tools.peer_suites.running import Ended
+from tools.peer_suites.suites import SUITES, checked_out
+from tools.peer_suites.ways import parted
+
+ORDINARY = """#include <stdio.h>
+static int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+int main(void) { printf("%d", fib(9)); return 7; }
+"""
+#: It finds the jump at its own entry.
+LOOKS = """#include <stdio.h>
+int main(void) { printf("%02x\\n", *(unsigned char *)main); return 0; }
+"""
+STAYS = """#include <unistd.h>
+int main(void) { if (!fork()) { setsid(); sleep(1000); } return 0; }
+"""
+SPINS = "int main(void) { for (;;) ; }\n"
+LIMIT = 120.0  # seconds for what takes some
+
+
+def start(directory: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, str(ROOT / "tools" / "peers"), str(directory), "--suite", "directory", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def peers(directory: Path, *arguments: str) -> tuple[int, str, str]:
+    process = start(directory, *arguments)
+    out, err = process.communicate(timeout=600)
+    return process.returncode, out, err
+
+
+def programs(directory: Path, **sources: str) -> Path:
+    directory.mkdir()
+    for name, text in sources.items():
+        (directory / f"{name}.c").write_text(text)
+    return directory
+
+
+def test_a_program_that_does_the_same_in_every_way(tmp_path: Path) -> None:
+    place, state = programs(tmp_path / "suite", ordinary=ORDINARY), tmp_path / "state"
+    arguments = ("--flags", "O0,dense", "--state", str(state), "--json")
+    status, out, err = peers(place, *arguments)
+    rows = json.loads(out)["results"]
+    assert status == 0, out
+    assert [(row["flags"], row["outcome"], row["differences"]) for row in rows] == [
+        ("O0", "built", []), ("dense", "built", []),
+    ]  # fmt: skip
+    assert all(row["ways"] == ["instructions", "blocks", "time", "trace"] and row["points"] > 20 for row in rows)
+    assert "2/2 ordinary dense: same" in err
+    before = state.read_text()
+    assert peers(place, *arguments)[:2] == (0, out)
+    assert state.read_text() == before, "what is known is not found out again"
+
+
+def test_a_difference_needs_a_reason(tmp_path: Path) -> None:
+    place, table = programs(tmp_path / "suite", looks=LOOKS), tmp_path / "reasons.toml"
+    status, out, _ = peers(place, "--flags", "O0", "--ways", "blocks")
+    assert status == 1 and "WRONG directory/looks O0, blocks, stdout: at byte 0" in out
+    table.write_text('[[reason]]\nprogram = "look*"\nwhat = "stdout"\nwhy = "it reads its own code"\n')
+    status, out, _ = peers(place, "--flags", "O0", "--ways", "blocks", "--reasons", str(table))
+    assert status == 0 and "1 times: it reads its own code" in out
+
+
+def below(directory: Path) -> list[str]:
+    """Programs that run in a directory of the runner's."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            where = os.readlink(path)
+        except OSError:
+            continue
+        if where.startswith(str(directory)):
+            found.append(where)
+    return found
+
+
+def test_nothing_of_a_program_stays(tmp_path: Path) -> None:
+    place, scratch = programs(tmp_path / "suite", stays=STAYS), tmp_path / "scratch"
+    scratch.mkdir()
+    process = start(place, "--flags", "O2", "--ways", "blocks", env={**os.environ, "TMPDIR": str(scratch)})
+    out, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, out
+    assert below(scratch) == [] and list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_leaves_nothing(tmp_path: Path, number: int, status: int) -> None:
+    place, scratch = programs(tmp_path / "suite", spins=SPINS), tmp_path / "scratch"
+    scratch.mkdir()
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    process = start(place, "--deadline", "1000", env=environment)
+    limit = time.monotonic() + LIMIT
+    while not any(each.endswith("/cwd") for each in below(scratch)):
+        assert process.poll() is None and time.monotonic() < limit
+        time.sleep(0.01)
+    process.send_signal(number)
+    process.communicate(timeout=LIMIT)
+    assert process.returncode == status
+    assert below(scratch) == [] and list(scratch.iterdir()) == []
+
+
+def ended(status: int | None = 0, out: bytes = b"", left: tuple[str, ...] = ()) -> Ended:
+    return Ended(status, out, b"", 1.0, left)
+
+
+@pytest.mark.parametrize(
+    ("plain", "found", "what"),
+    [
+        (ended(3), ended(4), ["status"]),
+        (ended(-11), ended(139), []),
+        (ended(out=b"a\nb\n"), ended(out=b"b\na\n"), ["stdout-order"]),
+        (ended(out=b"a\n"), ended(out=b"a"), ["stdout"]),
+        (ended(), ended(None), ["deadline"]),
+        (ended(), ended(left=("sleep",)), ["left"]),
+        (ended(left=("sleep",)), ended(left=("sleep",)), []),
+    ],
+)
+def test_how_runs_differ(plain: Ended, found: Ended, what: list[str]) -> None:
+    assert [each.what for each in ends("time", plain, found, frozenset())] == what
+
+
+def test_what_differs_by_itself_is_not_compared() -> None:
+    but = unsteady(ended(out=b"1"), ended(out=b"2"))
+    assert but == {"stdout"}
+    assert list(ends("time", ended(out=b"1"), ended(out=b"3"), but)) == []
+
+
+def test_a_count_that_the_oracle_contradicts() -> None:
+    """What repeats is counted by its rounds there."""
+    spots = {"f:+0x0": Spot(16, ""), "f:+0x4": Spot(20, "rep")}
+    found = {"f:+0x0": 2, "f:+0x4": 1}
+    assert list(counts("blocks", found, spots, Counter({16: 2, 20: 9}))) == []
+    assert [each.what for each in counts("blocks", found, spots, Counter({16: 3, 20: 9}))] == ["counts"]
+    assert [each.what for each in counts("blocks", found, spots, Counter({16: 2}))] == ["counts"]
+
+
+def test_the_costs_of_callgrind() -> None:
+    text = "positions: instr\nob=(1) /x/prog\nfn=(1) f\n0x10 2\n+4 2\n"
+    text += "cob=(2) /lib\ncalls=2 0x99\n* 700\n+2 1\nob=(2)\n0x10 5\n"
+    assert oracle.parse(text, "/x/prog") == {0x10: 2, 0x14: 2, 0x16: 1}
+
+
+def test_output_and_report_are_told_apart() -> None:
+    for output in (b"", b"text", b'text\n{"a', b'{"a": 1}\n'):
+        program, report = parted(ended(out=output + b'{"counts": {"f:{\\"": 1}}\n'))
+        assert (program.out, report) == (output, {"counts": {'f:{"': 1}})
+    assert parted(ended(out=b"text"))[1] is None
+
+
+def test_every_reason_can_be_read() -> None:
+    known = reasons(ROOT / "tools" / "peer_suites" / "reasons.toml")
+    assert all(each.why and (each.program, each.flags, each.way) != ("*", "*", "*") for each in known)
+    found = Difference("no such way", "stdout", "")
+    assert explained(found, "no such suite", "a.c", "O0", known) == found
+
+
+def test_a_suite_is_read_from_a_git_directory(tmp_path: Path) -> None:
+    place, git = programs(tmp_path / "tests", one=ORDINARY), tmp_path / "bare.git"
+    (place / "s-one.c").write_text(ORDINARY)
+    (place / "README").write_text("")
+    identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "x"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    subprocess.run(["git", "clone", "-q", "--bare", tmp_path, git], check=True)
+    root = checked_out(git, SUITES["uftrace"], tmp_path / "into")
+    assert [each.name for each in SUITES["uftrace"].programs(root)] == ["s-one.c"]
+    assert sorted(path.name for path in (root / "tests").iterdir()) == ["one.c", "s-one.c"]

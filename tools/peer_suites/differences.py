@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What was different, and the reasons for it that are known: a table, reasons.toml, that each difference must be in."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from .running import Ended
+
+_SHOWN = 5  # counts of a difference that are told
+
+
+@dataclass(frozen=True)
+class Difference:
+    """``what``: status, stdout, stdout-order, stderr, stderr-order, counts, restored, left, report or deadline."""
+
+    way: str
+    what: str
+    detail: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Globs for suite, program, flags, way and what; and why."""
+
+    suite: str
+    program: str
+    flags: str
+    way: str
+    what: str
+    why: str
+
+
+def reasons(path: Path) -> list[Reason]:
+    """Raises OSError, tomllib.TOMLDecodeError, TypeError for a row with other fields."""
+    rows = tomllib.loads(path.read_text()).get("reason", [])
+    anything = dict.fromkeys(("suite", "program", "flags", "way", "what"), "*")
+    return [Reason(**{**anything, **row}) for row in rows]
+
+
+def explained(found: Difference, suite: str, program: str, flags: str, known: list[Reason]) -> Difference:
+    for each in known:
+        pairs = ((suite, each.suite), (program, each.program), (flags, each.flags), (found.way, each.way))
+        if all(fnmatchcase(value, glob) for value, glob in (*pairs, (found.what, each.what))):
+            return Difference(found.way, found.what, found.detail, each.why)
+    return found
+
+
+def unsteady(first: Ended, second: Ended) -> frozenset[str]:
+    """What differs between two plain runs: of that nothing can be said."""
+    return frozenset(each.what for each in _ends("", first, second))
+
+
+def ends(way: str, plain: Ended, found: Ended, but: frozenset[str]) -> Iterator[Difference]:
+    """How a run ended, and what it wrote, apart from what is ``unsteady``, whatever the order of lines."""
+    kinds = but | {f"{each}-order" for each in but} | {each.removesuffix("-order") for each in but}
+    yield from (each for each in _ends(way, plain, found) if each.what not in kinds)
+    if found.left and not plain.left:
+        yield Difference(way, "left", f"processes left behind: {', '.join(found.left)}")
+
+
+def _ends(way: str, plain: Ended, found: Ended) -> Iterator[Difference]:
+    if found.status is None:
+        yield Difference(way, "deadline", f"not done in {found.seconds:.0f} s, plainly in {plain.seconds:.1f} s")
+        return
+    if _status(plain.status) != _status(found.status):
+        yield Difference(way, "status", f"{plain.status} plainly, {found.status}: {found.err[-300:]!r}")
+    for name, a, b in (("stdout", plain.out, found.out), ("stderr", plain.err, found.err)):
+        if a != b:
+            order = "-order" if sorted(a.splitlines(True)) == sorted(b.splitlines(True)) else ""
+            yield Difference(way, name + order, _first_difference(a, b))
+
+
+def _status(status: int | None) -> int | None:
+    """A shell's number for a signal, so that both ways of telling are one."""
+    return status if status is None or status >= 0 else 128 - status
+
+
+def _first_difference(a: bytes, b: bytes) -> str:
+    at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    start = max(at - 20, 0)
+    return f"at byte {at}: {a[start : at + 60]!r}, {b[start : at + 60]!r}"
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a point is: ``kind`` is '', or 'rep' before an instruction that repeats, or 'post' behind one."""
+
+    address: int
+    kind: str
+
+
+def counts(way: str, found: Mapping[str, int], spots: Mapping[str, Spot], oracle: Counter[int]) -> Iterator[Difference]:
+    """Counters that the oracle contradicts. What repeats it counts by rounds: there only whether it ran is compared."""
+    wrong = []
+    for label, count in found.items():
+        spot = spots.get(label)
+        expected = oracle[spot.address] if spot else -1
+        same = count == expected if spot is None or spot.kind != "rep" else bool(count) == bool(expected)
+        if not same:
+            wrong.append(f"{label}: {count}, {expected} by callgrind")
+    if wrong:
+        yield Difference(way, "counts", f"{len(wrong)} of {len(found)}: " + "; ".join(wrong[:_SHOWN]))
