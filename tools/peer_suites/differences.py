@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from .oracle import Bounds
 from .running import Ended
 
 _SHOWN = 5  # counts of a difference that are told
@@ -96,14 +96,15 @@ class Spot:
     kind: str
 
 
-def counts(way: str, found: Mapping[str, int], spots: Mapping[str, Spot], oracle: Counter[int]) -> Iterator[Difference]:
+def counts(way: str, found: Mapping[str, int], spots: Mapping[str, Spot], oracle: Bounds) -> Iterator[Difference]:
     """Counters that the oracle contradicts. What repeats it counts by rounds: there only whether it ran is compared."""
     wrong = []
     for label, count in found.items():
-        spot = spots.get(label)
-        expected = oracle[spot.address] if spot else -1
-        same = count == expected if spot is None or spot.kind != "rep" else bool(count) == bool(expected)
+        spot = spots[label]
+        least, most = oracle.least[spot.address], oracle.most[spot.address]
+        same = bool(count) == bool(most) if spot.kind == "rep" else least <= count <= most
         if not same:
-            wrong.append(f"{label}: {count}, {expected} by callgrind")
+            by_oracle = str(most) if least == most else f"{least} to {most}"
+            wrong.append(f"{label}: {count}, {by_oracle} by callgrind")
     if wrong:
         yield Difference(way, "counts", f"{len(wrong)} of {len(found)}: " + "; ".join(wrong[:_SHOWN]))

@@ -5,28 +5,38 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 from .running import Ended, run
 
 
-def callgrind(command: list[str], cwd: Path, env: dict[str, str], deadline: float) -> tuple[Counter[int], Ended]:
-    """By link-time address. Empty where valgrind has written nothing: it knows not all instructions there are."""
+@dataclass(frozen=True)
+class Bounds:
+    """How often each instruction ran, by link-time address: from ``least`` to ``most``, which differ once it forks.
+
+    What valgrind writes of a child begins with what its parent had done by then, and nobody says how much that is.
+    """
+
+    least: Counter[int]
+    most: Counter[int]
+
+
+def callgrind(command: list[str], cwd: Path, env: dict[str, str], deadline: float) -> tuple[Bounds, Ended]:
+    """Empty where valgrind has written nothing, as it knows not all instructions there are, or is not there."""
     options = ["--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--skip-plt=no", "-q"]
     scratch = cwd.parent
     if shutil.which("valgrind") is None:
-        return Counter(), Ended(None, b"", b"", 0.0)
+        return Bounds(Counter(), Counter()), Ended(None, b"", b"", 0.0)
     ended = run(["valgrind", *options, f"--callgrind-out-file={scratch}/cg.%p", *command], cwd, env, deadline)
-    counts: Counter[int] = Counter()
-    for path in sorted(scratch.glob("cg.*"), key=_number)[:1]:  # the program's; those of its children have later ids
+    least: Counter[int] = Counter()
+    most: Counter[int] = Counter()
+    for path in scratch.glob("cg.*"):  # one a process
         counts = parse(path.read_text(errors="replace"), str((cwd / command[0]).resolve()))
-    for path in scratch.glob("cg.*"):
+        least |= counts
+        most += counts
         path.unlink()
-    return counts, ended
-
-
-def _number(path: Path) -> int:
-    return int(path.name.split(".")[1])
+    return Bounds(least, most), ended
 
 
 def parse(text: str, image: str) -> Counter[int]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from . import ways
 from .building import FLAG_SETS, build, own_functions
 from .differences import Difference, Reason, Spot, counts, ends, explained, unsteady
-from .oracle import callgrind
+from .oracle import Bounds, callgrind
 from .running import Ended, run
 from .suites import Program
 
@@ -147,7 +146,7 @@ class Trial:
         """Only if the program does under callgrind what it does plainly."""
         result = self._result
         oracle, ended = self._oracle()
-        if not oracle or any(ends("callgrind", self._plain, ended, self._but)):
+        if not oracle.most or any(ends("callgrind", self._plain, ended, self._but)):
             result.notes.append("no oracle: callgrind does not run it as it runs plainly, or is not there")
             return
         for way, report in reports.items():
@@ -163,7 +162,7 @@ class Trial:
         """A libc chooses among its functions by the processor, and valgrind shows it another."""
         return not self._static or label.split(":")[1] in self._own
 
-    def _oracle(self) -> tuple[Counter[int], Ended]:
+    def _oracle(self) -> tuple[Bounds, Ended]:
         self._fresh()
         deadline = self._settings.deadline + _SLOWER_CALLGRIND * self._plain.seconds
         return callgrind(["./prog"], self._cwd, self._env, deadline)
