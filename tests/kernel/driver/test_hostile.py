@@ -47,3 +47,13 @@ def test_a_client_is_killed_at_any_time(guest: Guest) -> None:
             process.signal(signal.SIGKILL)
             assert process.wait(60) is not None
     assert guest.complaints() == ""
+
+
+@pytest.mark.timeout(300)
+def test_a_client_that_is_killed_while_its_units_are_checked(guest: Guest) -> None:
+    """Nothing of a large message is written then: the kill is not put off until all of it was carried out."""
+    function = guest.function("__x64_sys_getppid")
+    run = function.window(10, several=True)
+    with guest.text_untouched():
+        out = guest.run(str(guest.compiled("large")), hex(run[0].ip), function.bytes_of(*run).hex())
+    assert out.split()[1] == "1", f"in {out.split()[0]} rounds all was carried out first"
