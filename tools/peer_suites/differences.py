@@ -61,7 +61,7 @@ def ends(way: str, plain: Ended, found: Ended, but: frozenset[str]) -> Iterator[
     """How a run ended, and what it wrote, apart from what is ``unsteady``, whatever the order of lines."""
     kinds = but | {f"{each}-order" for each in but} | {each.removesuffix("-order") for each in but}
     yield from (each for each in _ends(way, plain, found) if each.what not in kinds)
-    if found.left and not plain.left:
+    if found.left and not plain.left and found.status is not None:
         yield Difference(way, "left", f"processes left behind: {', '.join(found.left)}")
 
 

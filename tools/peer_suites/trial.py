@@ -134,7 +134,8 @@ class Trial:
             result.ways.append(way)
             result.differences += ends(way, self._plain, ended, self._but)
             if report is None:
-                result.differences.append(Difference(way, "report", f"no report: {ended.err[-300:]!r}"))
+                if ended.status is not None:
+                    result.differences.append(Difference(way, "report", f"no report: {ended.err[-300:]!r}"))
                 continue
             result.points += report["points"]["asked"]
             result.refused += report["points"]["refused"]
