@@ -20,6 +20,8 @@ from .suites import Program
 
 _SLOWER_GILK, _SLOWER_CALLGRIND = 30.0, 100.0  # times the plain run that a deadline allows besides
 
+_STATIC = 5  # times as long: a hundred thousand points of libc's are planned, and not kept between sessions
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -127,6 +129,7 @@ class Trial:
     def _under_gilk(self) -> Iterator[tuple[str, dict[str, Any]]]:
         result = self._result
         deadline = self._settings.deadline + _SLOWER_GILK * self._plain.seconds
+        deadline *= _STATIC if self._static else 1
         for way in self._settings.ways:
             self._fresh()
             command = ways.command(self._settings.gilk, way, self._scratch, ["./prog"])

@@ -131,7 +131,8 @@ class KernelSession(BaseSession):
         """
         plans, refused = list(result.plans), dict[int, Refusal]()
         while denied := self._workspace.take_denied():
-            fresh = {key: denial.refusal for denial in denied for key in denial.keys}
+            # the first counts: a splice whose pad was refused is refused as well, for want of that
+            fresh = {key: denial.refusal for denial in reversed(denied) for key in denial.keys}
             refused.update(fresh)
             plans += self._ledger.remove(fresh).plans
         return [_without(made, refused) for made in plans]
