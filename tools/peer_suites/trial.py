@@ -53,6 +53,11 @@ class Result:
     def unexplained(self) -> list[Difference]:
         return [each for each in self.differences if not each.reason]
 
+    @property
+    def cut_short(self) -> bool:
+        """By a deadline, so that another attempt may say more."""
+        return any(each.what == "deadline" for each in self.differences)
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
