@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: LGPL-2.1-or-later
 """What the driver proves of padding and of windows, by reading a function; a module has a function for each case."""
 
 from __future__ import annotations

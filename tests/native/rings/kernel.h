@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Need: what rings.c asks of the kernel, for one processor of user space. Its own headers are empty files there. */
 #ifndef KERNEL_H
 #define KERNEL_H

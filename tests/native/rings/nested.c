@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * ilk_reserve_slow() interrupted at each of its instructions, by single steps, as an NMI
  * would: what comes in between makes records of its own, and is gone. Afterwards every record is

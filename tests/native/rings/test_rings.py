@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: LGPL-2.1-or-later
 """The driver's rings, whose C is run here in user space: a reservation is interrupted at each of its instructions."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Functions that nobody calls, each with one piece of padding, eight bytes of nop, or one
  * window, two movs of five bytes: ground that the driver has to judge.
