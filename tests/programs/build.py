@@ -56,6 +56,7 @@ SPECIAL: dict[str, tuple[str, ...]] = {
     "rseq": ("-fno-toplevel-reorder",),
     "counted": ("-nostdlib", "-static", "-no-pie"),
     "many": ("-g0",),
+    "dense": ("-falign-functions=1", "-fno-optimize-sibling-calls"),
 }
 
 

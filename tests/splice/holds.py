@@ -98,14 +98,20 @@ class Memory:
         data = self.patches[address] if address in self.patches else self.read(address, _LONGEST)
         return Decoder(64, data, ip=address).decode()
 
+    def _target(self, address: int) -> int:
+        instruction = self.decode(address)
+        if instruction.is_ip_rel_memory_operand and address in self.patches:
+            at = instruction.ip_rel_memory_address - address
+            return int.from_bytes(self.patches[address][at : at + 8], "little")
+        assert instruction.near_branch_target, f"{address:#x} holds {instruction}"
+        return int(instruction.near_branch_target)
+
     def lead(self, address: int) -> list[int]:
         """Every place control comes by from the splice at ``address`` to a patch, which is the last."""
         way = [address]
         arena = self.ground.arena
         while len(way) <= _HOPS:
-            instruction = self.decode(way[-1])
-            assert instruction.near_branch_target, f"{way[-1]:#x} holds {instruction}"
-            way.append(instruction.near_branch_target)
+            way.append(self._target(way[-1]))
             if arena.holds(way[-1]):
                 return way
         raise AssertionError(f"{address:#x} does not get to a patch")

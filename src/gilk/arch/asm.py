@@ -26,6 +26,7 @@ SHL_RDX_32 = b"\x48\xc1\xe2\x20"
 OR_RAX_RDX = b"\x48\x09\xd0"
 INT3 = b"\xcc"
 JMP32 = b"\xe9"
+JMP_NEXT = b"\x3e\xff\x25\0\0\0\0"  # notrack jmp to the address that follows it
 CALL32 = b"\xe8"
 JMP8 = b"\xeb"
 JNE32 = b"\x0f\x85"

@@ -22,7 +22,7 @@ from gilk.splice import points
 from gilk.splice.code import Code
 from gilk.splice.instrument import Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Patch, Site, Want
-from gilk.splice.planner import Ground, plan
+from gilk.splice.planner import Ground, plan, spare_tails
 from gilk.splice.points import Point
 from gilk.splice.portable import ENTRY, HEAD, JUMP_SIZE, RETURN, Array, Portable, as_words, outcome_of
 from gilk.splice.space import PAGE
@@ -102,6 +102,7 @@ class _Capture:
             if number % _AT_ONCE == 0:
                 told(number // 2, spans)
         order = sorted(wanted.values(), key=lambda item: -item[0].start)
+        spare_tails(self._ground, order)
         self._plan(order, lambda done: told((spans - len(order) + spans + done) // 2, spans))
         return self._made([function for function, _ in order], owners, rows)
 

@@ -7,57 +7,29 @@ jump 1 more, a return the processor cannot predict 12.
 
 from __future__ import annotations
 
-import bisect
-from dataclasses import field
+from collections import Counter
 
+from gilk.splice.chosen import BOUNCE_SIZE, JUMP_SIZE, Choice
 from gilk.splice.ground import Body
+from gilk.splice.landings import Effort, Landings
 from gilk.splice.plan import Tactic
 from gilk.splice.segments import Segment, is_call
-from gilk.values import dataclass
 
-JUMP_SIZE, BOUNCE_SIZE = 5, 2
 _COST = {Tactic.JUMP: 2, Tactic.CALL: 1}
 _CHEAP = 2
 _MISPREDICTED = 12
-_REACH_BACK, _REACH_AHEAD = 128 - BOUNCE_SIZE, 127 + BOUNCE_SIZE
-
-
-@dataclass(slots=True, eq=False)
-class Choice:
-    """Splice ``segment`` at step ``first``; steps ``first`` to ``last`` run in the patch.
-
-    ``window`` bytes are overwritten from the start of ``first``; ``bounce`` is
-    where a two-byte jump finds its five-byte one. ``spare``: bounces of others
-    in what is displaced.
-    """
-
-    segment: Segment
-    tactic: Tactic
-    first: int
-    last: int
-    window: int
-    bounce: int = 0
-    spare: list[int] = field(default_factory=list)
-
-    @property
-    def start(self) -> int:
-        return self.segment.heads[self.first]
-
-    @property
-    def movable(self) -> int:
-        """How many steps of the segment the patch may take over: not a call that returns, nor what cannot move."""
-        segment = self.segment
-        return min(len(segment.steps) - segment.calls, segment.fast)
 
 
 class Chooser:
     """Choices for the segments of one function; claims their bytes."""
 
-    def __init__(self, body: Body, without_pun: set[int]) -> None:
+    def __init__(self, body: Body, failed: Counter[int]) -> None:
+        """``failed``: how often no displacement fitted, by where the pun was to be."""
         self._body = body
         self._registry = body.registry
-        self._without_pun = without_pun
+        self._failed = failed
         self.choices: dict[int, Choice] = {}  # by the segment's start
+        self._landings = Landings(body, self.choices, failed, self._victim, self._take)
 
     def run(self) -> list[Segment]:
         """Cheap jumps first, since they free the bytes that bounces need; then the rest. What is left has no tactic."""
@@ -85,10 +57,10 @@ class Chooser:
         del self.choices[choice.segment.start]
         self._registry.release(choice.start, choice.start + choice.window)
         if choice.bounce:
-            self._release_bounce(choice.bounce)
+            self._release_bounce(choice.bounce, choice.landing)
 
-    def _release_bounce(self, site: int) -> None:
-        self._registry.release(site, site + JUMP_SIZE)
+    def _release_bounce(self, site: int, size: int) -> None:
+        self._registry.release(site, site + size)
         for other in self.choices.values():
             if site in other.spare:
                 other.spare.remove(site)
@@ -98,10 +70,21 @@ class Chooser:
         choice = (
             self._bounce(segment, first, last, cheap=True)
             or self._direct(segment, first, last)[0]
-            or self._bounce(segment, first, last, cheap=False)
+            or self._bounce(segment, first, last)
+            or self._pun(segment, first, last)
         )
-        if choice is None and self._body.policy.puns:
-            choice = self._pun(segment, first, last)
+        if choice:
+            self._take(choice)
+        return choice is not None
+
+    def insist(self, segment: Segment) -> bool:
+        """What costs more than room, or memory farther away; False where not even that can be had."""
+        policy = self._body.policy
+        efforts = [Effort.TAKE] if policy.lends else [Effort.MOVE_CALLS, Effort.TAKE]
+        if policy.puns:
+            efforts.insert(0, Effort.PUN)
+        tries = (self._bounce(segment, segment.first, segment.last, effort=effort) for effort in efforts)
+        choice = next(filter(None, tries), None) or self._pun(segment, segment.first, segment.last, again=True)
         if choice:
             self._take(choice)
         return choice is not None
@@ -113,6 +96,11 @@ class Chooser:
         if choice:
             self._take(choice)
         return choice
+
+    def _victim(self, segment: Segment, calls: bool) -> Choice | None:
+        """A jump at the start of a segment that nobody asked for. ``calls``: even if a call has to be moved for it."""
+        choice = self._jump_at(segment, 0, 0)
+        return choice if choice and (calls or self._cost(choice) <= _CHEAP) else None
 
     def trap(self, segment: Segment) -> bool:
         """One byte, of the first instruction that must run in the patch; False where not even that can be had."""
@@ -164,7 +152,7 @@ class Chooser:
         """A choice that overwrites ``window`` bytes, if that is possible."""
         start = segment.heads[first]
         end = start + window
-        last = max(self._covering(segment, end), last)
+        last = max(segment.covering(end), last)
         if last >= segment.fast or not self._writable(start, end):
             return None
         body = self._body
@@ -176,18 +164,14 @@ class Chooser:
             return None
         return Choice(segment, tactic, first, last, window)
 
-    @staticmethod
-    def _covering(segment: Segment, end: int) -> int:
-        """Index of the step that holds the byte before ``end``, or the last one when that is padding."""
-        heads = segment.heads
-        return min(bisect.bisect_left(heads, end, 1) - 1, len(heads) - 2)
-
     def _writable(self, start: int, end: int) -> bool:
         return self._registry.free(start, end) and not (self._body.reserved and self._body.is_reserved(start, end))
 
     # Bounces.
 
-    def _bounce(self, segment: Segment, latest: int, last: int, cheap: bool) -> Choice | None:
+    def _bounce(
+        self, segment: Segment, latest: int, last: int, cheap: bool = False, effort: Effort = Effort.USUAL
+    ) -> Choice | None:
         """``cheap``: not where a call would have to be moved that nobody asked to move."""
         for first in range(latest, -1, -1):
             start = segment.heads[first]
@@ -197,84 +181,37 @@ class Chooser:
             if choice is None or (cheap and segment.calls and choice.last == len(segment.steps) - 1 > last):
                 continue
             self._registry.claim(start, start + BOUNCE_SIZE)
-            site = self._bounce_site(start)
+            found = self._landings.find(start, effort)
             self._registry.release(start, start + BOUNCE_SIZE)
-            if site:
-                choice.bounce = site
+            if found:
+                choice.bounce, choice.landing = found
                 return choice
         return None
 
-    def _bounce_site(self, start: int) -> int:
-        """Five bytes within reach of a two-byte jump at ``start``, claimed: unused ones, or freed for the purpose."""
-        low, high = start - _REACH_BACK, start + _REACH_AHEAD
-        for address in self._body.pads(low, high):
-            if self._usable(address):
-                self._registry.claim(address, address + JUMP_SIZE)
-                return address
-        if self._body.strict:
-            return 0
-        near = self._body.segments(low, high + JUMP_SIZE)
-        return self._freed(near, low, high) or self._freed_for_this(near, low, high)
-
-    def _usable(self, address: int) -> bool:
-        end = address + JUMP_SIZE
-        return self._writable(address, end) and not self._body.entered_between(address, end)
-
-    def _freed(self, near: list[Segment], low: int, high: int) -> int:
-        for segment in near:
-            choice = self.choices.get(segment.start)
-            if choice and choice.window:
-                found = self._free_within(choice, low, high)
-                if found:
-                    return found
-        return 0
-
-    def _freed_for_this(self, near: list[Segment], low: int, high: int) -> int:
-        """Splice a segment nobody asked for, only to free what lies behind the jump."""
-        for segment in near:
-            if segment.wanted or segment.start in self.choices or segment.end - segment.start < 2 * JUMP_SIZE:
-                continue
-            victim = self._jump_at(segment, 0, 0)
-            if victim is None or self._cost(victim) > _CHEAP:
-                continue
-            found = self._free_within(victim, low, high)
-            if found:
-                self._take(victim)
-                return found
-        return 0
-
-    def _free_within(self, choice: Choice, low: int, high: int) -> int:
-        """Five bytes that are displaced, or can be besides."""
-        segment, movable, lends = choice.segment, choice.movable, self._body.policy.lends
-        if choice.tactic is Tactic.CALL or movable <= choice.first or (lends and choice.tactic is not Tactic.JUMP):
-            return 0
-        begin = max(choice.start + choice.window, low)
-        end = min(segment.heads[movable], high + JUMP_SIZE)
-        for address in range(begin, end - JUMP_SIZE + 1):
-            if not self._usable(address):
-                continue
-            covering = self._covering(segment, address + JUMP_SIZE)
-            if lends and segment.heads[covering + 1] > choice.start + lends:
-                return 0
-            last = max(choice.last, covering)
-            if self._body.reserved and self._body.is_reserved(choice.start, segment.heads[last + 1]):
-                return 0
-            self._registry.claim(address, address + JUMP_SIZE)
-            choice.last = last
-            choice.spare.append(address)
-            return address
-        return 0
-
     # Puns.
 
-    def _pun(self, segment: Segment, latest: int, last: int) -> Choice | None:
-        """As many bytes as there are; whether a displacement fits is seen once all other sites are settled."""
-        for first in range(latest, -1, -1):
+    def _pun(self, segment: Segment, latest: int, last: int, again: bool = False) -> Choice | None:
+        """As many bytes as there are; whether a displacement fits is seen once all other sites are settled.
+
+        ``again``: where that has failed, a trampoline that lies farther away may do, and then other bytes behind.
+        """
+        for first in range(latest if self._body.policy.puns else -1, -1, -1):
             start, end = segment.heads[first], segment.room
             if self._body.strict and first < len(segment.steps) - 1:
                 end = segment.heads[first + 1]
-            if start not in self._without_pun:
+            failed = self._failed[start]
+            if failed == again or (again and failed == 2 and self._displaces(segment.end)):
                 choice = self._window(segment, Tactic.PUN, first, last, min(end - start, JUMP_SIZE))
                 if choice:
                     return choice
         return None
+
+    def _displaces(self, start: int) -> bool:
+        """Splice the segment there, if nobody asked for that, so that a pun before it shares other bytes."""
+        behind = next((s for s in self._body.segments(start, start + 1) if s.start == start), None)
+        if behind is None or behind.wanted or start in self.choices:
+            return False
+        choice = self._victim(behind, calls=True)
+        if choice:
+            self._take(choice)
+        return choice is not None

@@ -13,7 +13,8 @@ from collections import defaultdict
 from functools import cached_property
 
 from gilk.analysis.model import Block, End
-from gilk.splice.choice import Choice, Chooser
+from gilk.splice.choice import Chooser
+from gilk.splice.chosen import Choice
 from gilk.splice.ground import Body
 from gilk.splice.segments import Segment
 

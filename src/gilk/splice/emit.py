@@ -12,7 +12,7 @@ from iced_x86 import FlowControl
 
 from gilk.arch.asm import JMP32
 from gilk.image.model import Image
-from gilk.splice.choice import Choice
+from gilk.splice.chosen import Choice
 from gilk.splice.code import Code, CodeBuilder
 from gilk.splice.instrument import Context, Host
 from gilk.splice.plan import Tactic, Want

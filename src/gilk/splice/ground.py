@@ -31,7 +31,8 @@ _MARGIN = 256  # how far from a function a bounce may lie
 class Ground:
     """One image in one target: where it lies and what has been done to it. Changes as plans are made.
 
-    ``keeps_code``: plans are to say what their patches were made of.
+    ``keeps_code``: plans are to say what their patches were made of. ``tails``: where functions end that may need
+    padding behind them, as nothing else will do, and how many bytes of it.
     """
 
     analysis: Analysis
@@ -42,6 +43,7 @@ class Ground:
     policy: Policy = PROCESS
     keeps_code: bool = False
     registry: Registry = field(init=False)
+    tails: dict[int, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.registry = Registry(self.analysis.image)
@@ -216,16 +218,20 @@ class Body:
     def padding(self, low: int, high: int) -> Iterator[tuple[int, int]]:
         """Padding in and around the function, each stretch as (start, end), near [low, high)."""
         if self._gaps is None:
-            self._gaps = [gap for gap in (*self._inside(), *self._before()) if self._ground.is_idle(*gap)]
+            gaps = (*self._inside(), *self._before(), *self._behind())
+            self._gaps = [gap for gap in gaps if self._ground.is_idle(*gap)]
         return (gap for gap in self._gaps if gap[0] < high and gap[1] > low)
 
-    def pads(self, low: int, high: int) -> Iterator[int]:
-        """Where in padding the jump of a bounce may begin, from ``low`` to ``high``."""
-        for begin, end in self.padding(low, high + _BOUNCE):
+    def pads(self, low: int, high: int, needed: bool) -> Iterator[int]:
+        """Where in padding the jump of a bounce may begin, from ``low`` to ``high``: as far behind a function's end as
+        may be. ``needed``: also where that may need it.
+        """
+        for gap, end in self.padding(low, high + _BOUNCE):
+            begin = gap if needed or gap == self.function.end else gap + self._ground.tails.get(gap, 0)
             if self.policy.whole:
                 yield from (at for at in whole_pads(self._image, begin, end, _BOUNCE) if low <= at <= high)
             else:
-                yield from range(max(begin, low), min(end, high + _BOUNCE) - _BOUNCE + 1)
+                yield from reversed(range(max(begin, low), min(end, high + _BOUNCE) - _BOUNCE + 1))
 
     def _inside(self) -> Iterator[tuple[int, int]]:
         blocks = self.function.blocks
@@ -242,6 +248,15 @@ class Body:
             if previous.end < start and padding_end(self._image, previous.end, start) == start:
                 yield previous.end, start
             start = previous.start
+
+    def _behind(self) -> Iterator[tuple[int, int]]:
+        """The same between functions behind this one."""
+        span = self._image.span_after(self.function.end)
+        while span is not None and span.start - self.function.end < _MARGIN:
+            following = self._image.span_after(span.end)
+            if following is not None and padding_end(self._image, span.end, following.start) > span.end:
+                yield span.end, following.start
+            span = following
 
     def unknown_entries(self) -> set[int]:
         """Where control may come from elsewhere than a branch of this very function."""

@@ -13,13 +13,16 @@ function is planned again without it.
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from gilk.analysis.model import Function
 from gilk.arch.asm import CALL32, INT3, JMP8, JMP32
-from gilk.splice.choice import BOUNCE_SIZE, JUMP_SIZE, Choice, Chooser
+from gilk.splice import puns
+from gilk.splice.choice import Chooser
+from gilk.splice.chosen import BOUNCE_SIZE, JUMP_SIZE, Choice
 from gilk.splice.code import Code
 from gilk.splice.copies import Copier
 from gilk.splice.emit import emit_patch
@@ -30,7 +33,6 @@ from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Si
 from gilk.splice.segments import Segment
 from gilk.splice.space import OutOfSpace
 
-_IDLE_PREFIX = b"\x2e"  # cs, without meaning before a direct jump or call
 _new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time
 
 
@@ -49,9 +51,28 @@ def plan(ground: Ground, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:
     Raises OutOfSpace when the arena is full.
     """
     order = sorted(wanted, key=lambda item: -item[0].start)
+    spare_tails(ground, order)
     with _without_collection():
         plans = tuple(_plan(ground, function, wants) for function, wants in order)
     return Plan(plans)
+
+
+def spare_tails(ground: Ground, wanted: Iterable[tuple[Function, list[Want]]]) -> None:
+    """Have plans that are made before those of ``wanted`` leave them the padding that they may need: where too few
+    bytes before the end can be moved as a whole. That is guessed by what is known without a look at instructions.
+    """
+    for function, wants in wanted:
+        last = function.blocks[-1]
+        start = max(last.start, _behind_calls(function, last.start))
+        short = JUMP_SIZE - (last.end - start)
+        if short > 0 and any(want.address >= start for want in wants):
+            ground.tails[last.end] = short
+
+
+def _behind_calls(function: Function, start: int) -> int:
+    """Where the last call from ``start`` on ends, if it is direct; 0 when there is none."""
+    site, target = function.calls[-1] if function.calls else (0, 0)
+    return site + len(CALL32) + 4 if site >= start and target else 0
 
 
 @contextmanager
@@ -68,9 +89,9 @@ def _without_collection() -> Iterator[None]:
 
 def _plan(ground: Ground, function: Function, wants: list[Want]) -> FunctionPlan:
     immovable: dict[int, str] = {}
-    without_pun: set[int] = set()
+    failed: Counter[int] = Counter()
     while True:
-        trial = _Trial(ground, function, immovable, without_pun)
+        trial = _Trial(ground, function, immovable, failed)
         if trial.run(wants):
             return trial.result()
         trial.undo()
@@ -87,16 +108,16 @@ def _host_of(ground: Ground, function: Function) -> Host:
 
 
 class _Trial:
-    """One attempt at a function. ``immovable`` and ``without_pun`` grow by what it finds out."""
+    """One attempt at a function. ``immovable`` and ``failed`` (puns) grow by what it finds out."""
 
-    def __init__(self, ground: Ground, function: Function, immovable: dict[int, str], without_pun: set[int]) -> None:
+    def __init__(self, ground: Ground, function: Function, immovable: dict[int, str], failed: Counter[int]) -> None:
         self._ground = ground
         self._function = function
         self._immovable = immovable
-        self._without_pun = without_pun
+        self._failed = failed
         self._image, self._bias = ground.analysis.image, ground.bias
         self._body = Body(ground, function, immovable)
-        self._chooser = Chooser(self._body, without_pun)
+        self._chooser = Chooser(self._body, failed)
         self._sites: list[Site] = []
         self._patches: list[Patch] = []
         self._equivalences: list[Equivalence] = []
@@ -115,6 +136,7 @@ class _Trial:
         for want in self._body.assign(wants):
             self._refusals[want.key] = Refusal.NO_CODE
         left = Copier(self._body, self._chooser).rescue(self._chooser.run())
+        left = [segment for segment in left if not self._chooser.insist(segment)]
         if self._body.policy.traps:
             left = [segment for segment in left if not self._chooser.trap(segment)]
         for segment in left:
@@ -128,7 +150,7 @@ class _Trial:
         for choice in self._chooser.choices.values():
             registry.release(choice.start, choice.start + choice.window)
             if choice.bounce:
-                registry.release(choice.bounce, choice.bounce + JUMP_SIZE)
+                registry.release(choice.bounce, choice.bounce + choice.landing)
         for start, end in self._pinned:
             registry.unpin(start - self._bias, end - self._bias)
         self._ground.reset(self._mark)
@@ -168,12 +190,11 @@ class _Trial:
             code = emit_patch(choice, self._image, self._bias, self._host)
             placed.append((choice, code, arena.allocate(len(code.data))))
         for choice, _, address in placed:
-            if choice.tactic is not Tactic.PUN:
-                self._lead(choice, address)
+            self._lead(choice, address)
         good = True
-        for choice, _, address in placed:
-            if choice.tactic is Tactic.PUN and not self._pun(choice, address):
-                self._without_pun.add(choice.start)
+        for choice, _, address in sorted(placed, key=lambda item: -item[0].pun):
+            if choice.pun and not self._pun(choice, address):
+                self._failed[choice.pun] += 1
                 good = False
         return good and self._write(placed)
 
@@ -183,11 +204,12 @@ class _Trial:
             self._jump(start, patch)
         elif tactic is Tactic.BOUNCE:
             distance = choice.bounce - (start + BOUNCE_SIZE)
-            self._jump(choice.bounce, patch)
+            if not choice.pun:
+                self._jump(choice.bounce, patch)
             self._equivalences.append(Equivalence(choice.bounce + self._bias, start + self._bias, True))
             self._site(start, JMP8 + distance.to_bytes(1, "little", signed=True))
         elif tactic is Tactic.CALL:
-            prefix = _IDLE_PREFIX * (choice.window - JUMP_SIZE)
+            prefix = puns.IDLE_PREFIX * (choice.window - JUMP_SIZE)
             self._site(start, prefix + self._relative(CALL32, start + len(prefix), patch))
         elif tactic is Tactic.TRAP:
             self._site(start, INT3)
@@ -204,30 +226,17 @@ class _Trial:
         self._sites.append(Site(address + self._bias, old, new))
 
     def _pun(self, choice: Choice, patch: int) -> bool:
-        """Prefixes move the displacement along, and with it what bytes it shares."""
-        return any(self._pun_behind(choice, patch, prefix) for prefix in range(choice.window))
-
-    def _pun_behind(self, choice: Choice, patch: int, prefix: int) -> bool:
-        ground, start, window = self._ground, choice.start, choice.window
-        free = window - 1 - prefix
-        behind = start + prefix + JUMP_SIZE
-        if ground.policy.apart and not ground.registry.unclaimed(start + window, behind):
+        ground, at, start = self._ground, choice.pun, choice.start + self._bias
+        own = choice.window if choice.tactic is Tactic.PUN else choice.landing
+        found = puns.find(ground, self._function, at, own, far=choice.bounce > 0 or self._failed[at] > 0)
+        if found is None:
             return False
-        shared = ground.registry.read(start + window, 4 - free)
-        if len(shared) != 4 - free:
-            return False
-        low = behind + self._bias + int.from_bytes(bytes(free) + shared, "little", signed=True)
-        nearest, farthest = ground.arena.reach
-        trampoline = ground.puns.allocate(max(low, nearest), min(low + (1 << 8 * free), farthest))
-        if trampoline is None:
-            return False
-        jump = JMP32 + (patch - (trampoline + JUMP_SIZE)).to_bytes(4, "little", signed=True)
-        self._patches.append(Patch(trampoline, jump))
-        self._equivalences.append(Equivalence(trampoline, start + self._bias, True))
-        distance = trampoline - (behind + self._bias)
-        self._site(start, (_IDLE_PREFIX * prefix + JMP32 + distance.to_bytes(4, "little", signed=True))[:window])
-        ground.registry.pin(start + window, behind)
-        self._pinned.append((start + window + self._bias, behind + self._bias))
+        for place in found.trampolines:
+            self._patches.append(Patch(place, puns.trampoline(ground, place, patch)))
+            self._equivalences.append(Equivalence(place, start, True))
+        self._site(at, found.new)
+        ground.registry.pin(at + own, found.end)
+        self._pinned.append((at + own + self._bias, found.end + self._bias))
         return True
 
     def _write(self, placed: list[tuple[Choice, Code, int]]) -> bool:

@@ -167,6 +167,11 @@ class Registry:
         region.content[at : at + len(data)] = data
         return region.original[at : at + len(data)]
 
+    def original(self, address: int, size: int) -> bytes:
+        """The bytes as they are in the image; b'' when not all of them are there."""
+        region = self._region(address, address + size)
+        return region.original[address - region.start : address - region.start + size] if region else b""
+
     def read(self, address: int, size: int) -> bytes:
         """The bytes as they will be; b'' when not all of them are there."""
         region = self._region(address, address + size)

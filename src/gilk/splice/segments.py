@@ -10,6 +10,7 @@ they are, each of them is a segment of its own, so that its neighbours can move.
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import field
 
 from iced_x86 import FlowControl, OpKind
@@ -66,6 +67,10 @@ class Segment:
     def last(self) -> int:
         """Index of the last step that must run in the patch."""
         return len(self.steps) - 1 if self.after else max(self.before, default=0)
+
+    def covering(self, end: int) -> int:
+        """Index of the step that holds the byte before ``end``, or the last one when that is padding."""
+        return min(bisect.bisect_left(self.heads, end, 1) - 1, len(self.heads) - 2)
 
     @property
     def wants(self) -> list[Want]:

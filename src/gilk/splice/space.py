@@ -16,8 +16,8 @@ from gilk.values import dataclass
 PAGE = 4096
 #: A jump must reach from anywhere in an image to its arena and back, with some to spare.
 REACH = (1 << 31) - (1 << 28)
-_TRAMPOLINE = 5
-_FREE, _TAKEN = bytes(_TRAMPOLINE), b"\1" * _TRAMPOLINE
+TRAMPOLINE, FAR_TRAMPOLINE = 5, 15  # bytes: a jump, and one by way of an address in memory
+_LOWEST, _HIGHEST = 0x10000, 1 << 47
 
 
 class OutOfSpace(Exception):
@@ -77,7 +77,7 @@ class Arena:
 
 
 class PunPages:
-    """Finds room for a five-byte jump at an address of which the high bytes are given."""
+    """Finds room for a jump at an address of which the high bytes are given."""
 
     def __init__(self, occupied: Occupied, first_offset: int, limit: int) -> None:
         self._occupied = occupied
@@ -86,7 +86,7 @@ class PunPages:
         self.pages: dict[int, int] = {}
         self._sorted: list[int] = []
         self._used: dict[int, bytearray] = {}
-        self._given: list[int] = []
+        self._given: list[tuple[int, int]] = []  # where, and how many bytes
 
     def avoid(self, occupied: Occupied) -> None:
         """What else has been mapped meanwhile."""
@@ -104,37 +104,46 @@ class PunPages:
         return len(self._given)
 
     def reset(self, mark: int) -> None:
-        for at in self._given[mark:]:
+        for at, size in self._given[mark:]:
             page = at & -PAGE
             if page in self._used:
-                self._used[page][at - page : at - page + _TRAMPOLINE] = _FREE
+                self._used[page][at - page : at - page + size] = bytes(size)
         del self._given[mark:]
 
-    def allocate(self, low: int, high: int) -> int | None:
-        """An address in [low, high) with five free bytes, on one page; None when there is none."""
-        found = self._on_known_page(low, high) or self._on_new_page(low, high)
+    def allocate(self, low: int, high: int, size: int = TRAMPOLINE) -> int | None:
+        """An address in [low, high) with ``size`` free bytes, on one page; None when there is none."""
+        low, high = max(low, 0), min(high, _HIGHEST)
+        found = self._on_known_page(low, high, size) or self._on_new_page(low, high, size)
         if found is not None:
-            self._given.append(found)
+            self._given.append((found, size))
         return found
 
-    def _on_known_page(self, low: int, high: int) -> int | None:
+    def may_have(self, at: int) -> bool:
+        """Whether there is, or may be, a page for a jump at ``at``."""
+        page = at & -PAGE
+        return page in self.pages or (len(self.pages) < self._limit and self._may_open(page))
+
+    def _may_open(self, page: int) -> bool:
+        return _LOWEST <= page < _HIGHEST and self._occupied.free(page, page + PAGE)
+
+    def _on_known_page(self, low: int, high: int, size: int) -> int | None:
         first = bisect.bisect_left(self._sorted, low & -PAGE)
         for page in self._sorted[first : first + 64]:
             if page >= high:
                 break
-            found = self._fit(page, low, high)
+            found = self._fit(page, low, high, size)
             if found is not None:
                 return found
         return None
 
-    def _on_new_page(self, low: int, high: int) -> int | None:
+    def _on_new_page(self, low: int, high: int, size: int) -> int | None:
         if len(self.pages) >= self._limit:
             return None
         for page in range(low & -PAGE, high, PAGE):
-            if page in self.pages or page < 0x10000 or not self._occupied.free(page, page + PAGE):
+            if page in self.pages or not self._may_open(page):
                 continue
             self._open(page)
-            found = self._fit(page, low, high)
+            found = self._fit(page, low, high, size)
             if found is not None:
                 return found
         return None
@@ -145,11 +154,11 @@ class PunPages:
         bisect.insort(self._sorted, page)
         self._used[page] = bytearray(PAGE)
 
-    def _fit(self, page: int, low: int, high: int) -> int | None:
+    def _fit(self, page: int, low: int, high: int, size: int) -> int | None:
         used = self._used[page]
-        start, stop = max(low - page, 0), min(high - page, PAGE - _TRAMPOLINE + 1)
-        at = used.find(_FREE, start, stop + _TRAMPOLINE - 1)
+        start, stop = max(low - page, 0), min(high - page, PAGE - size + 1)
+        at = used.find(bytes(size), start, stop + size - 1)
         if at < 0 or start >= stop:
             return None
-        used[at : at + _TRAMPOLINE] = _TAKEN
+        used[at : at + size] = b"\1" * size
         return page + at
