@@ -226,7 +226,9 @@ class Ledger(Generic[B]):
                 self._past.append(self._staged.pop(number))
 
     def _with_dependents(self, entries: list[Entry]) -> list[Entry]:
-        """Those whose puns share bytes with sites that are about to change have to be planned again too."""
+        """Those whose puns share bytes with code that is about to change have to be planned again too: with sites there
+        are, or with a function that may get some.
+        """
         chosen = {id(e): e for e in entries}
         pinning = [e for e in self._entries.values() if e.plan and e.plan.pinned]
         grown = bool(pinning)
@@ -238,9 +240,11 @@ class Ledger(Generic[B]):
                 for s in e.plan.sites
                 for b in range(s.address, s.address + len(s.new))
             }
+            functions = {(id(e.ground), e.start) for e in chosen.values() if e.wants}
             more = [
                 e for e in pinning
-                if id(e) not in chosen and e.plan and _touches(e.plan.pinned, changing)
+                if id(e) not in chosen and e.plan
+                and (_touches(e.plan.pinned, changing) or not functions.isdisjoint(_functions_at(e)))
             ]  # fmt: skip
             chosen.update({id(e): e for e in more})
             grown = bool(more)
@@ -255,6 +259,17 @@ def _recall(ground: Ground, plan_: FunctionPlan) -> None:
         ground.registry.write(start, site.new)
     for start, end in plan_.pinned:
         ground.registry.pin(start - ground.bias, end - ground.bias)
+
+
+def _functions_at(entry: Entry) -> Iterator[tuple[int, int]]:
+    """Whose bytes the puns of an entry's plan share, by ground and start."""
+    assert entry.plan is not None
+    bias, image = entry.ground.bias, entry.ground.analysis.image
+    for low, high in entry.plan.pinned:
+        for at in (low - bias, high - 1 - bias):
+            span = image.span_at(at)
+            if span is not None and span.start != entry.start:
+                yield id(entry.ground), span.start
 
 
 def _touches(ranges: tuple[tuple[int, int], ...], addresses: set[int]) -> bool:

@@ -31,6 +31,7 @@ Array = NDArray[Any]
 ENTRY, HEAD, RETURN = range(3)  # where a row's probe is; a head is an entry that the function itself jumps back to
 JUMP_SIZE = 5
 _OUTCOMES: Final = (*Tactic, *Refusal)
+_OF_ROOM: Final = [_OUTCOMES.index(why) for why in (Refusal.NO_ROOM, Refusal.OVERLAP, Refusal.UNKNOWN_JUMPS)]
 _LONGEST = 15  # bytes of a site: a pun's or a call's prefixes fill one instruction at most
 
 _TYPES: Final = {
@@ -146,6 +147,14 @@ class Portable:
         entered = np.ones(len(self.unit_start), np.bool_)
         entered[owner[refused & ((self.row_kind != RETURN) | heads)]] = False
         return entered[self.unit_owner]
+
+    def cramped(self) -> NDArray[np.bool_]:
+        """Of each unit, whether some probe of its function lacks nothing but room, which planning where it is put to
+        use may find: what lies around it in memory, and which splices are beside it, is known there.
+        """
+        cramped = np.zeros(len(self.unit_start), np.bool_)
+        cramped[self.unit_owner[self.row_unit[np.isin(self.row_outcome, _OF_ROOM)]]] = True
+        return cramped[self.unit_owner]
 
     def reasons(self) -> dict[int, str]:
         """By the owner's number, why a function is not whole: the reason for which its first probe was refused."""

@@ -23,7 +23,7 @@ from gilk.splice.claims import claim, conflicts, unclaim
 from gilk.splice.instrument import Call, CallWithRegisters, CallWithValues, Host, Instrument
 from gilk.splice.plan import Plan
 from gilk.splice.planner import Ground
-from gilk.splice.policy import PORTABLE, PROCESS
+from gilk.splice.policy import BESIDE, PROCESS
 from gilk.splice.portable import Array, Portable
 from gilk.splice.space import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.target.base import Loaded
@@ -96,7 +96,7 @@ class Workspace:
                 self._map_side()
             site = self._site_for(loaded)
             placed = self._placed.pop(key, [])
-            policy = PORTABLE if placed else PROCESS
+            policy = BESIDE if placed else PROCESS
             ground = self._grounds[key] = Ground(analysis, loaded.bias, site.arena, self._puns, site.host, policy)
             self._loaded[id(ground)] = loaded
             for portable, new, units in placed:
@@ -280,7 +280,7 @@ class Workspace:
         else:
             claim(ground, portable, placed.batch.new, units)
             if alone:
-                ground.policy = PORTABLE
+                ground.policy = BESIDE
         return self._hand_over(placed.batch.only(set(np.flatnonzero(units).tolist())))
 
     def give_up(self, loaded: Loaded, portable: Portable, units: Array) -> None:

@@ -33,7 +33,9 @@ from gilk.splice import points
 from gilk.splice.capture import Progress
 from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import Want
+from gilk.splice.planner import Ground
 from gilk.splice.points import Point
+from gilk.splice.policy import BESIDE
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
 from gilk.target.process import Process
@@ -97,9 +99,13 @@ class Follower(Session):
 
         first = len(self._everything) + 1
         readied = repository.ready(self.process, self._workspace, images, wanted, first, told)
+        left = {loaded: accepted[loaded] for loaded in readied.left}
         for prepared in readied.prepared:
-            self._take(FromRepository(prepared, self._workspace, accepted[prepared.loaded]))
-        trouble = [trouble for loaded in readied.left if (trouble := self._plan(loaded, scope))]
+            cramped = accepted[prepared.loaded] & prepared.cramped
+            self._take(FromRepository(prepared, self._workspace, accepted[prepared.loaded] - cramped))
+            if cramped:
+                left[prepared.loaded] = cramped
+        trouble = [trouble for loaded, starts in left.items() if (trouble := self._plan(loaded, scope, starts))]
         self._know(0.0)
         return range(before, self.functions), trouble
 
@@ -109,7 +115,7 @@ class Follower(Session):
         self._made.append(made)
         self._base.append(base + len(made.names))
         self._everything += made.rows
-        self.totals.asked += len(made.rows)
+        self.totals.asked += made.asked
         iids, functions = made.entries
         grown = np.full(len(self._everything) + 1, -1, np.int64)
         grown[: len(self.of_iid)] = self.of_iid
@@ -117,12 +123,13 @@ class Follower(Session):
         self.of_iid = grown
         self._starts.update(((str(made.loaded.path), start), base + n) for start, n in made.starts.items())
 
-    def _plan(self, loaded: Loaded, scope: Scope) -> str:
-        """Function by function, for want of better; what went wrong, '' for nothing."""
+    def _plan(self, loaded: Loaded, scope: Scope, starts: set[int]) -> str:
+        """The functions that begin there, for want of better; what went wrong, '' for nothing."""
         try:
-            groups = list(calls(self.process, loaded, scope))
+            groups = list(calls(self.process, loaded, scope, starts))
             if groups:
                 ground = self._workspace.ground(loaded, self.process.analysis(loaded))
+                ground.policy = BESIDE
                 first = len(self._everything)
                 wanted = [one for group in groups for one in group]
                 rows = [self._row(first + number, one) for number, one in enumerate(wanted)]
@@ -297,11 +304,35 @@ class Follower(Session):
         return ((function, point) for point in points.points(image, analysis, function, where))
 
     def _release(self, entry: Entry) -> list[tuple[Entry, Want]]:
-        """What a function carries that was ready and is to be planned with something else, in force from then on."""
-        path = str(entry.ground.analysis.image.path)
-        number = self._starts.get((path, entry.start))
-        if number is None or number in self._lively:
-            return []
+        """What a function carries that was ready and is to be planned with something else, in force from then on.
+
+        With what functions carry whose puns share bytes with its code: which they are to find changed.
+        """
+        carried, todo = list[tuple[Entry, Want]](), {entry.start}
+        while todo:
+            start = todo.pop()
+            number = self._starts.get((str(entry.ground.analysis.image.path), start))
+            if number is not None and number not in self._lively:
+                found = self._give_up(number, entry.ground)
+                carried += found
+                todo |= {each.start for each, _ in found}
+            todo |= self._sharing(entry.ground, start)
+        return carried
+
+    def _sharing(self, ground: Ground, start: int) -> set[int]:
+        """Functions that are ready, or parts of them, of which a pun shares bytes of the one that begins there."""
+        image = ground.analysis.image
+        span, path = image.span_at(start), str(image.path)
+        assert span is not None
+        numbers = {
+            base + n
+            for made, base in zip(self._made, self._base, strict=False) if str(made.loaded.path) == path
+            for n in made.sharing(span.start, span.end)
+        } - self._lively  # fmt: skip
+        return {at for (where, at), number in self._starts.items() if number in numbers and where == path}
+
+    def _give_up(self, number: int, ground: Ground) -> list[tuple[Entry, Want]]:
+        """Have the ledger carry what a function carries, instead of what was made ready."""
         if number in self.followed:
             self._change(self._units([number]), {})
         self._lively.add(number)
@@ -312,7 +343,7 @@ class Follower(Session):
         for start, want in made.give_up(function):
             span = self.process.image(made.loaded.path).span_at(start)
             if span is not None:
-                carried.append((self._ledger.entry(entry.ground, analysis.function(span)), want))
+                carried.append((self._ledger.entry(ground, analysis.function(span)), want))
         return carried
 
     def _handlers(self) -> list[tuple[Entry, Want]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from gilk.analysis.model import Function
 from gilk.session.follow.prepared import Prepared
 from gilk.session.request import Wanted
 from gilk.session.staging import staged
+from gilk.splice.claims import pinned
 from gilk.splice.instrument import Stamp
 from gilk.splice.plan import FunctionPlan, Refusal, Want
 from gilk.splice.planner import Ground, forget
@@ -57,6 +59,11 @@ class Made(Protocol):
         ...
 
     @property
+    def asked(self) -> int:
+        """How many of the rows are of functions that are, or might be, ready."""
+        ...
+
+    @property
     def entries(self) -> tuple[Array, Array]:
         """iids of entries, and of which functions."""
         ...
@@ -77,6 +84,10 @@ class Made(Protocol):
 
     def give_up(self, function: int) -> list[Carried]:
         """The function is to be planned with something else; what it carries. Nothing of it may be in force."""
+        ...
+
+    def sharing(self, start: int, end: int) -> set[int]:
+        """Functions with a pun that shares bytes of the link-time range [start, end)."""
         ...
 
 
@@ -112,6 +123,11 @@ class FromRepository:
         return self._prepared.rows
 
     @property
+    def asked(self) -> int:
+        portable = self._prepared.portable
+        return int(np.count_nonzero(~portable.cramped()[portable.row_unit]))
+
+    @property
     def entries(self) -> tuple[Array, Array]:
         kinds = self._prepared.portable.row_kind
         rows = np.flatnonzero((kinds == ENTRY) | (kinds == HEAD))
@@ -137,6 +153,16 @@ class FromRepository:
         return [
             (int(starts[unit]), want) for unit in np.flatnonzero(chosen).tolist() for want in self._prepared.wants(unit)
         ]
+
+    @cached_property
+    def _pinned(self) -> tuple[Array, Array, Array]:
+        """What puns share: from, to, and the function."""
+        low, high, unit = pinned(self._prepared.portable)
+        return low, high, self._here[self._prepared.portable.unit_owner[unit]]
+
+    def sharing(self, start: int, end: int) -> set[int]:
+        low, high, function = self._pinned
+        return set(function[(low < end) & (start < high) & (function >= 0)].tolist())
 
 
 class Planned:
@@ -181,6 +207,10 @@ class Planned:
         return not refused or (entry != Kind.HEAD and self._carried[number][0][1].key not in refused)
 
     @property
+    def asked(self) -> int:
+        return len(self.rows)
+
+    @property
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         iids = [self._carried[n][0][1].key + 1 for n in self._fit]
         return np.array(iids, np.int64), np.arange(len(iids), dtype=np.int64)
@@ -202,6 +232,14 @@ class Planned:
         for unit in self.units([function]):
             forget(self._ground, self._plans[unit])
         return [(part.start, want) for part, want in self._carried[self._fit[function]]]
+
+    def sharing(self, start: int, end: int) -> set[int]:
+        bias = self._ground.bias
+        units = {
+            unit for unit, each in enumerate(self._plans)
+            if any(low - bias < end and start < high - bias for low, high in each.pinned)
+        }  # fmt: skip
+        return {n for n in range(len(self._fit)) if not units.isdisjoint(self.units([n]))} if units else set()
 
 
 def _want(wanted: Wanted, iid: int) -> Want:

@@ -51,6 +51,12 @@ class Prepared:
         return np.flatnonzero(self.ready & (owner == np.arange(len(owner))))
 
     @cached_property
+    def cramped(self) -> set[int]:
+        """Link-time starts of functions that are not ready since they lack room; see Portable.cramped()."""
+        portable = self.portable
+        return set(portable.unit_start[portable.unit_owner[portable.cramped()]].tolist())
+
+    @cached_property
     def unit_of_iid(self) -> Array:
         """By iid less ``first``."""
         return self.portable.row_unit
@@ -94,9 +100,11 @@ class Prepared:
 
     @property
     def outcomes(self) -> tuple[dict[str, int], dict[str, int]]:
-        """How many of the probes that are ready are had by each tactic; how many of all are refused for each reason."""
-        everything = np.ones(self.count, np.bool_)
-        return self.portable.outcomes(self.ready[self.unit_of_iid])[0], self.portable.outcomes(everything)[1]
+        """How many of the probes that are ready are had by each tactic; how many are refused for each reason, but for
+        those of cramped functions.
+        """
+        ours = ~self.portable.cramped()[self.unit_of_iid]
+        return self.portable.outcomes(self.ready[self.unit_of_iid])[0], self.portable.outcomes(ours)[1]
 
     def wants(self, unit: int) -> list[Want]:
         """What the unit carries, to be planned together with something else; keys are iids less 1."""

@@ -55,7 +55,7 @@ def ready(
     first: int = 1,
     told: Progress = lambda done, of: None,
 ) -> Readied:
-    """Have the timing of functions ready in a process: those that are ``wanted``, or all.
+    """Have the timing of functions ready in a process: those that are ``wanted``, or all, but for cramped ones.
 
     ``first``: the iid of the first probe; those of the images follow one another. ``told``, from any thread, of
     functions planned and how many there are to plan, when something is not in the cache. Raises CompileError, and
@@ -85,7 +85,7 @@ def _place(
     spot = workspace.spot(loaded, len(portable.code))
     if spot is None:
         return None
-    chosen = portable.entered()
+    chosen = portable.entered() & ~portable.cramped()
     if wanted is not None:
         spans = {span.start: span for span in image.spans}
         starts = portable.unit_start[portable.unit_owner].tolist()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from gilk.errors import UsageError
 from gilk.session.request import Builtin, Wanted, probes_at
@@ -65,11 +65,13 @@ class Scope:
         )
 
 
-def calls(process: Process, loaded: Loaded, scope: Scope) -> Iterator[list[Wanted]]:
-    """For each function of an image that is in the scope: the timing of its entry, then of its returns."""
+def calls(process: Process, loaded: Loaded, scope: Scope, starts: Container[int]) -> Iterator[list[Wanted]]:
+    """For each function of an image that is in the scope and begins at one of ``starts``: the timing of its entry, then
+    of its returns.
+    """
     image, analysis = process.image(loaded.path), process.analysis(loaded)
     for span in image.spans:
-        if not scope.takes(loaded, (span.name, *span.aliases)):
+        if span.start not in starts or not scope.takes(loaded, (span.name, *span.aliases)):
             continue
         function = analysis.function(span)
         if not function.blocks or function.whole:
