@@ -22,6 +22,7 @@ from bench import (
     peer_uftrace,
     peer_uprobe,
     report,
+    room,
     scan,
     video,
 )
@@ -37,14 +38,15 @@ SIDES = {
 
 def chosen(only: list[str] | None, kernel_peers: bool) -> list[str]:
     """The sides to measure. uprobes change the running kernel: never unasked."""
-    names = only or [*SIDES, "video", "scan"]
+    names = only or [*SIDES, "video", "scan", "room"]
     return [name for name in names if name != "uprobe" or kernel_peers]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description="gilk beside its peers and the machine's own limits.")
     parser.add_argument("--kernel-peers", action="store_true", help="also uprobes, which need root and the live kernel")
-    parser.add_argument("--only", action="append", choices=[*SIDES, "video", "scan"], help="this side; may be repeated")
+    sides = [*SIDES, "video", "scan", "room"]
+    parser.add_argument("--only", action="append", choices=sides, help="this side; may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     return parser.parse_args()
 
@@ -57,6 +59,8 @@ def measure(names: list[str], programs: Programs) -> Iterator[Row]:
         yield from video.rows()
     if "scan" in names:
         yield from scan.rows()
+    if "room" in names:
+        yield from room.rows()
 
 
 def main() -> int:

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A program without a byte to spare is followed whole, whichever of its functions are followed at a time."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from gilk import api
+from gilk.session.follow.follower import Follower
+from gilk.session.follow.made import Planned
+from gilk.session.follow.scope import Scope
+from gilk.trace.reading import read
+from tests.behaviour.harness import Loop, differences, gilk, plain, wait_for
+from tests.programs.build import build
+
+VARIANTS = ("O0", "O1", "Os")
+#: What is too short has the first bytes of the next function to share, and those lead into the program itself.
+NOT_HAD = {"O0": set[str](), "O1": {"value_or", "three_times", "passed"}, "Os": {"value_or", "is_small"}}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_any_selection_of_functions(variant: str) -> None:
+    """They come and go while the program runs, and it finds that all its checks hold."""
+    rng = random.Random(1)
+    with Loop([build("dense", variant)]) as loop:
+        with api.attach(loop.pid) as target, Follower(target.process) as follower:
+            functions, trouble = follower.prepare(target.images, Scope.parse(["dense:"]))
+            assert not trouble
+            planned = [made for made in follower._made if isinstance(made, Planned)]
+            for _ in range(12):
+                follower.follow(rng.sample(functions, rng.randrange(1, len(functions))))
+                follower.leave(rng.sample(functions, rng.randrange(1, len(functions))))
+            follower.follow(functions)
+            assert wait_for(lambda: follower.poll().num_rows > 10, 60)
+            follower.leave()
+        assert variant == "O0" or (planned and len(planned[0].names) >= 5), "none was planned in company"
+        assert follower.restored is True
+        assert not differences(loop.pid)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_call_and_its_return(tmp_path: Path, variant: str) -> None:
+    program, file = build("dense", variant), tmp_path / "t.parquet"
+    done = gilk("trace", "--json", "--all", "-o", file, "--scope", "dense:", "--", program, "50")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    lacking = {each["function"] for each in report["trace"]["unfollowed"] + report["trace"]["unended"]}
+    assert lacking <= NOT_HAD[variant]
+    assert done.stdout.startswith(plain([program, "50"]).stdout.decode())
+    flow = read(file).flow.table.select(["function", "state"]).to_pylist()
+    counts = {name: sum(row["function"] == name for row in flow) for name in ("three", "zero", "most", "size_of")}
+    assert counts == {"three": 50, "zero": 50, "most": 50, "size_of": 50}
+
+
+def test_a_function_is_watched_of_which_another_shares_the_first_bytes(tmp_path: Path) -> None:
+    """It is planned anew for that, and the other along with it."""
+    program, file = build("dense", "O1"), tmp_path / "t.parquet"
+    for function in ("kind_of", "zero"):
+        done = gilk("trace", "--json", "-o", file, "--scope", "dense:", "--start", f"call:{function}:3", "--", program, "9")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.splitlines()[-1])["trace"]["calls"] > 20

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Code without a byte to spare: nearly every point is had, and by splices that hold."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gilk.analysis.model import Function
+from gilk.arch import asm
+from gilk.splice.capture import Probes, capture, timings
+from gilk.splice.instrument import Stamp
+from gilk.splice.plan import FunctionPlan, Refusal, Tactic, Want
+from gilk.splice.planner import Ground, forget, plan
+from gilk.splice.policy import BESIDE, PROCESS, Policy
+from gilk.splice.portable import Portable, outcome_of
+from gilk.splice.space import PAGE, Arena, Occupied, PunPages
+from gilk.target.blank import Shape, blank_ground
+from gilk.target.image import pretend_loaded
+from tests.programs.build import build, compile_text
+from tests.splice.holds import analysed, violations
+
+SHAPE = Shape(4096, ((1 << 20, 1 << 20),) * 4)
+_ARENA, _GAP = 64 << 20, 1 << 20
+DENSE = ("default", "O0", "O1", "Os")
+PROGRAMS = [
+    *((name, variant) for name in ("work", "calls", "recursion", "interp", "threads", "unwind")
+      for variant in ("O0", "O1", "Os")),
+    ("shortblocks", "default"), ("tailcall", "default"), ("marked", "default"), ("sigpc", "O1"),
+]  # fmt: skip
+
+#: As gcc -O0 lays it out: `pop %rbp; ret` with nothing behind.
+SLEEPS = """
+#include <stdlib.h>
+#include <unistd.h>
+void *mem_alloc(void) { return malloc(16); }
+void bar(void) { usleep(1); }
+void foo(void) { mem_alloc(); bar(); }
+int main(void) { foo(); return 0; }
+"""
+
+#: 0x7e808948 is nearly 2 GiB ahead, and the arena lies behind.
+FAR = """
+void alone(void), other(void);
+__asm__(".text\\n.p2align 4\\n.type alone, @function\\nalone: ret\\n.size alone, .-alone\\n"
+	".type other, @function\\nother: mov %rax, 0x7e(%rax)\\n ret\\n.size other, .-other\\n.p2align 4\\n");
+int main(void) { alone(); return (long)other == 0; }
+"""
+
+PADDED = """
+long foo(long), bar(int);
+__asm__(".text\\n.p2align 4\\n"
+	".type foo, @function\\nfoo: mov %rdi, %rax\\n ret\\n.size foo, .-foo\\n.p2align 4\\n"
+	".type bar, @function\\nbar: inc %edi\\n1: dec %edi\\n jne 1b\\n 2: inc %esi\\n jne 2b\\n xchg %eax, %edx\\n ret\\n"
+	".size bar, .-bar\\n"
+	".type baz, @function\\nbaz: xor %eax, %eax\\n ret\\n.size baz, .-baz\\n");
+int main(void) { return foo(0) + bar(1) != 0; }
+"""
+
+Asked = list[tuple[Function, list[Want]]]
+Made = list[tuple[list[Want], FunctionPlan]]
+
+
+def ground_of(path: Path | str, policy: Policy = PROCESS) -> Ground:
+    """As in a live process: an arena right below the image, all else free."""
+    ground = pretend_loaded(analysed(str(path)))
+    low = min(s.address for s in ground.analysis.image.segments) + ground.bias & -PAGE
+    base = low - _ARENA - _GAP if low > 2 * _ARENA else ground.arena.base
+    ground.arena = Arena(base, _ARENA, 0, PAGE)
+    ground.host = replace(ground.host, key=base - PAGE, claim=base, base=base, thunk=base, thunk_vector=base)
+    high = max(s.address + s.size for s in ground.analysis.image.segments) + ground.bias + PAGE & -PAGE
+    taken = tuple(sorted(((low, high), (base - PAGE, base + _ARENA))))
+    ground.puns = PunPages(Occupied(taken), _ARENA, 1 << 20)
+    ground.policy = policy
+    return ground
+
+
+def wants_of(probes: Iterable[Probes]) -> Asked:
+    found: dict[int, tuple[Function, list[Want]]] = {}
+    key = 0
+    for _, some in probes:
+        for part, point, _ in some:
+            key += 1
+            found.setdefault(part.start, (part, []))[1].append(Want(point.address, point.after, Stamp(key), key))
+    return sorted(found.values(), key=lambda item: -item[0].start)
+
+
+def made_of(ground: Ground, asked: Asked) -> Made:
+    return [(wants, made) for (_, wants), made in zip(asked, plan(ground, asked).functions, strict=True)]
+
+
+@pytest.mark.parametrize(("name", "variant"), PROGRAMS)
+@pytest.mark.parametrize("policy", [PROCESS, BESIDE], ids=["settled", "beside"])
+def test_no_entry_and_no_return_lacks_room(name: str, variant: str, policy: Policy) -> None:
+    path = str(build(name, variant))
+    ground = ground_of(path, policy)
+    made = made_of(ground, wants_of(timings(ground.analysis)))
+    assert violations(path, ground, made) == []
+    lacking = {plan.name: plan.refusals for _, plan in made if Refusal.NO_ROOM in plan.refusals.values()}
+    assert lacking == {}
+
+
+@pytest.mark.parametrize("variant", DENSE)
+def test_all_of_a_dense_program_has_room_in_company(variant: str) -> None:
+    path = str(build("dense", variant))
+    ground = ground_of(path)
+    made = made_of(ground, wants_of(timings(ground.analysis)))
+    assert violations(path, ground, made) == []
+    assert [plan.refusals for _, plan in made if plan.refusals] == []
+
+
+@pytest.mark.parametrize("variant", DENSE)
+def test_puns_hold_whichever_functions_are_in_force(variant: str) -> None:
+    """Plans made for functions that come and go: any selection of them is led by its sites to its patches."""
+    path, rng = str(build("dense", variant)), random.Random(1)
+    ground = ground_of(path, BESIDE)
+    made = made_of(ground, wants_of(timings(ground.analysis)))
+    sites = {site.address + i for _, plan in made for site in plan.sites for i in range(len(site.new))}
+    shared = [plan for _, plan in made if any(at in sites for low, high in plan.pinned for at in range(low, high))]
+    assert len(shared) >= 3, "no pun shares a byte with another splice"
+    assert violations(path, ground, made) == []
+    for share in [0.0, 0.2, 0.5, 0.8] * 10:
+        some = [each for each in made if each[1] in shared or rng.random() < share]
+        assert violations(path, ground, some) == []
+
+
+def test_puns_that_count_on_their_company_are_found_out() -> None:
+    """What is looked for above would be seen."""
+    path = str(build("dense", "O1"))
+    ground = ground_of(path)
+    made = made_of(ground, wants_of(timings(ground.analysis)))
+    with pytest.raises(AssertionError):
+        assert all(violations(path, ground, [each]) == [] for each in made)
+
+
+def test_functions_of_two_instructions_without_padding_are_had_by_themselves(tmp_path: Path) -> None:
+    """Each returns by two bytes, and has few left over from its entry: less than a jump needs, but for the byte of the
+    call that follows. As portable plans, which count on nothing beside them.
+    """
+    path = compile_text(tmp_path, "sleeps", SLEEPS, "-O0", "-fPIE", "-pie")
+    portable = kept(path)
+    assert {portable.unit_names[unit] for unit in portable.cramped().nonzero()[0]} == set()
+    bounced = portable.row_unit[portable.row_outcome == outcome_of(Tactic.BOUNCE)].tolist()
+    assert {"foo", "bar", "mem_alloc"} <= {portable.unit_names[unit] for unit in bounced}
+
+
+def test_a_pun_reaches_its_patch_from_anywhere(tmp_path: Path) -> None:
+    """The bytes behind a lone `ret` lead to where no jump gets to the arena: the trampoline there goes by memory."""
+    path = compile_text(tmp_path, "far", FAR, "-O2", "-fPIE", "-pie")
+    ground = ground_of(path)
+    function = next(f for f in ground.analysis.functions() if f.name == "alone")
+    wants = [Want(function.start, False, Stamp(1), 1)]
+    made = made_of(ground, [(function, wants)])
+    assert made[0][1].tactics == {1: Tactic.PUN}
+    assert any(patch.data.startswith(asm.JMP_NEXT) for patch in made[0][1].patches)
+    assert violations(str(path), ground, made) == []
+
+
+@pytest.mark.parametrize("order", [("foo", "bar"), ("bar", "foo")])
+def test_padding_goes_to_the_function_that_has_nothing_else(tmp_path: Path, order: tuple[str, str]) -> None:
+    """`foo` is four bytes with padding behind; the short blocks of `bar`, which follows, would do with it too."""
+    path = compile_text(tmp_path, "padded", PADDED, "-O2", "-fPIE", "-pie")
+    ground = ground_of(path)
+    ground.policy = replace(PROCESS, puns=False)
+    functions = {f.name: f for f in ground.analysis.functions() if f.name in order}
+    keys = itertools.count(1)
+    wants = {name: [Want(b.start, False, Stamp(1), next(keys)) for b in functions[name].blocks] for name in order}
+    asked = [(functions[name], wants[name]) for name in order]
+    made = plan(ground, asked).functions
+    tactics = {p.name: Counter(p.tactics.values()) for p in made}
+    assert tactics["foo"] == {Tactic.JUMP: 1}
+    assert tactics["bar"][Tactic.BOUNCE] >= 2
+
+
+@pytest.mark.parametrize("name", ["O0", "O1"])
+def test_what_is_forgotten_leaves_nothing(name: str) -> None:
+    """Landings of fewer than five bytes, and pins on bytes of other functions."""
+    ground = ground_of(build("dense", name), BESIDE)
+    before = [bytes(region.marks) + bytes(region.content) for region in ground.registry._regions]
+    asked = wants_of(timings(ground.analysis))
+    first = plan(ground, asked).functions
+    assert any(p.pinned for p in first)
+    for each in first:
+        forget(ground, each)
+    assert [bytes(region.marks) + bytes(region.content) for region in ground.registry._regions] == before
+
+
+def kept(path: Path) -> Portable:
+    analysis = analysed(str(path))
+    return capture(blank_ground(analysis, SHAPE), timings(analysis))
