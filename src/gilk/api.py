@@ -69,9 +69,10 @@ __all__ = [
     "FunctionView", "GilkError", "Graph", "ImageError", "NoSuchProbe", "Preprocess", "let_go_dtrace", "prepare_dtrace",
     "Kernel", "Loaded", "Place", "Probe", "Progress", "Request", "Result", "Run", "RunReport", "Session", "Staged",
     "StoreError", "Survey", "Target", "Tracing", "TargetError", "UsageError", "args", "attach", "c", "cache_place",
-    "calls", "cfg", "compiler", "complaints", "count", "driver", "expect_dtrace", "kernel", "lab", "launch",
-    "load_experiment", "parse_request", "prepare_experiment", "prepare_run", "prepare_trace", "processor_flags", "read",
-    "regs", "report", "restore", "scan", "stamp", "time", "trace_report", "write_dtrace_header", "write_dtrace_objects",
+    "calls", "cfg", "check_output", "compiler", "complaints", "count", "driver", "expect_dtrace", "kernel", "lab",
+    "launch", "load_experiment", "parse_request", "prepare_experiment", "prepare_run", "prepare_trace",
+    "processor_flags", "read", "regs", "report", "restore", "scan", "stamp", "time", "trace_report",
+    "write_dtrace_header", "write_dtrace_objects",
 ]  # fmt: skip
 
 _INTERRUPTS = "irq"  # no function of the kernel's is called so
@@ -289,12 +290,20 @@ def prepare_run(
 
     if flight and not any(request.of_kernel for request in requests):
         raise UsageError("flight-in-kernel", "only buffers in the kernel can be a flight recorder's")
+    check_output(output)
     kernel, elsewhere = _kernel_of(requests, bool(pids), machine)
     held = _held(pids, command if elsewhere is None else ())
     plain = [request for request in requests if isinstance(request, Request)]
     if len(plain) == len(requests):
         return Run(held, plain, output, tuple(command), kernel, elsewhere, flight)
     return experiment_run.of_requests(held, requests, output, tuple(command), kernel, elsewhere, flight)
+
+
+def check_output(path: Path | None, appends: bool = False) -> None:
+    """Raises StoreError `cannot-write` where ``path`` cannot be made or, if it ``appends``, be written to."""
+    from gilk.trace import destination
+
+    destination.check(path, appends)
 
 
 def _held(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
@@ -337,6 +346,7 @@ def prepare_trace(
     budget = None if everything else Budget()
     globs = [glob for glob in kernel if glob != _INTERRUPTS] or (["*"] if kernel else [])
     requests = [request_of(f"kernel:{glob}:entry=time") for glob in globs]
+    check_output(output)
     if modules and not machine:
         raise UsageError("no-machine", "modules are loaded on another machine only", "--on lab is one that may be lost")
     target, elsewhere = _kernel_of(requests, bool(pids), machine)

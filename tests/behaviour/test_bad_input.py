@@ -275,3 +275,28 @@ def test_more_points_than_asked_for() -> None:
         if caught.value.slug == "too-many-points":
             assert "points=" in caught.value.hint
         session.insert("hot:entry", api.count)
+
+
+@pytest.mark.parametrize("words", [("run", "-i", "true:*:entry=count"), ("trace",), ("dtrace", "-n", "BEGIN { exit(0) }")])
+@pytest.mark.parametrize("output", ["no/such/directory/x", "directory", "/proc/x"])
+def test_an_output_is_looked_at_before_the_program_begins(tmp_path: Path, words: tuple[str, ...], output: str) -> None:
+    (tmp_path / "directory").mkdir()
+    begun = tmp_path / "begun"
+    script = tmp_path / "true"
+    script.write_text(f"#!/bin/sh\ntouch {begun}\n")
+    script.chmod(0o755)
+    command = ("-c", str(script)) if words[0] == "dtrace" else ("--", str(script))
+    done = gilk(*words, "-o", output, *command, cwd=tmp_path, timeout=60)
+    assert done.returncode != 0
+    assert output in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not begun.exists()
+
+
+@pytest.mark.parametrize("words", [("run", "-i", "nothing:*:entry=count"), ("trace", "--start", "call:no_such_function")])
+def test_an_earlier_output_stays_until_there_is_another(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "out").write_text("earlier")
+    done = gilk(*words, "-o", tmp_path / "out", "--", "true", timeout=60)
+    assert done.returncode != 0
+    assert (tmp_path / "out").read_text() == "earlier"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]

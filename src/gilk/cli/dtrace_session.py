@@ -67,6 +67,8 @@ def carry_out(name: str, asked: api.DtraceRequest, manner: Manner) -> int:
     """The exit status: that of exit(), 0, or 1 when something was wrong with the program or with the process."""
     messages = Messages(name)
     try:
+        if manner.mode in (Mode.RUN, Mode.COMPILE, Mode.LIST):
+            api.check_output(manner.output, appends=True)
         with _prepared(asked) as consumer:
             if not _compile(consumer, messages):
                 return 1

@@ -19,6 +19,7 @@ from gilk.session.experiment.workload import Workload
 from gilk.target import process
 from gilk.target.kernel.target import KernelTarget
 from gilk.target.process import Process
+from gilk.trace import destination
 
 
 def prepare(
@@ -28,6 +29,7 @@ def prepare(
     held: list[Process] = []
     workload = None
     try:
+        destination.check(experiment.output_of(number))
         held += [process.attach(pid) for pid in _pids(experiment)]
         if experiment.workload is not None and elsewhere is None:
             as_target = "workload" in experiment.targets
