@@ -30,10 +30,16 @@ class Report(Protocol):
 
 
 class Stop:
-    """Becomes true with the first SIGINT, SIGTERM or SIGHUP. ``count`` is how many have come."""
+    """Becomes true with the first SIGINT, SIGTERM or SIGHUP, upon which a session ends in good order; with the next it
+    ends at once, whatever it waits for, and the keeper undoes all.
 
-    def __init__(self) -> None:
+    A launched program has the terminal: the first SIGINT is its own affair, and does not count here where it is
+    ``shared`` with one. ``count`` is how many have come.
+    """
+
+    def __init__(self, shared: bool = False) -> None:
         self.count = 0
+        self._left_to_it = int(shared)
         self._last = 0
         self._at_once = False
 
@@ -41,8 +47,12 @@ class Stop:
         return self.count > 0
 
     def arrived(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self._left_to_it:
+            self._left_to_it -= 1
+            if not self._at_once:
+                return
         self.count, self._last = self.count + 1, number
-        if self._at_once:
+        if self._at_once or self.count == 2:
             self._end()
 
     def _end(self) -> NoReturn:
@@ -112,11 +122,9 @@ def carry_out_for_user(
 
     A launched program has the terminal, and gets its Ctrl-C itself: the first one is the program's own affair.
     """
-    stop = Stop()
-    patient = launched and running.elsewhere is None
-    until = (lambda: stop.count > 1) if patient else stop
+    stop = Stop(shared=launched and running.elsewhere is None)
     with let_go_at_last(running):
-        told = report(carry_out(running, seconds, stop, quiet or as_json, launched, until))
+        told = report(carry_out(running, seconds, stop, quiet or as_json, launched, stop))
         if not quiet and not as_json:
             click.echo(told.render(), nl=False, err=launched)
         status = _exit_status(running, stop) if launched else 0
@@ -136,9 +144,8 @@ def _exit_status(running: api.Run, stop: Stop) -> int:
         status = running.elsewhere.status
         return INTERRUPTED if status is None else status
     target = running.processes[-1]
-    while stop.count < 2:
-        end = target.wait()
-        if end is not None:
-            return end.code
+    while (end := target.wait()) is None:
+        if stop():
+            return INTERRUPTED
         signal.sigtimedwait((signal.SIGCHLD,), _POLL)
-    return INTERRUPTED
+    return end.code

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+
+from gilk.target.wire import readable
 
 
 def is_alive(tid: int) -> bool:
@@ -23,3 +26,14 @@ def cpu_time(pid: int) -> float:
     except OSError:
         return 0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def reap(pid: int, seconds: float) -> None:
+    """Wait for a child to end, for so long at most: who does not is let alone, and is init's in the end."""
+    with contextlib.suppress(OSError):
+        ended = os.pidfd_open(pid)
+        try:
+            readable(ended, seconds)
+            os.waitpid(pid, os.WNOHANG)
+        finally:
+            os.close(ended)

@@ -4,7 +4,8 @@
 One at a time, each costs four changes between us and the thread. Here a loop
 in a page of its own takes them from a list in another, and notes what they
 returned; behind the last, or the first that fails, the thread sends itself a
-signal, for which it stops.
+signal, for which it stops. If nobody traces it any more, it goes back to where
+it was by rt_sigreturn(2) (haven.py).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Final
 from gilk.target.memory import Memory
 from gilk.values import dataclass
 
-STAND_IN: Final = 64  # a signal that nobody misses: it is replaced, or dropped, while it is delivered
+#: SIGURG: it is replaced, or dropped, while it is delivered; to a program whose tracer has gone it does nothing.
+STAND_IN: Final = 23
 _ENTRY = struct.Struct("<7Qq")  # number, six arguments, result
 MOST: Final = 4096 // _ENTRY.size
 _FAILED: Final = -4096  # results from here to 0 are errors (syscall(2))
@@ -42,12 +44,13 @@ LOOP: Final = b"".join(
         bytes.fromhex("89 c7"),  # mov edi, eax
         bytes.fromhex("b8 ba 00 00 00 0f 05"),  # mov eax, gettid; syscall
         bytes.fromhex("89 c6"),  # mov esi, eax
-        bytes.fromhex("ba 40 00 00 00"),  # mov edx, STAND_IN
+        bytes.fromhex("ba 17 00 00 00"),  # mov edx, STAND_IN
         bytes.fromhex("b8 ea 00 00 00 0f 05"),  # mov eax, tgkill; syscall
+        bytes.fromhex("b8 0f 00 00 00 0f 05"),  # mov eax, rt_sigreturn; syscall
         bytes.fromhex("0f 0b"),  # ud2
     )
 )
-END: Final = len(LOOP) - 2  # where the thread is when it has done
+END: Final = len(LOOP) - 9  # where the thread is when it has done, and whence it would go back
 
 Call = tuple[int, ...]
 

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gilk.errors import TargetError
 from gilk.target import caches
@@ -93,12 +94,13 @@ class Changer:
         with caches.elsewhere(), self._world.stopped() as threads:
             began = time.perf_counter()
             places, moves = self._stand(threads, task, tolerant)
-            strangers = self._write(task)
-            for tid, thread in threads.items():
-                self._movement.move(thread, places.get(tid), task.new)
-            for slot, rip in moves:
-                self._memory.write(slot, rip.to_bytes(8, "little"))
             self._attach_blocks(threads)
+            with self._led(threads, places, moves, task.new):
+                strangers = self._write(task)
+            for tid, place in places.items():
+                if tid in threads:
+                    self._movement.move(threads[tid], place, task.new)
+            self._write_words(move for move in moves if move.late)
         done = time.perf_counter()
         return Outcome(done - asked, done - began, strangers)
 
@@ -118,6 +120,39 @@ class Changer:
     def search_stacks(self) -> None:
         """From now on, also for handlers that wait on stacks on which no thread is."""
         self._movement.searches = True
+
+    @contextlib.contextmanager
+    def _led(
+        self, threads: dict[int, Thread], places: dict[int, Place], moves: Sequence[Write], new: Places
+    ) -> Iterator[None]:
+        """Threads go into patches, which are there by now, before code leads to them; and out of them, elsewhere, when
+        it does not any more: were we killed in between, none would go on amid bytes that are not instructions.
+
+        Where the code cannot be written they are where they were.
+        """
+        before = {tid: thread.registers.rip for tid, thread in threads.items() if tid not in places}
+        words = [move for move in moves if not move.late]
+        for tid in before:
+            self._movement.move(threads[tid], None, new)
+        self._flush(threads)
+        self._write_words(words)
+        try:
+            yield
+        except BaseException:
+            for tid, rip in before.items():
+                if threads[tid].registers.rip != rip:
+                    threads[tid].move(rip)
+            self._write_words(move.undone() for move in reversed(words))
+            raise
+
+    def _flush(self, threads: dict[int, Thread]) -> None:
+        for thread in threads.values():
+            with contextlib.suppress(ProcessLookupError):  # it was killed in its stop
+                self._world.flush(thread)
+
+    def _write_words(self, moves: Iterable[Write]) -> None:
+        for move in moves:
+            self._memory.write(move.slot, move.word.to_bytes(8, "little"))
 
     def _write(self, task: Task) -> int:
         if task.exchange:

@@ -7,7 +7,9 @@ from dataclasses import field
 
 from gilk.target.call_list import CallList
 from gilk.target.copies import Copy
+from gilk.target.haven import SIZE
 from gilk.target.semaphores import RECORD_NAME
+from gilk.target.shelter import Shelter
 from gilk.values import dataclass
 
 _PAGE = 4096
@@ -43,6 +45,14 @@ class Held:
     pages: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     calls: CallList | None = None
+    shelter: int = 0  # where a borrowed thread's own state lies meanwhile
+
+    @property
+    def haven(self) -> Shelter | None:
+        """In memory of the process's own, which no other can write to."""
+        if self.calls is None or not self.shelter:
+            return None
+        return Shelter(self.calls.end, self.shelter, self.shelter + SIZE)
 
     @property
     def code_name(self) -> str:

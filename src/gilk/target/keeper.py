@@ -16,6 +16,7 @@ from dataclasses import replace
 from gilk.errors import TargetError
 from gilk.target import caches
 from gilk.target import copies as code_copies
+from gilk.target import gates as held_threads
 from gilk.target.alive import is_alive
 from gilk.target.batch import Batch
 from gilk.target.changing import Changer, Outcome, Task
@@ -35,7 +36,6 @@ from gilk.target.world import World
 from gilk.target.writer import combine
 from gilk.values import dataclass
 
-_GATES_AT, _GATES = 1024, 8 * 32  # in the control page, native/abi/gilk_abi.h; bytes
 _REMEMBERED = 4
 
 
@@ -221,6 +221,8 @@ class Keeper:
         if self.present():
             try:
                 restored = self._undo_own(staged)
+            except ProcessLookupError:  # its memory has gone while it was written to
+                pass
             except TargetError as error:
                 if error.slug != "no-such-process":
                     self._undo_children(staged)
@@ -257,7 +259,7 @@ class Keeper:
     def _open_gates(self) -> None:
         """No thread waits for a client any more (native/runtime/gate.c)."""
         if self.held.data:
-            self.memory.write(self.held.data + _GATES_AT, bytes(_GATES))
+            held_threads.open_gates(self.memory, self.held.data)
 
     def present(self) -> bool:
         """The address space that we set up is still there: the process has neither ended nor executed a program.
@@ -327,6 +329,7 @@ class Keeper:
         try:
             child.held = replace(self.held, copies=self._copies_in(pid))
             child._code.homes = self._code.homes
+            child.memory.haven = child.held.haven
             yield child
         finally:
             if child.world.release_late():

@@ -30,6 +30,8 @@ _RESET = frozenset(
 #: Instructions from the entry of a program to where its main() is handed over: a dozen in glibc, some forty in musl.
 _MOST_STEPS = 200
 _LONGEST = 15  # bytes of an instruction
+_LONGEST_EXEC = 60.0  # seconds
+_LOOK = 0.2  # seconds, between looks at whether somebody waits
 
 
 class Until(Enum):
@@ -58,6 +60,14 @@ class End:
     code: int
 
 
+#: Whether who has asked is still there: what waits for a program's own code to come somewhere has no other end.
+Awaited = Callable[[], bool]
+
+
+class Abandoned(Exception):
+    """Nobody waits any more for where a program was to come."""
+
+
 def launch(command: Command) -> int:
     """The pid of the new process, in an event stop right behind its execve.
 
@@ -71,16 +81,35 @@ def launch(command: Command) -> int:
     os.close(wake)
     os.close(fail)
     try:
-        ptrace.seize(pid, ptrace.O_TRACEEXEC | ptrace.O_TRACESYSGOOD)
+        ptrace.seize(pid, ptrace.O_TRACEEXEC | ptrace.O_TRACESYSGOOD | ptrace.O_EXITKILL)
         os.write(ready, b"!")
-        status = ptrace.wait(pid)
+        status = ptrace.wait(pid, _LONGEST_EXEC)
         if not os.WIFSTOPPED(status):
             raise _failure(command, failed)
         _to_user(pid, status)
+    except ptrace.Late:
+        _end(pid)
+        what = f"{command.arguments[0]} has not begun in {_LONGEST_EXEC:.0f} s"
+        raise TargetError("cannot-launch", what, "its file may be out of reach") from None
     finally:
         os.close(ready)
         os.close(failed)
     return pid
+
+
+def _end(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def wait(pid: int, awaited: Awaited) -> int:
+    """The next wait status of a child, however long that takes. Raises Abandoned, ProcessLookupError."""
+    while True:
+        try:
+            return ptrace.wait(pid, _LOOK)
+        except ptrace.Late:
+            if not awaited():
+                raise Abandoned from None
 
 
 def _child(command: Command, wake: int, fail: int) -> None:
@@ -89,6 +118,7 @@ def _child(command: Command, wake: int, fail: int) -> None:
             os.setpgid(0, command.group)
         for number in _RESET - command.ignored:
             signal.signal(number, signal.SIG_DFL)
+        ptrace.as_before()
         os.read(wake, 1)
         os.chdir(command.directory)
         os.execvpe(command.arguments[0], list(command.arguments), command.environment)
@@ -115,22 +145,27 @@ def _to_user(pid: int, status: int) -> None:
             raise TargetError("cannot-launch", "the program ended before its first instruction")
 
 
-def run_until_linked(pid: int, memory: Memory, notify: int, state: int) -> bool:
+def run_until_linked(pid: int, memory: Memory, notify: int, state: int, awaited: Awaited) -> bool:
     """Let the dynamic linker work until it reports a consistent state; False when the program ended first.
 
-    ``notify`` is the address of ``_dl_debug_state``, ``state`` that of ``_r_debug.r_state``.
+    ``notify`` is the address of ``_dl_debug_state``, ``state`` that of ``_r_debug.r_state``. Raises as run_to().
     """
-    return run_to(pid, memory, notify, lambda: int.from_bytes(memory.read(state, 4), "little") == 0)
+    return run_to(pid, memory, notify, awaited, lambda: int.from_bytes(memory.read(state, 4), "little") == 0)
 
 
-def run_to(pid: int, memory: Memory, address: int, wanted: Callable[[], bool] = lambda: True) -> bool:
-    """Let the program run until it is at ``address`` and ``wanted``; False when it ends, or becomes another, first."""
+def run_to(
+    pid: int, memory: Memory, address: int, awaited: Awaited, wanted: Callable[[], bool] = lambda: True
+) -> bool:
+    """Let the program run until it is at ``address`` and ``wanted``; False when it ends, or becomes another, first.
+
+    Raises Abandoned.
+    """
     kept = memory.read(address, 1)
     memory.write(address, _INT3)
     arrived = 0
     while True:
         ptrace.call(ptrace.CONT, pid, 0, arrived)
-        status = ptrace.wait(pid)
+        status = wait(pid, awaited)
         if not os.WIFSTOPPED(status) or status >> 16 == ptrace.EVENT_EXEC:
             return False
         registers = ptrace.get_registers(pid)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from gilk.errors import TargetError
-from gilk.target import copies
+from gilk.target import copies, haven
 from gilk.target.copies import Copy
 from gilk.target.held import ArenaMap, Held
 from gilk.target.maps import Mapping, occupied, program_of, read_maps
@@ -50,7 +50,9 @@ class Mapper:
                 held.code_fd, held.code = share(call, pid, held.code_name, held.code_size, call.code)
                 held.data_fd, held.data = share(call, pid, f"gilk-data-{name}", held.data_size, call.data)
                 held.calls = call.call_list()
+                held.shelter = call.anonymous(0, haven.SIZE)
             check_alone(pid, held.code_name)
+            self._memory.haven = held.haven
         return held.code_fd, held.data_fd
 
     def share_memory(self, size: int) -> tuple[int, int]:
@@ -156,12 +158,15 @@ class Mapper:
             call.unmap(address, _PAGE)
         for arena in held.arenas:
             call.unmap(arena.start, arena.size + arena.base - arena.start)
+        call.leave_our_memory()
         for address, size in (held.side, (held.data, held.data_size), (held.code, held.code_size)):
             if size:  # it was refused
                 call.unmap(address, size)
         if held.calls is not None:
             call.unmap(held.calls.loop, _PAGE)
             call.unmap(held.calls.page, _PAGE)
+        if held.shelter:
+            call.unmap(held.shelter, haven.SIZE)
         for mapping in read_maps(self._pid):  # a child may have some that its parent has no more
             if mapping.path.startswith((f"/memfd:{held.memory_name}", f"/memfd:{held.raised_name}")):
                 call.unmap(mapping.start, mapping.end - mapping.start)

@@ -12,6 +12,7 @@ from typing import Final
 from gilk.errors import TargetError
 from gilk.splice.space import PAGE
 from gilk.target.maps import Mapping
+from gilk.target.shelter import Shelter
 
 _HIGHEST = (1 << 63) - 1  # of what can be asked for; nothing of a process lies in the upper half
 _PIECE = 1 << 20  # bytes that are read at a time
@@ -24,6 +25,7 @@ class Memory:
     def __init__(self, pid: int) -> None:
         """Raises TargetError `no-such-process`, `no-permission`."""
         self.gate = 0  # where the process has a system call instruction that may be borrowed; 0: not looked for yet
+        self.haven: Shelter | None = None  # what a borrowed thread is led back from, once there is memory for it
         try:
             self._fd = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
         except (FileNotFoundError, ProcessLookupError):
@@ -52,11 +54,14 @@ class Memory:
             return b""
 
     def write(self, address: int, data: bytes) -> None:
-        """Raises OSError."""
+        """Raises OSError; ProcessLookupError where the address space has gone: there pwrite(2) writes nothing, and
+        says so by 0."""
         view = memoryview(data)
         _check(address)
         while view:
             written = os.pwrite(self._fd, view, address)
+            if not written:
+                raise ProcessLookupError(errno.ESRCH, "the memory of the process has gone")
             address, view = address + written, view[written:]
 
     def close(self) -> None:

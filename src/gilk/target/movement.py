@@ -7,8 +7,10 @@ handler that it is in will return to.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
+from gilk.target import gates
 from gilk.target.bounds import Bounds, bounds_in
 from gilk.target.frames import SignalFrame, find_restorers, returning, signal_frames
 from gilk.target.held import Held
@@ -17,17 +19,30 @@ from gilk.target.memory import Memory
 from gilk.target.parked import parked_frames
 from gilk.target.places import Places
 from gilk.target.world import Thread, World
+from gilk.values import dataclass
 
 _BUSY, _SIDE_RSP = 32, 192  # offsets in struct gilk_block
 _NOTED = 88  # in struct gilk_control
-_STEPS = 20000
-_PUSHF = (b"\x9c", b"\x66\x9c", b"\x48\x9c")
-_TRAP_FLAG = 0x100
+_LONGEST = 0.25  # seconds that a thread may take to leave an instrument while the others stand still
+_MOMENT = 0.00001  # seconds; longer and longer, since a busy machine may not let it run at once
 
 #: An original address, and whether its instruments have yet to run.
 Place = tuple[int, bool]
-#: An address, and the 64-bit word to write there.
-Write = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Write:
+    """A 64-bit word in a signal frame or beside it. ``late``: control leaves a patch by it, so that the code has to be
+    what it was before; else it is led into a patch, before code leads there."""
+
+    slot: int
+    word: int
+    before: int
+    late: bool
+
+    def undone(self) -> Write:
+        return Write(self.slot, self.before, self.word, self.late)
+
 
 
 class Busy(Exception):
@@ -54,42 +69,53 @@ class Movement:
         No thread is moved yet: one that was, and had to go on because another was not ready, would run an instrument
         twice. Raises Busy.
         """
-        places = {tid: self._settle(thread, old) for tid, thread in list(threads.items())} if old else {}
+        places = self._settle_all(threads, old) if old else {}
         found = {tid: place for tid, place in places.items() if place is not None}
         return found, self._frame_moves(threads, found, old, new)
 
-    def _settle(self, thread: Thread, old: Places) -> Place | None:
-        """Let a thread in a patch that goes away run to a place that has an equal in the original code: that place.
+    def _settle_all(self, threads: dict[int, Thread], old: Places) -> dict[int, Place | None]:
+        """Also those that one of them has made when it went on."""
+        places: dict[int, Place | None] = {}
+        while fresh := [thread for tid, thread in threads.items() if tid not in places]:
+            went_on = False
+            for thread in fresh:
+                places[thread.tid], ran = self._settle(thread, old)
+                went_on |= ran
+            if went_on:
+                self._world.catch_up()
+        return places
+
+    def _settle(self, thread: Thread, old: Places) -> tuple[Place | None, bool]:
+        """Have a thread in a patch that goes away at a place that has an equal in the original code: that place, and
+        whether the thread had to go on to get there.
 
         It stays in the patch, since others may not be ready yet. Raises Busy when it is inside an instrument that does
-        not end, or calls out.
+        not end, or calls out, or when a signal is on its way to it.
         """
+        deadline, rounds = time.monotonic() + _LONGEST, 0
+        while self._is_amid(thread, old):
+            if thread.signal or time.monotonic() > deadline:
+                raise Busy
+            rounds += 1
+            try:
+                thread = self._world.run_on(thread, min(_MOMENT * rounds, 0.002))
+            except ProcessLookupError:
+                return None, True
+        return self._original(thread, old), rounds > 0
+
+    def _is_amid(self, thread: Thread, old: Places) -> bool:
+        """Where it stands has no equal in the original code, and it would come to a patch that goes. Raises Busy."""
+        rip = thread.registers.rip
         if self._calling_out(thread):
             raise Busy
-        entered = False
-        for _ in range(_STEPS):
-            rip = thread.registers.rip
-            place = self._original(thread, old)
-            if place is not None:
-                return place
-            if not old.in_patch(rip) and not (entered and self._held().in_arena(rip)) and not self._in_library(rip):
-                return None
-            entered = True
-            try:
-                self._step(thread)
-            except ProcessLookupError:
-                return None
-        raise Busy
-
-    def _step(self, thread: Thread) -> None:
-        """One instruction. What pushf pushes meanwhile has the trap flag set, which a later popf must not find."""
-        registers = thread.registers
-        pushes = self._memory.read(registers.rip, 2).startswith(_PUSHF) and not registers.eflags & _TRAP_FLAG
-        self._world.step(thread)
-        rsp = thread.registers.rsp
-        if pushes and rsp < registers.rsp:
-            low = self._memory.read(rsp + 1, 1)[0]
-            self._memory.write(rsp + 1, bytes((low & ~(_TRAP_FLAG >> 8),)))
+        if self._original(thread, old) is not None:
+            return False
+        if self._in_library(rip):
+            back = gates.goes_back_to(self._memory, self._held().data, thread.registers.rsp)
+            if back is not None and old.in_patch(back):
+                raise Busy
+            return back is None
+        return old.in_patch(rip)
 
     def _original(self, thread: Thread, old: Places) -> Place | None:
         """Where in the original code the thread is, if it is in a patch at a place that has an equal there."""
@@ -158,7 +184,14 @@ class Movement:
 
     def _moves_of(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
         through = self._through(frame.place, old, new)
-        return frame.moved(through) if through != frame.place else ()
+        return self._writes(frame, through, old) if through != frame.place else ()
+
+    def _writes(self, frame: SignalFrame, address: int, old: Places) -> tuple[Write, ...]:
+        late = old.in_patch(frame.place) or old.original(frame.place) is not None
+        read = self._memory.read
+        return tuple(
+            Write(slot, word, int.from_bytes(read(slot, 8), "little"), late) for slot, word in frame.moved(address)
+        )
 
     def _moves_of_parked(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
         """Who runs it, and when, is not known: one amid a patch that goes stays there, to be gone on with as it is."""
@@ -166,7 +199,7 @@ class Movement:
             return self._moves_of(frame, old, new)
         except Busy:
             self.left_behind = True
-            return frame.moved(frame.place)
+            return self._writes(frame, frame.place, old)
 
     def _noted(self) -> int:
         """How many contexts the runtime has noted that are yet to be gone on with."""

@@ -31,6 +31,9 @@ from gilk.target.semaphores import Raised, Semaphore
 from gilk.target.spawning import spawned
 
 _T = TypeVar("_T")
+_PATIENCE = 120.0  # seconds for an answer; the keeper's own waits are shorter
+_FAREWELL = 30.0  # seconds in which a keeper has undone all; one that has not goes on by itself
+_AS_LONG_AS_IT_TAKES = frozenset(("launch", "run_until_linked", "run_to", "wait"))  # the program itself is awaited
 
 
 class Keeper:
@@ -39,6 +42,7 @@ class Keeper:
     def __init__(self) -> None:
         made = spawned()
         self.pid, self._reap, self._channel, self._ended = made.pid, made.reap, made.channel, made.ended
+        self._channel.settimeout(_PATIENCE)  # also what is sent is taken, or it has gone
         self._fds: tuple[int, ...] = ()
 
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
@@ -47,15 +51,34 @@ class Keeper:
             raise TargetError("keeper-gone", "the process that holds the target was let go")
         try:
             wire.send(self._channel, (name, arguments), fds)
+            self._await(name)
             (good, value), self._fds = wire.receive(self._channel)
         except wire.Closed:
             raise TargetError("keeper-gone", "the process that holds the target has gone") from None
+        except TimeoutError:
+            raise self._ended_by_us() from None
         except BaseException:
             self._channel.close()  # what is asked next would be given this answer
             raise
         if not good:
             raise value
         return value
+
+    def _await(self, name: str) -> None:
+        """An answer; but for what waits for the program itself, it does not take long. Raises TimeoutError."""
+        if not wire.readable(self._channel.fileno(), None if name in _AS_LONG_AS_IT_TAKES else _PATIENCE):
+            raise TimeoutError
+
+    def _ended_by_us(self) -> TargetError:
+        """The threads that it holds go on without it."""
+        self._channel.close()
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._ended, signal.SIGKILL)
+        return TargetError(
+            "keeper-gone",
+            f"the process that holds the target had not answered for {_PATIENCE:.0f} s, and was ended",
+            "gilk restore puts its code right",
+        )
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
         """File descriptors of code and data."""
@@ -113,7 +136,7 @@ class Keeper:
 
     def leave(self) -> None:
         """Let the keeper go; it undoes what is left, and has gone then."""
-        self.hand_over(lambda: wire.readable(self._ended))  # whosever child it is
+        self.hand_over(lambda: wire.readable(self._ended, _FAREWELL))  # whosever child it is
         self._reap()
 
     @property

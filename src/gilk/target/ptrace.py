@@ -6,6 +6,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +20,7 @@ SETOPTIONS = 0x4200
 GETSIGINFO, SETSIGINFO, GETSIGMASK, SETSIGMASK = 0x4202, 0x4203, 0x420A, 0x420B
 
 O_TRACESYSGOOD, O_TRACEFORK, O_TRACEVFORK, O_TRACECLONE, O_TRACEEXEC = 1, 2, 4, 8, 16
-O_SUSPEND_SECCOMP = 1 << 21
+O_EXITKILL, O_SUSPEND_SECCOMP = 1 << 20, 1 << 21
 EVENT_STOP, EVENT_EXEC = 128, 4
 
 WALL = 0x40000000  # __WALL: also threads, which Python's os module has no name for
@@ -41,6 +43,11 @@ class Registers(ctypes.Structure):
 
 
 _TGKILL = 234
+PATIENCE = 10.0  # seconds that a thread has for what takes it microseconds
+_LONGEST = 0.05  # seconds; should a SIGCHLD not come
+_BRISK = 20
+_told = False
+_before: set[signal.Signals | int] = set()
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _ptrace: Callable[..., int] = _libc.ptrace
@@ -142,15 +149,55 @@ def send(pid: int, tid: int, number: int) -> None:
     _libc.syscall(_TGKILL, pid, tid, number)
 
 
-def wait(tid: int) -> int:
-    """Wait status of ``tid``; raises ProcessLookupError when it is not (or no longer) ours to wait for."""
+class Late(Exception):
+    """A thread has neither stopped nor ended in the time that it was given."""
+
+
+def wait(tid: int, seconds: float = PATIENCE) -> int:
+    """Wait status of ``tid``. Raises Late, and ProcessLookupError when it is not (or no longer) ours to wait for."""
+    deadline, rounds = time.monotonic() + seconds, 0
     while True:
-        try:
-            return os.waitpid(tid, WALL)[1]
-        except InterruptedError:
-            continue
-        except ChildProcessError:
-            raise ProcessLookupError(errno.ESRCH, "no such thread") from None
+        status = stopped(tid)
+        if status is not None:
+            return status
+        if time.monotonic() > deadline:
+            raise Late
+        _rest(rounds)
+        rounds += 1
+
+
+def stopped(tid: int) -> int | None:
+    """Wait status of ``tid``; None as long as it runs. Raises as wait()."""
+    try:
+        got, status = os.waitpid(tid, WALL | os.WNOHANG)
+    except ChildProcessError:
+        raise ProcessLookupError(errno.ESRCH, "no such thread") from None
+    return status if got else None
+
+
+def _rest(rounds: int) -> None:
+    """Until something may have changed: the kernel tells a tracer of a stop by SIGCHLD, which can be waited for where
+    it is blocked (server.py). Elsewhere it is looked for again and again."""
+    if _told:
+        signal.sigtimedwait((signal.SIGCHLD,), _LONGEST)
+    elif rounds < _BRISK:
+        os.sched_yield()
+    else:
+        time.sleep(min(0.001, 0.00002 * (rounds - _BRISK)))
+
+
+def be_told() -> None:
+    """From now on SIGCHLD is blocked in this process, which has one thread, and what it waits for told by it."""
+    global _told, _before
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # of what is ignored nobody is told
+    _before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    _told = True
+
+
+def as_before() -> None:
+    """In a child that is to be another program."""
+    if _told:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _before)
 
 
 def is_syscall_stop(status: int) -> bool:

@@ -16,10 +16,12 @@ from collections.abc import Iterator, Sequence
 
 from gilk.errors import TargetError
 from gilk.splice.space import PAGE
-from gilk.target import ptrace, rseq, seccomp
+from gilk.target import haven, ptrace, rseq, seccomp
 from gilk.target.call_list import LOOP, MOST, STAND_IN, Call, CallList
+from gilk.target.haven import Haven
 from gilk.target.maps import Mapping, read_maps
 from gilk.target.memory import Memory, stretches
+from gilk.target.shelter import Shelter
 from gilk.target.world import Thread, World
 
 _SYSCALL = b"\x0f\x05"
@@ -62,13 +64,39 @@ def _exchangeable(mapping: Mapping) -> tuple[bool, bool, bool, bool]:
 
 
 class Remote:
-    """Runs system calls in ``thread``, which is in a ptrace stop."""
+    """Runs system calls in ``thread``, which is in a ptrace stop. ``mask`` is its own signal mask."""
 
-    def __init__(self, thread: Thread, memory: Memory, gate: int) -> None:
+    def __init__(self, thread: Thread, pid: int, memory: Memory, mask: int) -> None:
         self._thread = thread
+        self._pid = pid
         self._memory = memory
-        self._gate = gate
+        self._mask = mask
+        self._gate = _gate(pid, memory)
+        self._haven: Haven | None = None
         self.late: list[int] = []
+        self.lost = False  # it has not come back in time
+        self._shelter(memory.haven or haven.on_stack(thread, pid, memory))
+
+    def _shelter(self, place: Shelter | None) -> None:
+        """From now on the thread would go back by itself, were it let go by nobody. From here on it has all signals
+        blocked, which it takes back with all else."""
+        self._haven = haven.prepare(self._thread, self._mask, self._memory, place)
+        if self._haven is not None:
+            ptrace.set_registers(self._thread.tid, self._sheltered())
+        ptrace.set_mask(self._thread.tid, _ALL)
+
+    def leave_our_memory(self) -> None:
+        """It is going to be unmapped."""
+        self._memory.haven = None
+        self._shelter(haven.on_stack(self._thread, self._pid, self._memory))
+
+    def _sheltered(self) -> ptrace.Registers:
+        """Such that the thread is about to enter the kernel to go back."""
+        registers = self._thread.registers.copy()
+        registers.orig_rax = _ALL
+        if self._haven is not None:
+            registers.rip, registers.rsp = self._haven.code, self._haven.frame
+        return registers
 
     @property
     def tid(self) -> int:
@@ -76,16 +104,20 @@ class Remote:
         return self._thread.tid
 
     def call(self, number: int, *arguments: int) -> int:
-        """The result. Raises OSError when the call failed, ProcessLookupError when the thread died, TargetError
-        `not-our-call` where it was another call, which somebody must have written there."""
-        registers = self._thread.registers.copy()
-        registers.rip, registers.rax, registers.orig_rax = self._gate, number, _ALL
+        """The result. Raises OSError when the call failed, ProcessLookupError when the thread died, ptrace.Late when
+        it does not come back, TargetError `not-our-call` where it was another call than was asked for."""
+        registers, tid = self._sheltered(), self._thread.tid
+        if self._haven is None:
+            registers.rip, registers.rax = self._gate, number
+        ptrace.set_registers(tid, registers)
+        self._to_system_call(tid)
         for name, value in zip(_ARGUMENTS, arguments, strict=False):
             setattr(registers, name, value & _ALL)
-        tid = self._thread.tid
+        registers.orig_rax = number
+        if self._haven is None:
+            registers.rip += len(_SYSCALL)
         ptrace.set_registers(tid, registers)
-        for _ in ("entry", "exit"):
-            self._to_system_call(tid)
+        self._to_system_call(tid)
         found = ptrace.get_registers(tid)
         if not _is_answer(found, registers):
             raise _not_our_call(tid, "has made another system call than gilk had it make")
@@ -114,15 +146,12 @@ class Remote:
 
     def _by_itself(self, place: CallList, calls: Sequence[Call]) -> list[int]:
         place.write(self._memory, calls)
-        tid, registers = self._thread.tid, self._thread.registers.copy()
-        registers.rip, registers.rbx, registers.r12, registers.orig_rax = place.loop, place.page, len(calls), _ALL
+        tid, registers = self._thread.tid, self._sheltered()
+        registers.rip, registers.rbx, registers.r12 = place.loop, place.page, len(calls)
         ptrace.set_registers(tid, registers)
         ptrace.set_mask(tid, _ALL & ~(1 << STAND_IN - 1))
         while True:
-            ptrace.call(ptrace.CONT, tid, 0, 0)
-            status = ptrace.wait(tid)
-            if not os.WIFSTOPPED(status):
-                raise ProcessLookupError(errno.ESRCH, "the thread died")
+            status = self._next(ptrace.CONT)
             if status >> 8 == STAND_IN and ptrace.get_registers(tid).rip == place.end:
                 break
             self.put_off(status)
@@ -132,11 +161,36 @@ class Remote:
     def _to_system_call(self, tid: int) -> None:
         """Run to the next entry into, or exit from, a system call. Stops that were still due come before it."""
         while True:
-            ptrace.call(ptrace.SYSCALL, tid, 0, 0)
-            status = ptrace.wait(tid)
-            if not os.WIFSTOPPED(status):
-                raise ProcessLookupError(errno.ESRCH, "the thread died")
+            status = self._next(ptrace.SYSCALL)
             if ptrace.is_syscall_stop(status):
+                return
+            self.put_off(status)
+
+    def _next(self, how: int) -> int:
+        """The status of its next stop. Raises ProcessLookupError, ptrace.Late."""
+        if self.lost:
+            raise ptrace.Late
+        ptrace.call(how, self._thread.tid, 0, 0)
+        try:
+            status = ptrace.wait(self._thread.tid)
+        except ptrace.Late:
+            self.lost = True
+            raise
+        if not os.WIFSTOPPED(status):
+            raise ProcessLookupError(errno.ESRCH, "the thread died")
+        return status
+
+    def stop_again(self) -> None:
+        """Into an event stop, or into the delivery of a signal if it was in one: only from there is it passed on."""
+        thread = self._thread
+        if thread.signal:
+            ptrace.set_mask(thread.tid, _ALL & ~(1 << STAND_IN - 1))
+            ptrace.send(self._pid, thread.tid, STAND_IN)
+        else:
+            ptrace.call(ptrace.INTERRUPT, thread.tid)
+        while True:
+            status = self._next(ptrace.CONT)
+            if ptrace.is_event_stop(status) if not thread.signal else status >> 8 == STAND_IN:
                 return
             self.put_off(status)
 
@@ -216,7 +270,7 @@ class Remote:
 def _is_answer(found: ptrace.Registers, asked: ptrace.Registers) -> bool:
     """It is the end of that very call: no other instruction was there, and no other thread has changed what it asks."""
     same = all(getattr(found, name) == getattr(asked, name) for name in _ARGUMENTS)
-    return same and found.orig_rax == asked.rax and found.rip == asked.rip + len(_SYSCALL)
+    return same and found.orig_rax == asked.orig_rax and found.rip == asked.rip
 
 
 def _not_our_call(tid: int, what: str) -> TargetError:
@@ -228,30 +282,36 @@ def _not_our_call(tid: int, what: str) -> TargetError:
 def remote(world: World, memory: Memory) -> Iterator[Remote]:
     """Borrow a thread of a stopped process; it is back in a stop of the same kind, unchanged, at the end.
 
-    Raises PermissionError when a system call might be the end of it.
+    Raises PermissionError when a system call might be the end of it, TargetError `busy` when it does not come back.
     """
     thread = world.worker
-    with seccomp.suspended(thread.tid), _borrowed(thread, world.pid, memory) as borrowed:
+    with seccomp.suspended(thread.tid, world.options), _borrowed(thread, world, memory) as borrowed:
         yield borrowed
 
 
 @contextlib.contextmanager
-def _borrowed(thread: Thread, pid: int, memory: Memory) -> Iterator[Remote]:
-    gate = _gate(pid, memory)
+def _borrowed(thread: Thread, world: World, memory: Memory) -> Iterator[Remote]:
     rseq.abort(thread, memory)
     mask = ptrace.get_mask(thread.tid)
-    ptrace.set_mask(thread.tid, _ALL)
-    borrowed = Remote(thread, memory, gate)
+    borrowed = Remote(thread, world.pid, memory, mask)
     try:
-        yield borrowed
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            _stop_again(thread, pid, borrowed)
-            ptrace.set_registers(thread.tid, thread.registers)
-            thread.dirty = False
-            ptrace.set_mask(thread.tid, mask)
-            for number in borrowed.late:
-                ptrace.send(pid, thread.tid, number)
+        try:
+            yield borrowed
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                borrowed.stop_again()
+                ptrace.set_mask(thread.tid, mask)
+                ptrace.set_registers(thread.tid, thread.registers)
+                thread.dirty = False
+                for number in borrowed.late:
+                    ptrace.send(world.pid, thread.tid, number)
+    except ptrace.Late:
+        world.give_up(thread, mask)
+        raise TargetError(
+            "busy",
+            f"thread {thread.tid} of process {world.pid} does not come back from a system call",
+            "it goes on where it was as soon as it does",
+        ) from None
 
 
 def _gate(pid: int, memory: Memory) -> int:
@@ -259,20 +319,3 @@ def _gate(pid: int, memory: Memory) -> int:
     if not memory.gate or memory.read(memory.gate, 2) != _SYSCALL:
         memory.gate = find_syscall(read_maps(pid), memory)
     return memory.gate
-
-
-def _stop_again(thread: Thread, pid: int, borrowed: Remote) -> None:
-    """Into an event stop, or into the delivery of a signal if it was in one: only from there is it passed on."""
-    if thread.signal:
-        ptrace.set_mask(thread.tid, _ALL & ~(1 << STAND_IN - 1))
-        ptrace.send(pid, thread.tid, STAND_IN)
-    else:
-        ptrace.call(ptrace.INTERRUPT, thread.tid)
-    while True:
-        ptrace.call(ptrace.CONT, thread.tid, 0, 0)
-        status = ptrace.wait(thread.tid)
-        if not os.WIFSTOPPED(status):
-            raise ProcessLookupError(errno.ESRCH, "the thread died")
-        if ptrace.is_event_stop(status) if not thread.signal else status >> 8 == STAND_IN:
-            return
-        borrowed.put_off(status)

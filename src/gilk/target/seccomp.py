@@ -54,13 +54,13 @@ def may_kill(pid: int) -> bool:
 
 
 @contextlib.contextmanager
-def suspended(tid: int) -> Iterator[None]:
-    """A stopped thread's filters, if it has any, do not apply to it meanwhile.
+def suspended(tid: int, options: int = ptrace.O_TRACESYSGOOD) -> Iterator[None]:
+    """A stopped thread's filters, if it has any, do not apply to it meanwhile. ``options``: how it is traced.
 
     Raises PermissionError when they cannot be suspended, and might kill the process.
     """
     own = filters(tid)
-    free = own.mode == 0 or not _suspend(tid)
+    free = own.mode == 0 or not _suspend(tid, options)
     if free and own.may_kill(_ours()):
         raise PermissionError(errno.EPERM, "it has a seccomp filter of its own, which may kill it for a system call")
     try:
@@ -68,13 +68,13 @@ def suspended(tid: int) -> Iterator[None]:
     finally:
         if not free:
             with contextlib.suppress(OSError):
-                ptrace.call(ptrace.SETOPTIONS, tid, 0, ptrace.O_TRACESYSGOOD)
+                ptrace.call(ptrace.SETOPTIONS, tid, 0, options)
 
 
-def _suspend(tid: int) -> bool:
+def _suspend(tid: int, options: int) -> bool:
     """It takes CAP_SYS_ADMIN, no filter on ourselves, and a kernel made with CONFIG_CHECKPOINT_RESTORE."""
     try:
-        ptrace.call(ptrace.SETOPTIONS, tid, 0, ptrace.O_TRACESYSGOOD | ptrace.O_SUSPEND_SECCOMP)
+        ptrace.call(ptrace.SETOPTIONS, tid, 0, options | ptrace.O_SUSPEND_SECCOMP)
     except ProcessLookupError:
         raise
     except OSError:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import sys
 from typing import Any, NoReturn
 
 from gilk.errors import GilkError, TargetError
-from gilk.target import launch, wire
+from gilk.target import launch, ptrace, wire
 from gilk.target.apart import KEEPER, stand_apart
 from gilk.target.batch import Batch
 from gilk.target.changing import Outcome
@@ -65,14 +66,14 @@ class Server:
         return self._child
 
     def run_until_linked(self, notify: int, state: int) -> bool:
-        if not launch.run_until_linked(self._child, self.keeper.memory, notify, state):
+        if not launch.run_until_linked(self._child, self.keeper.memory, notify, state, self._awaited):
             return False
         self.keeper.world.hold()
         return True
 
     def run_to(self, address: int, finally_: bool) -> bool:
         """Where that is the end of it, threads that its constructors have started are stopped, too."""
-        if not launch.run_to(self._child, self.keeper.memory, address):
+        if not launch.run_to(self._child, self.keeper.memory, address, self._awaited):
             return False
         self.keeper.world.hold()
         if finally_:
@@ -197,28 +198,37 @@ class Server:
     def wait(self, block: bool) -> End | None:
         """How a launched process ended; None while it runs."""
         if self._status is None and self._child:
-            with contextlib.suppress(ChildProcessError):
-                pid, status = os.waitpid(self._child, 0 if block else os.WNOHANG)
-                if pid:
-                    self._status = status
+            with contextlib.suppress(ProcessLookupError):
+                self._status = launch.wait(self._child, self._awaited) if block else ptrace.stopped(self._child)
         if self._status is None and self._keeper and self._keeper.world.exit_status is not None:
             self._status = self._keeper.world.exit_status
         if self._status is None:
             return None
         return End(_shell_code(self._status))
 
+    def _awaited(self) -> bool:
+        """Who has asked waits for its answer: it says nothing meanwhile, so what can be read is the end."""
+        return not wire.readable(self._channel.fileno(), 0)
+
     def serve(self) -> None:
         """Until the client goes. Whatever else may be the end of us, everything is undone first."""
         try:
-            with contextlib.suppress(wire.Closed):
+            with contextlib.suppress(wire.Closed, launch.Abandoned):
                 while True:
                     self._idle()
                     (name, arguments), fds = wire.receive(self._channel)
                     self._kept += fds
                     self._answer(name, arguments)
         finally:
-            with contextlib.suppress(GilkError, OSError):
+            self._end_unstarted()
+            with contextlib.suppress(GilkError, OSError, ptrace.Late):
                 self.close()
+
+    def _end_unstarted(self) -> None:
+        """What was launched and has not begun does not begin without who wanted to see it."""
+        if self._keeper is not None and self._keeper.world.holds:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child, signal.SIGKILL)
 
     def _idle(self) -> None:
         """Until there is a request. Also where one follows the other, threads that stop late are not left standing."""
@@ -245,6 +255,10 @@ class Server:
             wire.send(self._channel, (True, value), fds)
             if name == "share_memory":
                 os.close(fds[0])  # it is the client's alone
+        except ProcessLookupError:
+            wire.send(self._channel, (False, TargetError("no-such-process", "the process has ended")))
+        except ptrace.Late:
+            wire.send(self._channel, (False, TargetError("busy", "a thread does not stop", "try again later")))
         except (GilkError, OSError) as error:
             wire.send(self._channel, (False, error))
         finally:
@@ -283,6 +297,7 @@ def _shell_code(status: int) -> int:
 def serve(channel: socket.socket) -> NoReturn:
     """In a process that is for this alone."""
     stand_apart(KEEPER)
+    ptrace.be_told()
     Server(channel).serve()
     os._exit(0)  # at once: whoever let go of us waits, and there is nothing left to be tidied
 

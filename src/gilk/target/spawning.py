@@ -66,8 +66,9 @@ def _let_go_of_files(kept: int) -> None:
 
 
 def _reap(pid: int) -> None:
+    """If it has ended: who does not is let alone, and is init's in the end."""
     with suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+        os.waitpid(pid, os.WNOHANG)
 
 
 def _executed() -> Spawned:
@@ -83,4 +84,4 @@ def _executed() -> Spawned:
     # A program launched from there is to have every file that we were given.
     process = subprocess.Popen(arguments, close_fds=False, env=environment)
     theirs.close()
-    return Spawned(process.pid, mine, os.pidfd_open(process.pid), process.wait)
+    return Spawned(process.pid, mine, os.pidfd_open(process.pid), process.poll)

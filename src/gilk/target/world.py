@@ -32,8 +32,6 @@ _RESTARTS = frozenset(-n & (1 << 64) - 1 for n in (512, 513, 514, 516))
 #: epoll_wait epoll_pwait io_pgetevents io_uring_enter (which has submitted nothing then) epoll_pwait2.
 _RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 426, 441))
 
-_ALL_BUT_TRAP = ((1 << 64) - 1) & ~(1 << ptrace.SIGTRAP - 1)
-_TRAP_FLAG = 0x100
 _PATIENCE = 5.0
 _GLIMPSE = 0.01
 _BRISK = 20
@@ -47,7 +45,7 @@ class Thread:
     signal: int
     registers: ptrace.Registers
     dirty: bool = False
-    mask: int | None = None  # its own signal mask while ours is in force
+    mask: int | None = None  # its own signal mask, where another is in force
     info: ptrace.SignalInfo | None = None
 
     def restarting(self) -> bool:
@@ -76,6 +74,8 @@ class World:
         self._late: set[int] = set()  # ours, asked to stop, and not yet seen to have done so or to have ended
         self._owed: dict[int, int] = {}  # threads that a late stop has cost their turn: how many they had had
         self._held = False
+        self.options = ptrace.O_TRACESYSGOOD
+        self._lent: dict[int, Thread] = {}  # those of the late that did something for us, as they were before
         self.sharing = Sharing(pid)
         self._foreign: set[int] = set()  # threads of others
 
@@ -176,7 +176,7 @@ class World:
         if tid in self._late:
             return True
         try:
-            ptrace.seize(tid, ptrace.O_TRACESYSGOOD)
+            ptrace.seize(tid, self.options)
         except TargetError:
             if _goes(tid):
                 return False
@@ -195,6 +195,11 @@ class World:
             return True
         if not got:
             return False
+        if os.WIFSTOPPED(status) and tid in self._lent and not ptrace.is_event_stop(status):
+            with contextlib.suppress(ProcessLookupError):  # any stop takes the place of the one that was asked for
+                ptrace.call(ptrace.INTERRUPT, tid)
+                ptrace.call(ptrace.CONT, tid, 0, 0)
+            return False
         self._late.discard(tid)
         if not os.WIFSTOPPED(status):
             self._ended(tid, status)
@@ -206,6 +211,9 @@ class World:
         return True
 
     def _arrived(self, tid: int, status: int) -> None:
+        if tid in self._lent:
+            self._back(self._lent.pop(tid))
+            return
         event = ptrace.is_event_stop(status)
         signal = 0 if event or status >> 16 else os.WSTOPSIG(status)
         try:
@@ -217,11 +225,20 @@ class World:
         thread = Thread(tid, signal, registers, info=info)
         if event and registers.rax == _EINTR and registers.orig_rax in _RESTARTABLE:
             registers.rax = _ERESTARTNOHAND
-            thread.dirty = True
+            with contextlib.suppress(ProcessLookupError):
+                ptrace.set_registers(tid, registers)  # at once: we may be killed before it goes on
         self.threads[tid] = thread
+
+    def _back(self, thread: Thread) -> None:
+        """The signal that was on its way cannot be passed on from this stop: it is sent again."""
+        if thread.signal:
+            ptrace.send(self.pid, thread.tid, thread.signal)
+            thread.signal, thread.info = 0, None
+        self.threads[thread.tid] = thread
 
     def _ended(self, tid: int, status: int) -> None:
         self.threads.pop(tid, None)
+        self._lent.pop(tid, None)
         if tid == self.pid:
             self.exit_status = status
 
@@ -236,33 +253,57 @@ class World:
 
     def hold(self) -> Thread:
         """Take over a launched process, stopped already, and keep it stopped until release()."""
+        self.options = ptrace.O_TRACESYSGOOD | ptrace.O_EXITKILL  # what has not begun does not begin without us
         thread = Thread(self.pid, 0, ptrace.get_registers(self.pid))
         self.threads = {self.pid: thread}
         self._held = True
         return thread
 
+    @property
+    def holds(self) -> bool:
+        """A launched process that has not been let go yet."""
+        return self._held
+
     def release(self) -> None:
         self._held = False
+        self.options = ptrace.O_TRACESYSGOOD
         self.resume()
 
-    def step(self, thread: Thread) -> None:
-        """Execute one instruction of a stopped thread, with all signals but SIGTRAP held back."""
-        if thread.mask is None:
-            thread.mask = ptrace.get_mask(thread.tid)
-            ptrace.set_mask(thread.tid, thread.mask | _ALL_BUT_TRAP & ~(1 << ptrace.SIGTRAP - 1))
-        self._flush(thread)
-        ptrace.call(ptrace.SINGLESTEP, thread.tid, 0, 0)
-        status = ptrace.wait(thread.tid)
-        if not os.WIFSTOPPED(status):
-            self._ended(thread.tid, status)
-            raise ProcessLookupError
-        before, thread.registers = thread.registers, ptrace.get_registers(thread.tid)
-        if thread.registers.eflags & ~before.eflags & _TRAP_FLAG:
-            # After a popf the kernel takes the flag for the program's own (arch/x86/kernel/step.c), and would leave it.
-            thread.registers.eflags &= ~_TRAP_FLAG
-            thread.dirty = True
+    def run_on(self, thread: Thread, seconds: float) -> Thread:
+        """Let a stopped thread, to which no signal is on its way, go on for a moment while the others stand still: as
+        it is by then. It may have made other threads: see catch_up().
 
-    def _flush(self, thread: Thread) -> None:
+        It goes on as it would by itself, not step by step: single steps would be the death of it, were we killed
+        meanwhile. Raises ProcessLookupError when it has ended, TargetError `busy` when it does not stop again.
+        """
+        self.flush(thread)
+        del self.threads[thread.tid]
+        self._late.add(thread.tid)
+        ptrace.call(ptrace.CONT, thread.tid, 0, 0)
+        time.sleep(seconds)
+        with contextlib.suppress(ProcessLookupError):
+            ptrace.call(ptrace.INTERRUPT, thread.tid)
+        self._stop_some([thread.tid], time.monotonic() + _PATIENCE)
+        if thread.tid not in self.threads:
+            raise ProcessLookupError
+        return self.threads[thread.tid]
+
+    def catch_up(self) -> bool:
+        """Stop the threads that have come into being while one went on; whether there were any. Raises as stop()."""
+        before = set(self.threads)
+        self._stop(time.monotonic() + _PATIENCE)
+        return not before.issuperset(self.threads)
+
+    def give_up(self, thread: Thread, mask: int) -> None:
+        """A borrowed thread has not come back in time. When it does it is let go, with its own registers and mask."""
+        thread.dirty, thread.mask = True, mask
+        self.threads.pop(thread.tid, None)
+        self._late.add(thread.tid)
+        self._lent[thread.tid] = thread
+        with contextlib.suppress(ProcessLookupError):
+            ptrace.call(ptrace.INTERRUPT, thread.tid)
+
+    def flush(self, thread: Thread) -> None:
         if thread.dirty:
             ptrace.set_registers(thread.tid, thread.registers)
             thread.dirty = False
@@ -277,7 +318,7 @@ class World:
         try:
             if thread.mask is not None:
                 ptrace.set_mask(thread.tid, thread.mask)
-            self._flush(thread)
+            self.flush(thread)
             if thread.info is not None:
                 ptrace.set_info(thread.tid, thread.info)
             ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)

@@ -67,7 +67,7 @@ CONTROL = np.dtype(
 GATE = np.dtype(
     [
         *(("state", "<u4"), ("left", "<u4"), ("rounds", "<u4"), ("pid", "<u4"), ("tid", "<u4")),
-        *(("reserved", "<u4"), ("tsc", "<u8")),
+        *(("reserved", "<u4"), ("tsc", "<u8"), ("frame", "<u8"), ("unused", "<u8")),
     ]
 )
 GATES_AT, GATES = 1024, 8

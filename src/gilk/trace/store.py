@@ -151,7 +151,10 @@ class _Sink(io.RawIOBase):
         view = memoryview(data).cast("B")
         done = 0
         while done < len(view):
-            done += os.write(self._fd, view[done:])
+            written = os.write(self._fd, view[done:])
+            if not written:
+                raise OSError(errno.EIO, "nothing more is written")
+            done += written
         self.position += done
         return done
 

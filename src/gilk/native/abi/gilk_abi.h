@@ -93,7 +93,9 @@ struct gilk_control {
  * Gates. The client sets all but state, and then state to ARMED. Hits take
  * `left` down; the one that makes it 0 fills in who and when, and sets state to
  * REACHED, for which the client waits (futex). While `rounds`,
- * of 10 ms each, are left, that thread waits too, until the client sets state to anything else.
+ * of 10 ms each, are left, that thread waits too, until the client sets state to anything else,
+ * or another thread has reached the gate after it. While `frame` is not 0 the thread may be waiting:
+ * who changes code need not wait for it to come back, unless it is in a patch that goes.
  */
 #define GILK_GATES_AT 1024
 #define GILK_GATES 8
@@ -108,6 +110,8 @@ struct gilk_gate {
 	gilk_u32 tid;
 	gilk_u32 reserved;
 	gilk_u64 tsc;
+	gilk_u64 frame; /* of the thread that waits: its struct gilk_regs, 18 words below where it goes back to its patch */
+	gilk_u64 unused;
 };
 
 struct gilk_ring {

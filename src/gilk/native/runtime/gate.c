@@ -19,11 +19,13 @@ static int is_last_hit(struct gilk_gate *gate)
 	return __atomic_fetch_sub(&gate->left, 1, __ATOMIC_ACQ_REL) == 1;
 }
 
-static int held(struct gilk_gate *gate)
+static int held(struct gilk_gate *gate, gilk_u64 frame)
 {
 	gilk_u32 rounds = __atomic_load_n(&gate->rounds, __ATOMIC_RELAXED);
 
 	if (!rounds || __atomic_load_n(&gate->state, __ATOMIC_ACQUIRE) != GILK_GATE_REACHED)
+		return 0;
+	if (__atomic_load_n(&gate->frame, __ATOMIC_RELAXED) != frame)
 		return 0;
 	__atomic_store_n(&gate->rounds, rounds - 1, __ATOMIC_RELAXED);
 	return 1;
@@ -33,15 +35,17 @@ void gilk_gate_reached(const struct gilk_regs *regs, gilk_u32 number)
 {
 	struct gilk_gate *gate =
 		(struct gilk_gate *)((char *)gilk_params.control + GILK_GATES_AT) + number % GILK_GATES;
+	gilk_u64 frame = (gilk_u64)regs;
 
-	(void)regs;
 	if (!is_last_hit(gate))
 		return;
 	gate->pid = known_pid(host_pid());
 	gate->tid = host_tid();
 	gate->tsc = host_clock();
+	__atomic_store_n(&gate->frame, frame, __ATOMIC_RELAXED);
 	__atomic_store_n(&gate->state, GILK_GATE_REACHED, __ATOMIC_RELEASE);
 	host_wake(&gate->state);
-	while (held(gate))
+	while (held(gate, frame))
 		host_wait(&gate->state, GILK_GATE_REACHED, ROUND_NS);
+	__atomic_compare_exchange_n(&gate->frame, &frame, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }

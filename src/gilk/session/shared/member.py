@@ -16,7 +16,7 @@ from gilk.session.shared.guest import MOST_MEMORY
 from gilk.session.shared.line import Closed, Line, Message
 from gilk.session.shared.words import Asked, insert_words, raise_error
 from gilk.target import process as processes
-from gilk.target.alive import is_alive
+from gilk.target.alive import is_alive, reap
 from gilk.target.launch import End
 from gilk.target.meeting import meet, right_to_trace
 from gilk.target.process import Keeper, Process
@@ -24,6 +24,7 @@ from gilk.target.running import MOST_STACK, Sample
 from gilk.version import VERSION
 
 _PATIENCE = 120.0  # seconds: a change may take ten of them, and there may be some before ours
+_FAREWELL = 60.0  # seconds for the hub, and its keeper, to end
 _TRIES = 100
 
 
@@ -87,7 +88,7 @@ class Away(Keeper):
         """Hub and keeper are gone by now if nobody else has a part in them."""
         self._close()
         if self._hub and self.restored is not None:
-            os.waitpid(self._hub, 0)
+            reap(self._hub, _FAREWELL)
             self._hub = 0
             if self._mine is not None:
                 self._mine.reap()
