@@ -44,7 +44,6 @@ class Write:
         return Write(self.slot, self.before, self.word, self.late)
 
 
-
 class Busy(Exception):
     """A thread is inside an instrument that has not come back."""
 
