@@ -31,7 +31,7 @@ def probes(pid: int) -> None:
 
 
 def following(pid: int) -> None:
-    """By copies of the code that are exchanged."""
+    """By copies of the code that are exchanged: of programs that are large enough for that to pay."""
     with api.attach(pid) as target, Follower(target.process) as follower:
         functions, _ = follower.prepare([image for image in target.images if image.main], Scope())
         assert follower.copy_code()
@@ -108,7 +108,7 @@ def goes_on(loop: Loop, what: object) -> None:
 
 
 def kill_at(work: Work, program: str, limit: int) -> bool:
-    with Loop([build(program)]) as loop:
+    with Loop([build(program, "static" if work is following else "default")]) as loop:
         assert wait_for(lambda: cpu(loop.pid) > 0)
         if not killed(work, loop.pid, limit):
             return False
