@@ -38,7 +38,7 @@ def test_memory_that_has_gone_is_not_written_to_for_ever() -> None:
         at = read_maps(program.pid)[0].start
         with Memory(program.pid) as memory:
             program.kill()
-            assert wait_for(lambda: state(program.pid) == "Z")  # it is waited for later
+            assert wait_for(lambda: not memory.some(at, 1))  # not before its last thread has ended
             with _no_longer_than(60), pytest.raises(ProcessLookupError):
                 memory.write(at, bytes(4))
 
