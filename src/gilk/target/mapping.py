@@ -139,6 +139,7 @@ class Mapper:
     def put_back(self, exchanged: Sequence[Copy]) -> None:
         """Undo an exchange that somebody else has made."""
         with self.borrowed() as call:
+            call.leave_code_of_files()
             for copy in exchanged:
                 copy.put_back(call)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import struct
 from collections.abc import Iterator, Sequence
 
@@ -28,6 +29,7 @@ _SYSCALL = b"\x0f\x05"
 _ACTION = struct.Struct("<QQQ")
 _ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 _ALL = (1 << 64) - 1
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP)
 _USER = 0x7FFFFFFFF000  # what a process can map ends here, where it is not asked for more by its address
 _DESCRIPTORS = 1 << 31
 _ERRORS = 4095  # numbers of errors end here (syscall(2))
@@ -89,6 +91,11 @@ class Remote:
         """It is going to be unmapped."""
         self._memory.haven = None
         self._shelter(haven.on_stack(self._thread, self._pid, self._memory))
+
+    def leave_code_of_files(self) -> None:
+        """It is going to be moved: calls are made where the vdso has one from now on, without a way back of their own."""
+        self._haven = None
+        ptrace.set_registers(self._thread.tid, self._sheltered())
 
     def _sheltered(self) -> ptrace.Registers:
         """Such that the thread is about to enter the kernel to go back."""
@@ -195,9 +202,15 @@ class Remote:
             self.put_off(status)
 
     def put_off(self, status: int) -> None:
-        """A signal that arrives although all are blocked is SIGSTOP: it is sent again afterwards."""
-        if not status >> 16:
-            self.late.append(os.WSTOPSIG(status))
+        """A signal that arrives although all are blocked is SIGSTOP: it is sent again afterwards. Any other is the
+        kernel's answer to what the thread was about to do, and would come again. Raises TargetError `not-our-call`."""
+        if status >> 16:
+            return
+        number = os.WSTOPSIG(status)
+        if number in _FAULTS:
+            self.leave_code_of_files()
+            raise _not_our_call(self.tid, f"is sent {signal.Signals(number).name} where gilk has it make a system call")
+        self.late.append(number)
 
     def map(self, address: int, size: int, protection: int, flags: int, fd: int) -> int:
         """mmap(2), from a file's beginning; the address, which is a page's, and below what the kernel has."""
