@@ -49,7 +49,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / name).mkdir()
     os.chown(tmp_path / "home", OTHER, OTHER)
     for above in (tmp_path, *tmp_path.parents):  # pytest's are for root alone: others have to reach what is theirs
-        if above.name.startswith(("pytest-", "test_")):
+        if above.name.startswith(("pytest-", "popen-", "test_")):
             above.chmod(0o755)
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=str(tmp_path / "root")))
 

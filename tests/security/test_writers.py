@@ -32,6 +32,7 @@ WRITERS = {
     "session/dtrace/provided.py": "the same",
     "session/experiment/workload.py": "what an experiment names as standard output of its program",
     "session/survey/count.py": "a pipe of its own",
+    "trace/destination.py": "a new file, to see whether that may be made",
     "session/shared/founding.py": "/dev/null",
     "target/server.py": "/dev/null",
     "cli/failure.py": "/dev/null",

@@ -100,12 +100,12 @@ def executed(program: Path, argument: str) -> dict[int, int]:
 
 
 def differing(ran: Ran, expected: dict[str, int]) -> dict[str, int]:
-    """Points with another count than expected. One that was refused counts nothing."""
+    """Points with another count than expected. One that was refused has none."""
     counts = ran.report["counts"]
-    assert counts.keys() == expected.keys()
-    wrong = {point: counts[point] for point in counts if counts[point] != expected[point]}
-    refused = dict.fromkeys(list(wrong)[: ran.report["points"]["refused"]], 0)
-    return {} if wrong == refused else wrong
+    refused = {each["point"] for each in ran.report["refused_points"]}
+    assert counts.keys() | refused == expected.keys()
+    assert not counts.keys() & refused
+    return {point: counts[point] for point in counts if counts[point] != expected[point]}
 
 
 def blocks_of(program: Path) -> dict[str, int]:

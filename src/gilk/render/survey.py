@@ -36,6 +36,8 @@ REASONS: Final = {
     Refusal.STATIC_CALL: "the kernel rewrites this instruction when a static call is pointed elsewhere",
     Refusal.FAULTS: "may fault, and the kernel looks up by address how to go on",
     Refusal.BUG: "the trap of a BUG or WARN, which the kernel looks up by address",
+    Refusal.RUN_INTO: "the splice needs padding of which nobody can prove that nothing runs into it",
+    Refusal.UNREAD: "the driver cannot read all of the function, and so not what jumps to here",
     Refusal.PROBED: "someone else's kprobe is in this function",
     Refusal.TAKEN: "another session's splice is there",
     Refusal.STALE: "the code has changed since it was read",

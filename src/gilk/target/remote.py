@@ -93,7 +93,7 @@ class Remote:
         self._shelter(haven.on_stack(self._thread, self._pid, self._memory))
 
     def leave_code_of_files(self) -> None:
-        """It is going to be moved: calls are made where the vdso has one from now on, without a way back of their own."""
+        """It is going to be moved: from now on calls are made where the vdso has one, with no way back of their own."""
         self._haven = None
         ptrace.set_registers(self._thread.tid, self._sheltered())
 
