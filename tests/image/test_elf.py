@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gilk.image.elf import File, load, load_bytes
+from tests.programs.build import build
 
 LOAD = re.compile(r"^ +LOAD +(0x\w+) (0x\w+) 0x\w+ (0x\w+) (0x\w+) (...) ", re.MULTILINE)
 SECTION = re.compile(r"^ +\[ *\d+\] (\S+) +\w+ +([0-9a-f]{16}) ([0-9a-f]+) ([0-9a-f]+) [0-9a-f]+ +(\w+) ", re.MULTILINE)
@@ -82,3 +83,12 @@ def test_one_exported_name_without_the_rest(path: str) -> None:
     for name in ("", "no such name", sorted(exported)[0][:-1] + "?", "exit@"):
         assert file.exported(name) is None
     file.close()
+
+
+@pytest.mark.parametrize(("program", "expected"), [("green", True), ("ucontext", True), ("work", False)])
+def test_which_names_a_file_mentions(program: str, expected: bool) -> None:
+    file = File(build(program))
+    try:
+        assert file.mentions(["swapcontext", "setcontext"]) is expected
+    finally:
+        file.close()

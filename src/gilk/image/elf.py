@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +59,14 @@ class File:
         table = symbols.dynsym(head, dynamic.parse(head, memory), memory, 0)
         found = symbols.symbols(symbols.named(table, name)) if table is not None else []
         return next((symbol for symbol in found if symbol.exported), None)
+
+    def mentions(self, names: Iterable[str]) -> bool:
+        """Whether it has a symbol of any of these names, of its own or asked of others; what takes less than to read
+        them all. False where the table of sections has gone. Raises ImageError."""
+        head = header.parse(source_of(self.descriptor, self._path))
+        words = [name.encode() + b"\0" for name in names]  # which may be the end of a longer name in the table
+        tables = (head.content(each) for each in head.sections if each.kind == header.SHT_STRTAB)
+        return any(word in table for table in tables for word in words)
 
     def close(self) -> None:
         """It can be closed again; ``descriptor`` is -1 from then on."""

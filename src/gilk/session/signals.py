@@ -92,11 +92,7 @@ class Signals:
 def switches_stacks(process: Process) -> bool:
     """Whether the program calls what leaves one stack for another: a handler of its own may wait, then."""
     main = next((one for one in process.loaded() if one.main), None)
-    if main is None:
-        return False
-    image = process.image(main.path)
-    imported = {*image.plt.values(), *image.got.values()}
-    return not _SWITCHES.isdisjoint(imported) or any(image.named(name) for name in _SWITCHES)
+    return main is not None and process.files.mentions(main.path, _SWITCHES)
 
 
 def _numbers(mask: int) -> list[int]:

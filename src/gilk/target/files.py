@@ -71,6 +71,15 @@ class Files:
         """The program that links the one at ``path``; empty for a static one. Raises ImageError."""
         return self._file(path).interpreter
 
+    def mentions(self, path: Path, names: frozenset[str]) -> bool:
+        """Whether the file at ``path`` has a symbol of any of these names, of its own or asked of others. Raises
+        ImageError."""
+        file = self._file(path)
+        if file.descriptor >= 0:
+            return file.mentions(names)
+        image = self.image(path)
+        return not names.isdisjoint({*image.plt.values(), *image.got.values()}) or any(map(image.named, names))
+
     def close(self) -> None:
         for file in self._open.values():
             file.close()
