@@ -22,6 +22,7 @@ from gilk.errors import ImageError
 from gilk.image import cache
 from gilk.image.blobs import load_blob, store_blob
 from gilk.lab import kernels
+from tests.security.partner import open_place
 
 OTHER = 65534
 ROUNDS = 12
@@ -37,6 +38,13 @@ from gilk.cli.main import run
 sys.exit(run())
 """
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Where other users can look, wherever TMPDIR is."""
+    with open_place() as place:
+        yield place
 
 
 @pytest.fixture(autouse=True)

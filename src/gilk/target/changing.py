@@ -22,7 +22,7 @@ from gilk.target.world import Thread, World
 from gilk.target.writer import Change
 from gilk.values import dataclass
 
-_PATIENCE = 10.0
+_PATIENCE = 30.0
 #: Seconds that contexts are given to leave patches: at most, of the process's own time, and while it does not run.
 _LEAVING, _USED, _IDLE = 60.0, 1.0, 3.0
 _LOOK = 0.05  # seconds between looks at them

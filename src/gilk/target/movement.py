@@ -24,6 +24,7 @@ from gilk.values import dataclass
 _BUSY, _SIDE_RSP = 32, 192  # offsets in struct gilk_block
 _NOTED = 88  # in struct gilk_control
 _LONGEST = 0.25  # seconds that a thread may take to leave an instrument while the others stand still
+_TRIES = 40  # at least, however busy the machine is
 _MOMENT = 0.00001  # seconds; longer and longer, since a busy machine may not let it run at once
 
 #: An original address, and whether its instruments have yet to run.
@@ -93,7 +94,7 @@ class Movement:
         """
         deadline, rounds = time.monotonic() + _LONGEST, 0
         while self._is_amid(thread, old):
-            if thread.signal or time.monotonic() > deadline:
+            if thread.signal or (time.monotonic() > deadline and rounds >= _TRIES):
                 raise Busy
             rounds += 1
             try:
