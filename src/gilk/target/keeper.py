@@ -369,5 +369,7 @@ class Keeper:
         self._changer.apply(Task(changes, Places(batches), Places([]), lenient=True))
 
     def _take_out(self) -> None:
+        if self.held.arenas:
+            self._changer.wait_until_empty()
         if self.held.name and not self._changer.stuck:
             self.mapper.take_out()

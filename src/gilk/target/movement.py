@@ -163,6 +163,14 @@ class Movement:
         waiting = [frame.place for frame in (*found.values(), *self._parked(found))]
         return not any(self._held().in_arena(place) or self._held().in_page(place) for place in (*standing, *waiting))
 
+    def nobody_is_in(self, threads: dict[int, Thread]) -> bool:
+        """No thread executes anything of ours, nor something that an instrument has called."""
+        held = self._held()
+        return not any(
+            held.in_arena(thread.registers.rip) or held.in_page(thread.registers.rip) or self._calling_out(thread)
+            for thread in threads.values()
+        )
+
     def _frames(self, threads: dict[int, Thread], places: dict[int, Place]) -> dict[int, SignalFrame]:
         """Those that the stacks of threads lead to, by ``slot``."""
         if not self._restorers:
