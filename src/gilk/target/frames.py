@@ -83,18 +83,21 @@ def returning(rip: int, restorers: frozenset[int]) -> bool:
 def signal_frames(
     starts: list[int], restorers: frozenset[int], bounds: Bounds, memory: Memory
 ) -> Iterator[SignalFrame]:
-    """All frames from these stack pointers up; where one leads to another stack, those on it too."""
-    todo, seen = [start & -8 for start in starts], set[tuple[int, int]]()
+    """All frames from these stack pointers up; where one leads to another stack, those on it too. A frame may come more
+    than once: several stacks may lie in one mapping, as those of goroutines do."""
+    todo, lowest = [start & -8 for start in starts], dict[tuple[int, int], int]()  # from where a mapping was searched
     while todo:
         start = todo.pop()
         stack = bounds(start)
-        if stack is None or stack in seen or len(seen) == _MOST_STACKS:
+        if stack is None or (stack not in lowest and len(lowest) == _MOST_STACKS):
             continue
-        seen.add(stack)
-        for frame in _frames_in(start, min(stack[1], start + _MOST_STACK), restorers, memory):
+        searched = lowest.get(stack, stack[1])
+        if start >= searched:
+            continue
+        lowest[stack] = start
+        for frame in _frames_in(start, min(searched + FRAME_SIZE, stack[1], start + _MOST_STACK), restorers, memory):
             yield frame
-            if not stack[0] <= frame.rsp < stack[1]:
-                todo.append(frame.rsp & -8)
+            todo.append(frame.rsp & -8)
 
 
 def _frames_in(start: int, end: int, restorers: frozenset[int], memory: Memory) -> Iterator[SignalFrame]:
