@@ -6,26 +6,25 @@ from __future__ import annotations
 import contextlib
 import os
 
+from gilk.target.stat import STATE, SYSTEM_TIME, USER_TIME, stat_of
 from gilk.target.wire import readable
 
 
 def is_alive(tid: int) -> bool:
     """It has not ended, nor become a zombie."""
     try:
-        with open(f"/proc/{tid}/stat", "rb") as stat:
-            return stat.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+        return stat_of(tid)[STATE] not in (b"Z", b"X")
     except OSError:
         return False
 
 
 def cpu_time(pid: int) -> float:
-    """Seconds that the process has run for, in itself and in the kernel; 0 once it has gone (proc(5): utime, stime)."""
+    """Seconds that the process has run for, in itself and in the kernel; 0 once it has gone."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            fields = stat.read().rpartition(b")")[2].split()
+        fields = stat_of(pid)
     except OSError:
         return 0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return (int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])) / os.sysconf("SC_CLK_TCK")
 
 
 def reap(pid: int, seconds: float) -> None:

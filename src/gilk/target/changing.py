@@ -117,16 +117,6 @@ class Changer:
             if used > before:
                 idle = time.monotonic() + _IDLE
 
-    def wait_until_empty(self) -> None:
-        """Nobody is in memory of ours; or it stays, after a while. Looked at once more before that is unmapped."""
-        deadline = time.monotonic() + _PATIENCE
-        while not self.stuck:
-            with self._world.stopped() as threads:
-                if self._movement.nobody_is_in(threads):
-                    return
-            self._inside = time.monotonic() > deadline
-            time.sleep(_PAUSE)
-
     def search_stacks(self) -> None:
         """From now on, also for handlers that wait on stacks on which no thread is."""
         self._movement.searches = True

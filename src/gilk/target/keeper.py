@@ -240,7 +240,6 @@ class Keeper:
         if not restored:  # libraries have come to lie where others were
             self._undo_last_first(staged)
             restored = self._is_original(staged)
-        self._changer.wait_until_out()
         self._take_out()
         return restored
 
@@ -354,7 +353,6 @@ class Keeper:
             self.semaphores.lower_all()
             self._undo_last_first(staged)
             restored = self._is_original(staged)
-            self._changer.wait_until_out()
             self._take_out()
         except TargetError as error:
             if error.slug != "no-such-process":
@@ -369,7 +367,6 @@ class Keeper:
         self._changer.apply(Task(changes, Places(batches), Places([]), lenient=True))
 
     def _take_out(self) -> None:
-        if self.held.arenas:
-            self._changer.wait_until_empty()
+        self._changer.wait_until_out()
         if self.held.name and not self._changer.stuck:
             self.mapper.take_out()

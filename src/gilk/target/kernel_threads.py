@@ -11,7 +11,8 @@ import os
 from collections.abc import Sequence
 from functools import cache
 
-_STAT_FLAGS = 6  # field of proc_pid_stat(5), behind the name
+from gilk.target.stat import FLAGS, stat_of
+
 #: linux/sched.h. The second meant something else before Linux 6.4, in whose threads of that kind the first is set, too.
 _IO_WORKER, _USER_WORKER = 0x10, 0x4000
 _USER_WORKER_SINCE = (6, 4)
@@ -22,15 +23,14 @@ def is_kernels(pid: int, tid: int) -> bool:
     if tid == pid:
         return False
     try:
-        with open(f"/proc/{pid}/task/{tid}/stat", "rb", buffering=0) as file:
-            return says_kernels(file.read().rpartition(b")")[2].split())
+        return says_kernels(stat_of(pid, tid))
     except OSError:
         return False
 
 
 def says_kernels(fields: Sequence[bytes]) -> bool:
-    """As is_kernels(), of the fields of a thread's stat behind its name."""
-    return bool(int(fields[_STAT_FLAGS]) & _workers())
+    """As is_kernels(), by what stat_of() says of a thread."""
+    return bool(int(fields[FLAGS]) & _workers())
 
 
 @cache

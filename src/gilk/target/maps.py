@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gilk.errors import TargetError
 from gilk.splice.space import PAGE, REACH, Occupied
+from gilk.target.stat import HEAP_START, stat_of
 from gilk.values import dataclass
 
 #: Left alone around what may grow: the heap upwards, the main stack downwards.
@@ -111,10 +112,9 @@ def program_of(pid: int) -> str:
 def heap_start(pid: int) -> int:
     """Where the kernel lets the heap begin (start_brk, field 47 of /proc/PID/stat, proc(5)); 0 when it does not say."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return int(stat_of(pid)[HEAP_START])
     except OSError:
         return 0
-    return int(fields[44])
 
 
 def occupied(maps: tuple[Mapping, ...], growth: bool = True, heap: int = 0) -> Occupied:

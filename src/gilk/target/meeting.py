@@ -15,10 +15,10 @@ import os
 import socket
 import struct
 import time
-from pathlib import Path
 
 from gilk.errors import TargetError
 from gilk.target.ptrace import denied
+from gilk.target.stat import START_TIME, stat_of
 from gilk.values import dataclass
 
 _BACKLOG = 128
@@ -88,7 +88,7 @@ def _coming(name: bytes) -> Meeting | None:
 
 def _name(pid: int) -> bytes:
     """Of this process and no other that ever has its number; of this user, and this process's view of numbers."""
-    started = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
+    started = stat_of(pid)[START_TIME].decode()
     space = os.stat("/proc/self/ns/pid").st_ino
     return f"\0gilk-{os.geteuid()}-{space}-{pid}-{started}".encode()
 

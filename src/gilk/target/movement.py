@@ -158,18 +158,10 @@ class Movement:
 
     def are_out(self, threads: dict[int, Thread]) -> bool:
         """Nobody is in memory of ours, nor waits in a handler to go on there."""
-        found = self._frames(threads, {})
+        found, held = self._frames(threads, {}), self._held()
         standing = [thread.registers.rip for thread in threads.values()]
         waiting = [frame.place for frame in (*found.values(), *self._parked(found))]
-        return not any(self._held().in_arena(place) or self._held().in_page(place) for place in (*standing, *waiting))
-
-    def nobody_is_in(self, threads: dict[int, Thread]) -> bool:
-        """No thread executes anything of ours, nor something that an instrument has called."""
-        held = self._held()
-        return not any(
-            held.in_arena(thread.registers.rip) or held.in_page(thread.registers.rip) or self._calling_out(thread)
-            for thread in threads.values()
-        )
+        return not any(held.in_arena(place) or held.in_page(place) for place in (*standing, *waiting))
 
     def _frames(self, threads: dict[int, Thread], places: dict[int, Place]) -> dict[int, SignalFrame]:
         """Those that the stacks of threads lead to, by ``slot``."""

@@ -14,6 +14,7 @@ from gilk.target.memory import Memory
 from gilk.target.namespaces import is_here, own_number
 from gilk.target.places import Places
 from gilk.target.ptrace import Registers
+from gilk.target.stat import PROCESSOR, STATE, stat_of
 from gilk.target.world import Thread, World
 from gilk.values import dataclass
 
@@ -25,7 +26,6 @@ _ORDER = (
 )
 MOST_STACK = 1 << 16  # bytes of one, in a sample
 PC = _ORDER.index("rip")
-_STATE, _PROCESSOR = 0, 36  # fields of proc_pid_stat(5), behind the name
 _BLOCK = struct.Struct("<Q12xIQ")  # struct gilk_block, native/abi/gilk_abi.h: owner, tid and birth
 _DEEPEST = 4096  # bytes of stack that an instrument takes
 _STACKS = 16 << 20  # bytes of all stacks that are copied in one stop
@@ -64,10 +64,10 @@ def running(pid: int) -> dict[int, int]:
     found = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{name}/stat", "rb", buffering=0) as file:
-                fields = file.read().rpartition(b")")[2].split()
-                if fields[_STATE] == b"R" and not says_kernels(fields):
-                    found[int(name)] = int(fields[_PROCESSOR])
+            with contextlib.suppress(OSError):
+                fields = stat_of(pid, int(name))
+                if fields[STATE] == b"R" and not says_kernels(fields):
+                    found[int(name)] = int(fields[PROCESSOR])
     return found
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from gilk.target.alive import is_alive
 from gilk.target.ptrace import thread_ids
+from gilk.target.stat import PARENT, stat_of
 
 _KCMP, _VM = 312, 1
 _CLONES = (b"56", b"58", b"435")  # clone, vfork, clone3: they sleep for that alone
@@ -116,7 +117,6 @@ def _ancestors(pid: int, among: Iterable[int]) -> list[int]:
 def parent(pid: int) -> int:
     """0 when the process has gone."""
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
+        return int(stat_of(pid)[PARENT])
     except OSError:
         return 0

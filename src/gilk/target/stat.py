@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""/proc/PID/stat of a process or thread (proc_pid_stat(5))."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Where fields are, counted behind the name.
+STATE, PARENT, FLAGS, USER_TIME, SYSTEM_TIME, START_TIME, PROCESSOR, HEAP_START = 0, 1, 6, 11, 12, 19, 36, 44
+_NAME_ENDS: Final = b")"  # the last: a name may have some too
+
+
+def stat_of(pid: int, tid: int = 0) -> list[bytes]:
+    """The fields behind the name, of the process or of one of its threads. Raises OSError."""
+    place = f"/proc/{pid}/task/{tid}/stat" if tid else f"/proc/{pid}/stat"
+    with open(place, "rb", buffering=0) as file:
+        return file.read().rpartition(_NAME_ENDS)[2].split()
