@@ -18,7 +18,7 @@ from tests.behaviour.harness import Loop, differences, gilk, plain, wait_for
 from tests.programs.build import build
 
 VARIANTS = ("O0", "O1", "Os")
-#: What is too short has the first bytes of the next function to share, and those lead into the program itself.
+#: A function too short for a jump shares the first bytes of the next one, and these lead into the program itself.
 NOT_HAD = {"O0": set[str](), "O1": {"value_or", "three_times", "passed"}, "Os": {"value_or", "is_small"}}
 
 
@@ -44,16 +44,29 @@ def test_any_selection_of_functions(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_call_and_its_return(tmp_path: Path, variant: str) -> None:
+    """A jump whose upper bytes are the next instruction's leads to a free page or not by where the kernel put the program,
+    so a function (one run in ten, for the worst of them) may lack room in one run: none lacks it in eight."""
     program, file = build("dense", variant), tmp_path / "t.parquet"
-    done = gilk("trace", "--json", "--all", "-o", file, "--scope", "dense:", "--", program, "50")
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout.splitlines()[-1])
-    lacking = {each["function"] for each in report["trace"]["unfollowed"] + report["trace"]["unended"]}
+    lacking = refused_in_one_trace(program, file)
+    for _ in range(7):
+        if lacking <= NOT_HAD[variant]:
+            break
+        lacking &= refused_in_one_trace(program, file)
     assert lacking <= NOT_HAD[variant]
-    assert done.stdout.startswith(plain([program, "50"]).stdout.decode())
     flow = read(file).flow.table.select(["function", "state"]).to_pylist()
     counts = {name: sum(row["function"] == name for row in flow) for name in ("three", "zero", "most", "size_of")}
     assert counts == {"three": 50, "zero": 50, "most": 50, "size_of": 50}
+
+
+def refused_in_one_trace(program: Path, file: Path) -> set[str]:
+    """Trace all of ``program`` to ``file``; return the functions whose entry or return had no room."""
+    done = gilk("trace", "--json", "--all", "-o", file, "--scope", "dense:", "--", program, "50")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(plain([program, "50"]).stdout.decode())
+    trace = json.loads(done.stdout.splitlines()[-1])["trace"]
+    refused = trace["unfollowed"] + trace["unended"]
+    assert {each["reason"] for each in refused} <= {"no-room"}
+    return {each["function"] for each in refused}
 
 
 def test_a_function_is_watched_of_which_another_shares_the_first_bytes(tmp_path: Path) -> None:
