@@ -5,6 +5,25 @@
  */
 	.section .text.thunks, "ax"
 
+/* What C may change of the registers, besides rax, rcx and rdx. */
+	.macro	push_arguments
+	push	%rsi
+	push	%rdi
+	push	%r8
+	push	%r9
+	push	%r10
+	push	%r11
+	.endm
+
+	.macro	pop_arguments
+	pop	%r11
+	pop	%r10
+	pop	%r9
+	pop	%r8
+	pop	%rdi
+	pop	%rsi
+	.endm
+
 /* Claim a block for this thread. Carry set: there is none. Changes nothing but the carry. */
 	.globl gilk_claim_thunk
 gilk_claim_thunk:
@@ -14,12 +33,7 @@ gilk_claim_thunk:
 	push	%rax
 	push	%rcx
 	push	%rdx
-	push	%rsi
-	push	%rdi
-	push	%r8
-	push	%r9
-	push	%r10
-	push	%r11
+	push_arguments
 	and	$-16, %rsp
 	cld
 	call	gilk_claim
@@ -27,12 +41,7 @@ gilk_claim_thunk:
 	andq	$-2, -8(%rbp)		/* the carry of the flags that are restored below */
 	or	%rax, -8(%rbp)
 	lea	-80(%rbp), %rsp
-	pop	%r11
-	pop	%r10
-	pop	%r9
-	pop	%r8
-	pop	%rdi
-	pop	%rsi
+	pop_arguments
 	pop	%rdx
 	pop	%rcx
 	pop	%rax
@@ -288,21 +297,11 @@ gilk_side_claim_thunk:
 	mov	%rcx, %rsp
 3:	push	%rax			/* the program's stack pointer */
 	push	%rdx			/* the word that holds this stack */
-	push	%rsi
-	push	%rdi
-	push	%r8
-	push	%r9
-	push	%r10
-	push	%r11
+	push_arguments
 	cld
 	call	gilk_claim
 	xor	$1, %eax
-	pop	%r11
-	pop	%r10
-	pop	%r9
-	pop	%r8
-	pop	%rdi
-	pop	%rsi
+	pop_arguments
 	pop	%rdx
 	pop	%rsp
 	movl	$0, (%rdx)
