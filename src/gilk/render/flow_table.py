@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gilk.render.text import cell, nanoseconds, plural, table
+from gilk.render.text import cell, listed, nanoseconds, plural, table
 from gilk.trace.flow import Flow, State
 from gilk.trace.paths import of_flow, whole
 from gilk.trace.traced import NEVER, Traced
@@ -78,14 +78,9 @@ def summary_text(flow: Flow, traced: Traced | None) -> str:
 def missing_text(flow: Flow) -> str:
     """The functions of which no call is there, and those of which some have no return; a line each at most."""
     lacking = [f"{each.image}:{each.function}" for each in flow.unfollowed]
-    text = f"not followed, for they cannot be instrumented: {_some(lacking)}\n" if lacking else ""
+    text = f"not followed, for they cannot be instrumented: {listed(lacking, _NAMED)}\n" if lacking else ""
     partly = [f"{each.image}:{each.function}" for each in flow.unended]
-    return text + (f"followed without all their returns: {_some(partly)}\n" if partly else "")
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(cell(name) for name in names[:_NAMED]) + more
+    return text + (f"followed without all their returns: {listed(partly, _NAMED)}\n" if partly else "")
 
 
 def omitted_text(flow: Flow) -> str:

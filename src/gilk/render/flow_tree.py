@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gilk.render.flow_table import missing_text
-from gilk.render.text import cell, nanoseconds, plural
+from gilk.render.text import cell, listed, nanoseconds, plural
 from gilk.trace.flow import Flow, State
 from gilk.trace.paths import Paths, label, of_flow
 from gilk.values import dataclass
@@ -72,11 +72,6 @@ def _threads(flow: Flow) -> Iterator[_Thread]:
         yield _Thread(name, paths, running, missing)
 
 
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(cell(name) for name in names[:_NAMED]) + more
-
-
 def _kept(thread: _Thread, paths: list[int], depth: int, limits: Limits) -> list[int]:
     if limits.depth and depth >= limits.depth:
         return []
@@ -93,7 +88,7 @@ def _lines(thread: _Thread, limits: Limits) -> Iterator[str]:
         yield f"{figures}  {'  ' * depth}{cell(label(paths.symbols[int(paths.symbol[path])]))}{note}"
         missing = thread.missing.get(paths.symbols[int(paths.symbol[path])][:2])
         if missing:
-            yield f"{'':>28}  {'  ' * (depth + 1)}[not followed: {_some(missing)}]"
+            yield f"{'':>28}  {'  ' * (depth + 1)}[not followed: {listed(missing, _NAMED)}]"
         inner = _kept(thread, paths.children[path], depth + 1, limits)
         waiting += [(child, depth + 1) for child in reversed(inner)]
 

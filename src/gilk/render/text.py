@@ -51,6 +51,12 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}{ending}"
 
 
+def listed(items: Sequence[str], most: int) -> str:
+    """The first ``most`` items, made fit for a terminal, with commas between; and how many more there are."""
+    more = len(items) - most
+    return ", ".join(cell(item) for item in items[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def _plain(headers: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
     widths = [max(len(row[n]) for row in [headers, *cells]) for n in range(len(headers))]
     lines = []

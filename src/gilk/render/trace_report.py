@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from gilk.render.report import RunReport, losses
-from gilk.render.text import cell, plural
+from gilk.render.text import cell, listed, plural
 from gilk.trace.traced import NEVER, Omitted, Traced, Unended, Unfollowed
 from gilk.values import dataclass
 
@@ -72,8 +72,7 @@ class TraceReport:
 
 def _some(functions: Sequence[Unfollowed | Unended]) -> str:
     """Each with the reason; of many the first."""
-    names = ", ".join(f"{cell(each.function)} of {cell(each.image)} ({each.reason})" for each in functions[:_SHOWN])
-    return names + (f" and {len(functions) - _SHOWN} more" if len(functions) > _SHOWN else "")
+    return listed([f"{each.function} of {each.image} ({each.reason})" for each in functions], _SHOWN)
 
 
 def _omitted(omitted: Sequence[Omitted]) -> str:

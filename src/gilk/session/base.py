@@ -22,7 +22,7 @@ from gilk.splice.points import parse as parse_spec
 from gilk.target.base import Code
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Source
-from gilk.trace.probes import ProbeRow, RefusedPoint, counts_by_point
+from gilk.trace.probes import ProbeRow, RefusedPoint, counts_by_point, distinct_refusals
 from gilk.trace.threads import Threads
 from gilk.values import dataclass
 
@@ -210,8 +210,7 @@ class BaseSession(ABC):
 
     def refused_points(self) -> list[RefusedPoint]:
         """The points that could not be had, in the order in which they were asked for, each reason once."""
-        named = (RefusedPoint(self._everything[n].point, str(why)) for n, why in sorted(self._refused.items()))
-        return list(dict.fromkeys(named))
+        return distinct_refusals((self._everything[n].point, why) for n, why in sorted(self._refused.items()))
 
     @property
     def probes(self) -> tuple[Probe, ...]:

@@ -19,6 +19,7 @@ from gilk.session.ledger import Entry, Result
 from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import Want
 from gilk.splice.planner import Ground
+from gilk.target.base import Loaded
 from gilk.target.process import Process
 from gilk.target.workspace import Workspace
 
@@ -69,13 +70,14 @@ class Signals:
         return list(range(_FIRST_KEY, self._key + 1)) if refused & leaving else []
 
     def _is_of_go(self, address: int) -> bool:
-        found = (one for one in self._process.loaded() if one.start <= address < one.end)
-        return any(self._process.image(one.path).is_go for one in found)
+        return any(self._process.image(one.path).is_go for one in self._loaded_at(address))
+
+    def _loaded_at(self, address: int) -> list[Loaded]:
+        """The image that is mapped there; none in anonymous memory."""
+        return [one for one in self._process.loaded() if one.start <= address < one.end]
 
     def _want(self, address: int, name: str, entry_of: EntryOf) -> Iterator[tuple[Entry, Want]]:
-        for loaded in self._process.loaded():
-            if not loaded.start <= address < loaded.end:
-                continue
+        for loaded in self._loaded_at(address):
             span = self._process.image(loaded.path).span_at(address - loaded.bias)
             if span is None:
                 continue

@@ -54,6 +54,11 @@ class RefusedPoint:
     reason: str
 
 
+def distinct_refusals(refused: Iterable[tuple[str, object]]) -> list[RefusedPoint]:
+    """Of (point, reason), in the order given, each reason of a point once."""
+    return list(dict.fromkeys(RefusedPoint(point, str(reason)) for point, reason in refused))
+
+
 @dataclass(frozen=True, slots=True)
 class Inlined:
     """A function whose code is also a part of others, in `places` places; `at` has where, as points are written.

@@ -11,7 +11,7 @@ from typing import Any
 from gilk.session.base import BaseSession, Probe
 from gilk.session.request import CFunction, Request, Wanted
 from gilk.session.strategy import Chosen
-from gilk.trace.probes import RefusedPoint
+from gilk.trace.probes import RefusedPoint, distinct_refusals
 from gilk.values import dataclass
 
 Interval = tuple[int, int]  # ns since the session's start: a change was made within
@@ -106,7 +106,7 @@ class Placed:
 
 def refused_points(probes: Iterable[Probe]) -> list[RefusedPoint]:
     """Those that could not be put in when their time had come."""
-    return list(dict.fromkeys(RefusedPoint(p.row.point, str(p.refusal)) for p in probes if p.refusal is not None))
+    return distinct_refusals((p.row.point, p.refusal) for p in probes if p.refusal is not None)
 
 
 def title(wanted: Request | Chosen) -> str:
