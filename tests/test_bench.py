@@ -116,7 +116,6 @@ def test_uprobes_are_measured_only_when_asked_for() -> None:
     assert chosen(["uprobe"], kernel_peers=True) == ["uprobe"]
 
 
-@pytest.mark.skipif(not shutil.which("uftrace"), reason="needs uftrace")
 def test_uftrace_records_what_we_say_it_records(programs: Programs, tmp_path: Path) -> None:
     data = str(tmp_path / "trace")
     wrapper = ("uftrace", "record", "--no-libcall", "-P", "^leaf$", "-d", data)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,6 @@ import pytest
 from gilk import api
 from tests.behaviour.harness import Loop, differences, gilk, leftovers, plain, run, wait_for
 from tests.programs.build import build_go
-
-pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="there is no Go compiler here")
 
 #: Needs some kilobytes of stack, which goroutines do not have.
 LARGE = """

@@ -8,20 +8,18 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import pytest
-
 FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--window-size=1400,900"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
 
 
 def dom(page: Path, address: str = "", budget: int = 15_000) -> str:
     """The document as it is when its scripts have run for at most `budget` ms of their own time."""
+    assert CHROMIUM is not None, "no Chromium: tools/setup test installs it"
     with tempfile.TemporaryDirectory() as home:
         flags = [*FLAGS, f"--user-data-dir={home}", f"--virtual-time-budget={budget}", "--dump-dom"]
-        command = [str(CHROMIUM), *flags, f"{page.as_uri()}{address}"]
+        command = [CHROMIUM, *flags, f"{page.as_uri()}{address}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     return done.stdout

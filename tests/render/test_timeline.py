@@ -16,7 +16,7 @@ from gilk.render.timeline import page
 from gilk.trace.about import Tally
 from gilk.trace.reading import read
 from gilk.trace.traced import Omitted, Traced
-from tests.render.browser import dom, needs_browser
+from tests.render.browser import dom
 from tests.trace.machine import nested, run, write
 
 HOSTILE = [
@@ -45,7 +45,6 @@ def small(tmp_path: Path) -> Path:
     return write(tmp_path / "a.parquet", records, tally)
 
 
-@needs_browser
 def test_a_browser_shows_what_is_in_the_trace(small: Path, tmp_path: Path) -> None:
     made = tmp_path / "a.html"
     made.write_text(page(read(small)))
@@ -59,7 +58,6 @@ def test_a_browser_shows_what_is_in_the_trace(small: Path, tmp_path: Path) -> No
     assert "records dropped" in legend
 
 
-@needs_browser
 def test_details_of_a_call_and_a_search_are_part_of_the_address(small: Path, tmp_path: Path) -> None:
     made = tmp_path / "a.html"
     made.write_text(page(read(small)))
@@ -75,7 +73,6 @@ def test_details_of_a_call_and_a_search_are_part_of_the_address(small: Path, tmp
     assert text_of(dom(made, "#q=/^c|s.s_/"), "hits").strip() == "2"
 
 
-@needs_browser
 def test_names_are_text_whatever_is_in_them(tmp_path: Path) -> None:
     records = nested(("main", 10, *((name, 10) for name in HOSTILE)))
     trace = read(write(tmp_path / "a.parquet", records))
@@ -90,7 +87,6 @@ def test_names_are_text_whatever_is_in_them(tmp_path: Path) -> None:
     assert "@STYLE@" in made.read_text()
 
 
-@needs_browser
 @pytest.mark.parametrize("times", [17, pytest.param(167, marks=pytest.mark.stress)])
 def test_tens_of_thousands_of_calls_are_drawn_and_half_a_million(tmp_path: Path, times: int) -> None:
     one = nested(*(("f", 3, ("g", 3, ("h", 3))) for _ in range(1000)))
