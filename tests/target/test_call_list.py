@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,29 +17,14 @@ from gilk.target.call_list import END, LOOP, MOST, CallList
 from gilk.target.copies import Copy
 from gilk.target.keeper import Keeper
 from gilk.target.maps import read_maps
-from gilk.target.remote import MMAP, MUNMAP, Remote, remote
+from gilk.target.remote import MMAP, MUNMAP
 from tests.behaviour.harness import Loop, leftovers, wait_for
 from tests.programs.build import build
+from tests.target.keepers import borrowed, kept
 
 _GETPID = 39
 _PAGE = 4096
 _ANONYMOUS = 0x22
-
-
-@contextmanager
-def kept(pid: int) -> Iterator[Keeper]:
-    keeper = Keeper(pid)
-    keeper.mapper.set_up(f"test-{pid}", 1 << 16, 1 << 16)  # who else has memory of that name counts as a forked child
-    try:
-        yield keeper
-    finally:
-        keeper.close()
-
-
-@contextmanager
-def borrowed(keeper: Keeper) -> Iterator[Remote]:
-    with keeper.world.stopped(), remote(keeper.world, keeper.memory) as call:
-        yield call
 
 
 def place(keeper: Keeper) -> CallList:

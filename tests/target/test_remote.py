@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,9 +15,10 @@ from gilk.target import ptrace
 from gilk.target.keeper import Keeper
 from gilk.target.maps import Mapping, read_maps
 from gilk.target.memory import Memory, stretches
-from gilk.target.remote import Remote, find_syscall, remote
+from gilk.target.remote import find_syscall
 from tests.behaviour.harness import Loop
 from tests.programs.build import build
+from tests.target.keepers import borrowed, kept
 
 _GETPID, _PAGE = 39, 4096
 _SYSCALL = b"\x0f\x05"
@@ -26,19 +26,8 @@ _SYSCALL = b"\x0f\x05"
 
 @pytest.fixture
 def keeper() -> Iterator[Keeper]:
-    with Loop([build("hot8")]) as loop:
-        keeper = Keeper(loop.pid)
-        keeper.mapper.set_up(f"test-{loop.pid}", 1 << 16, 1 << 16)
-        try:
-            yield keeper
-        finally:
-            keeper.close()
-
-
-@contextmanager
-def borrowed(keeper: Keeper) -> Iterator[Remote]:
-    with keeper.world.stopped(), remote(keeper.world, keeper.memory) as call:
-        yield call
+    with Loop([build("hot8")]) as loop, kept(loop.pid) as keeper:
+        yield keeper
 
 
 def lying(monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
