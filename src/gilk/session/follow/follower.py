@@ -266,6 +266,10 @@ class Follower(Session):
 
     # What the ledger carries, along with something else.
 
+    def carries(self, number: int) -> bool:
+        """The function is recorded all the time, whether it is followed or not: something else waits at it."""
+        return number in self._lively
+
     def put_gate(self, loaded: Loaded, span: Span, where: str, gate: int) -> None:
         """Have ``gates`` know when control is at the ``entry``, or the ``return``, of a function.
 

@@ -96,7 +96,8 @@ class Throttle:
         return self._pause
 
     def _omitted(self, numbers: list[int], at: int, calls: Calls | None = None) -> list[Omitted]:
-        functions = [(self._follower.function(number), number) for number in numbers]
+        left = [number for number in numbers if not self._follower.carries(number)]
+        functions = [(self._follower.function(number), number) for number in left]
         return [
             Omitted(function.name, function.image, at, int(calls.totals[number]) if calls is not None else 0)
             for function, number in functions

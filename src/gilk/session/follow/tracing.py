@@ -327,7 +327,9 @@ class Tracing(Run):
 
     def traced(self) -> Traced:
         """What the trace says of itself."""
-        events, omitted = (self.start.text, self.stop.text), tuple(self.omitted)
+        events = self.start.text, self.stop.text
+        ended = self.stopped != NEVER  # what was left out later had been in it to its end
+        omitted = tuple(each for each in self.omitted if not ended or each.from_ns < self.stopped)
         missing = tuple(self.unfollowed), tuple(self.unended)
         return Traced(self.started, self.stopped, *events, str(self.scope), omitted, self.depth, *missing)
 
