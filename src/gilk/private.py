@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -211,8 +211,8 @@ def _is_nameless(user: int) -> bool:
         return False
 
 
-def temporary() -> Path:
-    """Where temporary files may be made: $TMPDIR, or else /tmp or /var/tmp, the first that is sound.
+def temporary(suits: Callable[[str], bool] = bool) -> Path:
+    """Where temporary files may be made: $TMPDIR, or else /tmp or /var/tmp, the first that is sound and ``suits``.
 
     In a directory of another user's, that user could exchange what is being built. Raises Unsound, OSError.
     """
@@ -220,7 +220,7 @@ def temporary() -> Path:
     reason: OSError | None = None
     for place in (named, "/tmp", "/var/tmp"):
         try:
-            if os.path.isabs(place):
+            if os.path.isabs(place) and suits(place):
                 with directory(Path(place), shared=True) as found:
                     if os.access(".", os.W_OK | os.X_OK, dir_fd=found.descriptor, effective_ids=True):
                         return found.path

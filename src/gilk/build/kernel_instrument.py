@@ -6,16 +6,19 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gilk.build.toolchain import NATIVE, directory, environment
 from gilk.errors import CompileError, UsageError
-from gilk.lang.c.kernel_wrapper import ENTRY, PLAIN, kbuild, module
+from gilk.lang.c.kernel_wrapper import ENTRY, PLAIN, in_user_terms, lay_out
 from gilk.lang.c.wrapper import FORM
 from gilk.values import dataclass
 
 #: What compiled code calls by itself; whatever else it calls are functions of the kernel.
 _USUAL = re.compile(r"__x86_\w+|__stack_chk_fail|\w*_return_thunk|\..*")
+_DIVIDES = re.compile(r"[\s:]")  # names, for make and the kernel's Makefile
 _UNDEFINED = re.compile(r'ERROR: modpost: "(\S+)" \[\S+\] undefined!')
 
 
@@ -39,21 +42,31 @@ def compile_for_kernel(source: Path, function: str, name: str, headers: Path) ->
     """``name`` is the module's to be.
 
     Raises UsageError `no-such-file`, `no-such-instrument`, CompileError `does-not-compile`, `undefined-symbol`,
-    `driver-no-make`.
+    `driver-no-make`, `kbuild-path`.
     """
     if not source.is_file():
         raise UsageError("no-such-file", f"there is no instrument file {source}")
-    with directory() as place:
-        (place / f"{name}.c").write_text(module(source.resolve(), function))
-        (place / "Kbuild").write_text(kbuild(name, NATIVE / "include" / "kernel", source.resolve().parent))
+    with kbuild_directory() as place:
+        lay_out(place, name, source.resolve(), function, NATIVE / "include" / "kernel")
         done = run_kbuild(headers, place)
         if done.returncode:
-            raise _why_not(source, function, done.stderr)
+            raise _why_not(source, function, in_user_terms(done.stderr, place, source))
         return _described(name, place / f"{name}.ko")
 
 
+@contextmanager
+def kbuild_directory() -> Iterator[Path]:
+    """Make a directory for ``run_kbuild``, as toolchain.directory() does, but in a path that make takes."""
+    with directory(lambda place: not _DIVIDES.search(place)) as place:
+        yield place
+
+
 def run_kbuild(headers: Path, directory: Path) -> subprocess.CompletedProcess[str]:
-    """``make modules`` for what is in a directory. Raises CompileError `driver-no-make`."""
+    """Run ``make modules`` in a directory. Raises CompileError `driver-no-make`, `kbuild-path`."""
+    divided = next((path for path in (headers.resolve(), directory) if _DIVIDES.search(str(path))), None)
+    if divided is not None:
+        hint = "put the kernel's headers elsewhere; those of the lab are in GILK_KERNELS"
+        raise CompileError("kbuild-path", f"kbuild takes no path with a space or a colon: {divided}", hint)
     if shutil.which("make") is None:
         raise CompileError("driver-no-make", "make is not installed", "apt-get install make gcc")
     kept = {key: value for key, value in environment().items() if key not in ("MAKEFLAGS", "MFLAGS")}

@@ -27,11 +27,14 @@ _GCC_ONLY = {"-mstringop-strategy=unrolled_loop"}
 
 
 @contextmanager
-def directory() -> Iterator[Path]:
-    """One for what is compiled, which nobody else can exchange; gone at the end. Raises OSError."""
+def directory(suits: Callable[[str], bool] = bool) -> Iterator[Path]:
+    """Make one for what is compiled, in a place that ``suits``, and remove it at the end. Nobody else can exchange it.
+
+    Raises OSError.
+    """
     import tempfile  # here and below: it takes long to import, and who has all compiled need not wait for it
 
-    with tempfile.TemporaryDirectory(prefix="gilk-", dir=private.temporary()) as name:
+    with tempfile.TemporaryDirectory(prefix="gilk-", dir=private.temporary(suits)) as name:
         yield Path(name)
 
 

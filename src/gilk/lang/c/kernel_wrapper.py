@@ -44,18 +44,27 @@ MODULE_LICENSE("GPL");
 _KBUILD = """\
 obj-m := {name}.o
 CFLAGS_REMOVE_{name}.o := $(CC_FLAGS_FTRACE)
-ccflags-y := -I {include} -I {beside} -Wno-strict-prototypes
+ccflags-y := -I $(src)/include -I $(src)/beside -Wno-strict-prototypes
 """
+#: What lies beside Kbuild, as links: make and fixdep (scripts/basic) divide names at spaces, and links have none.
+_INCLUDE, _BESIDE, _SOURCE = "include", "beside", "instrument.c"
 
 
-def module(path: Path, function: str) -> str:
-    """Includes the user's file, so that the compiler's messages name its lines."""
-    return _MODULE.format(forms=forms(path, function))
+def lay_out(place: Path, name: str, source: Path, function: str, include: Path) -> None:
+    """Fill directory ``place``, whose path has no spaces, with all that kbuild makes module ``name`` of.
+
+    There are no calls of ftrace in it: an instrument is not to be traced by what it traces.
+    """
+    (place / _INCLUDE).symlink_to(include)
+    (place / _BESIDE).symlink_to(source.parent)
+    (place / _SOURCE).symlink_to(source)
+    (place / f"{name}.c").write_text(_MODULE.format(forms=forms(place / _SOURCE, function)))
+    (place / "Kbuild").write_text(_KBUILD.format(name=name))
 
 
-def kbuild(name: str, include: Path, beside: Path) -> str:
-    """No calls of ftrace's in it: an instrument is not to be traced by what it traces."""
-    return _KBUILD.format(name=name, include=include, beside=beside)
+def in_user_terms(said: str, place: Path, source: Path) -> str:
+    """The compiler's messages, with the files of ``lay_out`` called as the user calls them."""
+    return said.replace(str(place / _SOURCE), str(source)).replace(str(place / _BESIDE), str(source.parent))
 
 
-__all__ = ["ENTRY", "PLAIN", "kbuild", "module"]
+__all__ = ["ENTRY", "PLAIN", "in_user_terms", "lay_out"]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from gilk import private
-from gilk.build.kernel_instrument import run_kbuild
-from gilk.build.toolchain import NATIVE, directory
+from gilk.build.kernel_instrument import kbuild_directory, run_kbuild
+from gilk.build.toolchain import NATIVE
 from gilk.errors import CompileError, ImageError, TargetError
 from gilk.image.cache import kernels_dir, subdirectory
 
@@ -48,7 +48,8 @@ def _usable(path: Path) -> bool:
 def build(headers: Path) -> Path:
     """ilk.ko for the kernel of these headers, which is built unless it is there.
 
-    Raises TargetError driver-no-headers; CompileError driver-no-make, does-not-compile; ImageError cache-unusable.
+    Raises TargetError driver-no-headers; CompileError driver-no-make, kbuild-path, does-not-compile; ImageError
+    cache-unusable.
     """
     if not _usable(headers):
         raise TargetError("driver-no-headers", f"there are no kernel headers in {headers}", "install them there")
@@ -56,7 +57,7 @@ def build(headers: Path) -> Path:
     product = place / f"{NAME}.ko"
     if product.is_file() and private.only_ours(product.lstat()):
         return product
-    with directory() as work:
+    with kbuild_directory() as work:
         made = _make(headers.resolve(), work)
         staged = place / f".{os.getpid()}.ko"
         shutil.copyfile(made, staged)
