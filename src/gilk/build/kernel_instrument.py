@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gilk.build.toolchain import NATIVE, directory, environment
 from gilk.errors import CompileError, UsageError
-from gilk.lang.c.kernel_wrapper import ENTRY, PLAIN, in_user_terms, lay_out
+from gilk.lang.c.kernel_wrapper import BESIDE, ENTRY, INCLUDE, PLAIN, SOURCE, in_user_terms, kbuild, module
 from gilk.lang.c.wrapper import FORM
 from gilk.values import dataclass
 
@@ -47,11 +47,19 @@ def compile_for_kernel(source: Path, function: str, name: str, headers: Path) ->
     if not source.is_file():
         raise UsageError("no-such-file", f"there is no instrument file {source}")
     with kbuild_directory() as place:
-        lay_out(place, name, source.resolve(), function, NATIVE / "include" / "kernel")
+        _lay_out(place, name, source.resolve(), function)
         done = run_kbuild(headers, place)
         if done.returncode:
             raise _why_not(source, function, in_user_terms(done.stderr, place, source))
         return _described(name, place / f"{name}.ko")
+
+
+def _lay_out(place: Path, name: str, source: Path, function: str) -> None:
+    """Fill ``place`` with all that kbuild makes module ``name`` of; what lies elsewhere is there as a link."""
+    for link, there in ((INCLUDE, NATIVE / "include" / "kernel"), (BESIDE, source.parent), (SOURCE, source)):
+        (place / link).symlink_to(there)
+    (place / f"{name}.c").write_text(module(place / SOURCE, function))
+    (place / "Kbuild").write_text(kbuild(name))
 
 
 @contextmanager

@@ -47,24 +47,22 @@ CFLAGS_REMOVE_{name}.o := $(CC_FLAGS_FTRACE)
 ccflags-y := -I $(src)/include -I $(src)/beside -Wno-strict-prototypes
 """
 #: What lies beside Kbuild, as links: make and fixdep (scripts/basic) divide names at spaces, and links have none.
-_INCLUDE, _BESIDE, _SOURCE = "include", "beside", "instrument.c"
+INCLUDE, BESIDE, SOURCE = "include", "beside", "instrument.c"
 
 
-def lay_out(place: Path, name: str, source: Path, function: str, include: Path) -> None:
-    """Fill directory ``place``, whose path has no spaces, with all that kbuild makes module ``name`` of.
+def module(source: Path, function: str) -> str:
+    """The module's own file, which includes the user's."""
+    return _MODULE.format(forms=forms(source, function))
 
-    There are no calls of ftrace in it: an instrument is not to be traced by what it traces.
-    """
-    (place / _INCLUDE).symlink_to(include)
-    (place / _BESIDE).symlink_to(source.parent)
-    (place / _SOURCE).symlink_to(source)
-    (place / f"{name}.c").write_text(_MODULE.format(forms=forms(place / _SOURCE, function)))
-    (place / "Kbuild").write_text(_KBUILD.format(name=name))
+
+def kbuild(name: str) -> str:
+    """Kbuild of module ``name``, without calls of ftrace: an instrument is not to be traced by what it traces."""
+    return _KBUILD.format(name=name)
 
 
 def in_user_terms(said: str, place: Path, source: Path) -> str:
-    """The compiler's messages, with the files of ``lay_out`` called as the user calls them."""
-    return said.replace(str(place / _SOURCE), str(source)).replace(str(place / _BESIDE), str(source.parent))
+    """The compiler's messages, with the links in ``place`` called as the user calls them."""
+    return said.replace(str(place / SOURCE), str(source)).replace(str(place / BESIDE), str(source.parent))
 
 
-__all__ = ["ENTRY", "PLAIN", "in_user_terms", "lay_out"]
+__all__ = ["BESIDE", "ENTRY", "INCLUDE", "PLAIN", "SOURCE", "in_user_terms", "kbuild", "module"]
