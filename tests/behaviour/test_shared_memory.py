@@ -14,6 +14,7 @@ from gilk import api
 from gilk.errors import TargetError
 from gilk.target import sharing
 from gilk.target.keeper import Keeper
+from gilk.target.linux import LinuxProcess
 from tests.behaviour.harness import Loop, differences, gs_bases, leftovers, wait_for
 from tests.programs.build import build
 
@@ -106,7 +107,7 @@ def test_where_it_cannot_be_told_it_is_refused(siblings: Siblings, monkeypatch: 
     """A system call that there is not stands for a kernel without kcmp(2)."""
     siblings.do("s")
     monkeypatch.setattr(sharing, "_KCMP", 100_000)
-    keeper = Keeper(siblings.pid)
+    keeper = Keeper(LinuxProcess(siblings.pid))
     with contextlib.closing(keeper.memory):
         with pytest.raises(TargetError) as refused:
             keeper.mapper.set_up("a-test", 1 << 20, 1 << 20)
@@ -119,7 +120,7 @@ def test_where_it_cannot_be_told_it_is_refused(siblings: Siblings, monkeypatch: 
 
 def test_where_it_cannot_be_told_others_are_not_refused(siblings: Siblings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing, "_KCMP", 100_000)
-    keeper = Keeper(siblings.pid)
+    keeper = Keeper(LinuxProcess(siblings.pid))
     with contextlib.closing(keeper.memory):
         keeper.mapper.set_up("a-test", 1 << 20, 1 << 20)
         keeper.close()

@@ -19,8 +19,9 @@ import pytest
 from gilk.errors import TargetError
 from gilk.target import shared_memory
 from gilk.target.keeper import Keeper
+from gilk.target.linux import LinuxProcess
 from gilk.target.maps import read_maps
-from gilk.target.memory import Memory
+from gilk.target.memory import ProcessMemory
 from gilk.target.remote import Remote
 from tests.behaviour.harness import gilk, leftovers
 from tests.security.partner import Partner, built, open_place
@@ -53,7 +54,7 @@ def victim(place: Path) -> Path:
 
 def set_up(pid: int) -> None:
     """As for a session, and everything out again."""
-    keeper = Keeper(pid)
+    keeper = Keeper(LinuxProcess(pid))
     try:
         for fd in keeper.mapper.set_up(f"test-{os.getpid()}-{pid}", _SIZE, _SIZE):
             os.close(fd)
@@ -161,7 +162,7 @@ def test_other_memory_that_is_mapped_in_the_place_of_ours_is_noticed(
 def test_memory_of_a_session_has_its_size_for_ever(fdswap: Path, victim: Path) -> None:
     """Also for the target, which may open it."""
     with Partner(fdswap, "nothing", victim) as partner:
-        keeper = Keeper(partner.pid)
+        keeper = Keeper(LinuxProcess(partner.pid))
         try:
             for fd in keeper.mapper.set_up(f"test-{os.getpid()}", _SIZE, _SIZE):
                 for size in (0, _SIZE - 1, _SIZE + 1):
@@ -179,7 +180,7 @@ def test_a_file_that_a_target_has_mapped_is_not_written_to_through_its_memory(fd
     victim.chmod(0o644)
     with Partner(fdswap, "view", victim) as partner:
         mapping = next(each for each in read_maps(partner.pid) if each.path == str(victim))
-        with Memory(partner.pid) as memory:
+        with ProcessMemory(partner.pid) as memory:
             assert memory.read(mapping.start, len(_CONTENT)) == _CONTENT
             with pytest.raises(OSError):
                 memory.write(mapping.start, b"overwritten")

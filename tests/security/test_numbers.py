@@ -11,6 +11,7 @@ import pytest
 
 from gilk import api
 from gilk.target.keeper import Keeper
+from gilk.target.linux import LinuxProcess
 from gilk.target.running import PC
 from tests.behaviour.harness import leftovers, wait_for
 from tests.security.partner import Partner, built, open_place
@@ -30,7 +31,7 @@ def nowhere() -> Iterator[Path]:
 @pytest.mark.parametrize("rsp", NOWHERE)
 def test_a_thread_whose_stack_is_nowhere_is_sampled(nowhere: Path, rsp: int) -> None:
     with Partner(nowhere, str(rsp), str(UNMAPPED)) as partner:
-        keeper = Keeper(partner.pid)
+        keeper = Keeper(LinuxProcess(partner.pid))
         end = time.monotonic() + 60
         found = []
         while not found and time.monotonic() < end:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gilk.target.keeper import Keeper
+from gilk.target.linux import LinuxProcess
 from gilk.target.remote import Remote, remote
 
 
 @contextmanager
 def kept(pid: int) -> Iterator[Keeper]:
     """Hold process ``pid``, with memory of ours mapped in it, and leave it at the end."""
-    keeper = Keeper(pid)
+    keeper = Keeper(LinuxProcess(pid))
     keeper.mapper.set_up(f"test-{pid}", 1 << 16, 1 << 16)  # who else has memory of that name counts as a forked child
     try:
         yield keeper
@@ -24,5 +25,5 @@ def kept(pid: int) -> Iterator[Keeper]:
 @contextmanager
 def borrowed(keeper: Keeper) -> Iterator[Remote]:
     """Stop the process, and make system calls in one of its threads."""
-    with keeper.world.stopped(), remote(keeper.world, keeper.memory) as call:
+    with keeper.process.threads.stopped(), remote(keeper.process.threads, keeper.memory) as call:
         yield call

@@ -86,7 +86,7 @@ def test_a_signal_like_ours_is_not_taken_for_it() -> None:
                 assert call.many(place(keeper), [(_GETPID,)] * 9) == [pid] * 9
 
             def ended() -> bool:
-                keeper.world.release_late()
+                keeper.process.threads.release_late()
                 return not Path(f"/proc/{pid}").exists()
 
             assert wait_for(ended)

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from gilk.target.frames import signal_frames
-from gilk.target.memory import Memory
+from gilk.target.memory import ProcessMemory
 
 RESTORER, AMID = 0x45EEA0, 0x671497
 RSP, RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8
@@ -33,7 +33,7 @@ class Arena:
 
     def found(self, *starts: int) -> set[int]:
         """Where frames begin, from the start of the arena."""
-        with Memory(os.getpid()) as memory:
+        with ProcessMemory(os.getpid()) as memory:
             frames = signal_frames([self.base + at for at in starts], frozenset((RESTORER,)), self.bounds, memory)
             return {frame.slot - RIP - self.base for frame in frames if frame.rip == AMID}
 

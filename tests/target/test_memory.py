@@ -11,8 +11,9 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.target.keeper import Keeper
+from gilk.target.linux import LinuxProcess
 from gilk.target.maps import read_maps
-from gilk.target.memory import Memory
+from gilk.target.memory import ProcessMemory
 from tests.behaviour.harness import mortal, state, wait_for
 from tests.programs.build import build
 
@@ -36,7 +37,7 @@ def _no_longer_than(seconds: int) -> Iterator[None]:
 def test_memory_that_has_gone_is_not_written_to_for_ever() -> None:
     with mortal([build("hot8")]) as program:
         at = read_maps(program.pid)[0].start
-        with Memory(program.pid) as memory:
+        with ProcessMemory(program.pid) as memory:
             program.kill()
             assert wait_for(lambda: not memory.some(at, 1))  # not before its last thread has ended
             with _no_longer_than(60), pytest.raises(ProcessLookupError):
@@ -46,7 +47,7 @@ def test_memory_that_has_gone_is_not_written_to_for_ever() -> None:
 def test_a_keeper_whose_target_has_gone_closes() -> None:
     """Also where that is noticed only when something is written."""
     with mortal([build("hot8")]) as program:
-        keeper = Keeper(program.pid)
+        keeper = Keeper(LinuxProcess(program.pid))
         keeper.mapper.set_up(f"memory-{program.pid}", 1 << 16, 1 << 16)
         keeper.present = lambda: True  # type: ignore[method-assign]
         program.kill()
@@ -54,4 +55,4 @@ def test_a_keeper_whose_target_has_gone_closes() -> None:
         with _no_longer_than(60):
             assert keeper.close()
         with pytest.raises(TargetError):
-            keeper.world.stop()
+            keeper.process.threads.stop()

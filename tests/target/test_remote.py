@@ -48,7 +48,7 @@ def test_another_call_than_was_asked_for_is_not_believed(
     keeper: Keeper, monkeypatch: pytest.MonkeyPatch, lie: dict[str, int]
 ) -> None:
     with borrowed(keeper) as call:
-        assert call.call(_GETPID, 1, 2, 3, 4, 5, 6) == keeper.pid
+        assert call.call(_GETPID, 1, 2, 3, 4, 5, 6) == keeper.process.pid
         with monkeypatch.context() as patch, pytest.raises(TargetError) as caught:
             lying(patch, **lie)
             call.call(_GETPID, 1, 2, 3, 4, 5, 6)
@@ -87,7 +87,7 @@ def test_a_list_of_calls_is_in_memory_that_no_other_process_has(keeper: Keeper) 
     calls = keeper.held.calls
     assert calls is not None
     for address in (calls.loop, calls.page):
-        mapping = next(each for each in read_maps(keeper.pid) if each.start <= address < each.end)
+        mapping = next(each for each in read_maps(keeper.process.pid) if each.start <= address < each.end)
         assert mapping.permissions.endswith("p")
         assert mapping.inode == 0
         assert not ("w" in mapping.permissions and mapping.executable)

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from gilk.target.held import Held
-from gilk.target.memory import Memory
+from gilk.target.memory import ProcessMemory
 from gilk.target.places import Places
 from gilk.target.ptrace import Registers
 from gilk.target.running import shown
@@ -43,4 +43,4 @@ def test_a_thread_in_what_a_patch_has_called(end: int, above: int) -> None:
     held = cast(Held, SimpleNamespace(in_arena=ARENA.__contains__))
     patches = cast(Places, SimpleNamespace(stands_for={PATCH: POINT}.get))
     registers = cast(Registers, SimpleNamespace(rip=IN_RUNTIME, rsp=end - above))
-    assert shown(registers, held, patches, Memory(os.getpid())) == POINT
+    assert shown(registers, held, patches, ProcessMemory(os.getpid())) == POINT

@@ -13,6 +13,7 @@ from gilk import api
 from gilk.errors import TargetError
 from gilk.target import process, ptrace
 from gilk.target.keeper import Keeper
+from gilk.target.linux import LinuxProcess
 from gilk.target.remote import remote
 from gilk.target.world import Thread
 from tests.behaviour.harness import Loop, cpu, differences, leftovers, signals, state, wait_for
@@ -27,16 +28,16 @@ def test_a_borrowed_thread_that_does_not_come_back(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(ptrace, "wait", functools.partial(ptrace.wait, seconds=1.0))
     with Loop([build("hot8")]) as loop:
         assert wait_for(lambda: cpu(loop.pid) > 0)
-        keeper = Keeper(loop.pid)
+        keeper = Keeper(LinuxProcess(loop.pid))
         keeper.mapper.set_up(f"waits-{loop.pid}", 1 << 16, 1 << 16)
         with (
             pytest.raises(TargetError) as raised,
-            keeper.world.stopped(),
-            remote(keeper.world, keeper.memory) as call,
+            keeper.process.threads.stopped(),
+            remote(keeper.process.threads, keeper.memory) as call,
         ):
             call.call(_PAUSE)
         assert raised.value.slug == "busy"
-        assert wait_for(lambda: not keeper.world.release_late())
+        assert wait_for(lambda: not keeper.process.threads.release_late())
         ticks = cpu(loop.pid)
         assert wait_for(lambda: cpu(loop.pid) > ticks)
         assert not any(mask.startswith("ffff") for name, mask in signals(loop.pid).items() if "SigBlk" in name)
@@ -64,13 +65,13 @@ def test_a_keeper_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch)
 def test_a_thread_that_is_asked_to_go_on_makes_others() -> None:
     """They are stopped, too, before anything is changed."""
     with Loop([build("hot8")]) as loop:
-        keeper = Keeper(loop.pid)
-        with keeper.world.stopped() as threads:
+        keeper = Keeper(LinuxProcess(loop.pid))
+        with keeper.process.threads.stopped() as threads:
             some = next(iter(threads.values()))
             before = set(threads)
-            again: Thread = keeper.world.run_on(some, 0.01)
+            again: Thread = keeper.process.threads.run_on(some, 0.01)
             assert again.tid == some.tid
-            keeper.world.catch_up()
-            assert before <= set(keeper.world.threads)
-            assert set(keeper.world.threads) == set(ptrace.thread_ids(loop.pid))
+            keeper.process.threads.catch_up()
+            assert before <= set(keeper.process.threads.threads)
+            assert set(keeper.process.threads.threads) == set(ptrace.thread_ids(loop.pid))
             assert all(state(tid) == "t" for tid in threads)

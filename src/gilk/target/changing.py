@@ -9,16 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gilk.errors import TargetError
 from gilk.target import caches
-from gilk.target import copies as code_copies
-from gilk.target.alive import cpu_time
 from gilk.target.held import Held
 from gilk.target.live_code import LiveCode
-from gilk.target.memory import Memory
 from gilk.target.movement import Busy, Movement, Place, Write
 from gilk.target.newcomers import give_own, in_common
 from gilk.target.places import Places
-from gilk.target.remote import remote
-from gilk.target.world import Thread, World
+from gilk.target.traced import Mappings, Traced
+from gilk.target.world import Thread
 from gilk.target.writer import Change
 from gilk.values import dataclass
 
@@ -60,13 +57,16 @@ class Changer:
     """``held`` and ``everywhere`` give what is in the process, and the patches of all batches, as they are by then."""
 
     def __init__(
-        self, world: World, memory: Memory, code: LiveCode, held: Callable[[], Held], everywhere: Callable[[], Places]
-    ) -> None:
-        self._world = world
-        self._memory = memory
+        self, process: Traced, mappings: Mappings, code: LiveCode, held: Callable[[], Held],
+        everywhere: Callable[[], Places],
+    ) -> None:  # fmt: skip
+        self._process = process
+        self._threads = process.threads
+        self._mappings = mappings
+        self._memory = process.memory
         self._code = code
         self._held = held
-        self._movement = Movement(world, memory, held, everywhere)
+        self._movement = Movement(process, held, everywhere)
         self._inside = False  # a thread may still be in an instrument
 
     @property
@@ -84,14 +84,14 @@ class Changer:
             except Busy:
                 if late:
                     raise TargetError(
-                        "busy", f"a thread of process {self._world.pid} stays inside an instrument", "try again later"
+                        "busy", f"a thread of process {self._process.pid} stays inside an instrument", "try again later"
                     ) from None
                 time.sleep(_PAUSE)
 
     def _attempt(self, task: Task, tolerant: bool) -> Outcome:
         """``tolerant``: threads inside an instrument may stay; the memory they run in is then never freed."""
         asked = time.perf_counter()
-        with caches.elsewhere(), self._world.stopped() as threads:
+        with caches.elsewhere(), self._threads.stopped() as threads:
             began = time.perf_counter()
             places, moves = self._stand(threads, task, tolerant)
             self._attach_blocks(threads)
@@ -108,12 +108,12 @@ class Changer:
         """Where contexts were left in patches, which lead back to the program: until they have gone on. Those that do
         not although the program runs may be left over from handlers that have ended."""
         until, idle = time.monotonic() + _LEAVING, time.monotonic() + _IDLE
-        began = used = cpu_time(self._world.pid)
+        began = used = self._process.cpu_time()
         while self._movement.left_behind and used - began < _USED and time.monotonic() < min(until, idle):
-            with self._world.stopped() as threads:
+            with self._threads.stopped() as threads:
                 self._movement.left_behind = not self._movement.are_out(threads)
             time.sleep(_LOOK)
-            before, used = used, cpu_time(self._world.pid)
+            before, used = used, self._process.cpu_time()
             if used > before:
                 idle = time.monotonic() + _IDLE
 
@@ -148,7 +148,7 @@ class Changer:
     def _flush(self, threads: dict[int, Thread]) -> None:
         for thread in threads.values():
             with contextlib.suppress(ProcessLookupError):  # it was killed in its stop
-                self._world.flush(thread)
+                self._threads.flush(thread)
 
     def _write_words(self, moves: Iterable[Write]) -> None:
         for move in moves:
@@ -166,10 +166,7 @@ class Changer:
 
     def exchange(self) -> None:
         """Code and copies, in a stopped process. Raises OSError; then nothing has changed."""
-        held = self._held()
-        assert held.calls is not None
-        with remote(self._world, self._memory) as call:
-            held.copies = code_copies.exchange_all(call, held.calls, held.copies)
+        self._held().copies = self._mappings.exchange(self._held().copies)
 
     def _stand(self, threads: dict[int, Thread], task: Task, tolerant: bool) -> tuple[dict[int, Place], list[Write]]:
         try:

@@ -17,22 +17,16 @@ from gilk.errors import TargetError
 from gilk.target import caches
 from gilk.target import copies as code_copies
 from gilk.target import gates as held_threads
-from gilk.target.alive import is_alive
 from gilk.target.batch import Batch
 from gilk.target.changing import Changer, Outcome, Task
 from gilk.target.copies import Copy, Units
 from gilk.target.held import Held
 from gilk.target.live_code import LiveCode, Staged
-from gilk.target.mapping import Mapper
-from gilk.target.maps import holders, read_maps
-from gilk.target.memory import Memory
-from gilk.target.newcomers import Newcomers
 from gilk.target.places import Places
-from gilk.target.running import Sample, sampled
-from gilk.target.semaphores import Raised, Semaphore, Semaphores
-from gilk.target.sharing import is_same_memory
+from gilk.target.running import Sample
+from gilk.target.semaphores import Raised, Semaphore
 from gilk.target.steps import Exchanged, Steps
-from gilk.target.world import World
+from gilk.target.traced import Traced
 from gilk.target.writer import combine
 from gilk.values import dataclass
 
@@ -50,20 +44,19 @@ class _Prepared:
 
 
 class Keeper:
-    """Holds process ``pid``. All calls come from one OS thread."""
+    """Holds one process, however that is reached. All calls come from one OS thread."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.memory = Memory(pid)
-        self.world = World(pid)
+    def __init__(self, process: Traced) -> None:
+        self.process = process
+        self.memory = process.memory
         self.held = Held()
-        self.mapper = Mapper(self.world, self.memory, lambda: self.held)
-        self.semaphores = Semaphores(self.world, self.memory, lambda: self.held.raised_name, self.mapper.map_record)
+        self.mapper = process.mappings(lambda: self.held)
+        self.semaphores = process.semaphores(lambda: self.held)
         self._staged: dict[int, Staged] = {}
         self._past: list[Staged] = []
         self._everywhere: Places | None = None  # the patches of all batches, made when asked for
-        self._code = LiveCode(pid, self.memory)
-        self._changer = Changer(self.world, self.memory, self._code, lambda: self.held, self._all_patches)
+        self._code = LiveCode(process)
+        self._changer = Changer(process, self.mapper, self._code, lambda: self.held, self._all_patches)
         self._known_places: dict[object, Places] = {}
         self._exchanged = Exchanged()
         self._expected: Units = {}
@@ -71,8 +64,6 @@ class Keeper:
         self._warm: list[caches.Range] = []  # to be read right before
         self._made: _Prepared | None = None  # the last change, until it is noted
         self.notes: list[str] = []  # for the user: what could not be undone in children, who wrote to another's block
-        self._late_worlds: list[World] = []  # of children: threads of theirs were asked to stop, and have not
-        self._newcomers = Newcomers(self.world, self.memory, lambda: self.held)
 
     # What is put into the target.
 
@@ -93,13 +84,13 @@ class Keeper:
 
     def lower_semaphores(self, raised: list[Raised]) -> None:
         """Before the end, some that were raised; also in children that have inherited them."""
-        for one in itertools.chain((self,), self._children()):
+        for one in itertools.chain((self,), self._heirs()):
             with contextlib.suppress(TargetError, OSError):  # those that are left are lowered at the end
                 one.semaphores.lower(raised)
 
     def sample(self, stack: int) -> list[Sample]:
         """Where the threads are that run just now, and so many bytes of the stack of each: fewer when many run."""
-        return sampled(self.world, self.memory, self.held, self._all_patches(), stack) if self.present() else []
+        return self.process.sample(self.held, self._all_patches(), stack) if self.present() else []
 
     # Changing code.
 
@@ -192,7 +183,7 @@ class Keeper:
         if self.held.copies:
             return tuple(self.held.copies)
         chosen = {n: self._staged[n].batch.only(some) for n, some in units.items() if some}
-        change, maps = combine([], list(chosen.values())), read_maps(self.pid)
+        change, maps = combine([], list(chosen.values())), self.process.maps()
         copies = self.mapper.copy(change, maps)
         if copies:
             self._code.note(change.at, maps)
@@ -261,45 +252,25 @@ class Keeper:
             held_threads.open_gates(self.memory, self.held.data)
 
     def present(self) -> bool:
-        """The address space that we set up is still there: the process has neither ended nor executed a program.
-
-        That is the one that our memory file is open on (proc(5): it reads nothing once it has gone).
-        """
-        if not self.held.code:
-            return True
-        try:
-            return bool(self.memory.read(self.held.code, 1)) and self._has_memory()
-        except OSError:
-            return False
-
-    def _has_memory(self) -> bool:
-        """Not another program by now, while somebody else still has the memory. Raises OSError."""
-        if not self.world.sharing.known:
-            return True
-        with contextlib.suppress(TargetError), Memory(self.pid) as now:
-            return bool(now.read(self.held.code, 1))
-        return False
+        """The address space that we set up is still there: the process has neither ended nor executed a program."""
+        return not self.held.code or self.process.still_has(self.held.code)
 
     # Between requests.
 
     def release_late(self) -> bool:
-        """As World.release_late(), of children's threads too."""
-        self._late_worlds = [world for world in self._late_worlds if world.release_late()]
-        return self.world.release_late() or bool(self._late_worlds)
+        """Let go of threads that stopped too late, here and in children; whether others may still stop."""
+        return self.process.release_late()
 
     def look_for_newcomers(self) -> None:
         """Who has come to share the memory by a clone() that leaves it its parent's block."""
         if self.held.data and self.present():
-            self.notes += self._newcomers.look()
+            self.notes += self.process.look_for_newcomers(lambda: self.held)
 
     def _undo_children(self, staged: list[Staged]) -> bool:
         """All of them, whatever becomes of one: notes what is left in it."""
-        tried: list[int] = []
         restored = True
-        for pid in self._heirs():
-            if not any(is_same_memory(other, pid) for other in tried):
-                tried.append(pid)
-                restored &= self._undo_child(pid, staged)
+        for pid in self._heir_pids():
+            restored &= self._undo_child(pid, staged)
         return restored
 
     def _undo_child(self, pid: int, staged: list[Staged]) -> bool:
@@ -310,45 +281,37 @@ class Keeper:
         except TargetError as error:
             restored, why = error.slug == "no-such-process", error.message
         except OSError as error:
-            restored, why = not is_alive(pid), error.strerror or str(error)
+            restored, why = not self.process.lives(pid), error.strerror or str(error)
         if not restored:
             self.notes.append(f"process {pid}, a child, keeps its probes and what gilk has mapped: {why}")
         return restored
 
-    def _heirs(self) -> list[int]:
-        """The other processes that have what we have mapped: forked children, and theirs; not those that are stopped
-        with our own."""
-        there = [pid for pid in holders(self.held.code_name) if pid != self.pid] if self.held.name else []
-        return sorted(pid for pid in there if not (is_alive(self.pid) and is_same_memory(self.pid, pid)))
+    def _heir_pids(self) -> list[int]:
+        return self.process.heirs(self.held.code_name) if self.held.name else []
 
     @contextlib.contextmanager
     def _keeper_of(self, pid: int) -> Iterator[Keeper]:
         """Raises TargetError `no-such-process`, `no-permission`."""
-        child = Keeper(pid)
-        try:
-            child.held = replace(self.held, copies=self._copies_in(pid))
+        with self.process.heir(pid) as process:
+            child = Keeper(process)
+            copies = code_copies.found(process.maps(), self.held.copies) if self.held.copies else []
+            child.held = replace(self.held, copies=copies)
+            child.mapper.adopt()
             child._code.homes = self._code.homes
-            child.memory.haven = child.held.haven
             yield child
-        finally:
-            if child.world.release_late():
-                self._late_worlds.append(child.world)
-            child.memory.close()
 
-    def _children(self) -> Iterator[Keeper]:
+    def _heirs(self) -> Iterator[Keeper]:
         """Keepers of those of the heirs that can be reached."""
-        for pid in self._heirs():
+        for pid in self._heir_pids():
             with contextlib.suppress(TargetError), self._keeper_of(pid) as child:
                 yield child
-
-    def _copies_in(self, pid: int) -> list[Copy]:
-        return code_copies.found(read_maps(pid), self.held.copies) if self.held.copies else []
 
     def undo(self, staged: list[Staged]) -> bool:
         """In a child, which may have any of the batches in force; whether its code is then what it was."""
         try:
             if any(copy.in_force for copy in self.held.copies):
-                with contextlib.suppress(OSError), self.world.stopped():  # else it is the copies that are written
+                # Where the exchange fails, it is the copies that are written.
+                with contextlib.suppress(OSError), self.process.threads.stopped():
                     self._changer.exchange()
             self.semaphores.lower_all()
             self._undo_last_first(staged)

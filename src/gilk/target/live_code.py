@@ -18,10 +18,10 @@ from gilk.target import copies as code_copies
 from gilk.target.batch import Batch, Byte, Int
 from gilk.target.copies import Copy
 from gilk.target.homes import Home, homes, in_homes, shared_at, without_file
-from gilk.target.maps import Mapping, read_maps
-from gilk.target.memory import Memory
+from gilk.target.maps import Mapping
 from gilk.target.ours import led_to, written_by_us
 from gilk.target.refusals import check_private, expecting
+from gilk.target.traced import Traced
 from gilk.target.writer import Change, differing, write
 from gilk.values import dataclass
 
@@ -40,10 +40,10 @@ class Staged:
 class LiveCode:
     """``homes`` is of all code that was ever changed. ``copies``, everywhere, are those that the process has."""
 
-    def __init__(self, pid: int, memory: Memory, known: frozenset[Home] = frozenset()) -> None:
-        self._pid = pid
-        self._memory = memory
-        self.homes = known
+    def __init__(self, process: Traced) -> None:
+        self._process = process
+        self._memory = process.memory
+        self.homes: frozenset[Home] = frozenset()
 
     def note(self, at: Int, maps: tuple[Mapping, ...]) -> None:
         """The code at these addresses, ascending, is going to be changed."""
@@ -62,12 +62,12 @@ class LiveCode:
         maps = self._maps(copies) if changes else ()
         if not lenient:
             for change in changes:
-                check_private(self._pid, shared_at(maps, change.at))
+                check_private(self._process.pid, shared_at(maps, change.at))
         strangers = 0
         for change in changes:
             if not lenient:
                 self.note(change.at, maps)
-                with expecting(self._pid):
+                with expecting(self._process.pid, self._process.maps):
                     write(self._memory, change)
             else:
                 ours = change.only(in_homes(maps, change.at, self.homes) | self._moved_along(maps, change.at))
@@ -99,7 +99,7 @@ class LiveCode:
         return found
 
     def _maps(self, copies: Sequence[Copy]) -> tuple[Mapping, ...]:
-        return code_copies.as_executed(read_maps(self._pid), copies)
+        return code_copies.as_executed(self._process.maps(), copies)
 
 
 def _first_values(parts: list[tuple[Int, Byte]]) -> tuple[Int, Byte]:

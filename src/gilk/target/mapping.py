@@ -12,7 +12,7 @@ from gilk.target import copies, haven
 from gilk.target.copies import Copy
 from gilk.target.held import ArenaMap, Held
 from gilk.target.maps import Mapping, occupied, program_of, read_maps
-from gilk.target.memory import Memory
+from gilk.target.memory import ProcessMemory
 from gilk.target.refusals import check_alone, check_free, check_gs, expecting, refusable
 from gilk.target.remote import MADV_WIPEONFORK, MADVISE, MPROTECT, Remote, remote
 from gilk.target.shared_memory import room_for_memory, share
@@ -27,11 +27,15 @@ _SA_SIGINFO = 4
 class Mapper:
     """``held`` gives what is in the process by then."""
 
-    def __init__(self, world: World, memory: Memory, held: Callable[[], Held]) -> None:
+    def __init__(self, world: World, memory: ProcessMemory, held: Callable[[], Held]) -> None:
         self._pid = world.pid
         self._world = world
         self._memory = memory
         self._held = held
+
+    def adopt(self) -> None:
+        """What is in the process came with the fork."""
+        self._memory.haven = self._held().haven
 
     @contextlib.contextmanager
     def borrowed(self) -> Iterator[Remote]:
@@ -119,7 +123,7 @@ class Mapper:
         try:
             with self.borrowed() as call:
                 copies.reserve(call, made)
-            with expecting(self._pid):
+            with expecting(self._pid, lambda: read_maps(self._pid)):
                 copies.fill(self._memory, made, change)
             with self.borrowed() as call:
                 copies.make_executable(call, made)
@@ -135,6 +139,14 @@ class Mapper:
             for copy in made:
                 with contextlib.suppress(OSError):
                     copy.unmap(call)
+
+    def exchange(self, made: Sequence[Copy]) -> list[Copy]:
+        """Code and its copies, in a stopped process: the copies as they are then. Raises OSError; then nothing has
+        changed."""
+        calls = self._held().calls
+        assert calls is not None
+        with remote(self._world, self._memory) as call:
+            return copies.exchange_all(call, calls, made)
 
     def put_back(self, exchanged: Sequence[Copy]) -> None:
         """Undo an exchange that somebody else has made."""

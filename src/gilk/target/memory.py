@@ -7,7 +7,7 @@ import errno
 import os
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Final
+from typing import Final, Protocol
 
 from gilk.errors import TargetError
 from gilk.splice.space import PAGE
@@ -19,7 +19,23 @@ _PIECE = 1 << 20  # bytes that are read at a time
 _MOST: Final = 2 << 30  # bytes of code that are looked through: more than the largest programs have
 
 
-class Memory:
+class Memory(Protocol):
+    """What lies at the addresses of a process, also of code that is read-only."""
+
+    def read(self, address: int, size: int) -> bytes:
+        """Raises OSError when nothing is mapped there; may be short at the end of a mapping."""
+        ...
+
+    def some(self, address: int, size: int) -> bytes:
+        """What is there, up to the first page that is not."""
+        ...
+
+    def write(self, address: int, data: bytes) -> None:
+        """Raises OSError; ProcessLookupError where the address space has gone."""
+        ...
+
+
+class ProcessMemory:
     """Open for as long as the address space lives; an exec makes it read nothing."""
 
     def __init__(self, pid: int) -> None:
@@ -67,7 +83,7 @@ class Memory:
     def close(self) -> None:
         os.close(self._fd)
 
-    def __enter__(self) -> Memory:
+    def __enter__(self) -> ProcessMemory:
         return self
 
     def __exit__(

@@ -11,14 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 
 from gilk.target import gates
-from gilk.target.bounds import Bounds, bounds_in
+from gilk.target.bounds import Bounds
 from gilk.target.frames import SignalFrame, find_restorers, returning, signal_frames
 from gilk.target.held import Held
-from gilk.target.maps import read_maps
-from gilk.target.memory import Memory
-from gilk.target.parked import parked_frames
 from gilk.target.places import Places
-from gilk.target.world import Thread, World
+from gilk.target.traced import Traced
+from gilk.target.world import Thread
 from gilk.values import dataclass
 
 _BUSY, _SIDE_RSP = 32, 192  # offsets in struct gilk_block
@@ -52,11 +50,9 @@ class Busy(Exception):
 class Movement:
     """``everywhere`` gives the patches of all batches there are."""
 
-    def __init__(
-        self, world: World, memory: Memory, held: Callable[[], Held], everywhere: Callable[[], Places]
-    ) -> None:
-        self._world = world
-        self._memory = memory
+    def __init__(self, process: Traced, held: Callable[[], Held], everywhere: Callable[[], Places]) -> None:
+        self._process = process
+        self._memory = process.memory
         self._held = held
         self._everywhere = everywhere
         self._restorers: frozenset[int] = frozenset()
@@ -82,7 +78,7 @@ class Movement:
                 places[thread.tid], ran = self._settle(thread, old)
                 went_on |= ran
             if went_on:
-                self._world.catch_up()
+                self._process.threads.catch_up()
         return places
 
     def _settle(self, thread: Thread, old: Places) -> tuple[Place | None, bool]:
@@ -98,7 +94,7 @@ class Movement:
                 raise Busy
             rounds += 1
             try:
-                thread = self._world.run_on(thread, min(_MOMENT * rounds, 0.002))
+                thread = self._process.threads.run_on(thread, min(_MOMENT * rounds, 0.002))
             except ProcessLookupError:
                 return None, True
         return self._original(thread, old), rounds > 0
@@ -166,14 +162,14 @@ class Movement:
     def _frames(self, threads: dict[int, Thread], places: dict[int, Place]) -> dict[int, SignalFrame]:
         """Those that the stacks of threads lead to, by ``slot``."""
         if not self._restorers:
-            self._restorers = find_restorers(read_maps(self._world.pid), self._memory)
-        with bounds_in(self._world.pid) as bounds:
+            self._restorers = find_restorers(self._process.maps(), self._memory)
+        with self._process.bounds() as bounds:
             return {frame.slot: frame for one in threads.values() for frame in self._frames_of(one, places, bounds)}
 
     def _parked(self, found: dict[int, SignalFrame]) -> Iterator[SignalFrame]:
         """Those that no stack of a thread leads to, where there may be any."""
         if self.searches or self._noted() > sum(frame.note is not None for frame in found.values()):
-            yield from parked_frames(self._world.pid, self._restorers, self._memory, found)
+            yield from self._process.parked(self._restorers, found)
 
     def _frames_of(self, thread: Thread, places: dict[int, Place], bounds: Bounds) -> Iterator[SignalFrame]:
         rip, _ = places.get(thread.tid) or (thread.registers.rip, True)

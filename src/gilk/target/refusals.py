@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gilk.errors import MemoryTaken, OutOfMemory, TargetError
 from gilk.target.maps import DATA_NAME, Mapping, holders, occupied, read_maps
@@ -74,12 +74,12 @@ def taken(pid: int) -> MemoryTaken:
 
 
 @contextlib.contextmanager
-def expecting(pid: int) -> Iterator[None]:
+def expecting(pid: int, maps: Callable[[], tuple[Mapping, ...]]) -> Iterator[None]:
     """Raises TargetError `code-changed` for a Mismatch, or `no-such-process`: one that is killed has no code."""
     try:
         yield
     except Mismatch as mismatch:
-        if not read_maps(pid):
+        if not maps():
             raise TargetError("no-such-process", f"process {pid} has ended") from None
         raise TargetError(
             "code-changed",

@@ -21,7 +21,7 @@ from gilk.target import haven, ptrace, rseq, seccomp
 from gilk.target.call_list import LOOP, MOST, STAND_IN, Call, CallList
 from gilk.target.haven import Haven
 from gilk.target.maps import Mapping, read_maps
-from gilk.target.memory import Memory, stretches
+from gilk.target.memory import Memory, ProcessMemory, stretches
 from gilk.target.shelter import Shelter
 from gilk.target.world import Thread, World
 
@@ -68,7 +68,7 @@ def _exchangeable(mapping: Mapping) -> tuple[bool, bool, bool, bool]:
 class Remote:
     """Runs system calls in ``thread``, which is in a ptrace stop. ``mask`` is its own signal mask."""
 
-    def __init__(self, thread: Thread, pid: int, memory: Memory, mask: int) -> None:
+    def __init__(self, thread: Thread, pid: int, memory: ProcessMemory, mask: int) -> None:
         self._thread = thread
         self._pid = pid
         self._memory = memory
@@ -292,7 +292,7 @@ def _not_our_call(tid: int, what: str) -> TargetError:
 
 
 @contextlib.contextmanager
-def remote(world: World, memory: Memory) -> Iterator[Remote]:
+def remote(world: World, memory: ProcessMemory) -> Iterator[Remote]:
     """Borrow a thread of a stopped process; it is back in a stop of the same kind, unchanged, at the end.
 
     Raises PermissionError when a system call might be the end of it, TargetError `busy` when it does not come back.
@@ -303,7 +303,7 @@ def remote(world: World, memory: Memory) -> Iterator[Remote]:
 
 
 @contextlib.contextmanager
-def _borrowed(thread: Thread, world: World, memory: Memory) -> Iterator[Remote]:
+def _borrowed(thread: Thread, world: World, memory: ProcessMemory) -> Iterator[Remote]:
     rseq.abort(thread, memory)
     mask = ptrace.get_mask(thread.tid)
     borrowed = Remote(thread, world.pid, memory, mask)
@@ -327,7 +327,7 @@ def _borrowed(thread: Thread, world: World, memory: Memory) -> Iterator[Remote]:
         ) from None
 
 
-def _gate(pid: int, memory: Memory) -> int:
+def _gate(pid: int, memory: ProcessMemory) -> int:
     """Looked for once: the vdso stays where it is."""
     if not memory.gate or memory.read(memory.gate, 2) != _SYSCALL:
         memory.gate = find_syscall(read_maps(pid), memory)

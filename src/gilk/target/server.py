@@ -24,8 +24,10 @@ from gilk.target.copies import Copy, Units
 from gilk.target.held import ArenaMap
 from gilk.target.keeper import Keeper
 from gilk.target.launch import Command, End
+from gilk.target.linux import LinuxProcess
 from gilk.target.running import Sample
 from gilk.target.semaphores import Raised, Semaphore
+from gilk.target.world import World
 
 _TICK = 0.005  # seconds, for threads that were asked to stop and have not
 _LOOK = 0.1  # seconds, for processes that come to share the target's memory
@@ -38,6 +40,7 @@ class Server:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._keeper: Keeper | None = None
+        self._process: LinuxProcess | None = None
         self._child = 0
         self._status: int | None = None
         self._kept: list[int] = []
@@ -48,46 +51,54 @@ class Server:
             raise TargetError("no-such-process", "not attached")
         return self._keeper
 
+    @property
+    def threads(self) -> World:
+        if self._process is None:
+            raise TargetError("no-such-process", "not attached")
+        return self._process.threads
+
     def attach(self, pid: int) -> int:
         _let_go_of_files()
         _go_first()
-        keeper = Keeper(pid)
-        with keeper.world.stopped():
+        process = LinuxProcess(pid)
+        keeper = Keeper(process)
+        with process.threads.stopped():
             pass
-        self._keeper = keeper
+        self._process, self._keeper = process, keeper
         return pid
 
     def launch(self, command: Command) -> int:
         self._child = launch.launch(command)
         _let_go_of_files()
         _go_first()
-        self._keeper = Keeper(self._child)
-        self._keeper.world.hold()
+        self._process = LinuxProcess(self._child)
+        self._keeper = Keeper(self._process)
+        self.threads.hold()
         return self._child
 
     def run_until_linked(self, notify: int, state: int) -> bool:
         if not launch.run_until_linked(self._child, self.keeper.memory, notify, state, self._awaited):
             return False
-        self.keeper.world.hold()
+        self.threads.hold()
         return True
 
     def run_to(self, address: int, finally_: bool) -> bool:
         """Where that is the end of it, threads that its constructors have started are stopped, too."""
         if not launch.run_to(self._child, self.keeper.memory, address, self._awaited):
             return False
-        self.keeper.world.hold()
+        self.threads.hold()
         if finally_:
-            self.keeper.world.stop()
+            self.threads.stop()
         return True
 
     def main_of(self, low: int, high: int) -> int:
         address = launch.main_of(self._child, low, high)
         if address:
-            self.keeper.world.hold()
+            self.threads.hold()
         return address
 
     def release(self) -> None:
-        self.keeper.world.release()
+        self.threads.release()
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
         return self.keeper.mapper.set_up(name, code_size, data_size)
@@ -141,7 +152,7 @@ class Server:
 
     def repair(self, pieces: list[tuple[int, bytes]]) -> None:
         """Put bytes of code back while nothing runs."""
-        with self.keeper.world.stopped():
+        with self.threads.stopped():
             for address, content in pieces:
                 self.keeper.memory.write(address, content)
 
@@ -184,7 +195,7 @@ class Server:
         if self._keeper is None:
             return True
         restored = self._keeper.close()
-        self._keeper.world.release()
+        self.threads.release()
         return restored
 
     def notes(self) -> list[str]:
@@ -200,8 +211,8 @@ class Server:
         if self._status is None and self._child:
             with contextlib.suppress(ProcessLookupError):
                 self._status = launch.wait(self._child, self._awaited) if block else ptrace.stopped(self._child)
-        if self._status is None and self._keeper and self._keeper.world.exit_status is not None:
-            self._status = self._keeper.world.exit_status
+        if self._status is None and self._process is not None:
+            self._status = self._process.threads.exit_status
         if self._status is None:
             return None
         return End(_shell_code(self._status))
@@ -226,7 +237,7 @@ class Server:
 
     def _end_unstarted(self) -> None:
         """What was launched and has not begun does not begin without who wanted to see it."""
-        if self._keeper is not None and self._keeper.world.holds:
+        if self._process is not None and self._process.threads.holds:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._child, signal.SIGKILL)
 
