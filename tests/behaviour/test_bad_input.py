@@ -22,7 +22,7 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs another user's p
 
 
 def fails(slug: str, status: int, *arguments: str | os.PathLike[str], **options: object) -> dict[str, str]:
-    done = gilk("run", "--json", *arguments, timeout=60, **options)
+    done = gilk("run", "--json", *arguments, timeout=250, **options)
     assert done.returncode == status, done.stdout + done.stderr
     error: dict[str, str] = json.loads(done.stdout.splitlines()[-1])["error"]
     assert error["slug"] == slug, error
@@ -176,7 +176,7 @@ def test_two_sessions_in_one_process() -> None:
 def test_an_output_that_cannot_be_written(tmp_path: Path, words: list[str]) -> None:
     with Loop([build("shortblocks")]) as loop:
         words = [word.format(tmp=tmp_path) for word in words]
-        done = gilk("run", "--json", "-i", "sb_ones:entry=count", "-p", str(loop.pid), "--for", "0.5", *words, timeout=60)
+        done = gilk("run", "--json", "-i", "sb_ones:entry=count", "-p", str(loop.pid), "--for", "0.5", *words, timeout=250)
         assert json.loads(done.stdout.splitlines()[-1])["error"]["slug"] == "cannot-write"
         assert done.returncode != 0
         assert "Traceback" not in done.stderr
@@ -211,7 +211,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert differences(loop.pid) == []
         kept = [path for path in tmp_path.iterdir() if path.name.startswith("samples")]
         assert kept
-        shown = gilk("show", str(kept[0]), timeout=60)
+        shown = gilk("show", str(kept[0]), timeout=250)
         assert shown.returncode == 0, shown.stderr
 
 
@@ -286,7 +286,7 @@ def test_an_output_is_looked_at_before_the_program_begins(tmp_path: Path, words:
     script.write_text(f"#!/bin/sh\ntouch {begun}\n")
     script.chmod(0o755)
     command = ("-c", str(script)) if words[0] == "dtrace" else ("--", str(script))
-    done = gilk(*words, "-o", output, *command, cwd=tmp_path, timeout=60)
+    done = gilk(*words, "-o", output, *command, cwd=tmp_path, timeout=250)
     assert done.returncode != 0
     assert output in done.stderr
     assert "Traceback" not in done.stderr
@@ -296,7 +296,7 @@ def test_an_output_is_looked_at_before_the_program_begins(tmp_path: Path, words:
 @pytest.mark.parametrize("words", [("run", "-i", "nothing:*:entry=count"), ("trace", "--start", "call:no_such_function")])
 def test_an_earlier_output_stays_until_there_is_another(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "out").write_text("earlier")
-    done = gilk(*words, "-o", tmp_path / "out", "--", "true", timeout=60)
+    done = gilk(*words, "-o", tmp_path / "out", "--", "true", timeout=250)
     assert done.returncode != 0
     assert (tmp_path / "out").read_text() == "earlier"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]

@@ -80,7 +80,7 @@ def test_interrupted_while_an_answer_is_awaited() -> None:
     """The next question is not given the answer to the last one."""
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-c", INTERRUPTED, str(loop.pid)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**os.environ, **ENVIRONMENT})
+        done = subprocess.run(words, capture_output=True, text=True, timeout=250, env={**os.environ, **ENVIRONMENT})
         assert (done.returncode, done.stderr) == (0, "")
         assert set(done.stdout.split()) <= {"True", "None"}
         assert len(done.stdout.split()) == 6
@@ -99,7 +99,7 @@ def test_asked_to_end(number: signal.Signals, tmp_path: Path) -> None:
         assert wait_for((tmp_path / "out.partial").exists, 60)
         assert differences(loop.pid)
         client.send_signal(number)
-        out, _ = client.communicate(timeout=60)
+        out, _ = client.communicate(timeout=250)
         assert b'"restored": true' in out
         assert differences(loop.pid) == []
         assert leftovers(loop.pid) == []
@@ -115,7 +115,7 @@ def test_asked_to_end_while_it_plans(number: signal.Signals, status: int) -> Non
         client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE)
         assert wait_for(lambda: _caught(client.pid, signal.SIGTERM), 60)  # it plans from now on
         client.send_signal(number)
-        out, _ = client.communicate(timeout=60)
+        out, _ = client.communicate(timeout=250)
         assert (client.returncode, out) == (status, b"")
         assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
 

@@ -31,7 +31,7 @@ def idle(kind: str) -> Iterator[subprocess.Popen[bytes]]:
             assert first == "ready"
             assert wait_for(lambda: kernels(program.pid) and state(program.pid) == "S"), "it has a thread of the kernel's"
             yield program
-            out, _ = program.communicate(timeout=60)
+            out, _ = program.communicate(timeout=250)
             assert (out, program.returncode) == (b"ok\n", 0)
         finally:
             program.kill()

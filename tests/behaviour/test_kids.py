@@ -48,5 +48,5 @@ def test_one_in_vfork_does_not_keep_the_others_spliced(kids: Kids) -> None:
         kids.do("h")  # it goes on: it was asked to stop, and is not left standing when it does
     api.restore(waits)
     assert differences(waits) == []
-    out, _ = kids.process.communicate(timeout=60)
+    out, _ = kids.process.communicate(timeout=250)
     assert (out, kids.process.returncode) == (b"ok\n", 0)

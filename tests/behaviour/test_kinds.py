@@ -134,7 +134,7 @@ def attending(program: Path, argument: str = "attend") -> Iterator[subprocess.Po
         try:
             assert process.stdout and process.stdout.readline() == "ready\n"
             yield process
-            process.communicate(timeout=60)
+            process.communicate(timeout=250)
             assert process.returncode == STATUS
         finally:
             process.kill()

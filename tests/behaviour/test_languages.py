@@ -173,7 +173,7 @@ def attending(command: list[str]) -> Iterator[Attending]:
     made = Attending(command)
     try:
         yield made
-        made.process.communicate(timeout=60)
+        made.process.communicate(timeout=250)
         assert made.process.returncode == 0
     finally:
         made.process.kill()

@@ -208,7 +208,7 @@ def test_a_program_executed_in_the_middle(puppet: Puppet) -> None:
     assert wait_for(lambda: differences(puppet.pid))
     puppet.do("w")
     puppet.send("x")
-    out, _ = client.communicate(timeout=30)
+    out, _ = client.communicate(timeout=250)
     text = out.decode()
     assert '"partial": true' in text and "executed another program" in text
     assert re.search(r'"puppet:work:@0:pre": 100\b', text)

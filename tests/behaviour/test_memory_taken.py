@@ -68,7 +68,7 @@ def grabber(times: int) -> Iterator[Grabber]:
         try:
             yield Grabber(process, times)
             assert (differences(process.pid), leftovers(process.pid)) == ([], [])
-            assert process.communicate(timeout=60)[0] == "True\n"
+            assert process.communicate(timeout=250)[0] == "True\n"
         finally:
             process.kill()
 

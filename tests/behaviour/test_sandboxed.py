@@ -84,7 +84,7 @@ def sandboxed(program: Path, kind: str) -> Iterator[subprocess.Popen[bytes]]:
     child = subprocess.Popen([program, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout and child.stdout.readline() == b"ready\n"
     yield child
-    out, _ = child.communicate(b"." * POKES, timeout=60)
+    out, _ = child.communicate(b"." * POKES, timeout=250)
     assert (out, child.returncode) == (b"7", 0)
 
 
@@ -109,7 +109,7 @@ def count(child: subprocess.Popen[bytes], *before: str) -> dict[str, object]:
         "--for",
         "0.2",
     ]
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}, timeout=250)
     report: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return report
 
@@ -161,7 +161,7 @@ def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str, tmp_p
         child.stdin.flush()
         assert child.stdout.readline() == b"ready\n"
         run.terminate()
-        out, _ = run.communicate(timeout=60)
+        out, _ = run.communicate(timeout=250)
         assert json.loads(out.splitlines()[-1])["restored"] is True
         assert differences(child.pid) == []
 

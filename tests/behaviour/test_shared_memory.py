@@ -40,7 +40,7 @@ class Siblings:
 
     def finish(self) -> None:
         """All of them have to end as they should."""
-        out, _ = self.process.communicate(timeout=60)
+        out, _ = self.process.communicate(timeout=250)
         assert (out, self.process.returncode) == (b"ok\n", 0)
 
 

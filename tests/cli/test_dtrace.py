@@ -111,7 +111,7 @@ def test_a_process_is_left_as_it_was(gilk_on_path: dict[str, str], number: signa
             assert run.stdout and run.stdout.readline() == "hit\n"
             assert differences(loop.pid)
             run.send_signal(number)
-            out, err = run.communicate(timeout=60)
+            out, err = run.communicate(timeout=250)
         assert wait_for(lambda: not differences(loop.pid) and not leftovers(loop.pid))
         if number != signal.SIGKILL:
             assert (run.returncode, err) == (0, "")

@@ -117,7 +117,7 @@ def test_an_interrupt_ends_it_at_once_and_leaves_nothing_behind(gilk_on_path: En
     with subprocess.Popen(command, env=gilk_on_path, stderr=subprocess.PIPE, start_new_session=True) as process:
         helpers = descendants(process)
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=250)
     assert helpers
     assert process.returncode == 130
     assert b"Traceback" not in errors

@@ -292,7 +292,7 @@ except ImageError as error: print(error.slug)
         [sys.executable, "-c", script, path],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"},
     )
     assert done.stdout.strip() == "elf-malformed", done.stderr

@@ -116,7 +116,7 @@ def test_a_network_that_leads_to_this_machine() -> None:
     """QEMU's router passes its own address on to our loopback device."""
     with socket.create_server(("127.0.0.1", 0)) as server, boot(Machine(network=True)) as vm:
         port = server.getsockname()[1]
-        assert vm.run(["bash", "-c", f"echo across > /dev/tcp/10.0.2.2/{port}"], timeout=60)[0] == 0
+        assert vm.run(["bash", "-c", f"echo across > /dev/tcp/10.0.2.2/{port}"], timeout=250)[0] == 0
         connection, _ = server.accept()
         with connection:
             assert connection.recv(100) == b"across\n"

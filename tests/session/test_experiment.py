@@ -345,7 +345,7 @@ def test_ctrl_c_keeps_what_there_is(tmp_path: Path, gilk_on_path: dict[str, str]
         assert time.monotonic() < deadline and gilk.poll() is None
         time.sleep(0.05)
     os.killpg(gilk.pid, signal.SIGINT)  # as a terminal does: the whole foreground
-    out, _ = gilk.communicate(timeout=60)
+    out, _ = gilk.communicate(timeout=250)
     assert gilk.returncode == 130
     assert '"partial": true' in out
     trace = api.read(output)

@@ -74,7 +74,7 @@ class Paced:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self.process.kill()
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=250)
         assert kind is not None or self.process.returncode == 0
 
 

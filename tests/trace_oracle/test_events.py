@@ -168,7 +168,7 @@ def test_a_start_that_never_comes(paced: Paced, tmp_path: Path) -> None:
     assert differences(paced.pid)
     paced.do("a 3")
     client.send_signal(signal.SIGINT)
-    out, _ = client.communicate(timeout=60)
+    out, _ = client.communicate(timeout=250)
     assert client.returncode == 0
     assert "the trace never began: call:left did not come" in out
     assert differences(paced.pid) == []

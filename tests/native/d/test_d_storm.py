@@ -271,7 +271,7 @@ def test_variables_left_in_the_middle_stop_no_one() -> None:
 @pytest.mark.parametrize("what", ["record", "aggregate", "churn", "keep"])
 def test_processes_that_are_killed(what: str) -> None:
     made = shared(policy=Policy.RING, bufsize=1 << 16)
-    output, _ = (process := made.storm("fork", what, 12)).communicate(timeout=60)
+    output, _ = (process := made.storm("fork", what, 12)).communicate(timeout=250)
     assert process.returncode == 0 and "wrong 0" in output
     reader = Records(made.memory)
     reader.poll()
