@@ -20,10 +20,10 @@ from gilk.session.stream import Stream
 from gilk.splice.plan import FunctionPlan, Refusal, Tactic
 from gilk.splice.points import parse as parse_spec
 from gilk.target.base import Code
+from gilk.target.threads import Threads
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Source
 from gilk.trace.probes import ProbeRow, RefusedPoint, counts_by_point, distinct_refusals
-from gilk.trace.threads import Threads
 from gilk.values import dataclass
 
 if TYPE_CHECKING:

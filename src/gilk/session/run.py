@@ -205,7 +205,7 @@ class Run:
                 continue
             if not process.alive or (process.launched and process.wait() is not None):
                 self._ended.add(process.pid)
-            elif present and not process.keeper.ask("present") and not _ending(process):
+            elif present and not process.keeper.is_present() and not _ending(process):
                 self._ended.add(process.pid)
                 self.partial = True
                 self.notes.append(f"process {process.pid} executed another program; its probes went with the old one")

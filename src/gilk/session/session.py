@@ -17,13 +17,11 @@ from gilk.session.stream import ALL_CLASSES
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import Want
 from gilk.splice.planner import Ground
+from gilk.target.base import Target
 from gilk.target.batch import Batch
-from gilk.target.namespaces import own_number
-from gilk.target.process import Process
 from gilk.target.workspace import Workspace
 from gilk.trace.clock import Clock, calibrate, sample
 from gilk.trace.drain import Drain
-from gilk.trace.inner_threads import threads_of
 from gilk.trace.layout import PAGE, Geometry
 
 _MOST_POINTS = 1 << 20
@@ -42,7 +40,7 @@ class Session(BaseSession):
 
     def __init__(
         self,
-        process: Process,
+        process: Target,
         points: int = 1 << 18,
         threads: int = 1024,
         ring: int = 4 << 20,
@@ -53,20 +51,20 @@ class Session(BaseSession):
         self.process = process
         self._workspace = Workspace(process, geometry.blocks, geometry.size, PAGE, rings)
         geometry.initialise(memoryview(self._workspace.data))
-        known = threads_of(process.pid)
+        known = process.threads
         super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)
         self._stream.bounds = _Bounds()
         self._ledger = Ledger(self._workspace, process.keeper, shelf=EntryShelf(self._workspace))
-        self._stream.meet(process.pid, own_number(process.pid))
+        self._stream.meet(process.pid, process.own_number)
         self._keeps_everything = False
         self._shown: tuple[list[Batch], InForce] = [], []
         self._signals = Signals(process, self._workspace)
         if switches_stacks(process):
-            process.keeper.ask("search_stacks")
+            process.keeper.search_stacks()
         self._compiled: dict[CFunction, Compiled] = {}
 
     @property
-    def code(self) -> Process:
+    def code(self) -> Target:
         return self.process
 
     def insert_wanted(self, wanted: list[Wanted]) -> tuple[Probe, ...]:

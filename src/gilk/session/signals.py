@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from gilk.analysis.model import Function
 from gilk.errors import GilkError
@@ -19,8 +18,7 @@ from gilk.session.ledger import Entry, Result
 from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import Want
 from gilk.splice.planner import Ground
-from gilk.target.base import Loaded
-from gilk.target.process import Process
+from gilk.target.base import Loaded, Target
 from gilk.target.workspace import Workspace
 
 EntryOf = Callable[[Ground, Function], Entry]
@@ -32,7 +30,7 @@ _FIRST_KEY = 1 << 40  # beyond those of probes
 class Signals:
     """One per session."""
 
-    def __init__(self, process: Process, workspace: Workspace) -> None:
+    def __init__(self, process: Target, workspace: Workspace) -> None:
         self._process = process
         self._workspace = workspace
         self._caught = 0
@@ -42,7 +40,7 @@ class Signals:
 
     def changed(self) -> bool:
         """Handlers may have been installed since the last call."""
-        caught = _caught(self._process.pid)
+        caught = self._process.caught()
         changed, self._caught = caught != self._caught and caught != 0, caught
         return changed
 
@@ -53,7 +51,7 @@ class Signals:
     def wants(self, entry_of: EntryOf) -> list[tuple[Entry, Want]]:
         """Instruments for handlers that have none yet."""
         found = []
-        for handler, restorer in self._process.keeper.ask("handlers", _numbers(self._caught)):
+        for handler, restorer in self._process.keeper.handlers(_numbers(self._caught)):
             if restorer not in self._left:
                 self._left[restorer] = list(self._want(restorer, "gilk_signal_leave", entry_of))
                 found += self._left[restorer]
@@ -91,22 +89,11 @@ class Signals:
             yield entry_of(ground, function), Want(address - loaded.bias, False, instrument, self._key)
 
 
-def switches_stacks(process: Process) -> bool:
+def switches_stacks(process: Target) -> bool:
     """Whether the program calls what leaves one stack for another: a handler of its own may wait, then."""
     main = next((one for one in process.loaded() if one.main), None)
-    return main is not None and process.files.mentions(main.path, _SWITCHES)
+    return main is not None and process.mentions(main.path, _SWITCHES)
 
 
 def _numbers(mask: int) -> list[int]:
     return [n + 1 for n in range(64) if mask >> n & 1]
-
-
-def _caught(pid: int) -> int:
-    """SigCgt of proc(5): bit n-1 for signal n."""
-    try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("SigCgt:"):
-                return int(line.split()[1], 16)
-    except OSError:
-        pass
-    return 0

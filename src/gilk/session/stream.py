@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gilk.target.threads import Threads
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Chunk, Source
 from gilk.trace.probes import ProbeRow
-from gilk.trace.threads import Threads
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
-from gilk.image.model import Image, SymbolKind
+from gilk.image.model import Image, Symbol, SymbolKind
 from gilk.splice.space import Occupied
 from gilk.target import launch, learnt, wire
 from gilk.target.alive import is_alive
@@ -23,12 +23,15 @@ from gilk.target.copies import Copy, Units, as_executed
 from gilk.target.files import Files
 from gilk.target.held import ArenaMap
 from gilk.target.image import analyse
+from gilk.target.inner_threads import threads_of
 from gilk.target.launch import End, Until
 from gilk.target.maps import Mapping, heap_start, occupied, read_maps
 from gilk.target.meeting import Meeting
+from gilk.target.namespaces import own_number
 from gilk.target.running import Sample
 from gilk.target.semaphores import Raised, Semaphore
 from gilk.target.spawning import spawned
+from gilk.target.threads import Threads
 
 _T = TypeVar("_T")
 _PATIENCE = 120.0  # seconds for an answer; the keeper's own waits are shorter
@@ -89,6 +92,28 @@ class Keeper:
         """A file descriptor, and the address in the target."""
         _, address = self.ask("share_memory", size)
         return self._fds[0], address
+
+    def data_address(self) -> int:
+        return cast(int, self.ask("data_address"))
+
+    def code_address(self) -> int:
+        """Where all of the code object is mapped in the target, to be read."""
+        return cast(int, self.ask("code_address"))
+
+    def map_side(self, blocks: int) -> int:
+        return cast(int, self.ask("map_side", blocks))
+
+    def poke(self, address: int, data: bytes) -> None:
+        self.ask("poke", address, data)
+
+    def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
+        return cast("list[tuple[int, int]]", self.ask("handlers", signals))
+
+    def search_stacks(self) -> None:
+        self.ask("search_stacks")
+
+    def is_present(self) -> bool:
+        return bool(self.ask("present"))
 
     def lower_semaphores(self, raised: list[Raised]) -> None:
         self.ask("lower_semaphores", raised)
@@ -188,6 +213,33 @@ class Process:
     @property
     def who(self) -> str:
         return f"process {self.pid}"
+
+    @property
+    def own_number(self) -> int:
+        """By which its threads know the process themselves (pid_namespaces(7))."""
+        return own_number(self.pid)
+
+    @property
+    def threads(self) -> Threads:
+        return threads_of(self.pid)
+
+    def caught(self) -> int:
+        """The signals that it has handlers for, bit n-1 for signal n (SigCgt of proc(5)); 0 once it has gone."""
+        try:
+            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+                if line.startswith("SigCgt:"):
+                    return int(line.split()[1], 16)
+        except OSError:
+            pass
+        return 0
+
+    def exported(self, path: Path, name: str) -> Symbol | None:
+        """What other images find in one by this name. Raises ImageError."""
+        return self.files.exported(path, name)
+
+    def mentions(self, path: Path, names: frozenset[str]) -> bool:
+        """Whether an image has symbols of these names, of its own or asked of others. Raises ImageError."""
+        return self.files.mentions(path, names)
 
     @property
     def alive(self) -> bool:

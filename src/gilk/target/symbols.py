@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from gilk.image.model import SymbolKind
-from gilk.target.process import Process
+from gilk.target.base import Target
 from gilk.values import dataclass
 
 
@@ -17,7 +17,7 @@ class Found:
 class Resolver:
     """Looks a name up as the dynamic linker would: main program first, then libraries; local symbols come last."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Target) -> None:
         self._process = process
         self._known: dict[str, Found | None] = {}
 
@@ -29,7 +29,7 @@ class Resolver:
     def find_exported(self, name: str) -> Found | None:
         """The same for a name that is a library's if it is anything: only what libraries export is looked at first."""
         for loaded in self._process.loaded():
-            symbol = self._process.files.exported(loaded.path, name)
+            symbol = self._process.exported(loaded.path, name)
             if symbol is not None and symbol.kind == SymbolKind.FUNC:
                 return Found(symbol.address + loaded.bias, True)
         return self.find(name)

@@ -26,15 +26,13 @@ from gilk.splice.planner import Ground
 from gilk.splice.policy import BESIDE, PROCESS
 from gilk.splice.portable import Array, Portable
 from gilk.splice.space import PAGE, REACH, Arena, OutOfSpace, PunPages
-from gilk.target.base import Loaded
+from gilk.target.base import Loaded, Target
 from gilk.target.batch import Batch, pack
 from gilk.target.blank import Shape, runtime_room
 from gilk.target.held import ArenaMap
 from gilk.target.maps import find_room
-from gilk.target.namespaces import own_number
 from gilk.target.places import places_table
 from gilk.target.placing import Placed, Spot
-from gilk.target.process import Process
 from gilk.target.refusals import taken
 from gilk.target.symbols import Found, Resolver
 from gilk.values import dataclass
@@ -64,7 +62,7 @@ class Workspace:
     """Raises TargetError when the process refuses what is needed: `no-room`, `gs-in-use`, `refused-by-kernel`."""
 
     def __init__(
-        self, process: Process, blocks: int, data_size: int, counters: int, rings: tuple[tuple[int, int], ...]
+        self, process: Target, blocks: int, data_size: int, counters: int, rings: tuple[tuple[int, int], ...]
     ) -> None:
         self._process = process
         self._blocks = blocks
@@ -107,7 +105,7 @@ class Workspace:
         """Side stacks, once."""
         if self._side:
             return
-        self._side = self._process.keeper.ask("map_side", self._blocks)
+        self._side = self._process.keeper.map_side(self._blocks)
         for site in self._sites:
             self._set_side(site.arena.offset)
 
@@ -156,9 +154,9 @@ class Workspace:
     def _set_parameters(self, offset: int, base: int) -> None:
         """struct gilk_params, native/runtime/runtime.h."""
         errno = self._resolver.find_exported("__errno_location")
-        values = (self._process.keeper.ask("data_address"), errno.address if errno else 0, base, _xsave_size())
+        values = (self._process.keeper.data_address(), errno.address if errno else 0, base, _xsave_size())
         self._code[offset : offset + 32] = np.array(values, np.uint64).tobytes()
-        numbers = (own_number(self._process.pid), self._process.pid)
+        numbers = (self._process.own_number, self._process.pid)
         self._code[offset + 40 : offset + 48] = np.array(numbers, np.uint32).tobytes()
         self._set_side(offset - runtime().symbols["gilk_params"])
 
@@ -207,7 +205,7 @@ class Workspace:
             raise CompileError("instrument-too-large", f"{compiled.source} has more code or data than an arena holds")
         self._store(code, linked.code)
         if linked.data:
-            self._process.keeper.ask("poke", site.held_next, linked.data)
+            self._process.keeper.poke(site.held_next, linked.data)
             site.held_next += len(linked.data) + 63 & -64
         return linked
 
@@ -307,7 +305,7 @@ class Workspace:
         self._table ^= 1
         offset = _TABLES + self._table * _TABLE_SIZE
         self._code[offset : offset + len(table)] = table
-        self._code_address = self._code_address or self._process.keeper.ask("code_address")
+        self._code_address = self._code_address or self._process.keeper.code_address()
         address = self._code_address + offset
         for site in self._sites:
             at = site.arena.offset + runtime().symbols["gilk_params"] + 32

@@ -1,53 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What /proc tells of threads: whether they live, and their names; of this machine or, through a reader, of another."""
+"""The threads of another machine, as its /proc tells of them."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Protocol
 
 from gilk.errors import MachineGone
+from gilk.target.threads import Thread
 from gilk.trace.interrupts import lane_name
-
-Thread = tuple[int, int]  # pid, tid
-Gone = Callable[[int], bool]  # whether the thread of that number has
-
-
-def thread_is_gone(tid: int) -> bool:
-    return not os.path.exists(f"/proc/{tid}")
-
-
-class Threads(Protocol):
-    """The threads of one machine."""
-
-    def live(self, threads: Iterable[Thread]) -> set[Thread]:
-        """Which are there, of these and perhaps others of the same processes."""
-        ...
-
-    def name(self, pid: int, tid: int) -> str:
-        """'' when it has gone."""
-        ...
-
-
-class OwnThreads:
-    """Of this machine."""
-
-    def live(self, threads: Iterable[Thread]) -> set[Thread]:
-        found = set()
-        for pid in {pid for pid, _ in threads}:
-            try:
-                found |= {(pid, int(name)) for name in os.listdir(f"/proc/{pid}/task")}
-            except OSError:
-                continue
-        return found
-
-    def name(self, pid: int, tid: int) -> str:
-        try:
-            return Path(f"/proc/{pid}/task/{tid}/comm").read_text(errors="replace").rstrip("\n")
-        except OSError:
-            return ""
 
 
 class FarThreads:

@@ -24,6 +24,8 @@ from gilk.lang.d.types import size_of
 from gilk.providers import own
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.environment import environment
+from gilk.target.inner_threads import gone_of
+from gilk.target.threads import thread_is_gone
 from gilk.trace import clock
 from gilk.trace.d.aggregations import Aggregations
 from gilk.trace.d.drops import Drop, DropKind, Drops
@@ -32,8 +34,6 @@ from gilk.trace.d.memory import Memory
 from gilk.trace.d.memory import Options as Sizes
 from gilk.trace.d.records import Record, Records
 from gilk.trace.d.recycling import Recycling
-from gilk.trace.inner_threads import gone_of
-from gilk.trace.threads import thread_is_gone
 from gilk.values import dataclass
 
 if TYPE_CHECKING:

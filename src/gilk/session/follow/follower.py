@@ -36,9 +36,8 @@ from gilk.splice.plan import Want
 from gilk.splice.planner import Ground
 from gilk.splice.points import Point
 from gilk.splice.policy import BESIDE
-from gilk.target.base import Loaded
+from gilk.target.base import Loaded, Target
 from gilk.target.batch import Batch
-from gilk.target.process import Process
 from gilk.trace.drain import Chunk
 from gilk.trace.gates import Gates
 from gilk.trace.traced import Unended, Unfollowed
@@ -64,7 +63,7 @@ class Follower(Session):
     ``of_iid``: by iid, the number of the function whose entry it is; -1 for others.
     """
 
-    def __init__(self, process: Process, threads: int = 1024, ring: int = 16 << 20) -> None:
+    def __init__(self, process: Target, threads: int = 1024, ring: int = 16 << 20) -> None:
         super().__init__(process, 1, threads, ring)
         self._capacity = _MOST
         self.gates = Gates(self._workspace.data)

@@ -27,10 +27,9 @@ from gilk.splice.capture import Progress
 from gilk.splice.portable import Array, Malformed, Portable
 from gilk.splice.space import OutOfSpace
 from gilk.target import wire
-from gilk.target.base import Loaded
+from gilk.target.base import Loaded, Target
 from gilk.target.blank import Shape
 from gilk.target.placing import place
-from gilk.target.process import Process
 from gilk.target.workspace import Workspace
 from gilk.values import dataclass
 
@@ -48,7 +47,7 @@ class Readied:
 
 
 def ready(
-    process: Process,
+    process: Target,
     workspace: Workspace,
     images: Iterable[Loaded],
     wanted: Wanted | None = None,
@@ -108,7 +107,7 @@ def _with_parts(portable: Portable, units: Array) -> Array:
 # From the cache, or made.
 
 
-def _plans(process: Process, images: list[Loaded], shape: Shape, told: Progress) -> dict[Path, Portable]:
+def _plans(process: Target, images: list[Loaded], shape: Shape, told: Progress) -> dict[Path, Portable]:
     plans: dict[Path, Portable] = {}
     missing: dict[str, Loaded] = {}  # two files may be the same image
     keys = {}
@@ -125,7 +124,7 @@ def _plans(process: Process, images: list[Loaded], shape: Shape, told: Progress)
     return plans
 
 
-def _make(process: Process, missing: dict[str, Loaded], shape: Shape, told: Progress) -> dict[str, Portable]:
+def _make(process: Target, missing: dict[str, Loaded], shape: Shape, told: Progress) -> dict[str, Portable]:
     """The largest first, so that no processor waits at the end."""
     sizes = {key: len(process.image(loaded.path).spans) for key, loaded in missing.items()}
     order = sorted(missing, key=lambda key: -sizes[key])

@@ -9,8 +9,7 @@ from collections.abc import Container, Iterable, Iterator
 from gilk.errors import UsageError
 from gilk.session.request import Builtin, Wanted, probes_at
 from gilk.splice import points
-from gilk.target.base import Loaded
-from gilk.target.process import Process
+from gilk.target.base import Loaded, Target
 from gilk.values import dataclass
 
 
@@ -65,7 +64,7 @@ class Scope:
         )
 
 
-def calls(process: Process, loaded: Loaded, scope: Scope, starts: Container[int]) -> Iterator[list[Wanted]]:
+def calls(process: Target, loaded: Loaded, scope: Scope, starts: Container[int]) -> Iterator[list[Wanted]]:
     """For each function of an image that is in the scope and begins at one of ``starts``: the timing of its entry, then
     of its returns.
     """

@@ -9,7 +9,7 @@ from typing import Any
 from gilk.errors import GilkError, TargetError
 from gilk.session.shared.session import Carried, SharedSession
 from gilk.session.shared.words import Nonsense, number, placed, semaphores
-from gilk.target.process import Process
+from gilk.target.base import Target
 from gilk.target.semaphores import Raised
 
 MOST_MEMORY = 1 << 36
@@ -68,13 +68,13 @@ class Guest:
         self._give_memory_back(session.process)
         return True
 
-    def _fall_silent(self, process: Process) -> None:
+    def _fall_silent(self, process: Target) -> None:
         raised, self._listening = self._listening, []
         if raised:
             with contextlib.suppress(GilkError):
                 process.keeper.lower_semaphores(raised)
 
-    def _give_memory_back(self, process: Process) -> None:
+    def _give_memory_back(self, process: Target) -> None:
         if self._memory is not None:
             memory, self._memory = self._memory, None
             with contextlib.suppress(GilkError):  # the process may have ended

@@ -205,7 +205,7 @@ class Hub:
                 f"process {self._process.pid} is in a session of another version of gilk, {VERSION}",
                 "end that first, or use that version",
             )
-        if not self._process.keeper.ask("present"):
+        if not self._process.keeper.is_present():
             self._process.keeper.give_up_name()
             self._give_up_name()  # it has executed another program, of which whoever comes now is to be the first
             raise Nonsense

@@ -13,7 +13,7 @@ from gilk.session.shared.words import THREADS, Placed
 from gilk.splice.instrument import Instrument
 from gilk.splice.plan import Want
 from gilk.splice.planner import Ground
-from gilk.target.process import Process
+from gilk.target.base import Target
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Drain
 
@@ -28,9 +28,9 @@ Carried = tuple[Entry, Want]
 class SharedSession(Session):
     """Its probes are not numbered: who has them knows which they are."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Target) -> None:
         super().__init__(process, points=1, threads=THREADS, ring=_RING, clock=_NO_CLOCK)
-        self.data_address: int = process.keeper.ask("data_address")
+        self.data_address: int = process.keeper.data_address()
         self._carried: set[int] = set()
         self._orphans: list[Carried] = []
         self._last = 0

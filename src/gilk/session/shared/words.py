@@ -13,8 +13,7 @@ from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, Usage
 from gilk.image.model import Image, Span
 from gilk.session.request import CFunction
 from gilk.splice.segments import is_call
-from gilk.target.base import Loaded
-from gilk.target.process import Process
+from gilk.target.base import Loaded, Target
 from gilk.target.semaphores import Semaphore
 from gilk.values import dataclass
 
@@ -88,7 +87,7 @@ def insert_words(asked: Sequence[Asked], compiled: dict[CFunction, Compiled]) ->
     return words, b"".join(made.content for made in compiled.values())
 
 
-def placed(process: Process, words: dict[str, Any], content: bytes, name: str) -> list[Placed]:
+def placed(process: Target, words: dict[str, Any], content: bytes, name: str) -> list[Placed]:
     """``name``: what nothing else that was compiled goes by. Raises Nonsense, GilkError."""
     images = [_image(process, row) for row in _rows(words, "images", 2)]
     known = [(loaded, process.image(loaded.path)) for loaded in images]
@@ -115,7 +114,7 @@ def _rows(words: dict[str, Any], name: str, width: int) -> list[list[Any]]:
     return rows
 
 
-def _image(process: Process, row: list[Any]) -> Loaded:
+def _image(process: Target, row: list[Any]) -> Loaded:
     images = process.loaded()
     if not images:
         raise TargetError("no-such-process", f"{process.who} has ended")
@@ -139,7 +138,7 @@ def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[Compiled]
 
 
 def _placed(
-    process: Process, row: list[Any], images: list[tuple[Loaded, Image]], objects: list[Compiled]
+    process: Target, row: list[Any], images: list[tuple[Loaded, Image]], objects: list[Compiled]
 ) -> Placed:
     image, start, address, after, made, iid = row
     loaded, code = _item(images, image)

@@ -7,6 +7,7 @@ import ctypes
 import struct
 from typing import Any, Literal
 
+from gilk.target.threads import Gone, thread_is_gone
 from gilk.trace.d.layout import (
     BANKS,
     DROPS,
@@ -29,7 +30,6 @@ from gilk.trace.d.layout import (
     Variable,
     power_of_two,
 )
-from gilk.trace.threads import Gone, thread_is_gone
 from gilk.values import dataclass
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from gilk.errors import StoreError
+from gilk.target.threads import Gone, thread_is_gone
 from gilk.trace.d import layout
 from gilk.trace.d.layout import GRANULE, MARK_GRANULES, MARK_LAP, MARK_TID, Mark, Policy
 from gilk.trace.d.memory import Memory
-from gilk.trace.threads import Gone, thread_is_gone
 from gilk.values import dataclass
 
 _FARTHEST = 1 << 62  # no position gets there

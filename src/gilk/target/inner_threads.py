@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 
 from gilk.target import namespaces
-from gilk.trace.threads import Gone, OwnThreads, Thread, Threads, thread_is_gone
+from gilk.target.threads import Gone, OwnThreads, Thread, Threads, thread_is_gone
 
 _FRESH = 0.25  # seconds
 
