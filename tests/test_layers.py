@@ -17,12 +17,13 @@ SOURCE = ROOT / "src" / "gilk"
 # From the top. A module may import from its own layer and from those below it.
 LAYERS = [
     "web", "cli", "api", "render", "session", "trace", "providers", "lab", "target", "build", "lang",
-    "splice", "analysis", "image", "arch", "native", "version", "private", "errors", "digest", "outputs", "values",
+    "splice", "analysis", "image", "arch", "spec", "native", "version", "private", "errors", "digest", "outputs",
+    "values",
 ]  # fmt: skip
 ROOTS = {"__init__", "__main__"}  # the package root: for users, not for the package
 FRONT_ENDS = {"web", "cli"}
-FRONT_END_MAY_IMPORT = {"api", "render", "version", "errors", "values"}
-PURE = {"analysis", "splice", "lang"}
+FRONT_END_MAY_IMPORT = {"api", "render", "spec", "version", "errors", "values"}
+PURE = {"analysis", "splice", "lang", "spec"}
 IMPURE_MODULES = {"os", "io", "subprocess", "socket", "tempfile", "shutil", "mmap", "ctypes", "threading"}
 IMPURE_CALLS = {"open", "print", "input"}
 IMPURE_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "iterdir", "exists"}

@@ -329,18 +329,18 @@ def prepare_trace(
 ) -> Tracing:
     """A trace of processes, with nothing put in yet. Raises GilkError; then everything is let go.
 
-    ``start`` and ``stop`` are events (session/event.py), ``scope`` and ``skip`` globs (session/scope.py).
+    ``start`` and ``stop`` are events (spec/event.py), ``scope`` and ``skip`` globs (spec/functions.py).
     ``everything``: follow also what is called so often that following it slows the program down.
     ``kernel``: globs of functions of the kernel to be followed while one of the processes is in them, and, with
     ``irq``, while an interrupt is, on a processor that one of them was last seen on; ``machine``:
     whose, and where ``command`` runs, if not here: then the functions are followed whoever calls them. ``modules`` are
     loaded there first. ``depth``: how many levels of calls within calls belong to the trace; 0 for all.
     """
-    from gilk.session.follow import event
     from gilk.session.follow.adapt import Budget
     from gilk.session.follow.scope import Scope
     from gilk.session.follow.tracing import Tracing
     from gilk.session.request import parse as request_of
+    from gilk.spec import event
 
     first, last, chosen = event.parse(start), event.parse(stop), Scope.parse(scope, skip)
     budget = None if everything else Budget()

@@ -14,7 +14,7 @@ from gilk.image.elf import load
 from gilk.image.model import Image
 from gilk.session.places import functions
 from gilk.session.request import Builtin, CFunction, expand, parse
-from gilk.splice.points import Spec
+from gilk.spec.point import Spec
 from gilk.target.base import Loaded
 
 
@@ -54,22 +54,6 @@ def test_what_is_refused_and_why(text: str, slug: str) -> None:
         parse(text)
     assert caught.value.slug == slug
     assert caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("glob", "name", "main", "matches"),
-    [
-        ("", "bash", True, True),
-        ("", "libc.so.6", False, False),
-        ("libc", "libc.so.6", False, True),
-        ("libc", "libc-2.31.so", False, True),
-        ("libc.so.6", "libc.so.6", False, True),
-        ("libc", "libcrypto.so.3", False, False),
-        ("*", "anything", False, True),
-    ],
-)
-def test_images_go_by_short_names(glob: str, name: str, main: bool, matches: bool) -> None:
-    assert Spec(glob, "f", "entry").matches_image(name, main) is matches
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from gilk.errors import GilkError, TargetError
-from gilk.session.follow import event, keyboard
+from gilk.session.follow import keyboard
 from gilk.session.follow.keyboard import Keyboard
+from gilk.spec import event
 from gilk.trace.flow import State
 from gilk.trace.traced import NEVER
 from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, wait_for

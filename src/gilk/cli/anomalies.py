@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gilk.cli.show import nanoseconds
+from gilk.cli.duration import Duration
 from gilk.render.findings import findings, to_json, to_text
 from gilk.render.trace import load
 
@@ -16,12 +16,14 @@ from gilk.render.trace import load
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="How many to print; 0: all.")
-@click.option("--min-time", default="1us", show_default=True, metavar="TIME", help="How slow a slow call is.")
+@click.option(
+    "--min-time", "least", type=Duration("10us or 1ms"), default="1us", show_default=True, metavar="TIME",
+    help="How slow a slow call is.",
+)  # fmt: skip
 @click.option("--thread", "threads", multiple=True, help="Only this thread, by name or number; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def anomalies(file: Path, limit: int, min_time: str, threads: tuple[str, ...], as_json: bool) -> None:
+def anomalies(file: Path, limit: int, least: int, threads: tuple[str, ...], as_json: bool) -> None:
     """Find calls in FILE that take much longer than others of their path, call others, or do not return."""
-    least = nanoseconds(min_time)
     trace = load(file, threads)
     found = findings(trace, least)
     if as_json:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from gilk import api
+from gilk.cli.duration import Duration
 
 _CONTEXT: Final = {"ignore_unknown_options": False, "allow_interspersed_args": False}
 
@@ -35,7 +36,7 @@ _OPTIONS: Final = (
     click.option("--append", multiple=True, metavar="ARGUMENTS", help="More for the kernel. May be repeated."),
     click.option("--rw", multiple=True, metavar="DIR", type=click.Path(path_type=Path),
                  help="A directory whose files it may change. May be repeated."),
-    click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it then."),
+    click.option("--timeout", type=Duration("90, 90s or 1.5min", least=1), metavar="TIME", help="End it then."),
     click.option("--icount", is_flag=True, help="Emulate, one instruction a nanosecond: durations are exact."),
     click.option("--network", is_flag=True, help="A network card, to the outside by way of this machine."),
     click.option("--kaslr", is_flag=True, help="The kernel puts itself at a random address; takes longer."),
@@ -61,11 +62,11 @@ def shell(command: tuple[str, ...], **options: Any) -> int:
 
 def _inside(
     command: tuple[str, ...], terminal: bool, release: str, append: tuple[str, ...], rw: tuple[Path, ...],
-    timeout: float | None, **machine: Any,
+    timeout: int | None, **machine: Any,
 ) -> int:  # fmt: skip
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = None if timeout is None else time.monotonic() + timeout / 1e9
     wanted = api.lab.Machine(arguments=" ".join(append), rw=rw, **machine)
-    limit = api.lab.BOOT_LIMIT if timeout is None else timeout
+    limit = api.lab.BOOT_LIMIT if timeout is None else timeout / 1e9
     with api.lab.boot(wanted, release, limit, lambda text: click.echo(f"gilk: {text}", err=True)) as vm:
         return api.lab.attach(
             vm, command, directory=os.getcwd(), environment=os.environ, terminal=terminal, deadline=deadline

@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import click
 
-from gilk.errors import UsageError
+from gilk.cli.duration import Duration
 from gilk.render import plot_draw
 from gilk.render.plot import Kind, Options, picture
 from gilk.render.plot_data import By, Values
 from gilk.render.trace import load
 
-_UNITS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
 _HELP = """Draw the samples in FILE.
 
 \b
@@ -33,7 +31,10 @@ spectrum   the power spectrum of arrivals
 @click.option("--by", type=click.Choice([str(by) for by in By]), help="What makes a series.")
 @click.option("--values", type=click.Choice([str(each) for each in Values]), help="Which number of an event is meant.")
 @click.option("--scale", type=click.Choice(["log", "linear"]), help="Of the axis of values; of a spectrum, of both.")
-@click.option("--bin", "width", metavar="TIME", help="The bins of a spectrum, as 10us or 1ms.")
+@click.option(
+    "--bin", "width", type=Duration("10us or 1ms", least=1), metavar="TIME",
+    help="The bins of a spectrum, as 10us or 1ms.",
+)  # fmt: skip
 @click.option("--query", "sql", default="", metavar="SQL", help="Draw the answer: columns time, y, series.")
 @click.option("--title", default="", help="In place of what was asked for.")
 @click.option(
@@ -42,13 +43,13 @@ spectrum   the power spectrum of arrivals
 @click.option("--json", "as_json", is_flag=True, help="Print what was drawn as one JSON object.")
 def plot(
     file: Path, kind: str, of: tuple[str, ...], by: str | None, values: str | None, scale: str | None,
-    width: str | None, sql: str, title: str, output: Path | None, as_json: bool,
+    width: int | None, sql: str, title: str, output: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     target = output or file.with_name(f"{file.stem}-{kind}.png")
     plot_draw.check(target)
     options = Options(
         Kind(kind), of, By(by) if by else None, Values(values) if values else None,
-        scale or "", _nanoseconds(width) if width else 0, sql, title,
+        scale or "", width or 0, sql, title,
     )  # fmt: skip
     made = picture(load(file), options)
     plot_draw.save(made, target)
@@ -58,10 +59,3 @@ def plot(
     click.echo(str(target))
     for note in made.notes:
         click.echo(f"note: {note}", err=True)
-
-
-def _nanoseconds(text: str) -> int:
-    match = re.fullmatch(r"(\d+)(ns|us|ms|s)", text)
-    if match is None or not int(match[1]):
-        raise UsageError("usage", f"--bin: {text!r} is no time", "for example 10us or 1ms")
-    return int(match[1]) * _UNITS[match[2]]

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gilk import api
+from gilk.cli.duration import Duration
 from gilk.cli.running import carry_out_for_user, one_command, split_command
 from gilk.errors import UsageError
 
@@ -51,7 +52,9 @@ and takes all instruments out.
     "-c", "--command", "line", multiple=True, callback=one_command,
     help="A command line to launch, split as a shell would.",
 )  # fmt: skip
-@click.option("--for", "seconds", type=click.FloatRange(min=0), help="Take everything out after so many seconds.")
+@click.option(
+    "--for", "lasting", type=Duration("2, 1.5s or 500ms"), metavar="TIME", help="Take everything out after so long."
+)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write samples to a Parquet file."
 )
@@ -66,7 +69,7 @@ and takes all instruments out.
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def run(
-    inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, seconds: float | None,
+    inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None,
     output: Path | None, as_json: bool, quiet: bool, machine: str, flight: bool,
     command: tuple[str, ...],
 ) -> int:  # fmt: skip
@@ -75,4 +78,5 @@ def run(
     if not words and not pids and not all(request.of_kernel for request in requests):
         raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
     running = api.prepare_run(requests, pids, words, output, machine, flight)
+    seconds = None if lasting is None else lasting / 1e9
     return carry_out_for_user(running, seconds, bool(words), as_json, quiet, api.report)

@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gilk.errors import UsageError
+from gilk.cli.duration import Duration
 from gilk.render import flame, flow_table, flow_tree, output, timeline
 from gilk.render.trace import load, to_json, to_text
 
 _SAMPLES, _LINES = 10, 200
-_UNITS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 @click.command()
@@ -39,13 +37,15 @@ _UNITS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
 @click.option(
     "--depth", type=click.IntRange(0), default=0, help="How deep a tree goes; all the way.", show_default=False
 )
-@click.option("--min-time", default="0ns", metavar="TIME", help="Leave what took less out of a tree: 10us, 1ms.")
+@click.option(
+    "--min-time", "least", type=Duration("10us or 1ms"), default="0ns", metavar="TIME",
+    help="Leave what took less out of a tree: 10us, 1ms.",
+)  # fmt: skip
 def show(
     file: Path, as_json: bool, limit: int | None, threads: tuple[str, ...], page: str | None, picture: Path | None,
-    tree: bool, table: bool, depth: int, min_time: str,
+    tree: bool, table: bool, depth: int, least: int,
 ) -> None:  # fmt: skip
     """Print what is in FILE: counts, durations, what was lost. A trace: by function, as a tree, a page or a picture."""
-    least = nanoseconds(min_time)
     trace = load(file, threads)
     found: dict[str, Any] = {}
     text = ""
@@ -69,10 +69,3 @@ def show(
         text = "" if as_json else to_text(trace, number)
         found = to_json(trace, number) if as_json else {}
     click.echo(json.dumps(found) if as_json else text, nl=as_json)
-
-
-def nanoseconds(text: str) -> int:
-    match = re.fullmatch(r"(\d{1,15})(ns|us|ms|s)", text)
-    if match is None:
-        raise UsageError("usage", f"--min-time: {text!r} is no time", "for example 10us or 1ms")
-    return int(match[1]) * _UNITS[match[2]]

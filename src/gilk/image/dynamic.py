@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from gilk.image.header import PT_DYNAMIC, PT_INTERP, Header
+from gilk.image.header import PT_DYNAMIC, PT_INTERP, Header, loads
 from gilk.image.memory import MALFORMED, Memory
 from gilk.values import dataclass
 
@@ -14,6 +14,7 @@ DT_RELA, DT_RELASZ, DT_STRSZ, DT_SONAME, DT_JMPREL = 7, 8, 10, 14, 23
 DT_RELRSZ, DT_RELR = 35, 36
 DT_GNU_HASH = 0x6FFFFEF5
 MOST_ENTRIES = 1 << 14
+_LONGEST_NAME = 4096  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,28 @@ def interpreter(header: Header) -> str:
         return text(header.source.read(program.offset, min(program.file_size, 4096)), 0)
     except MALFORMED:
         return ""
+
+
+def soname(header: Header) -> str:
+    """DT_SONAME, or '': without the rest of the file, so that a user may name any image of a process by it."""
+    program = header.program(PT_DYNAMIC)
+    if program is None:
+        return ""
+    try:
+        values = dict(_pairs(header.source.read(program.offset, min(program.file_size, MOST_ENTRIES * 16))))
+        offset = _file_offset(header, values[DT_STRTAB] + values[DT_SONAME])
+        size = max(0, min(values[DT_STRSZ] - values[DT_SONAME], _LONGEST_NAME))
+        return text(header.source.read(offset, size), 0)
+    except (*MALFORMED, KeyError):
+        return ""
+
+
+def _file_offset(header: Header, address: int) -> int:
+    """Where the byte at an address comes from. Raises ValueError for one of no segment."""
+    for load in loads(header):
+        if load.address <= address < load.address + load.file_size:
+            return load.offset + address - load.address
+    raise ValueError(f"no segment has the address {address:#x}")
 
 
 def symbol_count(dynamic: Dynamic, memory: Memory) -> int:

@@ -44,6 +44,7 @@ class File:
             head = header.parse(source_of(self.descriptor, path))
             self.loads = tuple(header.loads(head))
             self.interpreter = dynamic.interpreter(head)
+            self.soname = dynamic.soname(head)
         except BaseException:
             self.close()
             raise

@@ -17,8 +17,8 @@ from gilk.session.ledger import Timed
 from gilk.session.places import Place
 from gilk.session.request import Builtin, CFunction, Request, Wanted
 from gilk.session.stream import Stream
+from gilk.spec.point import parse as parse_spec
 from gilk.splice.plan import FunctionPlan, Refusal, Tactic
-from gilk.splice.points import parse as parse_spec
 from gilk.target.base import Code
 from gilk.target.threads import Threads
 from gilk.trace.clock import Clock

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from gilk.analysis.model import Block, Function
 from gilk.session.request import Builtin, CFunction, Wanted, having, probes_at
+from gilk.spec.point import Spec
 from gilk.splice import points
-from gilk.splice.points import Point, Spec
+from gilk.splice.points import Point
 from gilk.target.base import Code, Loaded
 from gilk.values import dataclass
 

@@ -12,8 +12,10 @@ from gilk.analysis.model import Function
 from gilk.errors import TargetError, UsageError
 from gilk.image.model import Image, Span
 from gilk.session import inlined as inlining
+from gilk.spec import point as point_spec
+from gilk.spec.point import Spec
 from gilk.splice import points
-from gilk.splice.points import Point, Spec
+from gilk.splice.points import Point
 from gilk.target.base import Code, Loaded
 from gilk.values import dataclass
 
@@ -72,7 +74,7 @@ def parse(text: str) -> Request:
     where, separator, name = text.rpartition("=")
     if not separator:
         raise UsageError("bad-instrument", f"{text!r} is not POINTS=INSTRUMENT", "for example main:entry=count")
-    return Request(points.parse(where), instrument(name))
+    return Request(point_spec.parse(where), instrument(name))
 
 
 def instrument(name: str) -> Builtin | CFunction:
@@ -102,7 +104,7 @@ def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[Span]]]:
     images = process.loaded()
     if not images:
         raise TargetError("no-such-process", f"{process.who} has ended")
-    matching = [image for image in images if spec.matches_image(image.name, image.main)]
+    matching = [image for image in images if (image.is_meant(spec.image) if spec.image else image.main)]
     if not matching:
         names = ", ".join(image.name for image in images)
         raise UsageError("no-such-image", f"no image matches {spec.image!r}", f"there are: {names}")

@@ -21,8 +21,8 @@ from gilk.errors import GilkError, UsageError
 from gilk.session import request
 from gilk.session.places import FunctionView, Place
 from gilk.session.request import Builtin, CFunction, Request, Wanted
-from gilk.splice import points
-from gilk.splice.points import Point, Spec
+from gilk.spec.point import Spec, every_entry, without_where
+from gilk.splice.points import Point
 from gilk.splice.segments import is_call
 from gilk.target.base import Code, Loaded
 from gilk.target.process import Process
@@ -31,7 +31,6 @@ from gilk.values import dataclass
 Instrument = Builtin | CFunction
 _TAILS = frozenset((End.TAIL, End.TAIL_INDIRECT))
 _NAME = re.compile(r"@(?P<name>[^:=]+\.py:\w+|[\w-]+)(?::(?P<instrument>.+))?\Z")
-_FULL = re.compile(r":(entry|return|blocks|blocks-post|@\d+:(pre|post)|\+\w+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +118,8 @@ def parse(text: str) -> Request | Chosen:
 
 def choose(functions: str, name: str, instrument: str = "", directory: Path = Path()) -> Chosen:
     """``instrument`` '' is the strategy's own; Python files are found from ``directory``. Raises as `parse` does."""
-    if _FULL.search(functions):
-        hint = f"write {_FULL.sub('', functions)}=@{name}"
+    if (named := without_where(functions)) is not None:
+        hint = f"write {named}=@{name}"
         raise UsageError("bad-strategy", f"a strategy chooses where in a function: {functions!r} says it too", hint)
     found = find(name, directory)
     chosen = request.instrument(instrument) if instrument else found.instrument
@@ -128,7 +127,7 @@ def choose(functions: str, name: str, instrument: str = "", directory: Path = Pa
         raise UsageError("bad-strategy", f"{name} watches counts, and can have no instrument but count")
     if chosen == Builtin.TIME and found.name != "time":
         raise UsageError("bad-strategy", f"the instrument `time` goes with the strategy time only, not with {name}")
-    return Chosen(points.parse(f"{functions}:entry"), found, chosen)
+    return Chosen(every_entry(functions), found, chosen)
 
 
 def find(name: str, directory: Path = Path()) -> Strategy:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The language of points: ``[IMAGE:]FUNCTION:WHERE``, and what it picks out of an image."""
+"""Points of an image: those that ``[IMAGE:]FUNCTION:WHERE`` (spec/point.py) picks out of it."""
 
 from __future__ import annotations
 
 import difflib
 import fnmatch
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -16,25 +15,7 @@ from gilk.image.model import Image, Span
 from gilk.splice.segments import is_call
 from gilk.values import dataclass
 
-_WHERE = r"entry|return|blocks|blocks-post|@\d+:pre|@\d+:post|\+0x[0-9a-fA-F]+|\+\d+"
-_SPEC = re.compile(rf"(?:(?P<image>[^:]+):(?!:))?(?P<function>(?:[^:]|::)+):(?P<where>{_WHERE})\Z")
-_VERSION = re.compile(r"(-[0-9.]+)?\.so.*\Z")
 _RETURNS = frozenset((End.RETURN, End.TAIL, End.TAIL_INDIRECT))
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """A parsed request; ``image`` and ``function`` are shell globs, an empty image is the main program."""
-
-    image: str
-    function: str
-    where: str
-
-    def matches_image(self, name: str, main: bool) -> bool:
-        """``libc`` also names libc.so.6 and libc-2.36.so."""
-        if not self.image:
-            return main
-        return fnmatch.fnmatchcase(name, self.image) or fnmatch.fnmatchcase(_VERSION.sub("", name), self.image)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +35,6 @@ class Point:
     @property
     def label(self) -> str:
         return f"{self.image}:{self.part or self.function}:{self.where}"
-
-
-def parse(text: str) -> Spec:
-    """Raises UsageError `bad-point`."""
-    match = _SPEC.match(text)
-    if match is None:
-        raise UsageError(
-            "bad-point",
-            f"{text!r} is not [IMAGE:]FUNCTION:WHERE",
-            "WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post or +0x1c",
-        )
-    return Spec(match["image"] or "", match["function"], match["where"])
 
 
 def spans(image: Image, glob: str) -> list[Span]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gilk.analysis.analysis import Analysis
 from gilk.image.model import Image, Symbol
-from gilk.splice.points import Spec
+from gilk.spec import image as image_names
 from gilk.splice.space import Occupied
 from gilk.target.threads import Threads
 from gilk.values import dataclass
@@ -33,8 +33,6 @@ if TYPE_CHECKING:  # a protocol need not wait for what it names
     from gilk.target.running import Sample
     from gilk.target.semaphores import Raised, Semaphore
 
-_MAIN = ("a.out", "-")
-
 
 @dataclass(frozen=True)
 class Loaded:
@@ -45,16 +43,15 @@ class Loaded:
     start: int
     end: int
     main: bool
+    soname: str = ""
 
     @property
     def name(self) -> str:
         return self.path.name
 
-    def is_meant(self, module: str) -> bool:
-        """As D names images: ``libc`` also means libc.so.6, ``a.out`` the program itself, and nothing all of them."""
-        if not module or (self.main and module in _MAIN):
-            return True
-        return Spec(module, "*", "entry").matches_image(self.name, self.main)
+    def is_meant(self, pattern: str) -> bool:
+        """Whether the image goes by a name that the glob matches (spec/image.py); an empty one means all images."""
+        return not pattern or image_names.matches(pattern, str(self.path), self.soname, self.main)
 
 
 class Code(Protocol):

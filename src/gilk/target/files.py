@@ -96,13 +96,14 @@ class Files:
         path = self._path(mapping, main)
         if path is None:
             return None
-        loads = self._file(path).loads
+        file = self._file(path)
+        loads = file.loads
         for segment in loads:
             low = segment.offset & -_PAGE
             if segment.flags & PF_X and low <= mapping.offset < segment.offset + max(segment.size, 1):
                 bias = mapping.start - mapping.offset + segment.offset - segment.address
                 start, end = loads[0].address, loads[-1].address + loads[-1].size
-                return Loaded(path, bias, start + bias, end + bias, main)
+                return Loaded(path, bias, start + bias, end + bias, main, file.soname)
         return None
 
     def _path(self, mapping: Mapping, main: bool) -> Path | None:

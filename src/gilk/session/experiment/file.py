@@ -21,6 +21,7 @@ from gilk.session.experiment.items import Item, title
 from gilk.session.experiment.workload import Setting
 from gilk.session.request import CFunction, Request
 from gilk.session.strategy import Chosen
+from gilk.spec import duration
 from gilk.values import dataclass
 
 T = TypeVar("T")
@@ -28,8 +29,6 @@ _KEYS = ("name", "targets", "machine", "mode", "duration", "repetitions", "outpu
 _WORKLOAD = ("command", "directory", "stdin", "stdout", "environment")
 _INSTRUMENT = ("points", "functions", "instrument", "strategy", "start", "stop", "targets")
 _MODES = ("drop", "flight")
-_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(us|ms|s|m|h)?\Z")
 _NO_FILE = {"null": "/dev/null"}
 
 
@@ -176,8 +175,8 @@ class _Reader:
         value = table.get(key)
         if value is None:
             return None
-        if isinstance(value, str) and (match := _DURATION.match(value)):
-            return float(match[1]) * _UNITS[match[2] or "s"]
+        if isinstance(value, str) and (found := duration.seconds(value)) is not None:
+            return found
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and math.isfinite(value):
             return float(value)
         self._fail(_join(where, key), f"{value!r} is no time", 'write seconds, as 1.5, or "500ms", "2s", "3m"')

@@ -3,44 +3,38 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Container, Iterable, Iterator
 
 from gilk.errors import UsageError
 from gilk.session.request import Builtin, Wanted, probes_at
+from gilk.spec import functions
+from gilk.spec.functions import Functions
 from gilk.splice import points
 from gilk.target.base import Loaded, Target
 from gilk.values import dataclass
 
 
-@dataclass(frozen=True)
-class Glob:
-    """``[IMAGE:]FUNCTION``, or ``IMAGE:`` for all of an image; without an image, functions of any."""
+def glob(text: str) -> Functions:
+    """``[IMAGE:]FUNCTION``, or ``IMAGE:`` for all of an image; without an image, functions of any.
 
-    image: str
-    function: str
-
-    def takes_image(self, loaded: Loaded) -> bool:
-        return fnmatch.fnmatchcase(loaded.name, self.image) or loaded.name.split(".")[0] == self.image
-
-    def takes(self, loaded: Loaded, names: Iterable[str]) -> bool:
-        return self.takes_image(loaded) and any(fnmatch.fnmatchcase(name, self.function) for name in names)
-
-
-def glob(text: str) -> Glob:
-    """Raises UsageError `bad-scope`."""
-    image, colon, function = text.rpartition(":")
-    if not text or (colon and not image):
+    Raises UsageError `bad-scope`.
+    """
+    image, function = functions.split(text) or ("", "")
+    if not (image or function):
         raise UsageError("bad-scope", f"{text!r} is not [IMAGE:]FUNCTION", "for example 'libfoo*:' or '*:parse_*'")
-    return Glob(image or "*", function or "*")
+    return Functions(image or "*", function or "*")
+
+
+def _takes(glob: Functions, loaded: Loaded, names: Iterable[str]) -> bool:
+    return loaded.is_meant(glob.image) and glob.takes(names)
 
 
 @dataclass(frozen=True)
 class Scope:
     """What matches one of ``included`` (everything, when there is none) and none of ``excluded``."""
 
-    included: tuple[Glob, ...] = ()
-    excluded: tuple[Glob, ...] = ()
+    included: tuple[Functions, ...] = ()
+    excluded: tuple[Functions, ...] = ()
 
     @classmethod
     def parse(cls, included: Iterable[str], excluded: Iterable[str] = ()) -> Scope:
@@ -48,19 +42,19 @@ class Scope:
         return cls(tuple(glob(text) for text in included), tuple(glob(text) for text in excluded))
 
     def __str__(self) -> str:
-        words = [f"{g.image}:{g.function}" for g in self.included]
-        words += [f"not {g.image}:{g.function}" for g in self.excluded]
+        words = [str(g) for g in self.included]
+        words += [f"not {g}" for g in self.excluded]
         return ", ".join(words)
 
     def takes_image(self, loaded: Loaded) -> bool:
         """Whether any function of it may be in the scope."""
-        whole = any(g.function == "*" and g.takes_image(loaded) for g in self.excluded)
-        return not whole and (not self.included or any(g.takes_image(loaded) for g in self.included))
+        whole = any(g.function == "*" and loaded.is_meant(g.image) for g in self.excluded)
+        return not whole and (not self.included or any(loaded.is_meant(g.image) for g in self.included))
 
     def takes(self, loaded: Loaded, names: Iterable[str]) -> bool:
         names = tuple(names)
-        return (not self.included or any(g.takes(loaded, names) for g in self.included)) and not any(
-            g.takes(loaded, names) for g in self.excluded
+        return (not self.included or any(_takes(g, loaded, names) for g in self.included)) and not any(
+            _takes(g, loaded, names) for g in self.excluded
         )
 
 

@@ -21,10 +21,8 @@ from gilk.errors import GilkError, TargetError, UsageError
 from gilk.session import inlined
 from gilk.session.base import Probe
 from gilk.session.experiment.samples import schema_of
-from gilk.session.follow import scope as scopes
 from gilk.session.follow.adapt import Budget
 from gilk.session.follow.after import After
-from gilk.session.follow.event import Elapsed, Event, Exit, Now, Reach
 from gilk.session.follow.follower import Follower
 from gilk.session.follow.libraries import Libraries
 from gilk.session.follow.scope import Scope
@@ -34,6 +32,7 @@ from gilk.session.kernel_session import KernelSession
 from gilk.session.outcome import Result
 from gilk.session.request import Wanted, expand, with_hint
 from gilk.session.run import Progress, Run
+from gilk.spec.event import Elapsed, Event, Exit, Now, Reach
 from gilk.splice import points
 from gilk.splice.capture import Progress as Progressed
 from gilk.target.base import Loaded
@@ -159,10 +158,10 @@ class Tracing(Run):
 
     def _put_gate(self, follower: Follower, event: Reach, gate: int) -> None:
         """At the function that goes by that name: in the main program, or in the first library that has one."""
-        spec = scopes.glob(event.function)
+        spec = event.function
         unknown: UsageError | None = None
         for loaded in follower.process.loaded():
-            if not spec.takes_image(loaded):
+            if not loaded.is_meant(spec.image):
                 continue
             try:
                 span = points.spans(follower.process.image(loaded.path), spec.function)[0]
@@ -171,7 +170,7 @@ class Tracing(Run):
                 continue
             follower.put_gate(loaded, span, event.where, gate)
             return
-        images = [loaded for loaded in follower.process.loaded() if spec.takes_image(loaded)]
+        images = [loaded for loaded in follower.process.loaded() if loaded.is_meant(spec.image)]
         if unknown is None:
             raise UsageError("no-such-image", f"no image matches {spec.image!r}")
         raise with_hint(unknown, inlined.hint(follower.process, images, spec.function))

@@ -7,9 +7,9 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 
-from gilk.session.follow.event import Elapsed, Event, Exit, Key, Now, Reach, Signal
 from gilk.session.follow.follower import Follower
 from gilk.session.follow.keyboard import Keyboard
+from gilk.spec.event import Elapsed, Event, Exit, Key, Now, Reach, Signal
 from gilk.trace.gates import Reached
 
 

@@ -16,6 +16,7 @@ from gilk.image.model import Image, Span
 from gilk.session.survey.count import PROCESS, Planning, wants
 from gilk.session.survey.subject import KERNEL, subjects
 from gilk.session.survey.table import POST, PRE
+from gilk.spec import functions
 from gilk.splice import points
 from gilk.splice.ground import Ground
 from gilk.splice.plan import FunctionPlan
@@ -157,7 +158,7 @@ def _of_kernel(function: str, link: Link | None) -> Graph:
     from gilk.session.survey import kernel as survey_kernel
 
     subject = survey_kernel.KernelSubject(link or survey_kernel.LocalLink())
-    spec = points.parse(f"{function}:entry")
+    spec = functions.parse(function)
     image = subject.kernel.image
     chosen = [_span_at(image, spec.function)] if spec.function.startswith("0x") else subject.spans(spec)
     found = subject.analysis.function(_only(chosen, spec.function))

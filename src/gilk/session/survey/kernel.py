@@ -7,7 +7,6 @@ modules change. A choice of functions is planned by the planner itself.
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +25,8 @@ from gilk.session.survey.count import Planning, Progress, analysed, outcomes, wi
 from gilk.session.survey.kernel_blocks import Blocks, Instructions
 from gilk.session.survey.kernel_tactics import Census
 from gilk.session.survey.table import OUTCOMES, Table, checked, own_code
+from gilk.spec import image as image_names
+from gilk.spec.functions import Functions, parse
 from gilk.splice import points
 from gilk.splice.ground import Ground
 from gilk.splice.kernel.host import kernel_ground
@@ -78,7 +79,7 @@ class KernelSubject:
     def ground(self) -> Ground:
         return kernel_ground(self.analysis, _ARENA, _ARENA_SIZE)
 
-    def spans(self, spec: points.Spec) -> list[Span]:
+    def spans(self, spec: Functions) -> list[Span]:
         """Raises UsageError `no-such-image`, `no-such-function`."""
         owners = self.kernel.owners
         chosen = choose(spec.image, sorted(set(owners)))
@@ -92,7 +93,7 @@ class KernelSubject:
 
 def choose(pattern: str, names: Sequence[str]) -> frozenset[str]:
     """Those that the image part of a point means: all, unless told. Raises UsageError `no-such-image`."""
-    found = frozenset(name for name in names if not pattern or fnmatch.fnmatchcase(name, pattern))
+    found = frozenset(name for name in names if not pattern or image_names.matches(pattern, name))
     if not found:
         raise UsageError("no-such-image", f"no module matches {pattern!r}", f"there are: {', '.join(names)}")
     return found
@@ -100,7 +101,7 @@ def choose(pattern: str, names: Sequence[str]) -> frozenset[str]:
 
 def survey(subject: KernelSubject, glob: str, progress: Progress) -> tuple[list[Share], bool]:
     """The shares that ``glob`` means, and whether they are known from before. Raises as survey.scan does."""
-    spec = points.parse(f"{glob}:entry")
+    spec = parse(glob)
     if spec.function == "*":
         return _whole(subject, spec.image, progress)
     progress("reading", 0, 1)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 from gilk.analysis.analysis import Analysis
-from gilk.errors import ImageError, TargetError, UsageError
-from gilk.image import header
+from gilk.errors import GilkError, ImageError, TargetError, UsageError
+from gilk.image import dynamic, header
+from gilk.image.elf import File
 from gilk.image.model import Image
 from gilk.image.source import open_source
-from gilk.splice import points
+from gilk.spec import image as image_names
+from gilk.spec.functions import Functions, parse
 from gilk.splice.ground import Ground
 from gilk.splice.instrument import Host
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
@@ -77,21 +80,21 @@ def subjects(target: str, glob: str) -> tuple[list[Subject], str]:
     Raises UsageError `bad-point`, `bad-target`, `no-such-image`; ImageError and TargetError when the target cannot be
     read.
     """
-    spec = points.parse(f"{glob}:entry")
+    spec = parse(glob)
     found = _of_process(_pid(target), spec) if target.startswith("pid:") else _of_file(Path(target), spec)
     return found, spec.function
 
 
-def _of_file(path: Path, spec: points.Spec) -> list[Subject]:
+def _of_file(path: Path, spec: Functions) -> list[Subject]:
     try:
         with open_source(path) as source:
-            header.parse(source)
+            soname = dynamic.soname(header.parse(source))
     except ImageError as error:
         installed = shutil.which(str(path)) if path.name == str(path) else None
         if error.slug == "no-such-file" and installed:
             raise ImageError("no-such-file", error.message, f"did you mean {installed}?") from None
         raise
-    if not spec.matches_image(path.name, True):
+    if spec.image and not image_names.matches(spec.image, os.path.abspath(path), soname, True):
         raise UsageError("no-such-image", f"no image matches {spec.image!r}", f"there is: {path.name}")
     return [Subject(path.name, path)]
 
@@ -103,16 +106,26 @@ def _pid(target: str) -> int:
     return int(digits)
 
 
-def _of_process(pid: int, spec: points.Spec) -> list[Subject]:
+def _of_process(pid: int, spec: Functions) -> list[Subject]:
     maps = read_maps(pid)
     main = _main_path(pid)
     space = occupied(maps)
     images = dict(_images(maps))
-    chosen = [(n, m) for n, m in images.items() if spec.matches_image(Path(n).name, n == main)]
+    chosen = [(n, m) for n, m in images.items() if _is_meant(pid, spec.image, m, n, n == main)]
     if not chosen:
         names = ", ".join(sorted(Path(name).name for name in images))
         raise UsageError("no-such-image", f"process {pid} has no image {spec.image!r}", f"there are: {names}")
     return [Subject(Path(n).name, _file(pid, m, n == main), m, space) for n, m in chosen]
+
+
+def _is_meant(pid: int, pattern: str, mapping: Mapping, path: str, main: bool) -> bool:
+    if not pattern:
+        return main
+    if image_names.matches(pattern, path, "", main):
+        return True
+    with suppress(GilkError), closing(File(_file(pid, mapping, main))) as file:
+        return image_names.matches(pattern, path, file.soname)
+    return False
 
 
 def _main_path(pid: int) -> str:

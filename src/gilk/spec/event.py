@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import re
 import signal
 
 from gilk.errors import UsageError
+from gilk.spec import duration, functions
+from gilk.spec.functions import Functions
 from gilk.values import dataclass
 
-_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|ms|us|min|m|h)?")
 _WORDS = "now, call:FUNCTION[:N], return:FUNCTION[:N], after:2s, for:200ms, signal:USR2, key:alt-f, exit"
 
 
@@ -33,9 +32,12 @@ class Exit(Event):
 
 @dataclass(frozen=True)
 class Reach(Event):
-    """The ``hits``-th time that control gets to ``where`` (``entry`` or ``return``) of a function."""
+    """The ``hits``-th time that control gets to ``where`` (``entry`` or ``return``) of a function.
 
-    function: str
+    Without an image, it is looked for in the main program first, then in the libraries.
+    """
+
+    function: Functions
     where: str
     hits: int
 
@@ -79,21 +81,22 @@ def parse(text: str) -> Event:
 
 
 def _reach(text: str, word: str, rest: str) -> Reach:
-    function, _, count = rest.rpartition(":")
-    if not function or not count.isdigit():
-        function, count = rest, "1"
-    if not all(function.split(":")):
-        raise UsageError("bad-event", f"{text!r}: {function!r} is no function", f"an event is one of {_WORDS}")
+    name, _, count = rest.rpartition(":")
+    if not name or not count.isdecimal():
+        name, count = rest, "1"
+    image, function = functions.split(name) or ("", "")
+    if not function:
+        raise UsageError("bad-event", f"{text!r}: {name!r} is no function", f"an event is one of {_WORDS}")
     if not int(count):
         raise UsageError("bad-event", f"{text!r}: counting begins with 1")
-    return Reach(text, function, "entry" if word == "call" else "return", int(count))
+    return Reach(text, Functions(image, function), "entry" if word == "call" else "return", int(count))
 
 
 def _seconds(text: str, rest: str) -> float:
-    match = _DURATION.fullmatch(rest)
-    if match is None:
+    found = duration.seconds(rest)
+    if found is None:
         raise UsageError("bad-event", f"{text!r}: {rest!r} is no time", "for example 2s, 200ms or 1.5min")
-    return float(match[1]) * _UNITS[match[2] or ""]
+    return found
 
 
 def _signal(text: str, rest: str) -> signal.Signals:

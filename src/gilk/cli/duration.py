@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The type of options that are a duration, in the words of spec/duration.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gilk.errors import UsageError
+from gilk.spec import duration
+
+if TYPE_CHECKING:
+    _Type = click.ParamType[int]
+else:
+    _Type = click.ParamType  # generic from click 8.2 on
+
+
+class Duration(_Type):
+    """Nanoseconds, ``least`` or more. ``example`` is for the hint when it is something else."""
+
+    name = "time"
+
+    def __init__(self, example: str, least: int = 0) -> None:
+        self._example, self._least = example, least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Raises UsageError `usage`."""
+        found = value if isinstance(value, int) else duration.nanoseconds(value)
+        if found is None or found < self._least:
+            option = param.opts[0] if param is not None else self.name
+            raise UsageError("usage", f"{option}: {value!r} is no time", f"for example {self._example}")
+        return found

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``[IMAGE:]FUNCTION``, two shell globs: the functions of scopes, events, strategies, scans and points."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable
+
+from gilk.errors import UsageError
+from gilk.values import dataclass
+
+# The last colon that is not one of a pair ends IMAGE: C++ has pairs in names of functions.
+_FUNCTIONS = re.compile(r"(?:(?P<image>.+)(?<!:):(?!:))?(?P<function>(?:[^:]|::)*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """``image`` '' is for the command to say: the main program, or any image."""
+
+    image: str
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.image}:{self.function}" if self.image else self.function
+
+    def takes(self, names: Iterable[str]) -> bool:
+        """Whether a function that goes by these names is among them, as far as FUNCTION says."""
+        return any(fnmatch.fnmatchcase(name, self.function) for name in names)
+
+
+def parse(text: str) -> Functions:
+    """``IMAGE:`` is all functions of an image. Raises UsageError `bad-point`."""
+    found = split(text)
+    if found is None or not text:
+        raise UsageError("bad-point", f"{text!r} is not [IMAGE:]FUNCTION", "for example 'libfoo*:' or 'parse_*'")
+    image, function = found
+    return Functions(image, function or "*")
+
+
+def split(text: str) -> tuple[str, str] | None:
+    """IMAGE and FUNCTION, either of which may be ''; None for what has colons in other places."""
+    match = _FUNCTIONS.fullmatch(text)
+    return None if match is None else (match["image"] or "", match["function"])

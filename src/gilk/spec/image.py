@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Which names an image has for a user, in every command: the IMAGE of points, scopes, events and D's probes."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator
+
+#: As DTrace has it: the program itself, whatever its file is called.
+MAIN = ("a.out", "-")
+_VERSION = re.compile(r"(-[0-9.]+)?\.so.*\Z")
+_FOREIGN_ROOT = re.compile(r"/proc/\d+/root(?=/)")
+
+
+def matches(pattern: str, path: str, soname: str = "", main: bool = False) -> bool:
+    """Whether ``pattern``, a shell glob, matches a name of the image whose file is at ``path``.
+
+    A pattern with a slash is matched with the whole path, as the process has it. Any other is matched with the file's
+    name and with ``soname`` ('' where the image has none), each of them also without its version: ``libc`` names
+    libc.so.6 and libc-2.36.so, ``python3`` names python3.11. ``main``: the image is the program itself.
+    """
+    if "/" in pattern:
+        return fnmatch.fnmatchcase(_FOREIGN_ROOT.sub("", path, count=1), pattern)
+    return (main and pattern in MAIN) or any(fnmatch.fnmatchcase(name, pattern) for name in names(path, soname))
+
+
+def names(path: str, soname: str = "") -> Iterator[str]:
+    """The short names of an image, the file's own first; none is empty, and some may be the same."""
+    for name in filter(None, (path.rpartition("/")[2], soname.rpartition("/")[2])):
+        yield name
+        yield from filter(None, (_VERSION.sub("", name), name.partition(".")[0]))

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Points as a user writes them: ``[IMAGE:]FUNCTION:WHERE``."""
+
+from __future__ import annotations
+
+import re
+
+from gilk.errors import UsageError
+from gilk.spec import functions
+from gilk.values import dataclass
+
+_WHERE = r"entry|return|blocks|blocks-post|@\d+:pre|@\d+:post|\+0x[0-9a-fA-F]+|\+\d+"
+_SPEC = re.compile(rf"(?P<functions>.+):(?P<where>{_WHERE})", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A parsed request; ``image`` and ``function`` are shell globs, an empty image is the main program."""
+
+    image: str
+    function: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{functions.Functions(self.image, self.function)}:{self.where}"
+
+
+def parse(text: str) -> Spec:
+    """Raises UsageError `bad-point`."""
+    match = _SPEC.fullmatch(text)
+    image, function = (match and functions.split(match["functions"])) or ("", "")
+    if match is None or not function:
+        raise UsageError(
+            "bad-point",
+            f"{text!r} is not [IMAGE:]FUNCTION:WHERE",
+            "WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post or +0x1c",
+        )
+    return Spec(image, function, match["where"])
+
+
+def every_entry(text: str) -> Spec:
+    """The entries of ``[IMAGE:]FUNCTION``, for who chooses points by other means. Raises UsageError `bad-point`."""
+    found = functions.parse(text)
+    return Spec(found.image, found.function, "entry")
+
+
+def without_where(text: str) -> str | None:
+    """The functions that ``text`` names if it is a point; None for any other text."""
+    match = _SPEC.fullmatch(text)
+    return match["functions"] if match is not None else None
