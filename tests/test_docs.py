@@ -197,6 +197,15 @@ def test_every_paragraph_has_an_error() -> None:
     assert not set(documented()) - set(raised()), "docs/errors.md describes errors that nothing raises"
 
 
+def test_errors_are_in_alphabetical_order() -> None:
+    assert documented() == sorted(documented())
+
+
+def test_the_example_of_an_error_is_one() -> None:
+    shown = re.search(r"`gilk: [^`]*\((.+)\)`", (ROOT / "docs" / "errors.md").read_text())
+    assert shown and shown[1] in raised()
+
+
 def test_slugs_are_well_formed_and_described_once() -> None:
     assert [slug for slug in raised() if not SLUG.fullmatch(slug)] == []
     assert len(documented()) == len(set(documented()))

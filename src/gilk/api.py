@@ -223,7 +223,7 @@ class Kernel:
     def start(self, command: Sequence[str]) -> None:
         """Run a command on the other machine; its output is ours. Raises UsageError `no-machine`, TargetError."""
         if self._elsewhere is None:
-            raise UsageError("no-machine", "this kernel is the one that runs here: start commands as you like")
+            raise UsageError("no-machine", "this is the local kernel: start the command yourself, with subprocess")
         self._elsewhere.start(command)
 
     @property
@@ -276,8 +276,12 @@ def parse_request(text: str) -> Request | Chosen:
 
 
 def prepare_run(
-    requests: Sequence[Request | Chosen], pids: Sequence[int], command: Sequence[str], output: Path | None = None,
-    machine: str = "", flight: bool = False,
+    requests: Sequence[Request | Chosen],
+    pids: Sequence[int],
+    command: Sequence[str],
+    output: Path | None = None,
+    machine: str = "",
+    flight: bool = False,
 ) -> Run:
     """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go.
 
@@ -289,7 +293,7 @@ def prepare_run(
     from gilk.session.run import Run
 
     if flight and not any(request.of_kernel for request in requests):
-        raise UsageError("flight-in-kernel", "only buffers in the kernel can be a flight recorder's")
+        raise UsageError("flight-in-kernel", "--flight is about buffers in the kernel, and no point is in the kernel")
     check_output(output)
     kernel, elsewhere = _kernel_of(requests, bool(pids), machine)
     held = _held(pids, command if elsewhere is None else ())
@@ -323,9 +327,18 @@ def _held(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
 
 
 def prepare_trace(
-    pids: Sequence[int] = (), command: Sequence[str] = (), output: Path | None = None, start: str = "now",
-    stop: str = "exit", scope: Sequence[str] = (), skip: Sequence[str] = (), everything: bool = False,
-    kernel: Sequence[str] = (), machine: str = "", modules: Sequence[Path] = (), depth: int = 0,
+    pids: Sequence[int] = (),
+    command: Sequence[str] = (),
+    output: Path | None = None,
+    start: str = "now",
+    stop: str = "exit",
+    scope: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    everything: bool = False,
+    kernel: Sequence[str] = (),
+    machine: str = "",
+    modules: Sequence[Path] = (),
+    depth: int = 0,
 ) -> Tracing:
     """A trace of processes, with nothing put in yet. Raises GilkError; then everything is let go.
 
@@ -348,7 +361,7 @@ def prepare_trace(
     requests = [request_of(f"kernel:{glob}:entry=time") for glob in globs]
     check_output(output)
     if modules and not machine:
-        raise UsageError("no-machine", "modules are loaded on another machine only", "--on lab is one that may be lost")
+        raise UsageError("no-machine", "--module needs --on", "use --on lab: a crash there does no harm")
     target, elsewhere = _kernel_of(requests, bool(pids), machine)
     if elsewhere is not None:
         elsewhere.load(modules)
@@ -364,7 +377,7 @@ def _kernel_of(
 ) -> tuple[KernelTarget | None, Elsewhere | None]:
     """The kernel that is asked for, if one is."""
     if machine and (processes or not all(request.of_kernel for request in requests)):
-        raise UsageError("only-its-kernel", f"on {machine}, points are kernel:FUNCTION:WHERE")
+        raise UsageError("remote-kernel-only", f"on {machine}, points are kernel:FUNCTION:WHERE")
     if machine or any(request.of_kernel for request in requests):
         return _kernel_at(machine)
     return None, None

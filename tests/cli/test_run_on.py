@@ -32,9 +32,9 @@ def test_a_command_in_the_lab(gilk_on_path: dict[str, str]) -> None:
     [
         (["--on", "moon", "-i", "kernel:vfs_read:entry=count"], "bad-machine"),
         (["--on", "ssh:", "-i", "kernel:vfs_read:entry=count"], "bad-machine"),
-        (["--on", "lab", "-i", "main:entry=count", "--", "true"], "only-its-kernel"),
+        (["--on", "lab", "-i", "main:entry=count", "--", "true"], "remote-kernel-only"),
         (["--flight", "-i", "main:entry=count", "--", "true"], "flight-in-kernel"),
-        (["--on", "lab", "-p", "1", "-i", "kernel:vfs_read:entry=count"], "only-its-kernel"),
+        (["--on", "lab", "-p", "1", "-i", "kernel:vfs_read:entry=count"], "remote-kernel-only"),
     ],
 )
 def test_what_cannot_be(gilk_on_path: dict[str, str], words: list[str], slug: str) -> None:

@@ -106,7 +106,7 @@ def test_a_filter_that_may_kill_is_not_given_reason_to(tmp_path: Path) -> None:
     with mortal([program]) as running:
         with pytest.raises(TargetError) as caught:
             traced("syscall:::entry { @ = count(); }", pid=running.pid)
-        assert caught.value.slug == "may-not-move"
+        assert caught.value.slug == "seccomp-blocks-syscall-probes"
         assert running.poll() is None
 
 

@@ -179,7 +179,7 @@ def test_a_start_that_never_comes(paced: Paced, tmp_path: Path) -> None:
 
 NO_EVENTS = (
     *("never", "now:1", "exit:0", "call", "call:", "call::3", "call:f:", "call::f:2", "call:f:0", "return:"),
-    *("after:", "after:soon", "after:2 weeks", "for:-1s", "signal:", "signal:KILL", "signal:NOPE", "signal:99", "key:", ""),
+    *("after:", "after:soon", "after:2 d", "for:-1s", "signal:", "signal:KILL", "signal:NOPE", "signal:99", "key:", ""),
 )
 
 

@@ -21,9 +21,7 @@ from gilk.errors import CompileError
 from gilk.image.blobs import load_blob, store_blob
 
 #: D's arithmetic wraps, and its variables are bytes that are read as what they are declared to be.
-FLAGS = (
-    *("-I", str(NATIVE), "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unused-value"),
-)
+FLAGS = (*("-I", str(NATIVE), "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unused-value"),)
 ARGUMENTS = 10
 _KIND = "d-programs"
 _READ = ("runtime/d", "runtime/host.h", "include/gilk.h", "abi/gilk_abi.h", "abi/gilk_d.h")
@@ -112,7 +110,7 @@ class Native:
         self._memory[: len(code)] = code
         protect = ctypes.CDLL(None, use_errno=True).mprotect
         if protect(ctypes.c_void_p(self._address), ctypes.c_size_t(len(self._memory)), mmap.PROT_READ | mmap.PROT_EXEC):
-            raise CompileError("does-not-link", f"its code may not be run: {os.strerror(ctypes.get_errno())}")
+            raise CompileError("does-not-link", f"its code may not be executed: {os.strerror(ctypes.get_errno())}")
 
     def fire(self, group: int, memory: int, event: Event, always: bool = False, looks: bool = False) -> None:
         """Run the clauses of a group. ``memory``: its address here. ``always``: also when the program is not active.

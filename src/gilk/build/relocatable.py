@@ -62,7 +62,7 @@ class Relocatable:
         except KeyError as missing:
             raise CompileError("does-not-link", f"{missing.args[0]} is not defined") from None
         except struct.error:
-            raise CompileError("does-not-link", "what the code refers to is out of its reach") from None
+            raise CompileError("does-not-link", "the code refers to something that is more than 2 GiB away") from None
         return bytes(data)
 
 
@@ -71,7 +71,7 @@ def parse(content: bytes) -> Relocatable:
     try:
         return _Reader(content).read()
     except (struct.error, IndexError, KeyError, ValueError, OverflowError) as error:
-        raise CompileError("does-not-link", f"the compiler made what is no object file of its kind: {error}") from None
+        raise CompileError("does-not-link", f"the compiler did not make a relocatable object file: {error}") from None
 
 
 @dataclass(frozen=True)

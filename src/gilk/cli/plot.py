@@ -29,7 +29,7 @@ spectrum   the power spectrum of arrivals
 @click.option("--kind", type=click.Choice([str(kind) for kind in Kind]), required=True, help="What to draw.")
 @click.option("--of", multiple=True, metavar="GLOB", help="Only these points or functions; repeatable.")
 @click.option("--by", type=click.Choice([str(by) for by in By]), help="What makes a series.")
-@click.option("--values", type=click.Choice([str(each) for each in Values]), help="Which number of an event is meant.")
+@click.option("--values", type=click.Choice([str(each) for each in Values]), help="Which value of each sample to plot.")
 @click.option("--scale", type=click.Choice(["log", "linear"]), help="Of the axis of values; of a spectrum, of both.")
 @click.option(
     "--bin", "width", type=Duration("10us or 1ms", least=1), metavar="TIME",

@@ -44,7 +44,7 @@ class Machine:
             raise UsageError("bad-machine", f"{self.cpus} processors: 1 to 64 are possible")
         if self.icount and self.cpus > 1:
             # Measured: a second processor never comes up while instructions are time; QEMU runs them in turns.
-            raise UsageError("bad-machine", "where instructions are counted as time there can be one processor only")
+            raise UsageError("bad-machine", "--icount works with one processor only")
         if not 256 <= self.memory <= 1 << 20:
             raise UsageError(
                 "bad-machine", f"{self.memory} MiB of memory: 256 at least, or Debian's kernel does not boot"

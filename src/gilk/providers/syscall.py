@@ -65,10 +65,10 @@ def sites(made: Made, number: int, side: str) -> Iterator[Site]:
 
 @lru_cache(maxsize=4)
 def calls(process: Process) -> Made:
-    """By number, all that the images make which are mapped now. Raises TargetError `may-not-move`."""
+    """By number, all that the images make which are mapped now. Raises TargetError `seccomp-blocks-syscall-probes`."""
     if seccomp.may_kill(process.pid):
         raise TargetError(
-            "may-not-move",
+            "seccomp-blocks-syscall-probes",
             f"process {process.pid} has a seccomp filter of its own, which may kill it for system calls made elsewhere",
             "its other probes can be enabled",
         )

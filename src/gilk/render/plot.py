@@ -108,7 +108,7 @@ def picture(trace: Trace, options: Options) -> Picture:
 
 def _steps(found: Events, options: Options, title: str, notes: list[str]) -> Picture:
     if found.points is None:
-        raise UsageError("nothing-to-plot", "steps go from point to point: the answer has no column `point`")
+        raise UsageError("nothing-to-plot", "a step plot needs the column `point`, which the answer does not have")
     codes, names = found.points
     order = sorted(range(len(names)), key=lambda n: _natural(names[n]))
     place = np.empty(len(names), np.int64)
@@ -204,7 +204,7 @@ def _as_intervals(found: Events) -> Events:
         codes.append(np.full(max(len(own) - 1, 0), code, np.int64))
         values.append(series.intervals(own).astype(np.float64))
     if not sum(map(len, times)):
-        raise UsageError("nothing-to-plot", "there are no two events of one series to have an interval")
+        raise UsageError("nothing-to-plot", "no series has two events, so there is no interval")
     made = (np.concatenate(times), np.concatenate(codes))
     return Events(*made, found.names, np.concatenate(values), Values.INTERVAL)
 

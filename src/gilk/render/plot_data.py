@@ -81,7 +81,7 @@ def events(trace: Trace, of: tuple[str, ...], by: By, values: Values | None) -> 
     samples = samples.filter(pc.invert(pc.is_in(samples["kind"].cast(pa.string()), pa.array(_NO_ARRIVAL))))
     if not samples.num_rows:
         hint = f"it has samples of {_some(trace)}" if trace.samples.num_rows else "its probes have recorded nothing"
-        raise UsageError("nothing-to-plot", f"no sample of {trace.path} is meant", hint)
+        raise UsageError("nothing-to-plot", f"no sample in {trace.path} matches", hint)
     logged = samples["value"].null_count < samples.num_rows
     if values is Values.VALUE or (values is None and logged):
         if not logged:

@@ -120,11 +120,11 @@ def choose(functions: str, name: str, instrument: str = "", directory: Path = Pa
     """``instrument`` '' is the strategy's own; Python files are found from ``directory``. Raises as `parse` does."""
     if (named := without_where(functions)) is not None:
         hint = f"write {named}=@{name}"
-        raise UsageError("bad-strategy", f"a strategy chooses where in a function: {functions!r} says it too", hint)
+        raise UsageError("bad-strategy", f"{functions!r} has a WHERE; with @STRATEGY name functions only", hint)
     found = find(name, directory)
     chosen = request.instrument(instrument) if instrument else found.instrument
     if found.once and chosen != Builtin.COUNT:
-        raise UsageError("bad-strategy", f"{name} watches counts, and can have no instrument but count")
+        raise UsageError("bad-strategy", f"the strategy {name} needs the instrument count")
     if chosen == Builtin.TIME and found.name != "time":
         raise UsageError("bad-strategy", f"the instrument `time` goes with the strategy time only, not with {name}")
     return Chosen(every_entry(functions), found, chosen)
@@ -193,7 +193,7 @@ def _in_function(view: FunctionView, chosen: Chosen) -> Iterator[Wanted]:
             yield from place.wanted(chosen.instrument)
         else:
             name = chosen.strategy.name
-            raise UsageError("bad-strategy", f"{name} was asked about {view.name} and gave {place.point.label}")
+            raise UsageError("bad-strategy", f"{name} was asked about {view.name} and returned {place.point.label}")
 
 
 def _places(view: FunctionView, strategy: Strategy) -> list[Place]:
@@ -204,5 +204,5 @@ def _places(view: FunctionView, strategy: Strategy) -> list[Place]:
     except Exception as error:
         raise UsageError("bad-strategy", f"{strategy.name} fails for {view.name}: {error!r}") from error
     if not all(isinstance(place, Place) for place in places):
-        raise UsageError("bad-strategy", f"{strategy.name} gave something else than places for {view.name}")
+        raise UsageError("bad-strategy", f"{strategy.name} returned something other than places for {view.name}")
     return places

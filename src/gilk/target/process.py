@@ -51,7 +51,7 @@ class Keeper:
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
         """Where an answer is not waited for (Ctrl-C), that is the end: the keeper undoes everything, and goes."""
         if self._channel.fileno() < 0:
-            raise TargetError("keeper-gone", "the process that holds the target was let go")
+            raise TargetError("keeper-gone", "the keeper, the process that holds the target, was closed")
         try:
             wire.send(self._channel, (name, arguments), fds)
             self._await(name)
@@ -388,7 +388,7 @@ def _to_main(process: Process) -> None:
     """Run a program until all constructors have run."""
     loaded = next((each for each in process.loaded() if each.main), None)
     if loaded is None:
-        raise TargetError("no-main", f"nothing is known of the code of process {process.pid}")
+        raise TargetError("no-main", f"the program of process {process.pid} cannot be read")
     image = process.image(loaded.path)
     address = next((s.address for s in image.named("main") if s.kind is SymbolKind.FUNC), 0)
     address = address + loaded.bias if address else _handed_over(process, loaded, image)

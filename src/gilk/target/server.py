@@ -48,7 +48,7 @@ class Server:
     @property
     def keeper(self) -> Keeper:
         if self._keeper is None:
-            raise TargetError("no-such-process", "not attached")
+            raise TargetError("no-such-process", "no process is attached")
         return self._keeper
 
     @property

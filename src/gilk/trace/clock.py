@@ -69,7 +69,7 @@ class Clock:
     def fit(cls, samples: Sequence[Sample]) -> Clock:
         """The line closest to `samples`; StoreError('clock-unknown') unless two of them differ in both clocks."""
         if len({tsc for tsc, _ in samples}) < 2 or len({ns for _, ns in samples}) < 2:
-            raise StoreError("clock-unknown", f"{len(samples)} readings of the clock do not make a line")
+            raise StoreError("clock-unknown", f"{len(samples)} readings of the clock do not lie on a line")
         tsc0, ns0 = min(samples)
         tsc_mean = sum(sample[0] - tsc0 for sample in samples) / len(samples)
         ns_mean = sum(sample[1] - ns0 for sample in samples) / len(samples)

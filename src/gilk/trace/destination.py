@@ -17,7 +17,7 @@ def check(path: Path | None, appends: bool = False) -> None:
         return
     try:
         if path.is_dir() or (path.exists() and not path.is_file() and not appends):
-            raise StoreError("cannot-write", f"{path} is there and is no file", "a device would be replaced by a file")
+            raise StoreError("cannot-write", f"{path} exists and is not a regular file", "choose another -o")
         _may_make(path if appends else path.with_name(path.name + ".partial"))
     except OSError as error:
         raise StoreError("cannot-write", f"{path}: {error.strerror}") from None

@@ -101,5 +101,5 @@ def from_json(rows: Any) -> tuple[ProbeRow, ...]:
         probes = tuple(ProbeRow(**row) for row in rows)
         assert all(isinstance(getattr(probe, name), kind) for probe in probes for name, kind in types.items())
     except (TypeError, AssertionError) as error:
-        raise StoreError("bad-trace", f"its list of probes is not one: {error}") from error
+        raise StoreError("bad-trace", f"its list of probes is not valid: {error}") from error
     return probes

@@ -47,7 +47,7 @@ class Writer:
     def __init__(self, path: Path, schema: pa.Schema, about: About) -> None:
         """Raises StoreError('disk-full', 'cannot-write'), and OSError where the file cannot be made."""
         if not replaceable(path):
-            raise StoreError("cannot-write", f"{path} is there and is no file", "a device would be replaced by a file")
+            raise StoreError("cannot-write", f"{path} exists and is not a regular file", "choose another -o")
         self.path = path
         self.records = 0
         self.unwritten = 0

@@ -77,7 +77,7 @@ class Traced:
             unended = tuple(_checked(Unended(**row)) for row in raw.get("unended", ()))
             return _checked(cls(**{**raw, "omitted": omitted, "unfollowed": unfollowed, "unended": unended}))
         except (TypeError, KeyError) as error:
-            raise StoreError("bad-trace", f"what it says of its trace is not right: {error}") from error
+            raise StoreError("bad-trace", f"its description of the trace is not valid: {error}") from error
 
 
 def _unfollowed(row: Any) -> Unfollowed:

@@ -105,7 +105,7 @@ class Forms:
         if form == _INDIRECT:
             real, at = uleb(self._info, at)
             if real == _INDIRECT:
-                raise ImageError("elf-malformed", f"{self._sections.path}: a form that says another does")
+                raise ImageError("elf-malformed", f"{self._sections.path}: DW_FORM_indirect refers to DW_FORM_indirect")
             return self.value(real, implicit, at)
         return self._block(form, at)
 

@@ -65,7 +65,7 @@ def _content(head: Header, name: str) -> bytes:
         return data
     how, _, size, _ = _CHDR.unpack_from(data)
     if how != _ZLIB or size > min(_LARGEST, LARGEST_READ):
-        raise ImageError("elf-malformed", f"{head.source.path}: {name} is compressed in a way that is not known")
+        raise ImageError("elf-malformed", f"{head.source.path}: {name} is compressed with an unknown method")
     return zlib.decompressobj().decompress(data[_CHDR.size :], size) if size else b""  # 0 would be no limit
 
 

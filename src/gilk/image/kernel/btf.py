@@ -128,7 +128,7 @@ class Btf:
         if self.base and of.number < self.first:
             return self.base.words(of, offset, count)
         if of.at + offset + 4 * count > len(self._types):
-            raise ImageError("btf-malformed", "the kernel's BTF ends amid a type")
+            raise ImageError("btf-malformed", "the kernel's BTF ends in the middle of a type")
         return struct.unpack_from(f"<{count}I", self._types, of.at + offset)
 
     def members(self, of: Type) -> Iterator[Member]:
@@ -153,7 +153,7 @@ class Btf:
             if found.kind not in _AROUND:
                 return found
             number = found.size
-        raise ImageError("btf-malformed", f"the kernel's BTF has a type {number} made of itself")
+        raise ImageError("btf-malformed", f"the kernel's BTF has a type {number} that contains itself")
 
     @cached_property
     def _named(self) -> dict[tuple[str, Kind], int]:
@@ -171,7 +171,7 @@ class Btf:
 def _sections(data: bytes) -> tuple[bytes, bytes]:
     magic, version, _, length, type_at, type_size, string_at, string_size = _HEADER.unpack_from(data)
     if magic != _MAGIC or version != 1:
-        raise ImageError("btf-malformed", "the kernel's BTF begins with something else")
+        raise ImageError("btf-malformed", "the kernel's BTF does not begin with its magic number")
     types, strings = (length + type_at, length + type_at + type_size), (length + string_at,)
     if types[1] > len(data) or strings[0] + string_size > len(data):
         raise ImageError("btf-malformed", "the kernel's BTF is cut short")
@@ -191,4 +191,4 @@ def _offsets(types: bytes) -> Iterator[int]:
             raise ImageError("btf-malformed", f"the kernel's BTF has types of an unknown kind, {kind}")
         at += 12 + fixed[kind] + each[kind] * (info & 0xFFFF)
     if at != end:
-        raise ImageError("btf-malformed", "the kernel's BTF ends amid a type")
+        raise ImageError("btf-malformed", "the kernel's BTF ends in the middle of a type")

@@ -105,7 +105,7 @@ def size_of(btf: Btf, number: int, depth: int = 0) -> int:
     if found.kind is Kind.ARRAY:
         element, _, count = btf.words(found, 0, 3)
         if depth > _MOST_DEEP:
-            raise ImageError("btf-malformed", "the kernel's BTF has an array made of itself")
+            raise ImageError("btf-malformed", "the kernel's BTF has an array that contains itself")
         return count * size_of(btf, element, depth + 1)
     sized = (Kind.INT, Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.FLOAT)
     return found.size if found.kind in sized else 0
@@ -114,7 +114,7 @@ def size_of(btf: Btf, number: int, depth: int = 0) -> int:
 def declare(btf: Btf, number: int, what: str = "", depth: int = 0) -> str:
     """``what`` declared to be of a type, in C. Raises ImageError `btf-malformed` when a type is made of itself."""
     if depth > _MOST_DEEP:
-        raise ImageError("btf-malformed", f"the kernel's BTF has a type {number} made of itself")
+        raise ImageError("btf-malformed", f"the kernel's BTF has a type {number} that contains itself")
     found = btf.type(number)
     if found.kind is Kind.PTR:
         target = btf.type(found.size)

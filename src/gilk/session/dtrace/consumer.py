@@ -75,7 +75,7 @@ class Consumer:
                 largest = max(_SIZES, key=self.options.number)
                 size = self.options.number(largest) // 2
                 if self.options.text("bufresize") == "manual" or size < _SMALLEST:
-                    raise UsageError("buffers-too-large", f"{largest} is more than there is memory for") from error
+                    raise UsageError("buffers-too-large", f"{largest} is more memory than there is") from error
                 self.options.set(largest, str(size))
                 self.lowered[largest] = size
 

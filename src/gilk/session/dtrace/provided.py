@@ -32,7 +32,7 @@ def write_header(interfaces: Sequence[Interface], scripts: Sequence[str], output
 def write_objects(scripts: Sequence[str], objects: Sequence[str], output: Path | None) -> None:
     """One without content for each of ``scripts``, or a single ``output``. ``objects``: what it will be linked with.
 
-    Raises UsageError `not-ours`, StoreError.
+    Raises UsageError `foreign-dtrace-object`, StoreError.
     """
     for name in objects:
         _check(name)
@@ -51,10 +51,10 @@ def _check(name: str) -> None:
     try:
         found = _THEIRS.search(Path(name).read_bytes())
     except OSError as error:
-        raise UsageError("not-ours", f"cannot read {name}: {error.strerror}") from None
+        raise UsageError("foreign-dtrace-object", f"cannot read {name}: {error.strerror}") from None
     if found is not None:
         what = f"{name} calls {found[0].decode()}, which a header that another dtrace made has declared"
-        raise UsageError("not-ours", what, "make the header with gilk dtrace -h, and compile again")
+        raise UsageError("foreign-dtrace-object", what, "make the header with gilk dtrace -h, and compile again")
 
 
 def _empty_object() -> bytes:

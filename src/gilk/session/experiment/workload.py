@@ -148,7 +148,7 @@ def split(command: str) -> list[list[str]]:
     except ValueError as error:
         raise UsageError("bad-command", f"{command!r}: {error}") from None
     if not all(programs):
-        raise UsageError("bad-command", f"{command!r}: there is no program beside a |")
+        raise UsageError("bad-command", f"{command!r}: a program is missing before or after a |")
     return programs
 
 

@@ -27,7 +27,7 @@ def codes(keys: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """For each key, the codes that it has; two where there is a left one and a right one. UsageError `bad-event`."""
     for key in keys:
         if key not in _CODES:
-            raise UsageError("bad-event", f"no key is called {key!r}", f"keys are {', '.join(sorted(_CODES))}")
+            raise UsageError("bad-event", f"there is no key {key!r}", f"keys are {', '.join(sorted(_CODES))}")
     return tuple(_CODES[key] for key in keys)
 
 

@@ -162,7 +162,7 @@ class Hub:
         except Closed:
             raise
         except Exception as error:  # an object file that is none, for one: it is this visitor's trouble only
-            visitor.answer(error_words(TargetError("not-understood", f"the session could not do it: {error!r}")))
+            visitor.answer(error_words(TargetError("not-understood", f"the shared session failed: {error!r}")))
         finally:
             if message.fd >= 0:
                 os.close(message.fd)

@@ -65,7 +65,7 @@ class Away(Keeper):
     def say(self, words: dict[str, Any], content: bytes = b"") -> Message:
         """The answer. Raises TargetError `keeper-gone`, and what the hub raises."""
         if self._line is None:
-            raise TargetError("keeper-gone", f"what has process {self._pid} was let go")
+            raise TargetError("keeper-gone", f"the session of process {self._pid} is closed")
         try:
             answer = self._line.ask(words, content)
         except (Closed, TimeoutError):
@@ -175,7 +175,9 @@ def joined(process: Process) -> Away:
         if away is not None:
             return away
         process.meeting = meet(process.pid)
-    raise TargetError("keeper-gone", f"those who trace process {process.pid} keep ending")
+    raise TargetError(
+        "keeper-gone", f"joining the session of process {process.pid} failed: its owners exited each time"
+    )
 
 
 def _founded(process: Process) -> Away:

@@ -26,7 +26,7 @@ def refused(error: OSError) -> TargetError:
     match error.errno:
         case errno.EPROTO:
             hint = "`gilk driver unload`, then `gilk driver load`"
-            return TargetError("driver-version", "the driver that is loaded is of another version than this gilk", hint)
+            return TargetError("driver-version", "the loaded driver is for another version of gilk", hint)
         case errno.EBUSY:
             hint = "end another session first"
             return TargetError("driver-busy", "the driver's record buffers are all in use", hint)
@@ -34,6 +34,6 @@ def refused(error: OSError) -> TargetError:
             return TargetError("driver-memory", "the kernel has no memory for this", "ask for less at once")
         case errno.E2BIG:
             hint = "ask for less at once"
-            return TargetError("driver-limit", "this is more than the driver allows one client", hint)
+            return TargetError("driver-limit", "this exceeds what the driver allows one session", hint)
         case _:
             return TargetError("driver-refused", f"the driver refuses a message: {error.strerror}")

@@ -91,7 +91,7 @@ def _memory(link: Link, ranges: Iterable[Range]) -> list[Region]:
     """Raises TargetError `kernel-unreadable`."""
     wanted = list(ranges)
     if any(size > _LARGEST for _, size in wanted):
-        raise TargetError("kernel-unreadable", "a symbol of the kernel lies where it cannot")
+        raise TargetError("kernel-unreadable", "/proc/kallsyms puts a table end before, or too far behind, its start")
     filled = [each for each in wanted if each[1]]
     try:
         found = iter(link.read_core(filled))

@@ -185,7 +185,9 @@ class KernelWorkspace:
         gone = [n for batch, which in remove.items() for i in which for n in self._batches[batch].numbers.pop(i, ())]
         for outcome in self.driver.undo(gone):
             if outcome.verdict not in (Verdict.OK, Verdict.GONE):
-                raise TargetError("driver-busy", f"something else sits on a probe: {outcome.verdict.name.lower()}")
+                raise TargetError(
+                    "driver-busy", f"something else has changed the bytes of a probe: {outcome.verdict.name.lower()}"
+                )
         self._apply([(self._batches[batch], i) for batch, which in add.items() for i in sorted(which)])
         return Changed(time.perf_counter() - began)
 

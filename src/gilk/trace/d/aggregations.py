@@ -89,7 +89,7 @@ class Aggregations:
             if key not in past.hidden:
                 left = total.cells if base is None else minus(function, total.cells, base)
                 if function in _COUNTED and left[0] > self._possible.in_all:
-                    self.errors.append(StoreError("stream-corrupt", "an aggregation counted more than can have been"))
+                    self.errors.append(StoreError("stream-corrupt", "an aggregation has an impossible count"))
                     continue
                 found[number, key] = shown(function, left)
         return found

@@ -50,9 +50,7 @@ class Drops:
         now = self._believed()
         grown = [count - seen for count, seen in zip(now, self._seen, strict=True)]
         self._seen = now
-        found = [
-            Drop(DropKind(place % DROPS), place // DROPS, count) for place, count in enumerate(grown) if count > 0
-        ]
+        found = [Drop(DropKind(place % DROPS), place // DROPS, count) for place, count in enumerate(grown) if count > 0]
         return tuple(sorted(found, key=lambda drop: (drop.kind, drop.cpu)))
 
     def _believed(self) -> list[int]:
@@ -62,7 +60,7 @@ class Drops:
             if place not in self._bad and not seen <= count <= most:
                 self._bad.add(place)
                 what = DropKind(place % DROPS).name.lower().replace("_", " ")
-                self.errors.append(StoreError("stream-corrupt", f"a counter of drops ({what}) says what cannot be"))
+                self.errors.append(StoreError("stream-corrupt", f"a counter of drops ({what}) has an impossible value"))
         return [self._seen[place] if place in self._bad else count for place, count in enumerate(now)]
 
     def totals(self) -> dict[DropKind, int]:
