@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
 from gilk.analysis.model import Function
+from gilk.arch.decode import decode
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
-from gilk.splice.plan import FunctionPlan, Want
+from gilk.splice.plan import FunctionPlan, Tactic, Want
 from gilk.splice.planner import Ground, forget, plan
 from gilk.target.image import pretend_loaded
 from tests.splice.holds import analysed, violations
@@ -80,6 +82,45 @@ def check(path: str, seed: int, count: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_whatever_is_asked_for(path: str, seed: int) -> None:
     check(path, seed, 60)
+
+
+@pytest.mark.parametrize("path", PROGRAMS)
+def test_splices_say_what_their_bytes_do(path: str) -> None:
+    """As iced decodes the bytes they lead from window to bounce, trampoline and patch; hosts displace what they lend."""
+    asking = Asking(path, 5)
+    ground = pretend_loaded(asking.analysis)
+    made = plan(ground, [(f, asking.wants(f, 0.8)) for f in asking.functions(400)]).functions
+    seen: Counter[Tactic] = Counter()
+    for function in made:
+        memory = {patch.address: patch.data for patch in function.patches}
+        windows = {splice.window.address: splice for splice in function.splices}
+        for splice in function.splices:
+            seen[splice.tactic] += 1
+            assert splice.patch in memory and splice.displaced[0] == splice.window.address
+            if splice.tactic is Tactic.COPY:
+                assert not splice.sites
+                continue
+            last = splice.bounce or splice.window
+            if splice.bounce:
+                assert led(splice.window.new, splice.window.address) == splice.bounce.address
+            behind = b""
+            if splice.shared:
+                assert splice.shared[0] == last.end
+                behind = ground.registry.read(last.end - ground.bias, splice.shared[1] - last.end)
+            target = led(last.new + behind, last.address)
+            if splice.shared:
+                assert target in splice.trampolines
+                target = led(memory[target], target)
+            assert target == splice.patch
+            if splice.host:
+                assert splice.bounce and windows[splice.host].window.end <= splice.bounce.address
+                assert splice.bounce.end <= windows[splice.host].displaced[-1]
+    assert all(seen[tactic] for tactic in (Tactic.JUMP, Tactic.CALL, Tactic.BOUNCE, Tactic.PUN))
+
+
+def led(code: bytes, address: int) -> int:
+    """Where the jump or call that the code is leads."""
+    return int(next(iter(decode(code, address))).near_branch_target)
 
 
 @pytest.mark.parametrize("path", PROGRAMS)

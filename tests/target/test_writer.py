@@ -6,11 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site
+from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site, Splice, Tactic
 from gilk.target.batch import Batch, pack
 from gilk.target.writer import Mismatch, combine, differing, write
 
 BASE = 0x40000
+PATCH = 0x900000
 
 
 class FakeMemory:
@@ -31,9 +32,11 @@ class FakeMemory:
 
 
 def batch(*sites: tuple[int, bytes]) -> Batch:
-    made = tuple(Site(BASE + at, b"\x90" * len(new), new) for at, new in sites)
-    plan = FunctionPlan("f", made, (Patch(0x900000, b"\xcc" * 16),), (Equivalence(0x900000, BASE, True),), (BASE + 1,))
-    return pack((plan,))
+    return pack((FunctionPlan("f", splices(*sites), (Patch(PATCH, b"\xcc" * 16),), (Equivalence(PATCH, BASE, True),)),))
+
+
+def splices(*sites: tuple[int, bytes]) -> tuple[Splice, ...]:
+    return tuple(Splice(Tactic.JUMP, PATCH, Site(BASE + at, b"\x90" * len(new), new)) for at, new in sites)
 
 
 def test_sites_are_written_across_pages_and_undone() -> None:
@@ -82,7 +85,7 @@ def test_replacing_goes_from_the_old_patch_to_the_new_in_one_step() -> None:
 
 
 def test_only_some_units_of_a_batch() -> None:
-    plans = tuple(FunctionPlan(f"f{n}", (Site(BASE + 16 * n, b"\x90", b"\xcc"),), (), (), ()) for n in range(4))
+    plans = tuple(FunctionPlan(f"f{n}", splices((16 * n, b"\xcc"))) for n in range(4))
     some = pack(plans).only({1, 3})
     assert some.at.tolist() == [BASE + 16, BASE + 48]
     assert np.all(some.new == 0xCC)

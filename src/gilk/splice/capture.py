@@ -16,22 +16,22 @@ import numpy as np
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
-from gilk.arch.asm import CALL32, JMP32
 from gilk.image.model import Image
 from gilk.splice import points
 from gilk.splice.code import Code
 from gilk.splice.instrument import Instrument, Stamp
-from gilk.splice.plan import FunctionPlan, Patch, Site, Want
+from gilk.splice.plan import FunctionPlan, Patch, Want
 from gilk.splice.planner import Ground, plan, spare_tails
 from gilk.splice.points import Point
-from gilk.splice.portable import ENTRY, HEAD, JUMP_SIZE, RETURN, Array, Portable, as_words, outcome_of
-from gilk.splice.space import PAGE
+from gilk.splice.portable import ENTRY, HEAD, RETURN, Array, Portable, as_words, outcome_of
+from gilk.splice.space import PAGE, TRAMPOLINE
 
 Progress = Callable[[int, int], None]
 #: A function with the probes that it is to have: the part that each is in, the point, its kind.
 Probes = tuple[Function, list[tuple[Function, Point, int]]]
 _AT_ONCE = 256  # functions planned before their plans are turned into arrays, and progress is told
 _FARTHEST = 1 << 31
+_SITES = ("site_at", "site_size", "site_leads", "site_tactic", "site_shared", "site_unit")
 
 
 def timings(analysis: Analysis) -> Iterator[Probes]:
@@ -124,7 +124,7 @@ class _Capture:
         self._code.append(bytes(data))
         numbered = list(enumerate(plans, first))
         self._keep(("patch_at", "patch_size", "patch_inside", "patch_leads", "patch_unit"), self._patches(numbered))
-        self._keep(("site_at", "site_size", "site_leads", "site_unit"), self._sites(numbered))
+        self._keep(_SITES, self._sites(numbered))
         self._keep(("same_patch", "same_inside", "same_original", "same_before", "same_unit"), self._same(numbered))
         self._keep(
             ("displaced", "displaced_unit"), ((at - self._ground.bias, u) for u, p in numbered for at in p.displaced)
@@ -184,23 +184,23 @@ class _Capture:
     def _patches(self, plans: list[tuple[int, FunctionPlan]]) -> Iterator[tuple[int, ...]]:
         bias, block = self._ground.bias, self._block
         for unit, function in plans:
-            for patch in _outside(function):
-                lead = int.from_bytes(patch.data[1:], "little", signed=True) + patch.address + len(patch.data)
-                yield patch.address - bias, len(patch.data), False, lead - block, unit
+            for splice in function.splices:
+                for at in splice.trampolines:
+                    yield at - bias, TRAMPOLINE, False, splice.patch - block, unit
             for patch in _inside(function):
                 yield patch.address - block, len(patch.data), True, 0, unit
 
     def _sites(self, plans: list[tuple[int, FunctionPlan]]) -> Iterator[tuple[int, ...]]:
         for unit, function in plans:
-            starts = {patch.address for patch in _inside(function)}
-            for site in function.sites:
-                lead = _lead(site)
-                self._old += site.old
-                self._new += site.new if lead not in starts else site.new[:-4] + bytes(4)
-                yield (
-                    site.address - self._ground.bias, len(site.new),
-                    lead - self._block if lead in starts else -1, unit,
-                )  # fmt: skip
+            for splice in function.splices:
+                sites, tactic, shared = splice.sites, outcome_of(splice.tactic), splice.shared
+                for site in sites:
+                    last = site is sites[-1]
+                    leads = splice.patch - self._block if last and not shared else -1
+                    self._old += site.old
+                    self._new += site.new if leads < 0 else site.new[:-4] + bytes(4)
+                    behind = shared[1] - shared[0] if last and shared else 0
+                    yield site.address - self._ground.bias, len(site.new), leads, tactic, behind, unit
 
     def _same(self, plans: list[tuple[int, FunctionPlan]]) -> Iterator[tuple[int, ...]]:
         bias, holds = self._ground.bias, self._ground.arena.holds
@@ -211,9 +211,7 @@ class _Capture:
 
     # All together.
 
-    def _made(
-        self, functions: list[Function], owners: dict[int, int], rows: list[tuple[int, ...]]
-    ) -> Portable:
+    def _made(self, functions: list[Function], owners: dict[int, int], rows: list[tuple[int, ...]]) -> Portable:
         units = {function.start: unit for unit, function in enumerate(functions)}
         self._keep(("unit_start", "unit_owner"), ((f.start, units[owners[f.start]]) for f in functions))
         kept = ((units[part], *rest) for part, *rest in rows)
@@ -230,22 +228,11 @@ def _inside(function: FunctionPlan) -> tuple[Patch, ...]:
     return function.patches[len(function.patches) - len(function.codes) :]
 
 
-def _outside(function: FunctionPlan) -> tuple[Patch, ...]:
-    return function.patches[: len(function.patches) - len(function.codes)]
-
-
 def _codes(plans: tuple[FunctionPlan, ...]) -> Iterator[tuple[int, Code]]:
     """Every patch's address, and what it was made of."""
     return itertools.chain.from_iterable(
         zip((patch.address for patch in _inside(function)), function.codes, strict=True) for function in plans
     )
-
-
-def _lead(site: Site) -> int:
-    """Where the jump or call that it ends with leads; 0 when it does not end with a whole one."""
-    if site.new[-JUMP_SIZE:-4] not in (JMP32, CALL32):
-        return 0
-    return site.address + len(site.new) + int.from_bytes(site.new[-4:], "little", signed=True)
 
 
 def _add_to_words(data: bytearray, at: Array, number: int) -> None:

@@ -57,13 +57,7 @@ class Chooser:
         del self.choices[choice.segment.start]
         self._registry.release(choice.start, choice.start + choice.window)
         if choice.bounce:
-            self._release_bounce(choice.bounce, choice.landing)
-
-    def _release_bounce(self, site: int, size: int) -> None:
-        self._registry.release(site, site + size)
-        for other in self.choices.values():
-            if site in other.spare:
-                other.spare.remove(site)
+            self._registry.release(choice.bounce, choice.bounce + choice.landing)
 
     def _take_late(self, segment: Segment) -> bool:
         first, last = segment.first, segment.last
@@ -184,7 +178,7 @@ class Chooser:
             found = self._landings.find(start, effort)
             self._registry.release(start, start + BOUNCE_SIZE)
             if found:
-                choice.bounce, choice.landing = found
+                choice.bounce, choice.landing, choice.host = found
                 return choice
         return None
 

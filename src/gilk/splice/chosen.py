@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from gilk.splice.plan import Tactic
 from gilk.splice.segments import Segment
 from gilk.values import dataclass
@@ -18,8 +16,8 @@ class Choice:
 
     ``window`` bytes are overwritten from the start of ``first``; ``bounce`` is
     where a two-byte jump finds its five-byte one, of which ``landing`` bytes
-    are its own: fewer than five make a pun there. ``spare``: bounces of others
-    in what is displaced.
+    are its own: fewer than five make a pun there. ``host``: the splice that
+    displaces what is there; None: it is padding.
     """
 
     segment: Segment
@@ -29,7 +27,7 @@ class Choice:
     window: int
     bounce: int = 0
     landing: int = JUMP_SIZE
-    spare: list[int] = field(default_factory=list)
+    host: Choice | None = None
 
     @property
     def start(self) -> int:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gilk.arch.asm import JMP8, JMP32
 from gilk.splice.ground import Ground
-from gilk.splice.portable import JUMP_SIZE, Array, Portable
+from gilk.splice.portable import Array, Portable
 
 
 def site_bytes(portable: Portable) -> tuple[Array, Array]:
@@ -23,17 +22,9 @@ def site_bytes(portable: Portable) -> tuple[Array, Array]:
 
 def pinned(portable: Portable) -> tuple[Array, Array, Array]:
     """What puns share with the code behind them: from, to, and the unit."""
-    ends = np.cumsum(portable.site_size, dtype=np.int64)
-    found = []
-    for site in np.flatnonzero(portable.site_leads < 0).tolist():
-        size = int(portable.site_size[site])
-        new = portable.new[ends[site] - size : ends[site]].tobytes()
-        prefix = new.find(JMP32)
-        if new[:1] != JMP8 and prefix >= 0:
-            start = int(portable.site_at[site])
-            found.append((start + size, start + prefix + JUMP_SIZE, int(portable.site_unit[site])))
-    low, high, unit = np.array(found, np.int64).reshape(-1, 3).T
-    return low, high, unit
+    sites = np.flatnonzero(portable.site_shared)
+    low = portable.site_at[sites].astype(np.int64) + portable.site_size[sites]
+    return low, low + portable.site_shared[sites], portable.site_unit[sites]
 
 
 def conflicts(ground: Ground, portable: Portable) -> Array:

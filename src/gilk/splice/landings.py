@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import IntEnum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 from gilk.splice.chosen import BOUNCE_SIZE, JUMP_SIZE, Choice
 from gilk.splice.ground import Body
@@ -30,6 +30,14 @@ class Effort(IntEnum):
     PUN = auto()  # it may share bytes with what follows
     MOVE_CALLS = auto()
     TAKE = auto()  # it may lie in padding that another function's end may need
+
+
+class Landing(NamedTuple):
+    """Where the jump of a bounce begins, and how many bytes of its own it has; ``host`` as in Choice."""
+
+    start: int
+    size: int
+    host: Choice | None
 
 
 class Landings:
@@ -53,12 +61,12 @@ class Landings:
         self._failed = failed
         self._jump, self._take = jump, take
 
-    def find(self, start: int, effort: Effort) -> tuple[int, int] | None:
-        """For a two-byte jump at ``start``: where the jump behind it begins, and how many bytes of its own it has."""
+    def find(self, start: int, effort: Effort) -> Landing | None:
+        """For a two-byte jump at ``start``; None when there is none."""
         low, high = start - _REACH_BACK, start + _REACH_AHEAD
         for address in self._body.pads(low, high, effort is Effort.TAKE):
             if self.usable(address, address + JUMP_SIZE):
-                return self._claimed(address, JUMP_SIZE)
+                return self._claimed(address, JUMP_SIZE, None)
         if self._body.strict or effort is Effort.TAKE:
             return None
         near = self._body.segments(low, high + JUMP_SIZE)
@@ -80,9 +88,9 @@ class Landings:
             and not body.entered_between(start, end)
         )
 
-    def _claimed(self, start: int, size: int) -> tuple[int, int]:
+    def _claimed(self, start: int, size: int, host: Choice | None) -> Landing:
         self._registry.claim(start, start + size)
-        return start, size
+        return Landing(start, size, host)
 
     def _displacing(self, near: list[Segment], calls: bool, effort: Effort) -> Iterator[Choice]:
         """Splices that there are; then those of segments that nobody asked for, only to free what lies behind."""
@@ -98,7 +106,7 @@ class Landings:
             if victim is not None:
                 yield victim
 
-    def _whole_within(self, choice: Choice, low: int, high: int, calls: bool) -> tuple[int, int] | None:
+    def _whole_within(self, choice: Choice, low: int, high: int, calls: bool) -> Landing | None:
         """Five bytes that are displaced, or can be besides."""
         segment, movable, lends = choice.segment, choice.movable(calls), self._body.policy.lends
         if choice.tactic is Tactic.CALL or movable <= choice.first or (lends and choice.tactic is not Tactic.JUMP):
@@ -117,17 +125,15 @@ class Landings:
             if self._body.reserved and self._body.is_reserved(choice.start, segment.heads[last + 1]):
                 return None
             choice.last = last
-            choice.spare.append(address)
-            return self._claimed(address, JUMP_SIZE)
+            return self._claimed(address, JUMP_SIZE, choice)
         return None
 
-    def _shared_within(self, choice: Choice, low: int, high: int, calls: bool) -> tuple[int, int] | None:
+    def _shared_within(self, choice: Choice, low: int, high: int, calls: bool) -> Landing | None:
         """The last bytes that are displaced, where there are less than five; the more the better."""
         if choice.tactic is Tactic.CALL:
             return None
         end = choice.segment.heads[choice.last + 1]
         for address in range(max(choice.start + choice.window, low, end - JUMP_SIZE + 1), min(end, high + 1)):
             if not self._failed[address] and self.usable(address, end):
-                choice.spare.append(address)
-                return self._claimed(address, end - address)
+                return self._claimed(address, end - address, choice)
         return None

@@ -7,8 +7,10 @@ Addresses are those of the running target.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import field
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from gilk.splice.code import Code
@@ -83,6 +85,10 @@ class Site(NamedTuple):
     old: bytes
     new: bytes
 
+    @property
+    def end(self) -> int:
+        return self.address + len(self.new)
+
 
 class Patch(NamedTuple):
     """Generated code and where it lies."""
@@ -99,27 +105,69 @@ class Equivalence(NamedTuple):
     before: bool
 
 
+class Splice(NamedTuple):
+    """How control is led from the code to the patch at address ``patch``.
+
+    ``window`` is where it leaves the code; no bytes are written there by a tactic that has something else lead to the
+    patch. ``displaced``: the addresses of the instructions that run in the patch, and where the last of them ends;
+    ``copy``: where the first of them is in the patch, behind its instruments. ``bounce``: the jump that a short one in
+    the window leads to, in bytes that the splice at ``host`` displaces; in padding if that is 0. ``shared``: the code,
+    from and to, that is a part of the last jump's displacement, and ``trampolines``, where that jump may lead then.
+    """
+
+    tactic: Tactic
+    patch: int
+    window: Site
+    displaced: tuple[int, ...] = ()
+    copy: int = 0
+    bounce: Site | None = None
+    host: int = 0
+    shared: tuple[int, int] | None = None
+    trampolines: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Where the instructions end that run in the patch."""
+        return self.displaced[-1]
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """Those that are written."""
+        written = (self.window,) if self.window.new else ()
+        return (*written, self.bounce) if self.bounce else written
+
+
 @dataclass(frozen=True)
 class FunctionPlan:
     """Everything done to one function, applied and undone as a unit.
 
-    ``displaced`` are original addresses that must not be stood on once the sites are written,
-    ``pinned`` ranges of code outside the sites that must not change while they are. ``fentry``: where the kernel keeps
-    a call for ftrace, and the patch to be called from there. ``patched``: address of the patch by key of a want.
-    ``codes``: what the last of the patches were made of, one for each, where the ground keeps that.
+    ``patched``: address of the patch by key of a want. ``codes``: what the last of the patches were made of, one for
+    each splice, where the ground keeps that.
     """
 
     name: str
-    sites: tuple[Site, ...]
-    patches: tuple[Patch, ...]
-    equivalences: tuple[Equivalence, ...]
-    displaced: tuple[int, ...]
-    pinned: tuple[tuple[int, int], ...] = ()
+    splices: tuple[Splice, ...]
+    patches: tuple[Patch, ...] = ()
+    equivalences: tuple[Equivalence, ...] = ()
     tactics: dict[int, Tactic] = field(default_factory=dict)
     refusals: dict[int, Refusal] = field(default_factory=dict)
-    fentry: tuple[int, int] | None = None
     patched: dict[int, int] = field(default_factory=dict)
     codes: tuple[Code, ...] = ()
+
+    @cached_property
+    def sites(self) -> tuple[Site, ...]:
+        """All bytes of code that change."""
+        return tuple([site for splice in self.splices for site in splice.sites])
+
+    @property
+    def displaced(self) -> Iterator[int]:
+        """Original addresses that must not be stood on once the sites are written."""
+        return (at for splice in self.splices for at in splice.displaced[bool(splice.window.new) : -1])
+
+    @cached_property
+    def pinned(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of code outside the sites that must not change while those are written."""
+        return tuple([splice.shared for splice in self.splices if splice.shared])
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import NamedTuple
 
 from gilk.analysis.model import Function
 from gilk.arch.asm import CALL32, INT3, JMP8, JMP32
@@ -29,7 +30,7 @@ from gilk.splice.emit import emit_patch
 from gilk.splice.frame import DIRECTION, RED_ZONE
 from gilk.splice.ground import Body, Ground
 from gilk.splice.instrument import Host
-from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Site, Tactic, Want
+from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Site, Splice, Tactic, Want
 from gilk.splice.segments import Segment
 from gilk.splice.space import OutOfSpace
 
@@ -107,6 +108,15 @@ def _host_of(ground: Ground, function: Function) -> Host:
     return ground.host.aside(0 if low <= function.start < high else RED_ZONE)
 
 
+class _Lead(NamedTuple):
+    """What a splice says of how its patch is reached."""
+
+    window: Site
+    bounce: Site | None = None
+    shared: tuple[int, int] | None = None
+    trampolines: tuple[int, ...] = ()
+
+
 class _Trial:
     """One attempt at a function. ``immovable`` and ``failed`` (puns) grow by what it finds out."""
 
@@ -118,11 +128,10 @@ class _Trial:
         self._image, self._bias = ground.analysis.image, ground.bias
         self._body = Body(ground, function, immovable)
         self._chooser = Chooser(self._body, failed)
-        self._sites: list[Site] = []
+        self._leads: dict[int, _Lead] = {}  # by the splice's start
+        self._splices: list[Splice] = []
         self._patches: list[Patch] = []
         self._equivalences: list[Equivalence] = []
-        self._displaced: list[int] = []
-        self._pinned: list[tuple[int, int]] = []
         self._tactics: dict[int, Tactic] = {}
         self._patched: dict[int, int] = {}
         self._refusals: dict[int, Refusal] = {}
@@ -151,22 +160,21 @@ class _Trial:
             registry.release(choice.start, choice.start + choice.window)
             if choice.bounce:
                 registry.release(choice.bounce, choice.bounce + choice.landing)
-        for start, end in self._pinned:
-            registry.unpin(start - self._bias, end - self._bias)
+        for lead in self._leads.values():
+            if lead.shared:
+                registry.unpin(lead.shared[0] - self._bias, lead.shared[1] - self._bias)
         self._ground.reset(self._mark)
 
     def result(self) -> FunctionPlan:
         return FunctionPlan(
             self._function.name,
-            tuple(self._sites),
+            tuple(self._splices),
             tuple(self._patches),
             tuple(self._equivalences),
-            tuple(self._displaced),
-            tuple(self._pinned),
             self._tactics,
             self._refusals,
-            patched=self._patched,
-            codes=tuple(self._codes),
+            self._patched,
+            tuple(self._codes),
         )
 
     def _reason(self, segment: Segment) -> Refusal:
@@ -190,7 +198,7 @@ class _Trial:
             code = emit_patch(choice, self._image, self._bias, self._host)
             placed.append((choice, code, arena.allocate(len(code.data))))
         for choice, _, address in placed:
-            self._lead(choice, address)
+            self._leads[choice.start] = self._lead(choice, address)
         good = True
         for choice, _, address in sorted(placed, key=lambda item: -item[0].pun):
             if choice.pun and not self._pun(choice, address):
@@ -198,32 +206,32 @@ class _Trial:
                 good = False
         return good and self._write(placed)
 
-    def _lead(self, choice: Choice, patch: int) -> None:
+    def _lead(self, choice: Choice, patch: int) -> _Lead:
+        """All that can be said at once: what is a pun stays as it is."""
         start, tactic = choice.start, choice.tactic
         if tactic is Tactic.JUMP:
-            self._jump(start, patch)
-        elif tactic is Tactic.BOUNCE:
+            return _Lead(self._jump(start, patch))
+        if tactic is Tactic.BOUNCE:
             distance = choice.bounce - (start + BOUNCE_SIZE)
-            if not choice.pun:
-                self._jump(choice.bounce, patch)
+            bounce = None if choice.pun else self._jump(choice.bounce, patch)
             self._equivalences.append(Equivalence(choice.bounce + self._bias, start + self._bias, True))
-            self._site(start, JMP8 + distance.to_bytes(1, "little", signed=True))
-        elif tactic is Tactic.CALL:
+            return _Lead(self._site(start, JMP8 + distance.to_bytes(1, "little", signed=True)), bounce)
+        if tactic is Tactic.CALL:
             prefix = puns.IDLE_PREFIX * (choice.window - JUMP_SIZE)
-            self._site(start, prefix + self._relative(CALL32, start + len(prefix), patch))
-        elif tactic is Tactic.TRAP:
-            self._site(start, INT3)
+            return _Lead(self._site(start, prefix + self._relative(CALL32, start + len(prefix), patch)))
+        if tactic is Tactic.TRAP:
+            return _Lead(self._site(start, INT3))
+        return _Lead(Site(start + self._bias, b"", b""))
 
-    def _jump(self, at: int, patch: int) -> None:
-        self._site(at, self._relative(JMP32, at, patch))
+    def _jump(self, at: int, patch: int) -> Site:
+        return self._site(at, self._relative(JMP32, at, patch))
 
     def _relative(self, opcode: bytes, at: int, target: int) -> bytes:
         distance = target - (at + self._bias + JUMP_SIZE)
         return opcode + distance.to_bytes(4, "little", signed=True)
 
-    def _site(self, address: int, new: bytes) -> None:
-        old = self._ground.registry.write(address, new)
-        self._sites.append(Site(address + self._bias, old, new))
+    def _site(self, address: int, new: bytes) -> Site:
+        return _new(Site, (address + self._bias, self._ground.registry.write(address, new), new))
 
     def _pun(self, choice: Choice, patch: int) -> bool:
         ground, at, start = self._ground, choice.pun, choice.start + self._bias
@@ -234,9 +242,15 @@ class _Trial:
         for place in found.trampolines:
             self._patches.append(Patch(place, puns.trampoline(ground, place, patch)))
             self._equivalences.append(Equivalence(place, start, True))
-        self._site(at, found.new)
+        site = self._site(at, found.new)
         ground.registry.pin(at + own, found.end)
-        self._pinned.append((at + own + self._bias, found.end + self._bias))
+        lead = self._leads[choice.start]
+        self._leads[choice.start] = lead._replace(
+            window=lead.window if choice.bounce else site,
+            bounce=site if choice.bounce else None,
+            shared=(site.end, found.end + self._bias),
+            trampolines=found.trampolines,
+        )
         return True
 
     def _write(self, placed: list[tuple[Choice, Code, int]]) -> bool:
@@ -255,11 +269,18 @@ class _Trial:
                 good = False
                 continue
             self._equivalences += [_new(Equivalence, (address + offset, a, before)) for offset, a, before in code.marks]
-            kept = choice.tactic is not Tactic.COPY
-            self._displaced += [head + bias for head in choice.segment.heads[choice.first + kept : choice.last + 1]]
+            self._splices.append(self._splice(choice, code, address))
             self._tactics.update((want.key, choice.tactic) for want in choice.segment.wants)
             self._patched.update((want.key, address) for want in choice.segment.wants)
         return good
+
+    def _splice(self, choice: Choice, code: Code, patch: int) -> Splice:
+        bias = self._bias
+        window, bounce, shared, trampolines = self._leads[choice.start]
+        displaced = tuple([head + bias for head in choice.segment.heads[choice.first : choice.last + 2]])
+        copy = patch + next((offset for offset, _, before in code.marks if not before), -patch)
+        host = choice.host.start + bias if choice.host else 0
+        return _new(Splice, (choice.tactic, patch, window, displaced, copy, bounce, host, shared, trampolines))
 
 
 __all__ = ["Ground", "OutOfSpace", "forget", "plan"]

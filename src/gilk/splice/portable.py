@@ -36,7 +36,8 @@ _LONGEST = 15  # bytes of a site: a pun's or a call's prefixes fill one instruct
 
 _TYPES: Final = {
     **dict.fromkeys(("patch_at", "same_patch"), np.int64),
-    **dict.fromkeys(("row_kind", "row_outcome", "site_size", "names", "code", "old", "new"), np.uint8),
+    **dict.fromkeys(("row_kind", "row_outcome", "site_size", "site_tactic", "site_shared"), np.uint8),
+    **dict.fromkeys(("names", "code", "old", "new"), np.uint8),
     **dict.fromkeys(("row_after", "patch_inside", "same_inside", "same_before"), np.bool_),
 }
 _KINDS: Final = (np.int64, np.int32, np.uint8, np.bool_)
@@ -45,7 +46,7 @@ _GROUPS: Final = (
     ("unit_start", "unit_owner"),
     ("row_unit", "row_kind", "row_block", "row_address", "row_after", "row_outcome"),
     ("patch_at", "patch_size", "patch_inside", "patch_leads", "patch_unit"),
-    ("site_at", "site_size", "site_leads", "site_unit"),
+    ("site_at", "site_size", "site_leads", "site_tactic", "site_shared", "site_unit"),
     ("old", "new"),
     ("same_patch", "same_inside", "same_original", "same_before", "same_unit"),
     ("displaced", "displaced_unit"),
@@ -84,7 +85,9 @@ class Portable:
     addresses of code; ``holes``: numbers of rows.
 
     A patch is in the block, or (not ``patch_inside``) the jump of a pun, that goes to ``patch_leads`` in the block.
-    A site ends with a rel32 that means ``site_leads``, if that is not -1. ``same_*`` are equivalences.
+    A site ends with a rel32 that means ``site_leads``, if that is not -1; ``site_shared`` bytes behind it are a part of
+    its displacement. ``site_tactic``, a number in Tactic, is that of its splice: a bounce has two, and its window comes
+    first. ``same_*`` are equivalences.
     """
 
     names: Array
@@ -110,6 +113,8 @@ class Portable:
     site_at: Array
     site_size: Array
     site_leads: Array
+    site_tactic: Array
+    site_shared: Array
     site_unit: Array
     old: Array
     new: Array
@@ -227,6 +232,8 @@ class Portable:
         self._within("patch_leads", 0, size)
         self._within("patch_size", 1, size + 1)
         self._within("site_leads", -1, size)
+        self._within("site_tactic", 0, len(Tactic))
+        self._within("site_shared", 0, JUMP_SIZE)
         self._within("site_size", 1, _LONGEST + 1)
         self._check_places(size)
 

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gilk.arch.asm import JMP32
-from gilk.splice.claims import pinned
-from gilk.splice.plan import FunctionPlan, Site
+from gilk.splice.plan import FunctionPlan, Site, Splice, Tactic
 from gilk.splice.portable import JUMP_SIZE, Array, Portable, as_words, tactic_of
 from gilk.target.batch import Batch, Byte, Int
 from gilk.values import dataclass
@@ -45,22 +44,25 @@ class Placed:
 
 def plans(portable: Portable, placed: Placed, bias: int, keys: Mapping[int, int]) -> dict[int, FunctionPlan]:
     """Of units with one probe each, by whose ``keys``: what a plan has to say to be undone, and to be in the way of
-    others. What is in the batch besides is not in it."""
-    sites, shared = defaultdict[int, list[Site]](list), defaultdict[int, list[tuple[int, int]]](list)
+    others. What is in the batch besides, such as where patches are, is not in it."""
+    splices = defaultdict[int, list[Splice]](list)
     old, new = placed.batch.old.tobytes(), placed.batch.new.tobytes()
-    columns = (portable.site_at, portable.site_size, np.cumsum(portable.site_size, dtype=np.int64), portable.site_unit)
-    for at, size, end, unit in zip(*(column.tolist() for column in columns), strict=True):
-        sites[unit].append(Site(at + bias, old[end - size : end], new[end - size : end]))
-    for low, high, unit in zip(*(column.tolist() for column in pinned(portable)), strict=True):
-        shared[unit].append((low + bias, high + bias))
+    ends = np.cumsum(portable.site_size, dtype=np.int64)
+    names = ("site_at", "site_size", "site_tactic", "site_shared", "site_unit")
+    columns = (ends, *(getattr(portable, name) for name in names))
+    for end, at, size, tactic, behind, unit in zip(*(column.tolist() for column in columns), strict=True):
+        site = Site(at + bias, old[end - size : end], new[end - size : end])
+        shared = (site.end, site.end + behind) if behind else None
+        made = splices[unit]
+        if made and made[-1].tactic is Tactic.BOUNCE and not made[-1].bounce:
+            made[-1] = made[-1]._replace(bounce=site, shared=shared)
+        else:
+            made.append(Splice(tactic_of(tactic), 0, site, shared=shared))
     outcomes = dict(zip(portable.row_unit.tolist(), portable.row_outcome.tolist(), strict=True))
-    names = portable.unit_names
     return {
-        unit: FunctionPlan(
-            names[unit], tuple(sites[unit]), (), (), (), tuple(shared[unit]), {key: tactic_of(outcomes[unit])}
-        )
+        unit: FunctionPlan(portable.unit_names[unit], tuple(splices[unit]), tactics={key: tactic_of(outcomes[unit])})
         for unit, key in keys.items()
-    }  # fmt: skip
+    }
 
 
 def place(portable: Portable, spot: Spot, iids: Array) -> Placed:

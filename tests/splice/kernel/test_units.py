@@ -78,5 +78,5 @@ def test_windows_of_several_instructions_end_in_traps() -> None:
 
 def test_fills_join_neighbours_and_nothing_else() -> None:
     near, far = Patch(0x1000, b"\x90" * 10), Patch(0x3000, b"\xc3")
-    plans = [FunctionPlan("a", (), (far, near), (), ()), FunctionPlan("b", (), (Patch(0x1010, b"\x90"),), (), ())]
+    plans = [FunctionPlan("a", (), (far, near)), FunctionPlan("b", (), (Patch(0x1010, b"\x90"),))]
     assert fills(plans) == [Patch(0x1000, b"\x90" * 10 + b"\xcc" * 6 + b"\x90"), far]

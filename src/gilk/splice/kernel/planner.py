@@ -18,7 +18,7 @@ from gilk.splice import planner
 from gilk.splice.code import CodeBuilder
 from gilk.splice.emit import RETURN_ADDRESS, emit_instruments
 from gilk.splice.ground import Ground
-from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Tactic, Want
+from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Site, Splice, Tactic, Want
 
 _CALL_SIZE = 5
 _FARTHEST = 4  # an endbr64 may come first
@@ -95,8 +95,8 @@ def _called(ground: Ground, function: Function, entry: list[Want], call: int, ma
     return replace(
         made,
         patches=(*made.patches, Patch(patch, code.placed(patch, {}))),
+        splices=(*made.splices, Splice(Tactic.FENTRY, patch, Site(address, b"", b""))),
         equivalences=(*made.equivalences, Equivalence(patch, address, True)),
         tactics={**made.tactics, **dict.fromkeys((want.key for want in entry), Tactic.FENTRY)},
-        fentry=(address, patch),
         patched={**made.patched, **dict.fromkeys((want.key for want in entry), patch)},
     )

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 
 from gilk.arch import decode as x86
-from gilk.arch.asm import CALL32, INT3, JMP8
-from gilk.splice.plan import FunctionPlan, Patch, Site
+from gilk.arch.asm import INT3
+from gilk.splice.plan import FunctionPlan, Patch, Site, Splice, Tactic
 from gilk.values import dataclass
 
 _LONGEST = 15
 _JUMP_SIZE = 5
-WINDOW = 24  # ILK_WINDOW: bytes of the widest
+_DIRECT = (Tactic.JUMP, Tactic.CALL, Tactic.TRAP)
 
 Read = Callable[[int, int], bytes]
 
@@ -75,98 +75,60 @@ def fills(plans: Iterable[FunctionPlan]) -> list[Patch]:
 
 class _Units:
     def __init__(self, plan: FunctionPlan, read: Read) -> None:
-        self._plan = plan
         self._read = read
-        self._starts = {patch.address: patch.address + len(patch.data) for patch in plan.patches}
-        self._patches = {e.original: e.patch for e in plan.equivalences if e.before and e.patch in self._starts}
-        self._behind: dict[int, list[int]] = defaultdict(list)  # original -> where in patches its instruments have run
-        for e in plan.equivalences:
-            if not e.before:
-                self._behind[e.original].append(e.patch)
-        self._displaced = set(plan.displaced)
-        sites = sorted(plan.sites)
-        self._shorts = [site for site in sites if site.new.startswith(JMP8)]
-        self._pads = {_pad_of(site): site for site in self._shorts}
-        self._sites = [s for s in sites if s.address not in self._pads and not s.new.startswith(JMP8)]
+        self._splices = sorted(plan.splices, key=lambda splice: splice.window.address)
+        self._lent: dict[int, int] = defaultdict(int)  # by a host's address: where the last pad in its bytes ends
+        for splice in plan.splices:
+            if splice.bounce and splice.host:
+                self._lent[splice.host] = max(self._lent[splice.host], splice.bounce.end)
 
     def all(self) -> Iterator[Unit]:
-        if self._plan.fentry:
-            address, patch = self._plan.fentry
-            code = self._read(address, _JUMP_SIZE)
-            yield Unit(Kind.FENTRY, address, code, code, patch)
-        hosts = [self._unit(site) for site in self._sites]
-        yield from hosts
-        for pad, short in sorted(self._pads.items()):
-            yield self._pad(pad, self._patches[short.address], hosts)
-        yield from (self._short(site) for site in self._shorts)
+        yield from (self._fentry(splice) for splice in self._splices if splice.tactic is Tactic.FENTRY)
+        hosts = {splice.window.address: self._direct(splice) for splice in self._splices if splice.tactic in _DIRECT}
+        yield from hosts.values()
+        shorts = [(splice, splice.bounce) for splice in self._splices if splice.bounce]
+        for splice, pad in sorted(shorts, key=lambda pair: pair[1].address):
+            yield self._pad(pad, splice.patch, hosts.get(splice.host))
+        yield from (self._short(splice, pad) for splice, pad in shorts)
 
-    def _unit(self, site: Site) -> Unit:
-        if site.new == INT3:
-            code = self._window(site.address, 1)
-            return Unit(Kind.TRAP, site.address, code, INT3 + code[1:], self._patches[site.address])
-        new = site.new
-        if new.startswith(CALL32):
-            return Unit(Kind.SINGLE, site.address, site.old, new, _target(site))
-        code = self._window(site.address, self._needed(site.address) - site.address)
-        kind = Kind.SINGLE if _is_single(code, site.address) else Kind.MULTI
-        new += INT3 * (len(code) - len(new))
-        return Unit(kind, site.address, code, new, self._patches[site.address], self._copy(site.address))
+    def _fentry(self, splice: Splice) -> Unit:
+        code = self._read(splice.window.address, _JUMP_SIZE)
+        return Unit(Kind.FENTRY, splice.window.address, code, code, splice.patch)
 
-    def _short(self, site: Site) -> Unit:
-        code = self._window(site.address, len(site.new))
-        new = site.new + INT3 * (len(code) - len(site.new))
-        several = not _is_single(code, site.address)
-        patch, copy = self._patches[site.address], self._copy(site.address)
-        return Unit(Kind.SHORT, site.address, code, new, patch, copy, _pad_of(site), several)
+    def _direct(self, splice: Splice) -> Unit:
+        address, old, new = splice.window
+        if splice.tactic is Tactic.CALL:
+            return Unit(Kind.SINGLE, address, old, new, splice.patch)
+        code, several = self._window(splice)
+        if splice.tactic is Tactic.TRAP:
+            return Unit(Kind.TRAP, address, code, new + code[1:], splice.patch)
+        kind = Kind.MULTI if several else Kind.SINGLE
+        return Unit(kind, address, code, _filled(new, code), splice.patch, splice.copy)
 
-    def _pad(self, address: int, patch: int, hosts: list[Unit]) -> Unit:
+    def _short(self, splice: Splice, pad: Site) -> Unit:
+        code, several = self._window(splice)
+        new = _filled(splice.window.new, code)
+        return Unit(Kind.SHORT, splice.window.address, code, new, splice.patch, splice.copy, pad.address, several)
+
+    def _pad(self, pad: Site, patch: int, host: Unit | None) -> Unit:
         """In a host's window, or else in padding, where it takes the whole of a nop."""
-        written = next(site.new for site in self._plan.sites if site.address == address)
-        for host in hosts:
-            if host.address + _JUMP_SIZE <= address and address + _JUMP_SIZE <= host.end:
-                at = address - host.address
-                return Unit(Kind.PAD, address, host.new[at : at + _JUMP_SIZE], written, patch)
-        code = self._window(address, _JUMP_SIZE)
-        return Unit(Kind.PAD, address, code, written + INT3 * (len(code) - _JUMP_SIZE), patch)
+        if host:
+            at = pad.address - host.address
+            return Unit(Kind.PAD, pad.address, host.new[at : at + len(pad.new)], pad.new, patch)
+        code = self._read(pad.address, len(pad.new) + _LONGEST)
+        end = next(i.next_ip for i in x86.decode(code, pad.address) if i.next_ip >= pad.end)
+        code = code[: end - pad.address]
+        return Unit(Kind.PAD, pad.address, code, _filled(pad.new, code), patch)
 
-    def _window(self, address: int, size: int) -> bytes:
-        """The instructions that the first ``size`` bytes belong to."""
-        code = self._read(address, size + _LONGEST)
-        end = next(i.next_ip for i in x86.decode(code, address) if i.next_ip >= address + size)
-        return code[: end - address]
-
-    def _needed(self, start: int) -> int:
-        """How far the bytes of the jump at ``start`` and of the pads that it lends room go."""
-        end = start + _JUMP_SIZE
-        inside = [pad + _JUMP_SIZE for pad in self._pads if start < pad <= start + WINDOW - _JUMP_SIZE]
-        extent = self._extent(start) if inside else end
-        return max([end, *(pad for pad in inside if pad <= extent)])
-
-    def _extent(self, start: int) -> int:
-        """How far the instructions displaced along with the one at ``start`` go."""
-        end = start
-        for instruction in x86.decode(self._read(start, WINDOW + _LONGEST), start):
-            if instruction.ip != start and instruction.ip not in self._displaced:
-                break
-            end = instruction.next_ip
-        return end
-
-    def _copy(self, address: int) -> int:
-        """Where in its patch the instruction at ``address`` is, behind its instruments."""
-        start = self._patches[address]
-        end = self._starts[start]
-        return min(at for at in self._behind[address] if start <= at < end)
+    def _window(self, splice: Splice) -> tuple[bytes, bool]:
+        """The instructions that the bytes of the splice, and of the pads that it lends room, belong to; whether they
+        are several. What is behind the last is int3 behind a return, which count as a part of it.
+        """
+        start, written = splice.window.address, max(splice.window.end, self._lent[splice.window.address])
+        end = next((at for at in splice.displaced[1:] if at >= written), written)
+        return self._read(start, end - start), splice.displaced[1] < min(end, splice.end)
 
 
-def _pad_of(short: Site) -> int:
-    return short.address + len(JMP8) + 1 + int.from_bytes(short.new[1:2], "little", signed=True)
-
-
-def _target(site: Site) -> int:
-    return site.address + _JUMP_SIZE + int.from_bytes(site.new[1:5], "little", signed=True)
-
-
-def _is_single(code: bytes, address: int) -> bool:
-    """One instruction, or a return and the int3 behind it."""
-    first, *rest = x86.decode(code, address)
-    return not rest or (first.flow_control == x86.RETURN and all(map(x86.is_trap, rest)))
+def _filled(new: bytes, code: bytes) -> bytes:
+    """What is left of the instructions traps."""
+    return new + INT3 * (len(code) - len(new))
