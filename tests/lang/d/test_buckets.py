@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gilk.lang.d import buckets
-from gilk.lang.d.data import Aggregating, Function
+from gilk.lang.data import Aggregating, Function
 
 QUANTIZE = Aggregating(Function.QUANTIZE)
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1

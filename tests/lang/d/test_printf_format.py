@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from gilk.lang.d.data import Function
 from gilk.lang.d.printf import RULES, Conversion, Flags, Literal, PrintfTag, parse_format
 from gilk.lang.d.printf_check import (
     ArgumentKind,
@@ -18,6 +17,7 @@ from gilk.lang.d.printf_check import (
     of_aggregation,
     undefined_aggregation,
 )
+from gilk.lang.data import Function
 from gilk.lang.syntax.source import Rejected, Span
 
 INT = ArgumentKind(Category.INTEGER, "int", 4)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from gilk.lang.d.meaning.world import Nothing, Symbol
-from gilk.lang.d.types import INT, VOID, Float, Member, Pointer, Record, Type
+from gilk.lang.types import INT, VOID, Float, Member, Pointer, Record, Type
 
 THING = Record("struct", "thing", "lib:1", 8, 4, (Member("a", INT, 0), Member("b", INT, 4)))
 NAMED = Record("struct", "thing", "lib:1", complete=False)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gilk.build.toolchain import NATIVE, compiler, flags
-from gilk.lang.d.data import Aggregating, Aggregation, Function
+from gilk.lang.data import Aggregating, Aggregation, Function
 from gilk.trace.d.layout import Layout
 from gilk.trace.d.memory import Memory, Options
 

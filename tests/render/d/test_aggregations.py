@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from gilk.lang.d.buckets import bucket
-from gilk.lang.d.data import Aggregating, Aggregation, Datum, Function, Kind
 from gilk.lang.d.printf import parse_format
+from gilk.lang.data import Aggregating, Aggregation, Datum, Function, Kind
 from gilk.render.d.aggregations import key, print_all, printa
 from gilk.render.d.contents import Contents, Row
 from gilk.render.d.sorting import Order

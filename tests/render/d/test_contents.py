@@ -8,8 +8,8 @@ from math import isqrt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gilk.lang.d.data import Aggregating, Aggregation, Function
-from gilk.lang.d.types import signed
+from gilk.lang.data import Aggregating, Aggregation, Function
+from gilk.lang.types import signed
 from gilk.render.d.contents import Contents, number, stddev
 from gilk.render.d.values import Integer, Rendered
 

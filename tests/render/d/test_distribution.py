@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gilk.lang.d.buckets import bucket, labels
-from gilk.lang.d.data import Aggregating, Function
+from gilk.lang.data import Aggregating, Function
 from gilk.render.d.distribution import distribution, divided
 
 QUANTIZE = Aggregating(Function.QUANTIZE)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gilk.lang.d.buckets import bucket
-from gilk.lang.d.data import Aggregating, Aggregation, Datum, Function, Kind
+from gilk.lang.data import Aggregating, Aggregation, Datum, Function, Kind
 from gilk.render.d.contents import Contents, Row
 from gilk.render.d.sorting import Order, key_rank, ordered, truncated, weight
 from gilk.render.d.values import Integer

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from gilk.lang.d.data import Datum, Kind
+from gilk.lang.data import Datum, Kind
 from gilk.render.d.trace import trace
 from gilk.render.d.values import Bytes, Floating, Integer, Rendered, Stack, Symbol, Text, Value, decode, raw
 

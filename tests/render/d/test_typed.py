@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from gilk.lang.d.types import (
+from gilk.lang.types import (
     CHAR,
     INT,
     UINT64,

@@ -18,7 +18,7 @@ from gilk.build.toolchain import compiler
 from gilk.errors import ImageError
 from gilk.image.dwarf import sections
 from gilk.image.dwarf.entries import Entries
-from gilk.lang.d.types import Array, Enumeration, Float, Integer, Member, Pointer, Record, Type, size_of
+from gilk.lang.types import Array, Enumeration, Float, Integer, Member, Pointer, Record, Type, size_of
 from gilk.session.dtrace.debug_types import DebugTypes
 from gilk.session.dtrace.parameters import placed
 

@@ -12,7 +12,7 @@ import pytest
 from gilk.errors import ImageError
 from gilk.image.dwarf.entries import Entries
 from gilk.image.dwarf.sections import Sections
-from gilk.lang.d.types import Array, Pointer, Record, Type
+from gilk.lang.types import Array, Pointer, Record, Type
 from gilk.render.d.typed import printed
 from gilk.session.dtrace.debug_types import DebugTypes
 

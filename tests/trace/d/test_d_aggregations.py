@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gilk.lang.d.data import Aggregating, Aggregation, Function
+from gilk.lang.data import Aggregating, Aggregation, Function
 from gilk.trace.d.aggregations import Aggregations
 from gilk.trace.d.drops import Drop, DropKind, Drops
 from gilk.trace.d.memory import Options

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
-from gilk.lang.d.data import Aggregating, Function
+from gilk.lang.data import Aggregating, Function
 
 ZERO = 63  # the cell of quantize() for 0
 LAST = 126

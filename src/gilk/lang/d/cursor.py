@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from gilk.lang.d.depth import NESTING, too_deep
 from gilk.lang.d.lexer import LOOPS, Kind, Lexer, Token
 from gilk.lang.d.tags import Tag
-from gilk.lang.d.types import ALIASES
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.lang.types import ALIASES
 
 
 class Cursor:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from gilk.errors import UsageError
 from gilk.lang.d.tree import Interface
-from gilk.lang.d.types import Array, Enumeration, Float, Integer, Pointer, String, Type, text
+from gilk.lang.types import Array, Enumeration, Float, Integer, Pointer, String, Type, text
 
 #: As many are arg0, arg1... in D; what else is given is evaluated, and goes nowhere.
 _FETCHED = 10

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import field
 from enum import StrEnum
 
-from gilk.lang.d.data import Function
 from gilk.lang.d.printf import NOWHERE, Accepts, Conversion, Literal, PrintfTag, Rule
+from gilk.lang.data import Function
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.values import dataclass
 

@@ -8,8 +8,8 @@ from dataclasses import field
 from gilk.lang.d import ast
 from gilk.lang.d.lexer import QUALIFIERS, TYPE_WORDS
 from gilk.lang.d.tags import Tag
-from gilk.lang.d.types import basic
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.lang.types import basic
 from gilk.values import dataclass
 
 _LENGTHS = {"short", "long"}

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TypeAlias
 
-from gilk.lang.d.data import Aggregation, Datum
 from gilk.lang.d.stability import USUAL, Attributes, ProviderAttributes
-from gilk.lang.d.types import String, Translated, Type
+from gilk.lang.data import Aggregation, Datum
 from gilk.lang.syntax.source import Span
+from gilk.lang.types import String, Translated, Type
 from gilk.values import dataclass
 
 # Expressions.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import isqrt
 
-from gilk.lang.d.data import Aggregation, Function
-from gilk.lang.d.types import signed
+from gilk.lang.data import Aggregation, Function
+from gilk.lang.types import signed
 from gilk.render.d.distribution import distribution, divided
 from gilk.render.d.values import Integer, Rendered, Value
 from gilk.values import dataclass

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gilk.lang.d.buckets import ZERO, labels
-from gilk.lang.d.data import Aggregating, Function
+from gilk.lang.data import Aggregating, Function
 from gilk.render.d.values import left, right
 
 _WIDTH = 40

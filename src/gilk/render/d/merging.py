@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
-from gilk.lang.d.data import Aggregation, Datum, Function, Kind
+from gilk.lang.data import Aggregation, Datum, Function, Kind
 from gilk.values import dataclass
 
 Cells = tuple[int, ...]

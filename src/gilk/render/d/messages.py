@@ -9,8 +9,8 @@ from __future__ import annotations
 from enum import IntEnum
 
 from gilk.lang.d.probes import Probe
-from gilk.lang.d.types import signed
 from gilk.lang.syntax.source import Diagnostic
+from gilk.lang.types import signed
 from gilk.trace.d.drops import DropKind
 from gilk.values import dataclass
 

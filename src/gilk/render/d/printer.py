@@ -10,9 +10,9 @@ from functools import cache
 from typing import Protocol
 
 from gilk.lang.d import tree
-from gilk.lang.d.data import Aggregation, Datum, Kind
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.d.printf import Conversion, Literal, parse_format
+from gilk.lang.data import Aggregation, Datum, Kind
 from gilk.render.d import aggregations, hexdump, printf, records, sorting, stacks, trace, typed
 from gilk.render.d.contents import Contents, Row
 from gilk.render.d.merging import Merged, idle, merged

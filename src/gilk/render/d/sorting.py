@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from gilk.lang.d import buckets
-from gilk.lang.d.data import Aggregating, Aggregation, Datum, Kind
-from gilk.lang.d.types import signed
+from gilk.lang.data import Aggregating, Aggregation, Datum, Kind
+from gilk.lang.types import signed
 from gilk.render.d.contents import DISTRIBUTIONS, Contents, Row, number
 from gilk.values import dataclass
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from dataclasses import field
 
-from gilk.lang.d.types import Array, Enumeration, Float, Integer, Member, Pointer, Record, String, Type, size_of, text
+from gilk.lang.types import Array, Enumeration, Float, Integer, Member, Pointer, Record, String, Type, size_of, text
 from gilk.values import dataclass
 
 _INDENT = 44  # columns before the outermost line

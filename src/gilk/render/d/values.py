@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gilk.lang.d.data import Datum, Kind
-from gilk.lang.d.types import signed
+from gilk.lang.data import Datum, Kind
+from gilk.lang.types import signed
 
 
 @dataclass(frozen=True, slots=True)

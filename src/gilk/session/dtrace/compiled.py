@@ -17,8 +17,8 @@ from gilk.lang.d.meaning.world import World
 from gilk.lang.d.options import BadOption, Options
 from gilk.lang.d.parser import parse
 from gilk.lang.d.tags import Tag
-from gilk.lang.d.types import Type
 from gilk.lang.syntax.source import Diagnostic, Rejected, Source, Span
+from gilk.lang.types import Type
 from gilk.values import dataclass
 
 

@@ -12,8 +12,8 @@ from gilk.image.dwarf.entries import Entries, Entry, Unit
 from gilk.image.dwarf.languages import AT_LANGUAGE, foreign
 from gilk.image.dwarf.names import find, units_with
 from gilk.image.encoding import uleb
-from gilk.lang.d import types
-from gilk.lang.d.types import Array, Enumeration, Float, Integer, Member, Pointer, Record, Type
+from gilk.lang import types
+from gilk.lang.types import Array, Enumeration, Float, Integer, Member, Pointer, Record, Type
 
 AT_BYTE_SIZE, AT_ENCODING, AT_TYPE, AT_DECLARATION, AT_CONST_VALUE = 0x0B, 0x3E, 0x49, 0x3C, 0x1C
 AT_LOCATION, AT_BIT_SIZE, AT_BIT_OFFSET, AT_DATA_BIT_OFFSET = 0x38, 0x0D, 0x0C, 0x6B

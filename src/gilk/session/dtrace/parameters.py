@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gilk.lang.d.types import Array, Enumeration, Float, Integer, Pointer, Record, Type, Void, size_of
+from gilk.lang.types import Array, Enumeration, Float, Integer, Pointer, Record, Type, Void, size_of
 
 _REGISTERS = 6
 _LARGEST = 16  # bytes of a struct that is passed in registers

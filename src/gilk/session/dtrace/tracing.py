@@ -20,7 +20,7 @@ from gilk.lang.d.code.clauses import Part
 from gilk.lang.d.code.unit import GLOBALS_START, unit
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import Probe
-from gilk.lang.d.types import size_of
+from gilk.lang.types import size_of
 from gilk.providers import own
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.environment import environment

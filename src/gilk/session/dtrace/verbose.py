@@ -7,7 +7,7 @@ from functools import reduce
 
 from gilk.lang.d.probes import Description, Probe, described
 from gilk.lang.d.stability import HIGHEST, USUAL, Attributes, of_provider
-from gilk.lang.d.types import text
+from gilk.lang.types import text
 from gilk.session.dtrace.compiled import Compiled, Text
 from gilk.values import dataclass
 

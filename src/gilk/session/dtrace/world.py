@@ -13,7 +13,7 @@ from gilk.image.model import Image, SymbolKind
 from gilk.image.model import Symbol as Row
 from gilk.lang.d.meaning.world import Symbol
 from gilk.lang.d.probes import described, is_glob
-from gilk.lang.d.types import INT64, Record, Type
+from gilk.lang.types import INT64, Record, Type
 from gilk.session.dtrace.parameters import placed, returned
 from gilk.values import dataclass
 

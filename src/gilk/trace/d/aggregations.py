@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import field
 
 from gilk.errors import StoreError
-from gilk.lang.d.data import Aggregation, Function
+from gilk.lang.data import Aggregation, Function
 from gilk.trace.d.layout import BANKS
 from gilk.trace.d.memory import Memory
 from gilk.trace.d.tables import Cells, Entry, Key, entries, merge, minus, shown, wipe

@@ -7,8 +7,8 @@ import ctypes
 from collections.abc import Iterator, Mapping
 
 from gilk.errors import StoreError
-from gilk.lang.d.data import Aggregation, Function, Kind
-from gilk.lang.d.types import signed
+from gilk.lang.data import Aggregation, Function, Kind
+from gilk.lang.types import signed
 from gilk.trace.d import layout
 from gilk.trace.d.layout import GRANULE, MAX_FLIP, MIN_FLIP, PAGE
 from gilk.trace.d.memory import Memory

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from gilk.lang.d import tree
 from gilk.lang.d.code.expressions import Expressions
-from gilk.lang.d.data import Datum, Function, Kind
-from gilk.lang.d.types import Void
+from gilk.lang.data import Datum, Function, Kind
+from gilk.lang.types import Void
 from gilk.values import dataclass
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gilk.lang.d.types import Array, Enumeration, Integer, Pointer, Record, String, Type, wrapped
+from gilk.lang.types import Array, Enumeration, Integer, Pointer, Record, String, Type, wrapped
 
 _UNSIGNED = {1: "gd_u8", 2: "gd_u16", 4: "gd_u32", 8: "gd_u64"}
 _SIGNED = {1: "gd_s8", 2: "gd_s16", 4: "gd_s32", 8: "gd_s64"}

@@ -14,7 +14,7 @@ from gilk.lang.d import tree
 from gilk.lang.d.code import effects, intrinsics
 from gilk.lang.d.code.emit import Names, c_type, constant, string
 from gilk.lang.d.code.places import Emit, Places, bit_field
-from gilk.lang.d.types import UINT64, Array, Integer, Record, String, Type, Void, promoted
+from gilk.lang.types import UINT64, Array, Integer, Record, String, Type, Void, promoted
 from gilk.values import dataclass
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from gilk.lang.d import tree
 from gilk.lang.d.code.emit import Names, c_type
-from gilk.lang.d.data import Datum, Kind
-from gilk.lang.d.types import Enumeration, Integer, String, Type, is_scalar, size_of
+from gilk.lang.data import Datum, Kind
+from gilk.lang.types import Enumeration, Integer, String, Type, is_scalar, size_of
 
 Emit = Callable[[tree.Expression], str]
 _LARGE_KEY = 512  # bytes

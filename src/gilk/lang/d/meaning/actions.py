@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gilk.lang.d import ast, tree
-from gilk.lang.d.data import Aggregation, Datum, Kind
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.calls import Calls, check_length, mismatch
 from gilk.lang.d.meaning.declarations import Declarations
@@ -24,7 +23,9 @@ from gilk.lang.d.printf_check import (
     of_aggregation,
     undefined_aggregation,
 )
-from gilk.lang.d.types import (
+from gilk.lang.data import Aggregation, Datum, Kind
+from gilk.lang.syntax.source import Rejected
+from gilk.lang.types import (
     INT,
     INT64,
     UINT64,
@@ -42,7 +43,6 @@ from gilk.lang.d.types import (
     is_arithmetic,
     text,
 )
-from gilk.lang.syntax.source import Rejected
 
 _LARGEST = 16384  # bytes of one tracemem()
 _USER_SYMBOLS = (Special.USYM, Special.UMOD, Special.UADDR)

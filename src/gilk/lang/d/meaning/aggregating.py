@@ -7,15 +7,15 @@ from collections.abc import Callable
 from itertools import zip_longest
 
 from gilk.lang.d import ast, tree
-from gilk.lang.d.data import Aggregating, Datum, Function, Kind
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.calls import check_length
 from gilk.lang.d.meaning.functions import FUNCTIONS, Role
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.types import INT, INT64, VOID, Integer, Pointer, Special, String, Type, is_arithmetic, is_scalar
+from gilk.lang.data import Aggregating, Datum, Function, Kind
 from gilk.lang.syntax.source import Rejected
+from gilk.lang.types import INT, INT64, VOID, Integer, Pointer, Special, String, Type, is_arithmetic, is_scalar
 
 _MOST_CELLS = 1 << 16
 _HIGHEST = 1 << 31

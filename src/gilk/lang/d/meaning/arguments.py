@@ -16,8 +16,8 @@ from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.meaning.translators import Translators, is_fit
 from gilk.lang.d.probes import described
-from gilk.lang.d.types import CHAR, INT64, STRING, Pointer, String, Type, Void, is_scalar, text
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.lang.types import CHAR, INT64, STRING, Pointer, String, Type, Void, is_scalar, text
 from gilk.values import dataclass
 
 _MOST, _GIVEN = 128, 10

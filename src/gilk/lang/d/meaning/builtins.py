@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import signal
 
-from gilk.lang.d.types import ALIASES, INT, INT64, STRING, UINT, UINT64, VOID, Array, Pointer, Type
+from gilk.lang.types import ALIASES, INT, INT64, STRING, UINT, UINT64, VOID, Array, Pointer, Type
 
 #: In the order of Linux' struct pt_regs, as in DTrace 2.0; then 32-bit registers, which are the whole ones here.
 _REGISTERS = "R15 R14 R13 R12 RBP RBX R11 R10 R9 R8 RAX RCX RDX RSI RDI ERR RIP CS RFL RSP SS DS ES FS GS"

@@ -10,8 +10,8 @@ from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Callable_, Role
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.types import INT, INT64, STRING, UINT64, Special, is_arithmetic, is_scalar, text
 from gilk.lang.syntax.source import Rejected
+from gilk.lang.types import INT, INT64, STRING, UINT64, Special, is_arithmetic, is_scalar, text
 
 _PROTOTYPES = {"int": "integer", "addr": "pointer", "str": "string", "id": "int", "agg": "aggregation", "fmt": "string"}
 

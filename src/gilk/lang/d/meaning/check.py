@@ -14,8 +14,8 @@ from gilk.lang.d.meaning.scope import Frames, Scope
 from gilk.lang.d.meaning.world import Nothing, World
 from gilk.lang.d.stability import Attributes
 from gilk.lang.d.tags import Tag
-from gilk.lang.d.types import Type
 from gilk.lang.syntax.source import Rejected
+from gilk.lang.types import Type
 
 
 class Checker:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gilk.lang.d import tree
-from gilk.lang.d.types import INT, Integer, Type, wrapped
+from gilk.lang.types import INT, Integer, Type, wrapped
 
 
 def _quotient(a: int, b: int) -> int:

@@ -10,7 +10,8 @@ from functools import reduce
 from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning.scope import LARGEST_VARIABLE, Scope
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.types import (
+from gilk.lang.syntax.source import Rejected, Span
+from gilk.lang.types import (
     VOID,
     Array,
     Enumeration,
@@ -26,7 +27,6 @@ from gilk.lang.d.types import (
     is_scalar,
     text,
 )
-from gilk.lang.syntax.source import Rejected, Span
 
 #: Checks an expression; what must be a constant is asked of it by its value.
 Check = Callable[[ast.Expr], tree.Expression]

@@ -17,7 +17,8 @@ from gilk.lang.d.meaning.places import Places
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.meaning.translators import Translators, without_pointer
-from gilk.lang.d.types import (
+from gilk.lang.syntax.source import Rejected
+from gilk.lang.types import (
     INT,
     LONG,
     STRING,
@@ -38,7 +39,6 @@ from gilk.lang.d.types import (
     is_scalar,
     text,
 )
-from gilk.lang.syntax.source import Rejected
 
 _BY_SUFFIX = {"": (INT, UINT, LONG, ULONG), "u": (UINT, ULONG), "l": (LONG, ULONG), "ll": (LONG, ULONG)}
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from gilk.lang.d.types import INT, INT64, STRING, UINT64, VOID, Integer, Pointer, Special, Type
+from gilk.lang.types import INT, INT64, STRING, UINT64, VOID, Integer, Pointer, Special, Type
 from gilk.values import dataclass
 
 

@@ -12,8 +12,8 @@ from gilk.lang.d.meaning.extent import NOTHING
 from gilk.lang.d.meaning.scope import Inline, Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.meaning.translators import is_fit
-from gilk.lang.d.types import Type, is_scalar, text
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.lang.types import Type, is_scalar, text
 
 Check = Callable[[ast.Expr], tree.Expression]
 

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from gilk.lang.d import tree
-from gilk.lang.d.data import Datum, Kind
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.types import Array, Enumeration, Integer, Pointer, Record, Special, String, Type, size_of, text
+from gilk.lang.data import Datum, Kind
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.lang.types import Array, Enumeration, Integer, Pointer, Record, Special, String, Type, size_of, text
 
 _SYMBOL_SIZE = {Special.SYM: 8, Special.MOD: 8}
 

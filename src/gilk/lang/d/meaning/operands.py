@@ -6,7 +6,8 @@ from __future__ import annotations
 from gilk.lang.d import tree
 from gilk.lang.d.meaning import constants
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.types import (
+from gilk.lang.syntax.source import Rejected, Span
+from gilk.lang.types import (
     CHAR,
     INT,
     INT64,
@@ -26,7 +27,6 @@ from gilk.lang.d.types import (
     size_of,
     text,
 )
-from gilk.lang.syntax.source import Rejected, Span
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 LOGIC = ("&&", "||", "^^")

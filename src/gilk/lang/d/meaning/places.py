@@ -14,7 +14,8 @@ from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.types import (
+from gilk.lang.syntax.source import Rejected, Span
+from gilk.lang.types import (
     INT64,
     UINT64,
     Array,
@@ -31,7 +32,6 @@ from gilk.lang.d.types import (
     is_scalar,
     text,
 )
-from gilk.lang.syntax.source import Rejected, Span
 
 Check = Callable[[ast.Expr], tree.Expression]
 

@@ -13,8 +13,8 @@ from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.probes import described
 from gilk.lang.d.stability import NAMES, OWN, USUAL, Attributes, ProviderAttributes, of_provider
-from gilk.lang.d.types import basic
 from gilk.lang.syntax.source import Rejected
+from gilk.lang.types import basic
 from gilk.values import dataclass
 
 #: Variables that are as reliable as what the probe's provider says of itself.

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 
 from gilk.lang.d import ast, tree
-from gilk.lang.d.data import Aggregating, Aggregation, Datum
 from gilk.lang.d.meaning.extent import NOTHING, Extent, Measure
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.meaning.world import Nothing, World
-from gilk.lang.d.types import ALIASES, Array, Enumeration, Record, Type, align_of, size_of, text
+from gilk.lang.data import Aggregating, Aggregation, Datum
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.lang.types import ALIASES, Array, Enumeration, Record, Type, align_of, size_of, text
 from gilk.values import dataclass
 
 #: Bytes: they lie on the stack of whatever thread comes by.

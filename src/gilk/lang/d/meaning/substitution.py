@@ -8,8 +8,8 @@ from dataclasses import replace
 from gilk.lang.d import tree
 from gilk.lang.d.meaning import operands
 from gilk.lang.d.meaning.scope import Scope
-from gilk.lang.d.types import Array, Record, Type
 from gilk.lang.syntax.source import Span
+from gilk.lang.types import Array, Record, Type
 
 Bindings = tuple[tuple[int, tree.Expression], ...]
 

@@ -15,8 +15,8 @@ from gilk.lang.d.meaning import operands, substitution
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.types import STRING, Member, Pointer, Record, Translated, Type, Void, is_scalar, text
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.lang.types import STRING, Member, Pointer, Record, Translated, Type, Void, is_scalar, text
 from gilk.values import dataclass
 
 Check = Callable[[ast.Expr], tree.Expression]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from gilk.lang.d.types import Record, Type
+from gilk.lang.types import Record, Type
 from gilk.values import dataclass
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The types of D: C's for x86-64 (LP64), and a few of its own. Values; two are the same type when they are equal."""
+"""Types of what a probe computes: C's for x86-64 (LP64), strings, and values that are only recorded.
+
+Types are values; two are the same type when they are equal.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Void:
 
 @dataclass(frozen=True, slots=True)
 class String:
-    """D's own: a value of at most ``strsize`` bytes, with its NUL."""
+    """A value of at most ``strsize`` bytes, with its NUL."""
 
 
 @dataclass(frozen=True, slots=True)
