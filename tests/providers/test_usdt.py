@@ -12,9 +12,9 @@ import pytest
 from gilk.errors import GilkError
 from gilk.image.elf import load
 from gilk.image.stapsdt import marks
-from gilk.lang.d.code.operands import operands
 from gilk.lang.d.probes import described
 from gilk.providers import usdt
+from gilk.providers.operands import operands
 from gilk.target.process import Process, attach
 from tests.behaviour.harness import Loop, differences, leftovers
 from tests.programs.build import build

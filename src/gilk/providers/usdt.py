@@ -11,8 +11,8 @@ from pathlib import Path
 from gilk.errors import GilkError, UsageError
 from gilk.image.model import Image
 from gilk.image.stapsdt import Mark, marks
-from gilk.lang.d.code.operands import operands
 from gilk.lang.d.probes import Description, Key
+from gilk.providers.operands import operands
 from gilk.providers.probe import ProcessProbe, Semaphore, Site
 from gilk.splice import points
 from gilk.target.base import Loaded

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from gilk.build.dprogram import FLAGS
 from gilk.build.toolchain import compiler, flags
-from gilk.lang.d.code.unit import unit
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
+from gilk.lang.d.unit import unit
 from gilk.lang.syntax.source import Source
 from gilk.session.dtrace.compiled import DoesNotCompile, Text, compile_programs
 from tests.lang.d.programs import HERE

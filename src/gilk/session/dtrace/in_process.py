@@ -7,8 +7,9 @@ from pathlib import Path
 
 from gilk.build.dprogram import made_of, program_flags
 from gilk.errors import TargetError
-from gilk.lang.d.code.entries import ENTER, INSIDE, NOTES, calls_system, entries, uses
 from gilk.lang.d.probes import Probe
+from gilk.lang.d.unit import Unit
+from gilk.lang.to_c.sites import ENTER, INSIDE, NOTES, Kind, entries
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.instruments import Instrument, instruments
 from gilk.session.request import CFunction
@@ -20,11 +21,13 @@ from gilk.trace.layout import PAGE
 
 
 class InProcess:
-    """``memory``: the D program's, mapped there and here, of ``size`` bytes; ``text``: its clauses in C."""
+    """``memory``: the D program's, mapped there and here, of ``size`` bytes; ``made``: its clauses."""
 
-    def __init__(self, process: Process, size: int, text: str, enabled: Enabled, groups: list[tuple[int, ...]]) -> None:
-        self._process, self._text, self._enabled = process, text, enabled
-        self._made = instruments(enabled, groups, uses(text))
+    def __init__(
+        self, process: Process, size: int, made: Unit, enabled: Enabled, groups: list[tuple[int, ...]]
+    ) -> None:
+        self._process, self._unit, self._enabled = process, made, enabled
+        self._made = instruments(enabled, groups, made.needs)
         self._size = size + PAGE - 1 & -PAGE
         self._member = Member(process, self._size + THREADS * NOTES)
         self.memory = memoryview(self._member.memory)[:size]
@@ -52,11 +55,11 @@ class InProcess:
         kinds = list(dict.fromkeys(row.kind for row in rows))
         numbers = {kind: number for number, kind in enumerate(kinds)}
         memory = self._member.offset
-        text = self._text + entries(
+        text = self._unit.text + entries(
             memory, memory + self._size, kinds, [numbers[row.kind] for row in rows],
             [row.probe.number for row in rows], [row.site.start for row in rows], marked,
         )  # fmt: skip
-        self._check_calls(text)
+        self._check_calls(kinds)
         return text
 
     def _listen(self, refused: set[Probe]) -> None:
@@ -66,10 +69,11 @@ class InProcess:
         if wanted:
             self._process.raise_semaphores([(one.address, one.path) for one in wanted])
 
-    def _check_calls(self, text: str) -> None:
+    def _check_calls(self, kinds: list[Kind]) -> None:
         """Of system calls in the process itself, such as those that look at memory: native/runtime/d/peek.h."""
         pid = self._process.pid
-        if calls_system(text) and seccomp.may_kill(pid):
+        calls = any(each.calls for each in (*self._unit.needs.values(), *kinds))
+        if calls and seccomp.may_kill(pid):
             raise TargetError(
                 "may-not-look",
                 f"process {pid} has a seccomp filter of its own, which may kill it for a system call of a clause",

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
-from operator import or_
 
-from gilk.lang.d.code.entries import FORGET, NOTE, Entry, Kind, Uses
 from gilk.lang.d.probes import Probe
+from gilk.lang.facts import Facts, union
+from gilk.lang.to_c.sites import FORGET, NOTE, Entry, Kind
 from gilk.providers.probe import Site
 from gilk.session.dtrace.enabling import Enabled
 from gilk.values import dataclass
@@ -31,12 +31,12 @@ class Instruments:
     refused: dict[Probe, str]
 
 
-def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: dict[int, Uses]) -> Instruments:
+def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[int, Facts]) -> Instruments:
     """``needs``: what each clause makes use of."""
     firing: list[Instrument] = []
     chosen: dict[tuple[object, ...], list[tuple[Probe, Site, Entry]]] = {}
     refused = {}
-    used = {clauses: reduce(or_, (needs[clause] for clause in clauses), Uses()) for clauses in groups}
+    used = {clauses: union(needs[clause] for clause in clauses) for clauses in groups}
     numbers = {clauses: number for number, clauses in enumerate(groups)}
     alike: dict[tuple[object, ...], Entry] = {}
     for probe, made in enabled.in_process:
@@ -58,13 +58,13 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: dict[int
     return Instruments((*notes, *firing, *forgets), refused)
 
 
-def _missing(site: Site, used: Uses) -> int | None:
+def _missing(site: Site, used: Facts) -> int | None:
     """The first argument that is wanted and cannot be had."""
     wanted = (n for n in sorted(used.arguments) if n < len(site.arguments))
     return next((n for n in wanted if site.arguments[n] is None), None)
 
 
-def _entry(site: Site, group: int, used: Uses) -> Entry:
+def _entry(site: Site, group: int, used: Facts) -> Entry:
     arguments = tuple(each or "0" for each in site.arguments)
     return Entry(group, used, arguments, site.error, site.function, site.select, condition=site.condition)
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from gilk.build.dprogram import Event, Native, compiling
 from gilk.errors import GilkError
 from gilk.lang.d import tree
-from gilk.lang.d.code.clauses import Part
-from gilk.lang.d.code.unit import GLOBALS_START, unit
 from gilk.lang.d.options import Options
 from gilk.lang.d.probes import Probe
+from gilk.lang.d.unit import GLOBALS_START, Unit, unit
+from gilk.lang.to_c.functions import Part
 from gilk.lang.types import size_of
 from gilk.providers import own
 from gilk.session.dtrace.enabling import Enabled
@@ -95,7 +95,7 @@ class Tracing:
         self._process = process
         self._inside = None
         if process is not None:
-            self._inside = _inside(process, layout.size, made.text, enabled, self._groups)
+            self._inside = _inside(process, layout.size, made, enabled, self._groups)
         buffer = self._inside.memory if self._inside else memoryview(mmap.mmap(-1, layout.size))
         self._buffer = buffer
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
@@ -271,11 +271,11 @@ def _unwinding(process: Process) -> Unwinding:
     return Unwinding(process)
 
 
-def _inside(process: Process, size: int, text: str, enabled: Enabled, groups: list[tuple[int, ...]]) -> InProcess:
+def _inside(process: Process, size: int, made: Unit, enabled: Enabled, groups: list[tuple[int, ...]]) -> InProcess:
     """What puts probes into processes takes half a second to import, which programs without one need not wait for."""
     from gilk.session.dtrace.in_process import InProcess
 
-    return InProcess(process, size, text, enabled, groups)
+    return InProcess(process, size, made, enabled, groups)
 
 
 def _sizes(program: tree.Program, options: Options, unwind: int) -> Sizes:

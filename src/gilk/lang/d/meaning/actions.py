@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gilk.lang.d import ast, tree
+from gilk.lang import ir
+from gilk.lang.d import ast
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.calls import Calls, check_length, mismatch
 from gilk.lang.d.meaning.declarations import Declarations
@@ -51,7 +52,7 @@ _USER_SYMBOLS = (Special.USYM, Special.UMOD, Special.UADDR)
 class Actions:
     """``check`` gives expressions as they are, ``layout`` is of the record that is being filled: see begin()."""
 
-    def __init__(self, scope: Scope, declarations: Declarations, check_: Callable[[ast.Expr], tree.Expression]) -> None:
+    def __init__(self, scope: Scope, declarations: Declarations, check_: Callable[[ast.Expr], ir.Expression]) -> None:
         self._scope = scope
         self._declarations = declarations
         self._check = check_
@@ -62,7 +63,7 @@ class Actions:
         """Another record."""
         self.layout = Layout(self._scope.strsize)
 
-    def statement(self, call: ast.Call, known: Callable_) -> tree.Statement:
+    def statement(self, call: ast.Call, known: Callable_) -> ir.Statement:
         """Raises Rejected."""
         if known.role is Role.DEED:
             return self._deed(call, known)
@@ -71,15 +72,15 @@ class Actions:
             return special(self, call, known)
         if isinstance(known.type, Special):
             value = self._calls.subroutine(call)
-            return tree.Data(call.name, (self.layout.add(value, call.span),), (value,))
+            return ir.Data(call.name, (self.layout.add(value, call.span),), (value,))
         raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
 
-    def _deed(self, call: ast.Call, known: Callable_) -> tree.Statement:
+    def _deed(self, call: ast.Call, known: Callable_) -> ir.Statement:
         check_length(call, known)
         if call.name in OF_THE_KERNEL:
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
         arguments = tuple(self._calls.argument(call, n, kind) for n, kind in enumerate(known.parameters, 1))
-        return tree.Act(call.name, arguments)
+        return ir.Act(call.name, arguments)
 
     # With a format.
 
@@ -90,20 +91,20 @@ class Actions:
             raise Rejected(PrintfTag.ARG_FMT, call.span, wrong.diagnostic.message)
         return call.arguments[0].value
 
-    def _printf(self, call: ast.Call, known: Callable_) -> tree.Statement:
+    def _printf(self, call: ast.Call, known: Callable_) -> ir.Statement:
         check_length(call, known)
         format_ = self._format(call)
         values = tuple(self._printable(self._check(argument)) for argument in call.arguments[1:])
         check(parse_format(format_, call.span), [kind_of(v.type) for v in values], function=call.name, span=call.span)
         data = tuple(self.layout.add(v, a.span) for v, a in zip(values, call.arguments[1:], strict=True))
-        return tree.Data(call.name, data, values, format_)
+        return ir.Data(call.name, data, values, format_)
 
-    def _printable(self, value: tree.Expression) -> tree.Expression:
+    def _printable(self, value: ir.Expression) -> ir.Expression:
         if operands.holds_text(value):
             return operands.as_string(value, NOWHERE)
         return operands.decayed(value)
 
-    def _printa(self, call: ast.Call, known: Callable_) -> tree.Statement:
+    def _printa(self, call: ast.Call, known: Callable_) -> ir.Statement:
         formatted = bool(call.arguments) and isinstance(call.arguments[0], ast.Text)
         rest = call.arguments[formatted:]
         check_printa([self._kind(argument) for argument in rest], formatted, call.span)
@@ -116,7 +117,7 @@ class Actions:
             pieces = parse_format(format_, call.span)
             kind = of_aggregation(found[0].what.function)
             check(pieces, keys[0], function="printa", aggregation=kind, span=call.span)
-        return tree.Data("printa", text=format_, aggregations=tuple(each.name for each in found))
+        return ir.Data("printa", text=format_, aggregations=tuple(each.name for each in found))
 
     def _kind(self, argument: ast.Expr) -> ArgumentKind:
         if isinstance(argument, ast.Aggregate):
@@ -132,7 +133,7 @@ class Actions:
             raise undefined_aggregation(argument.name, argument.span)
         return found
 
-    def _about(self, call: ast.Call, known: Callable_) -> tree.Statement:
+    def _about(self, call: ast.Call, known: Callable_) -> ir.Statement:
         check_length(call, known)
         first = call.arguments[0]
         if not isinstance(first, ast.Aggregate):
@@ -143,9 +144,9 @@ class Actions:
         name = self._aggregation(first).name
         values = tuple(self._factor(call, n) for n in range(2, len(call.arguments) + 1))
         data = tuple(self.layout.add(value, call.span) for value in values)
-        return tree.Data(call.name, data, values, aggregations=(name,))
+        return ir.Data(call.name, data, values, aggregations=(name,))
 
-    def _factor(self, call: ast.Call, number: int) -> tree.Expression:
+    def _factor(self, call: ast.Call, number: int) -> ir.Expression:
         value = self._check(call.arguments[number - 1])
         if not is_arithmetic(value.type):
             tag = Tag.D_NORMALIZE_SCALAR if call.name == "normalize" else Tag.D_TRUNC_SCALAR
@@ -154,7 +155,7 @@ class Actions:
 
     # Single values.
 
-    def _trace(self, call: ast.Call, known: Callable_) -> tree.Statement:
+    def _trace(self, call: ast.Call, known: Callable_) -> ir.Statement:
         check_length(call, known)
         argument = call.arguments[0]
         if isinstance(argument, ast.Aggregate):
@@ -164,11 +165,11 @@ class Actions:
             raise Rejected(Tag.D_TRACE_VOID, call.span, "trace( ) may not be applied to a void expression")
         if isinstance(value.type, Translated):
             raise Rejected(Tag.D_TRACE_DYN, call.span, "trace( ) may not be applied to what a translator gives")
-        if not isinstance(value, tree.Field):
+        if not isinstance(value, ir.Field):
             value = self._printable(value)
-        return tree.Data("trace", (self.layout.add(value, call.span),), (value,))
+        return ir.Data("trace", (self.layout.add(value, call.span),), (value,))
 
-    def _print(self, call: ast.Call, known: Callable_) -> tree.Statement:
+    def _print(self, call: ast.Call, known: Callable_) -> ir.Statement:
         """Where it points to, and what is there."""
         check_length(call, known)
         given = self._check(call.arguments[0])
@@ -182,17 +183,17 @@ class Actions:
             what = f"print( ) argument #1 reference has type '{text(shown)}' with size 0; cannot print value"
             raise Rejected(Tag.D_PRINT_SIZE, call.span, what)
         place = self._declarations.own("print", UINT64, call.span)
-        start = tree.Assign(UINT64, place, "", constants.convert(UINT64, pointer))
+        start = ir.Assign(UINT64, place, "", constants.convert(UINT64, pointer))
         size = min(self._scope.size(shown), _LARGEST)
-        whole = tree.Field(Array(Integer("char", 1, True, 0), size), place)
+        whole = ir.Field(Array(Integer("char", 1, True, 0), size), place)
         data = (self.layout.add(start, call.span), self.layout.add(whole, call.span))
-        return tree.Data("print", data, (start, whole), shown=shown)
+        return ir.Data("print", data, (start, whole), shown=shown)
 
-    def _tracemem(self, call: ast.Call, known: Callable_) -> tree.Statement:
+    def _tracemem(self, call: ast.Call, known: Callable_) -> ir.Statement:
         check_length(call, known)
         address = self._tracemem_number(call, 1, "addr", Tag.D_TRACEMEM_ADDR)
         size = self._check(call.arguments[1])
-        if not isinstance(size, tree.Constant):
+        if not isinstance(size, ir.Constant):
             raise Rejected(
                 Tag.D_TRACEMEM_SIZE,
                 call.span,
@@ -200,15 +201,15 @@ class Actions:
             )
         if not 0 < size.value <= _LARGEST:
             raise Rejected(Tag.D_TRACEMEM_SIZE, call.span, f"tracemem( ) argument #2 must be from 1 to {_LARGEST}")
-        whole = tree.Field(Array(Integer("char", 1, True, 0), size.value), address)
+        whole = ir.Field(Array(Integer("char", 1, True, 0), size.value), address)
         data: tuple[Datum, ...] = (self.layout.add(whole, call.span),)
-        values: tuple[tree.Expression, ...] = (whole,)
+        values: tuple[ir.Expression, ...] = (whole,)
         if len(call.arguments) > 2:
             shown = self._tracemem_number(call, 3, "int", Tag.D_TRACEMEM_DYNSIZE)
             data, values = (*data, self.layout.add(shown, call.span)), (*values, shown)
-        return tree.Data("tracemem", data, values)
+        return ir.Data("tracemem", data, values)
 
-    def _tracemem_number(self, call: ast.Call, number: int, kind: str, tag: Tag) -> tree.Expression:
+    def _tracemem_number(self, call: ast.Call, number: int, kind: str, tag: Tag) -> ir.Expression:
         try:
             return self._calls.argument(call, number, kind)
         except Rejected as rejected:
@@ -216,24 +217,24 @@ class Actions:
                 raise
             raise Rejected(tag, call.span, rejected.diagnostic.message) from None
 
-    def _exit(self, call: ast.Call, known: Callable_) -> tree.Statement:
+    def _exit(self, call: ast.Call, known: Callable_) -> ir.Statement:
         check_length(call, known)
         status = constants.convert(INT, self._calls.argument(call, 1, "int"))
-        return tree.Data("exit", (self.layout.add(status, call.span),), (status,))
+        return ir.Data("exit", (self.layout.add(status, call.span),), (status,))
 
-    def _setopt(self, call: ast.Call, known: Callable_) -> tree.Statement:
+    def _setopt(self, call: ast.Call, known: Callable_) -> ir.Statement:
         check_length(call, known)
         words = [each.value for each in call.arguments if isinstance(each, ast.Text)]
         if len(words) != len(call.arguments):
             raise mismatch(call, 1, "string constant", "a value")
-        return tree.Data("setopt", text="=".join(words))
+        return ir.Data("setopt", text="=".join(words))
 
-    def _ftruncate(self, call: ast.Call, known: Callable_) -> tree.Statement:
+    def _ftruncate(self, call: ast.Call, known: Callable_) -> ir.Statement:
         check_length(call, known)
-        return tree.Data("ftruncate")
+        return ir.Data("ftruncate")
 
 
-_SPECIAL: dict[str, Callable[[Actions, ast.Call, Callable_], tree.Statement]] = {
+_SPECIAL: dict[str, Callable[[Actions, ast.Call, Callable_], ir.Statement]] = {
     "printf": Actions._printf,
     "system": Actions._printf,
     "freopen": Actions._printf,

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import zip_longest
 
-from gilk.lang.d import ast, tree
+from gilk.lang import ir
+from gilk.lang.d import ast
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.calls import check_length
 from gilk.lang.d.meaning.functions import FUNCTIONS, Role
@@ -19,17 +20,17 @@ from gilk.lang.types import INT, INT64, VOID, Integer, Pointer, Special, String,
 
 _MOST_CELLS = 1 << 16
 _HIGHEST = 1 << 31
-_PROCESSOR = tree.Builtin(INT, "cpu")
+_PROCESSOR = ir.Call(INT, "cpu")
 
 
 class Aggregations:
     """``value`` checks an expression."""
 
-    def __init__(self, scope: Scope, value: Callable[[ast.Expr], tree.Expression]) -> None:
+    def __init__(self, scope: Scope, value: Callable[[ast.Expr], ir.Expression]) -> None:
         self._scope = scope
         self._value = value
 
-    def statement(self, assign: ast.Assign, target: ast.Aggregate) -> tree.Aggregate:
+    def statement(self, assign: ast.Assign, target: ast.Aggregate) -> ir.Aggregate:
         """Raises Rejected."""
         call = assign.value
         if assign.op != "=" or not isinstance(call, ast.Call):
@@ -48,15 +49,15 @@ class Aggregations:
         aggregation = self._scope.aggregation(assign.span, target.name, how, data, layout.size, processor)
         value, weight = (*values, None, None)[:2]
         hidden = () if processor is None else (_PROCESSOR,)
-        return tree.Aggregate(aggregation, (*hidden, *(key for _, key in keys)), value, weight)
+        return ir.Aggregate(aggregation, (*hidden, *(key for _, key in keys)), value, weight)
 
-    def _operand(self, argument: ast.Expr, call: ast.Call, number: int) -> tree.Expression:
+    def _operand(self, argument: ast.Expr, call: ast.Call, number: int) -> ir.Expression:
         value = self._value(argument)
         if not is_scalar(value.type):
             raise Rejected(Tag.D_AGG_SCALAR, argument.span, f"{call.name}( ) argument #{number} must be of scalar type")
         return constants.convert(INT64, value)
 
-    def _keys(self, target: ast.Aggregate) -> tuple[list[tuple[Datum, tree.Expression]], Layout, Datum | None]:
+    def _keys(self, target: ast.Aggregate) -> tuple[list[tuple[Datum, ir.Expression]], Layout, Datum | None]:
         """With that of the processor, which comes before them."""
         layout = Layout(self._scope.strsize)
         processor = layout.add(_PROCESSOR, target.span) if self._scope.by_processor else None
@@ -85,7 +86,7 @@ class Aggregations:
 
     def _constant(self, call: ast.Call, number: int, tag: Tag) -> int:
         value = self._value(call.arguments[number - 1])
-        if not isinstance(value, tree.Constant) or not is_arithmetic(value.type):
+        if not isinstance(value, ir.Constant) or not is_arithmetic(value.type):
             raise Rejected(tag, call.span, f"{call.name}( ) argument #{number} must be an integer constant")
         return value.value
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import re
 
+from gilk.lang import ir
 from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.declarations import Declarations
@@ -133,7 +134,7 @@ class Arguments:
         """Of args[ ] at the probes of that description; none where nothing is known."""
         return tuple(each.type for each in self._known(probe) or ())
 
-    def argument(self, number: int, span: Span) -> tree.Expression:
+    def argument(self, number: int, span: Span) -> ir.Expression:
         """Raises Rejected."""
         found = [self._known(probe) for probe in self._probes]
         if any(each != found[0] for each in found):
@@ -164,16 +165,16 @@ class Arguments:
             return None
         return tuple(Argument(number, type_, type_) for type_, number in given)
 
-    def _value(self, argument: Argument, number: int, span: Span) -> tree.Expression:
+    def _value(self, argument: Argument, number: int, span: Span) -> ir.Expression:
         if argument.number is None:
             what = f"args[{number}] is not passed in one integer register: {text(argument.type)}"
             raise Rejected(Tag.D_ARGS_TYPE, span, what)
         if argument.number >= _GIVEN:
             raise Rejected(Tag.D_ARGS_IDX, span, f"args[{number}] is not among the first {_GIVEN} that a probe gives")
-        raw = tree.Builtin(INT64, f"arg{argument.number}")
+        raw = ir.Argument(INT64, argument.number)
         native = self._declarations.complete(argument.native)
         if isinstance(native, String):
-            found: tree.Expression = tree.Convert(STRING, tree.Convert(Pointer(CHAR), raw))
+            found: ir.Expression = ir.Convert(STRING, ir.Convert(Pointer(CHAR), raw))
         elif is_scalar(native):
             found = constants.convert(native, raw)
         else:

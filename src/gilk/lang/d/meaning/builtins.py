@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import signal
 
+from gilk.lang import ir
 from gilk.lang.types import ALIASES, INT, INT64, STRING, UINT, UINT64, VOID, Array, Pointer, Type
 
 #: In the order of Linux' struct pt_regs, as in DTrace 2.0; then 32-bit registers, which are the whole ones here.
@@ -31,10 +32,24 @@ def _builtins() -> dict[str, Type]:
 
 
 BUILTINS = _builtins()
+_ARGUMENTS = {f"arg{number}": number for number in range(10)}
 #: Those that the process's stack is walked for.
 OF_STACKS = frozenset(("ucaller", "ustackdepth"))
 #: Those that only a probe in the kernel would have a value for.
 OF_THE_KERNEL = frozenset(["caller", "stackdepth", "curthread"])
+
+
+def builtin(name: str) -> ir.Expression:
+    """What it computes; of those that are no arrays."""
+    type_ = BUILTINS[name]
+    return ir.Argument(type_, _ARGUMENTS[name]) if name in _ARGUMENTS else ir.Call(type_, name)
+
+
+def is_builtin(value: ir.Expression) -> bool:
+    """Whether it is one of them, or a register."""
+    if isinstance(value, ir.Call):
+        return not value.arguments and value.name in BUILTINS
+    return isinstance(value, ir.Argument | ir.Register)
 
 
 def _constants() -> dict[str, int]:

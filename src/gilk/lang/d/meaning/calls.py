@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gilk.lang import ir
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Callable_, Role
@@ -44,11 +45,11 @@ def mismatch(call: ast.Call, number: int, prototype: str, argument: str) -> Reje
 
 
 class Calls:
-    def __init__(self, scope: Scope, check: Callable[[ast.Expr], tree.Expression]) -> None:
+    def __init__(self, scope: Scope, check: Callable[[ast.Expr], ir.Expression]) -> None:
         self._scope = scope
         self._check = check
 
-    def subroutine(self, call: ast.Call) -> tree.Expression:
+    def subroutine(self, call: ast.Call) -> ir.Expression:
         """A call that has a value. Raises Rejected."""
         known = function(call)
         if known.role is Role.AGGREGATING:
@@ -65,19 +66,19 @@ class Calls:
             return self._stack(call, arguments)
         if known.name == "strtok":
             arguments += self._kept(call)
-        return tree.Call(known.type, known.name, arguments)
+        return ir.Call(known.type, known.name, arguments)
 
-    def _kept(self, call: ast.Call) -> tuple[tree.Expression, ...]:
+    def _kept(self, call: ast.Call) -> tuple[ir.Expression, ...]:
         """Where strtok() keeps the rest of its text for the clauses that follow, if there is room for one."""
         if not self._scope.has_room(STRING):
             return ()
         variable = self._scope.declare(call.span, tree.Variable("(strtok)", "this", STRING))
-        return (tree.Place(STRING, "this", variable.offset),)
+        return (ir.Place(STRING, "this", variable.offset),)
 
-    def _stack(self, call: ast.Call, arguments: tuple[tree.Expression, ...]) -> tree.Call:
+    def _stack(self, call: ast.Call, arguments: tuple[ir.Expression, ...]) -> ir.Call:
         """With its number of frames. What a second argument sets aside for the names of frames nobody needs here."""
         frames = self._frames(call, arguments)
-        if len(arguments) > 1 and (not isinstance(arguments[1], tree.Constant) or arguments[1].value < 0):
+        if len(arguments) > 1 and (not isinstance(arguments[1], ir.Constant) or arguments[1].value < 0):
             what = "argument #2 must be a positive integer constant"
             raise Rejected(Tag.D_USTACK_STRSIZE, call.span, f"{call.name}( ) {what}")
         if call.name in OF_THE_KERNEL:
@@ -85,19 +86,19 @@ class Calls:
         if call.name == "jstack":
             raise Rejected(Tag.D_UNSUPPORTED, call.span, "jstack( ) is not implemented (yet)")
         self._scope.stacks = True
-        return tree.Call(Special.USTACK, call.name, (tree.Constant(INT, frames),))
+        return ir.Call(Special.USTACK, call.name, (ir.Constant(INT, frames),))
 
-    def _frames(self, call: ast.Call, arguments: tuple[tree.Expression, ...]) -> int:
+    def _frames(self, call: ast.Call, arguments: tuple[ir.Expression, ...]) -> int:
         if not arguments:
             return self._scope.frames.limited()
         found = arguments[0]
-        if not isinstance(found, tree.Constant) or found.value <= 0:
+        if not isinstance(found, ir.Constant) or found.value <= 0:
             tag = Tag.D_STACK_SIZE if call.name == "stack" else Tag.D_USTACK_FRAMES
             what = "a non-zero positive integer constant"
             raise Rejected(tag, call.span, f"{call.name}( ) argument #1 must be {what}")
         return self._scope.frames.limited(found.value)
 
-    def argument(self, call: ast.Call, number: int, parameter: str) -> tree.Expression:
+    def argument(self, call: ast.Call, number: int, parameter: str) -> ir.Expression:
         """Checked and converted. Raises Rejected."""
         given, kind = call.arguments[number - 1], parameter.rstrip("?")
         value = self._check(given)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from gilk.lang import ir
 from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning import constants
 from gilk.lang.d.meaning.actions import Actions
@@ -73,13 +74,15 @@ class Clauses:
         if clause.predicate is not None:
             test = self._expressions.condition(clause.predicate, Tag.D_PRED_SCALAR, "predicate result")
         if clause.body is None or not clause.body.statements:
-            return tree.Clause(number, clause.span, probes, test, (tree.Data("default"),))
-        return tree.Clause(number, clause.span, probes, test, self._block(clause.body))
+            body: tuple[ir.Statement, ...] = (ir.Data("default"),)
+        else:
+            body = self._block(clause.body)
+        return tree.Clause(clause.span, probes, ir.Function(number, test, body))
 
-    def _block(self, block: items.Block) -> tuple[tree.Statement, ...]:
+    def _block(self, block: items.Block) -> tuple[ir.Statement, ...]:
         return tuple(one for statement in block.statements for one in self._statement(statement))
 
-    def _statement(self, statement: items.Statement) -> tuple[tree.Statement, ...]:
+    def _statement(self, statement: items.Statement) -> tuple[ir.Statement, ...]:
         match statement:
             case items.Block():
                 return self._block(statement)
@@ -88,16 +91,16 @@ class Clauses:
             case items.ExpressionStatement():
                 return self._expression(statement.value)
 
-    def _if(self, statement: items.If) -> tuple[tree.Statement, ...]:
+    def _if(self, statement: items.If) -> tuple[ir.Statement, ...]:
         """One whose condition is known is what it chooses."""
         test = self._expressions.condition(statement.test, Tag.D_OP_SCALAR, "the condition of if")
         known = constants.truth(test)
         if known is not None:
             chosen = statement.then if known else statement.otherwise
             return () if chosen is None else self._block(chosen)
-        return (tree.If(test, self._branch(statement.then), self._branch(statement.otherwise)),)
+        return (ir.If(test, self._branch(statement.then), self._branch(statement.otherwise)),)
 
-    def _branch(self, block: items.Block | None) -> tuple[tree.Statement, ...]:
+    def _branch(self, block: items.Block | None) -> tuple[ir.Statement, ...]:
         """Its record is its own."""
         outer = self._actions.layout
         self._actions.begin()
@@ -105,7 +108,7 @@ class Clauses:
         self._actions.layout = outer
         return found
 
-    def _expression(self, expression: ast.Expr) -> tuple[tree.Statement, ...]:
+    def _expression(self, expression: ast.Expr) -> tuple[ir.Statement, ...]:
         match expression:
             case ast.Assign(target=ast.Aggregate() as target):
                 self._order.aggregate(expression.span)
@@ -116,23 +119,23 @@ class Clauses:
                 return self._conditional(expression)
             case ast.Call():
                 return self._call(expression)
-        return (tree.Evaluate(self._expressions.check(expression)),)
+        return (ir.Evaluate(self._expressions.check(expression)),)
 
-    def _conditional(self, expression: ast.Conditional) -> tuple[tree.Statement, ...]:
+    def _conditional(self, expression: ast.Conditional) -> tuple[ir.Statement, ...]:
         """One whose condition is known chooses what the clause does: also among actions, which have no value."""
         test = self._expressions.condition(expression.test, Tag.D_OP_SCALAR, "operator ?: expression")
         known = constants.truth(test)
         if known is not None:
             return self._expression(expression.yes if known else expression.no)
         if not any(_acts(branch) for branch in (expression.yes, expression.no)):
-            return (tree.Evaluate(self._expressions.check(expression)),)
+            return (ir.Evaluate(self._expressions.check(expression)),)
         yes, no = (self._branch(_block(each)) for each in (expression.yes, expression.no))
-        return (tree.If(test, yes, no),)
+        return (ir.If(test, yes, no),)
 
-    def _call(self, call: ast.Call) -> tuple[tree.Statement, ...]:
+    def _call(self, call: ast.Call) -> tuple[ir.Statement, ...]:
         known = FUNCTIONS.get(call.name)
         if known is None or known.role in (Role.SUBROUTINE, Role.AGGREGATING):
-            return (tree.Evaluate(self._expressions.check(call)),)
+            return (ir.Evaluate(self._expressions.check(call)),)
         if known.role is Role.ACTION:
             self._order.record(call.name, call.span, known.destructive)
         elif known.destructive:

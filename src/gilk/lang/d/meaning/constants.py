@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gilk.lang.d import tree
+from gilk.lang import ir
 from gilk.lang.types import INT, Integer, Type, wrapped
 
 
@@ -43,16 +43,16 @@ def _shifted(operator: str, value: int, by: int, size: int) -> int:
     return value << by if operator == "<<" else value >> by
 
 
-def binary(operator: str, type_: Type, left: tree.Expression, right: tree.Expression) -> tree.Expression:
+def binary(operator: str, type_: Type, left: ir.Expression, right: ir.Expression) -> ir.Expression:
     """Division by zero is left for the probe, where it is an error of the clause."""
-    if isinstance(left, tree.Constant) and isinstance(right, tree.Constant):
+    if isinstance(left, ir.Constant) and isinstance(right, ir.Constant):
         value = _value(operator, left, right)
         if value is not None:
-            return tree.Constant(type_, wrapped(value, type_) if isinstance(type_, Integer) else value)
-    return tree.Binary(type_, operator, left, right)
+            return ir.Constant(type_, wrapped(value, type_) if isinstance(type_, Integer) else value)
+    return ir.Binary(type_, operator, left, right)
 
 
-def _value(operator: str, left: tree.Constant, right: tree.Constant) -> int | None:
+def _value(operator: str, left: ir.Constant, right: ir.Constant) -> int | None:
     a, b = left.value, right.value
     if operator in _ARITHMETIC:
         return _ARITHMETIC[operator](a, b)
@@ -67,27 +67,27 @@ def _value(operator: str, left: tree.Constant, right: tree.Constant) -> int | No
     return _quotient(a, b) if operator == "/" else a - b * _quotient(a, b)
 
 
-def unary(operator: str, type_: Type, operand: tree.Expression) -> tree.Expression:
-    if isinstance(operand, tree.Constant) and isinstance(type_, Integer):
+def unary(operator: str, type_: Type, operand: ir.Expression) -> ir.Expression:
+    if isinstance(operand, ir.Constant) and isinstance(type_, Integer):
         value = {"-": -operand.value, "~": ~operand.value, "!": int(not operand.value)}[operator]
-        return tree.Constant(type_, wrapped(value, type_))
-    return tree.Unary(type_, operator, operand)
+        return ir.Constant(type_, wrapped(value, type_))
+    return ir.Unary(type_, operator, operand)
 
 
-def convert(type_: Type, operand: tree.Expression) -> tree.Expression:
+def convert(type_: Type, operand: ir.Expression) -> ir.Expression:
     if operand.type == type_:
         return operand
-    if isinstance(operand, tree.Constant) and isinstance(type_, Integer):
-        return tree.Constant(type_, wrapped(operand.value, type_))
-    return tree.Convert(type_, operand)
+    if isinstance(operand, ir.Constant) and isinstance(type_, Integer):
+        return ir.Constant(type_, wrapped(operand.value, type_))
+    return ir.Convert(type_, operand)
 
 
-def truth(operand: tree.Expression) -> bool | None:
+def truth(operand: ir.Expression) -> bool | None:
     """Whether it is true, as far as that is known beforehand."""
-    if isinstance(operand, tree.Constant):
+    if isinstance(operand, ir.Constant):
         return operand.value != 0
     return None
 
 
-def integer(value: int, type_: Integer = INT) -> tree.Constant:
-    return tree.Constant(type_, wrapped(value, type_))
+def integer(value: int, type_: Integer = INT) -> ir.Constant:
+    return ir.Constant(type_, wrapped(value, type_))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
+from gilk.lang import ir
 from gilk.lang.d import ast, items, tree
 from gilk.lang.d.meaning.scope import LARGEST_VARIABLE, Scope
 from gilk.lang.d.meaning.tags import Tag
@@ -29,7 +30,7 @@ from gilk.lang.types import (
 )
 
 #: Checks an expression; what must be a constant is asked of it by its value.
-Check = Callable[[ast.Expr], tree.Expression]
+Check = Callable[[ast.Expr], ir.Expression]
 
 
 class Declarations:
@@ -95,7 +96,7 @@ class Declarations:
     def constant(self, expression: ast.Expr, tag: Tag, what: str) -> int:
         """Raises Rejected with ``tag`` when it is not known before the program runs."""
         found = self._check(expression)
-        if isinstance(found, tree.Constant):
+        if isinstance(found, ir.Constant):
             return found.value
         raise Rejected(tag, expression.span, f"{what} must be an integral constant")
 
@@ -176,16 +177,16 @@ class Declarations:
         known = self._scope.tags.get(f"{type_.kind} {type_.tag}") or self._elsewhere(type_.kind, type_.tag)
         return known if isinstance(known, Record) else type_
 
-    def stepping(self, value: tree.Expression) -> tree.Expression:
+    def stepping(self, value: ir.Expression) -> ir.Expression:
         """The same, of which it is known how large what it points to is, if that is known at all."""
         if not isinstance(value.type, Pointer) or not isinstance(value.type.to, Record) or value.type.to.complete:
             return value
         return replace(value, type=Pointer(self.complete(value.type.to)))
 
-    def own(self, name: str, type_: Type, span: Span) -> tree.Place:
+    def own(self, name: str, type_: Type, span: Span) -> ir.Place:
         """A clause-local variable that the program cannot name."""
         variable = self._scope.declare(span, tree.Variable(f"({name})", "this", type_))
-        return tree.Place(type_, "this", variable.offset)
+        return ir.Place(type_, "this", variable.offset)
 
     # Declarations.
 

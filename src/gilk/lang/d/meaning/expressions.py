@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gilk.lang.d import ast, tree
+from gilk.lang import ir
+from gilk.lang.d import ast
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.arguments import Arguments
-from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, OF_STACKS, OF_THE_KERNEL
+from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, OF_STACKS, OF_THE_KERNEL, builtin, is_builtin
 from gilk.lang.d.meaning.calls import Calls
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.inlines import Inlines
@@ -53,17 +54,17 @@ class Expressions:
         self.arguments = Arguments(scope, self.declarations, self.translators)
         self._places = Places(scope, self.declarations, self.arguments, self.check, self.value)
 
-    def check(self, expression: ast.Expr) -> tree.Expression:
+    def check(self, expression: ast.Expr) -> ir.Expression:
         """Raises Rejected."""
-        handler: Callable[[Any, Any], tree.Expression] = _HANDLERS[type(expression)]
+        handler: Callable[[Any, Any], ir.Expression] = _HANDLERS[type(expression)]
         with self._scope.extent.node(expression.span):
             return handler(self, expression)
 
-    def value(self, expression: ast.Expr) -> tree.Expression:
+    def value(self, expression: ast.Expr) -> ir.Expression:
         """The same, where arrays are where they begin."""
         return operands.decayed(self.check(expression))
 
-    def condition(self, expression: ast.Expr, tag: Tag, what: str) -> tree.Expression:
+    def condition(self, expression: ast.Expr, tag: Tag, what: str) -> ir.Expression:
         found = self.value(expression)
         if not is_scalar(found.type):
             raise Rejected(tag, expression.span, f"{what} must be of scalar type")
@@ -71,18 +72,18 @@ class Expressions:
 
     # Leaves.
 
-    def _number(self, number: ast.Number) -> tree.Expression:
+    def _number(self, number: ast.Number) -> ir.Expression:
         if number.suffix == "char":
             return constants.integer(number.value)
         types = _BY_SUFFIX.get(number.suffix, (ULONG,))
         if not number.suffix and number.decimal:
             types = (INT, LONG, ULONG)
-        return tree.Constant(next((t for t in types if _holds(t, number.value)), ULONG), number.value)
+        return ir.Constant(next((t for t in types if _holds(t, number.value)), ULONG), number.value)
 
-    def _text(self, literal: ast.Text) -> tree.Expression:
-        return tree.Literal(literal.value)
+    def _text(self, literal: ast.Text) -> ir.Expression:
+        return ir.Literal(literal.value)
 
-    def _name(self, name: ast.Name) -> tree.Expression:
+    def _name(self, name: ast.Name) -> ir.Expression:
         if name.name in self._scope.parameters:
             return self._scope.parameters[name.name]
         variable = self._scope.variable("global", name.name)
@@ -98,29 +99,29 @@ class Expressions:
             raise Rejected(Tag.D_OP_DYN, name.span, f"an array is used without an index: {name.name}")
         if name.name in BUILTINS:
             self._scope.stacks |= name.name in OF_STACKS
-            return tree.Builtin(BUILTINS[name.name], name.name)
+            return builtin(name.name)
         if name.name == "NULL":
-            return tree.Constant(Pointer(VOID), 0)
+            return ir.Constant(Pointer(VOID), 0)
         if name.name in CONSTANTS:
             return constants.integer(CONSTANTS[name.name])
         raise Rejected(Tag.D_IDENT_UNDEF, name.span, f"failed to resolve {name.name}: Unknown variable name")
 
-    def _variable(self, variable: ast.Variable) -> tree.Expression:
+    def _variable(self, variable: ast.Variable) -> ir.Expression:
         return self._places.named(variable)
 
-    def _symbol(self, symbol: ast.Symbol) -> tree.Expression:
+    def _symbol(self, symbol: ast.Symbol) -> ir.Expression:
         name = f"{symbol.module}`{symbol.name}"
         found = self._scope.world.symbol(symbol.module, symbol.name)
         if found is None:
             raise Rejected(Tag.D_IDENT_UNDEF, symbol.span, f"failed to resolve {name}: Unknown symbol name")
-        address = tree.Constant(UINT64, found.address)
+        address = ir.Constant(UINT64, found.address)
         if found.code:
-            return tree.Convert(Pointer(VOID), address)
+            return ir.Convert(Pointer(VOID), address)
         if found.type is None:
             raise Rejected(Tag.D_SYM_NOTYPES, symbol.span, f"no symbolic type information is available for {name}")
         return operands.at(self.declarations.complete(found.type), address)
 
-    def _aggregate(self, aggregate: ast.Aggregate) -> tree.Expression:
+    def _aggregate(self, aggregate: ast.Aggregate) -> ir.Expression:
         raise Rejected(
             Tag.D_AGG_NULL,
             aggregate.span,
@@ -129,7 +130,7 @@ class Expressions:
 
     # Operators.
 
-    def _unary(self, expression: ast.Unary) -> tree.Expression:
+    def _unary(self, expression: ast.Unary) -> ir.Expression:
         if expression.op in ("++", "--"):
             return self._places.step(expression.operand, 1 if expression.op == "++" else -1, before=True)
         if expression.op == "*":
@@ -138,14 +139,14 @@ class Expressions:
             return self._address(expression)
         return operands.unary(expression.op, self.value(expression.operand), expression.span)
 
-    def _postfix(self, expression: ast.Postfix) -> tree.Expression:
+    def _postfix(self, expression: ast.Postfix) -> ir.Expression:
         return self._places.step(expression.operand, 1 if expression.op == "++" else -1, before=False)
 
-    def _dereference(self, expression: ast.Unary) -> tree.Expression:
+    def _dereference(self, expression: ast.Unary) -> ir.Expression:
         return self._at(self.value(expression.operand), expression)
 
-    def _at(self, pointer: tree.Expression, expression: ast.Expr) -> tree.Expression:
-        if isinstance(pointer, tree.Xlate) and pointer.type.pointer:
+    def _at(self, pointer: ir.Expression, expression: ast.Expr) -> ir.Expression:
+        if isinstance(pointer, ir.Xlate) and pointer.type.pointer:
             return without_pointer(pointer)
         if not isinstance(pointer.type, Pointer):
             raise Rejected(Tag.D_DEREF_NONPTR, expression.span, "cannot dereference non-pointer type")
@@ -153,26 +154,26 @@ class Expressions:
             raise Rejected(Tag.D_DEREF_VOID, expression.span, "cannot dereference pointer to void")
         return operands.at(self.declarations.complete(pointer.type.to), constants.convert(UINT64, pointer))
 
-    def _address(self, expression: ast.Unary) -> tree.Expression:
+    def _address(self, expression: ast.Unary) -> ir.Expression:
         operand = self.check(expression.operand)
-        if isinstance(operand, tree.Field) and not operand.bits:
+        if isinstance(operand, ir.Field) and not operand.bits:
             return constants.convert(Pointer(operand.type), operand.address)
-        if isinstance(operand, tree.Place | tree.Keyed | tree.Part | tree.Builtin):
+        if isinstance(operand, ir.Place | ir.Keyed | ir.Part) or is_builtin(operand):
             raise Rejected(Tag.D_ADDROF_VAR, expression.span, "cannot take the address of a variable of D's own")
-        if isinstance(operand, tree.Field):
+        if isinstance(operand, ir.Field):
             raise Rejected(Tag.D_ADDROF_BITFIELD, expression.span, "cannot take the address of a bit-field")
         raise Rejected(Tag.D_ADDROF_LVAL, expression.span, "operand of & must be an lvalue")
 
-    def _binary(self, expression: ast.Binary) -> tree.Expression:
+    def _binary(self, expression: ast.Binary) -> ir.Expression:
         left, right = (self.declarations.stepping(self.value(each)) for each in (expression.left, expression.right))
         if expression.op in ("/", "%") and constants.truth(right) is False and _is_number(expression):
             raise Rejected(Tag.D_DIV_ZERO, expression.span, "expression contains division by zero")
         return operands.binary(expression.op, left, right, expression.span, self._scope.strsize)
 
-    def _assign(self, expression: ast.Assign) -> tree.Expression:
+    def _assign(self, expression: ast.Assign) -> ir.Expression:
         return self._places.assign(expression)
 
-    def _conditional(self, expression: ast.Conditional) -> tree.Expression:
+    def _conditional(self, expression: ast.Conditional) -> ir.Expression:
         test = self.condition(expression.test, Tag.D_OP_SCALAR, "operator ?: expression")
         known = constants.truth(test)
         if known is not None:
@@ -180,33 +181,33 @@ class Expressions:
         yes, no = self.value(expression.yes), self.value(expression.no)
         if is_arithmetic(yes.type) and is_arithmetic(no.type):
             type_ = common(yes.type, no.type)
-            return tree.Conditional(type_, test, constants.convert(type_, yes), constants.convert(type_, no))
+            return ir.Conditional(type_, test, constants.convert(type_, yes), constants.convert(type_, no))
         if isinstance(yes.type, String) or isinstance(no.type, String):
             if operands.is_assignable(STRING, yes.type) and operands.is_assignable(STRING, no.type):
                 span = expression.span
-                return tree.Conditional(STRING, test, operands.as_string(yes, span), operands.as_string(no, span))
+                return ir.Conditional(STRING, test, operands.as_string(yes, span), operands.as_string(no, span))
         elif is_scalar(yes.type) and is_scalar(no.type):
             pointer = yes.type if isinstance(yes.type, Pointer) else no.type
-            return tree.Conditional(pointer, test, constants.convert(pointer, yes), constants.convert(pointer, no))
+            return ir.Conditional(pointer, test, constants.convert(pointer, yes), constants.convert(pointer, no))
         raise Rejected(Tag.D_OP_INCOMPAT, expression.span, "operator ?: operands must have compatible types")
 
-    def _comma(self, expression: ast.Comma) -> tree.Expression:
+    def _comma(self, expression: ast.Comma) -> ir.Expression:
         left, right = self.check(expression.left), self.value(expression.right)
-        return tree.Comma(right.type, left, right)
+        return ir.Comma(right.type, left, right)
 
     # What is reached through something else.
 
-    def _index(self, expression: ast.Index) -> tree.Expression:
+    def _index(self, expression: ast.Index) -> ir.Expression:
         base = expression.base
         if isinstance(base, ast.Name) and self._scope.has_parameters(base.name):
             return self.inlines.indexed(base.name, expression)
         return self._places.index(expression, self._at)
 
-    def _member(self, expression: ast.Member) -> tree.Expression:
+    def _member(self, expression: ast.Member) -> ir.Expression:
         base = self.check(expression.base)
         if expression.arrow:
             base = self._through(base, expression)
-        if isinstance(base, tree.Xlate) and not base.type.pointer:
+        if isinstance(base, ir.Xlate) and not base.type.pointer:
             return self.translators.member(base, expression.name, expression.span)
         type_ = self.declarations.complete(base.type)
         if not isinstance(type_, Record):
@@ -218,9 +219,9 @@ class Expressions:
             raise Rejected(Tag.D_TYPE_MEMBER, expression.span, f"{expression.name} is not a member of {text(type_)}")
         return self._places.member(base, member)
 
-    def _through(self, base: tree.Expression, expression: ast.Member) -> tree.Expression:
+    def _through(self, base: ir.Expression, expression: ast.Member) -> ir.Expression:
         pointer = operands.decayed(base)
-        if isinstance(pointer, tree.Xlate) and pointer.type.pointer:
+        if isinstance(pointer, ir.Xlate) and pointer.type.pointer:
             return without_pointer(pointer)
         if not isinstance(pointer.type, Pointer):
             raise Rejected(Tag.D_OP_PTR, expression.span, "operator -> must be applied to a pointer")
@@ -228,22 +229,22 @@ class Expressions:
 
     # Types.
 
-    def _cast(self, expression: ast.Cast) -> tree.Expression:
+    def _cast(self, expression: ast.Cast) -> ir.Expression:
         type_, value = self.declarations.type_name(expression.type), self.value(expression.operand)
         if isinstance(type_, String):
             return operands.as_string(value, expression.span, "cast")
         if isinstance(type_, Void):
-            return tree.Convert(type_, value)
+            return ir.Convert(type_, value)
         if not is_scalar(type_) or not is_scalar(value.type):
             raise Rejected(
                 Tag.D_CAST_INVAL, expression.span, f'invalid cast expression: "{text(value.type)}" to "{text(type_)}"'
             )
         return constants.convert(type_, value)
 
-    def _sizeof_type(self, expression: ast.SizeofType) -> tree.Expression:
+    def _sizeof_type(self, expression: ast.SizeofType) -> ir.Expression:
         return self._size(expression, self.declarations.complete(self.declarations.type_name(expression.type)))
 
-    def _sizeof(self, expression: ast.Sizeof) -> tree.Expression:
+    def _sizeof(self, expression: ast.Sizeof) -> ir.Expression:
         operand = expression.operand
         if isinstance(operand, ast.Name) and self._scope.variable("global", operand.name) is None:
             known = None if self._is_expression(operand.name) else self.declarations.known(operand.name)
@@ -254,7 +255,7 @@ class Expressions:
             if known is not None:
                 return self._size(expression, known)
         found = self.check(operand)
-        if isinstance(found, tree.Part | tree.Field) and found.bits:
+        if isinstance(found, ir.Part | ir.Field) and found.bits:
             raise Rejected(Tag.D_SIZEOF_BITFIELD, expression.span, "cannot apply sizeof to a bit-field")
         return self._size(expression, found.type)
 
@@ -263,17 +264,17 @@ class Expressions:
         known = name in scope.parameters or name in scope.inlines or name in scope.enumerators
         return known or name in BUILTINS or name in CONSTANTS
 
-    def _size(self, expression: ast.Expr, type_: Any) -> tree.Expression:
+    def _size(self, expression: ast.Expr, type_: Any) -> ir.Expression:
         if isinstance(type_, Translated):
             type_ = Pointer(type_.record) if type_.pointer else type_.record
         if isinstance(type_, Void | Special) or (isinstance(type_, Record) and not type_.complete):
             raise Rejected(Tag.D_SIZEOF_TYPE, expression.span, f"cannot apply sizeof to {text(type_)}")
-        return tree.Constant(ULONG, self._scope.size(type_))
+        return ir.Constant(ULONG, self._scope.size(type_))
 
-    def _stringof(self, expression: ast.Stringof) -> tree.Expression:
+    def _stringof(self, expression: ast.Stringof) -> ir.Expression:
         return operands.as_string(self.check(expression.operand), expression.span)
 
-    def _offsetof(self, expression: ast.Offsetof) -> tree.Expression:
+    def _offsetof(self, expression: ast.Offsetof) -> ir.Expression:
         type_ = self.declarations.complete(self.declarations.type_name(expression.type))
         member = type_.member(expression.member) if isinstance(type_, Record) else None
         if member is not None and member.bits:
@@ -283,12 +284,12 @@ class Expressions:
             raise Rejected(
                 Tag.D_OFFSETOF_TYPE, expression.span, f"{expression.member} is not a member of {text(type_)}"
             )
-        return tree.Constant(ULONG, member.offset)
+        return ir.Constant(ULONG, member.offset)
 
-    def _xlate(self, expression: ast.Xlate) -> tree.Expression:
+    def _xlate(self, expression: ast.Xlate) -> ir.Expression:
         return self.translators.xlate(expression)
 
-    def _call(self, expression: ast.Call) -> tree.Expression:
+    def _call(self, expression: ast.Call) -> ir.Expression:
         return self._calls.subroutine(expression)
 
 
@@ -308,7 +309,7 @@ def _holds(type_: Integer, value: int) -> bool:
     return value < 1 << (8 * type_.size - type_.signed)
 
 
-_HANDLERS: dict[type, Callable[[Expressions, Any], tree.Expression]] = {
+_HANDLERS: dict[type, Callable[[Expressions, Any], ir.Expression]] = {
     ast.Number: Expressions._number,
     ast.Text: Expressions._text,
     ast.Name: Expressions._name,

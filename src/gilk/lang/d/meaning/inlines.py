@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gilk.lang.d import ast, items, tree
+from gilk.lang import ir
+from gilk.lang.d import ast, items
 from gilk.lang.d.meaning import operands, substitution
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.extent import NOTHING
@@ -15,7 +16,7 @@ from gilk.lang.d.meaning.translators import is_fit
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import Type, is_scalar, text
 
-Check = Callable[[ast.Expr], tree.Expression]
+Check = Callable[[ast.Expr], ir.Expression]
 
 
 class Inlines:
@@ -52,22 +53,22 @@ class Inlines:
             found[name] = type_
         return tuple(found.items())
 
-    def _fit(self, type_: Type, found: tree.Expression, span: Span) -> tree.Expression:
+    def _fit(self, type_: Type, found: ir.Expression, span: Span) -> ir.Expression:
         value = operands.decayed(found)
-        if isinstance(value, tree.Xlate) and is_fit(type_, value.type):
+        if isinstance(value, ir.Xlate) and is_fit(type_, value.type):
             return value
         if not operands.is_assignable(type_, value.type) and not (is_scalar(type_) and is_scalar(value.type)):
             raise Rejected(*operands.incompatible("=", type_, value.type, span))
         return operands.converted(type_, found, span)
 
-    def named(self, inline: Inline, span: Span) -> tree.Expression:
+    def named(self, inline: Inline, span: Span) -> ir.Expression:
         """One without keys. Raises Rejected."""
         if inline.text is not None:
             raise Rejected(Tag.D_OP_DYN, span, "an inline that has parameters is used without them")
         self._scope.extent.add(inline.measure, span)
         return inline.value
 
-    def indexed(self, name: str, expression: ast.Index) -> tree.Expression:
+    def indexed(self, name: str, expression: ast.Index) -> ir.Expression:
         """One with keys. Raises Rejected."""
         inline = self._scope.inlines[name]
         assert inline.text is not None
@@ -75,7 +76,7 @@ class Inlines:
             given, wanted = len(expression.keys), len(inline.parameters)
             what = f"{name}[ ] prototype mismatch: {given} key{'' if given == 1 else 's'} passed, {wanted} expected"
             raise Rejected(Tag.D_KEY_PROTO, expression.span, what)
-        values: dict[str, tree.Expression] = {}
+        values: dict[str, ir.Expression] = {}
         bindings: substitution.Bindings = ()
         for number, ((parameter, type_), key) in enumerate(zip(inline.parameters, expression.keys, strict=True), 1):
             value = self._key(name, number, type_, key)
@@ -85,7 +86,7 @@ class Inlines:
             found = self._fit(inline.type, self._check(inline.text), expression.span)
         return substitution.let(bindings, found)
 
-    def _key(self, name: str, number: int, type_: Type, key: ast.Expr) -> tree.Expression:
+    def _key(self, name: str, number: int, type_: Type, key: ast.Expr) -> ir.Expression:
         value = operands.decayed(self._check(key))
         if not is_fit(type_, value.type):
             what = f"{name}[ ] key #{number} is incompatible with prototype:"

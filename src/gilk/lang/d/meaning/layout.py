@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gilk.lang.d import tree
+from gilk.lang import ir
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.data import Datum, Kind
 from gilk.lang.syntax.source import Rejected, Span
@@ -19,7 +19,7 @@ class Layout:
         self._strsize = strsize
         self.size = start
 
-    def add(self, value: tree.Expression, span: Span) -> Datum:
+    def add(self, value: ir.Expression, span: Span) -> Datum:
         """Raises Rejected for what cannot be recorded."""
         kind, size, align = self._kind(value, span)
         offset = -(-self.size // align) * align
@@ -27,7 +27,7 @@ class Layout:
         signed = isinstance(value.type, Enumeration) or (isinstance(value.type, Integer) and value.type.signed)
         return Datum(kind, offset, size, signed, isinstance(value.type, Pointer))
 
-    def _kind(self, value: tree.Expression, span: Span) -> tuple[Kind, int, int]:
+    def _kind(self, value: ir.Expression, span: Span) -> tuple[Kind, int, int]:
         type_: Type = value.type
         match type_:
             case Integer() | Enumeration() | Pointer():
@@ -46,7 +46,7 @@ class Layout:
         raise Rejected(Tag.D_TRACE_VOID, span, f"a value of type {text(type_)} cannot be recorded")
 
 
-def frames(value: tree.Expression) -> int:
+def frames(value: ir.Expression) -> int:
     """How many a stack is to have at most."""
-    assert isinstance(value, tree.Call) and isinstance(value.arguments[0], tree.Constant)
+    assert isinstance(value, ir.Call) and isinstance(value.arguments[0], ir.Constant)
     return value.arguments[0].value

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gilk.lang.d import tree
+from gilk.lang import ir
 from gilk.lang.d.meaning import constants
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
@@ -32,10 +32,10 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 LOGIC = ("&&", "||", "^^")
 
 
-def decayed(value: tree.Expression) -> tree.Expression:
+def decayed(value: ir.Expression) -> ir.Expression:
     """An array in the process is where it begins."""
-    if isinstance(value, tree.Field) and isinstance(value.type, Array):
-        return tree.Convert(Pointer(value.type.of), value.address)
+    if isinstance(value, ir.Field) and isinstance(value.type, Array):
+        return ir.Convert(Pointer(value.type.of), value.address)
     return value
 
 
@@ -46,7 +46,7 @@ def is_text(type_: Type) -> bool:
     )
 
 
-def holds_text(value: tree.Expression) -> bool:
+def holds_text(value: ir.Expression) -> bool:
     """An array of characters."""
     return is_characters(value.type)
 
@@ -56,23 +56,23 @@ def is_characters(type_: Type) -> bool:
     return isinstance(type_, Array) and isinstance(type_.of, Integer) and type_.of.size == CHAR.size
 
 
-def as_string(value: tree.Expression, span: Span, operator: str = "stringof") -> tree.Expression:
+def as_string(value: ir.Expression, span: Span, operator: str = "stringof") -> ir.Expression:
     if isinstance(value.type, String):
         return value
-    if isinstance(value, tree.Part | tree.Place | tree.Keyed) and holds_text(value):
-        return tree.Convert(STRING, value)
+    if isinstance(value, ir.Part | ir.Place | ir.Keyed) and holds_text(value):
+        return ir.Convert(STRING, value)
     value = decayed(value)
     if is_text(value.type) or (operator in ("stringof", "cast") and is_scalar(value.type)):
-        return tree.Convert(STRING, value)
+        return ir.Convert(STRING, value)
     raise Rejected(Tag.D_STRINGOF_TYPE, span, f"cannot apply stringof to a value of type {text(value.type)}")
 
 
-def is_null(value: tree.Expression) -> bool:
-    return isinstance(value, tree.Constant) and not value.value
+def is_null(value: ir.Expression) -> bool:
+    return isinstance(value, ir.Constant) and not value.value
 
 
 #: What a string variable is set to by NULL or 0.
-NO_STRING = tree.Constant(STRING, 0)
+NO_STRING = ir.Constant(STRING, 0)
 
 
 def is_assignable(to: Type, from_: Type) -> bool:
@@ -83,14 +83,14 @@ def is_assignable(to: Type, from_: Type) -> bool:
     return to == from_
 
 
-def converted(to: Type, value: tree.Expression, span: Span) -> tree.Expression:
+def converted(to: Type, value: ir.Expression, span: Span) -> ir.Expression:
     """``value`` as a value of type ``to``, for which it is fit."""
     if isinstance(to, String):
         return as_string(value, span)
     return constants.convert(to, decayed(value))
 
 
-def unary(operator: str, operand: tree.Expression, span: Span) -> tree.Expression:
+def unary(operator: str, operand: ir.Expression, span: Span) -> ir.Expression:
     if operator == "!":
         if not is_scalar(operand.type):
             raise Rejected(Tag.D_OP_SCALAR, span, "operator ! requires an operand of scalar type")
@@ -102,7 +102,7 @@ def unary(operator: str, operand: tree.Expression, span: Span) -> tree.Expressio
     return wide if operator == "+" else constants.unary(operator, type_, wide)
 
 
-def binary(operator: str, left: tree.Expression, right: tree.Expression, span: Span, strsize: int) -> tree.Expression:
+def binary(operator: str, left: ir.Expression, right: ir.Expression, span: Span, strsize: int) -> ir.Expression:
     """``strsize``: bytes of a string, which pointers to some step by."""
     for each in (left, right):
         _check_kind(operator, each.type, span)
@@ -138,7 +138,7 @@ def _check_kind(operator: str, type_: Type, span: Span) -> None:
         raise Rejected(Tag.D_OP_VOID, span, f"operator {operator} cannot be applied to a void expression")
 
 
-def _logic(operator: str, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression:
+def _logic(operator: str, left: ir.Expression, right: ir.Expression, span: Span) -> ir.Expression:
     if not is_scalar(left.type) or not is_scalar(right.type):
         raise Rejected(Tag.D_OP_SCALAR, span, f"operator {operator} requires operands of scalar type")
     known = constants.truth(left)
@@ -147,7 +147,7 @@ def _logic(operator: str, left: tree.Expression, right: tree.Expression, span: S
     return constants.binary(operator, INT, left, right)
 
 
-def _comparison(operator: str, left: tree.Expression, right: tree.Expression, span: Span) -> tree.Expression:
+def _comparison(operator: str, left: ir.Expression, right: ir.Expression, span: Span) -> ir.Expression:
     if is_scalar(left.type) and is_scalar(right.type):
         pointers = isinstance(left.type, Pointer) or isinstance(right.type, Pointer)
         type_ = UINT64 if pointers else common(left.type, right.type)
@@ -155,10 +155,10 @@ def _comparison(operator: str, left: tree.Expression, right: tree.Expression, sp
     for one, other in ((left, right), (right, left)):
         null = is_null(other) and isinstance(other.type, Pointer)
         if isinstance(one.type, String) and null and operator in ("==", "!="):
-            return tree.Binary(INT, operator, tree.Call(INT, "is_set", (one,)), constants.integer(0))
+            return ir.Binary(INT, operator, ir.Call(INT, "is_set", (one,)), constants.integer(0))
     texts = is_assignable(STRING, left.type) and is_assignable(STRING, right.type)
     if texts and (isinstance(left.type, String) or isinstance(right.type, String)):
-        return tree.Binary(INT, operator, as_string(left, span), as_string(right, span))
+        return ir.Binary(INT, operator, as_string(left, span), as_string(right, span))
     raise Rejected(*incompatible(operator, left.type, right.type, span))
 
 
@@ -166,13 +166,13 @@ def incompatible(operator: str, left: Type, right: Type, span: Span) -> tuple[st
     return Tag.D_OP_INCOMPAT, span, f'operands have incompatible types: "{text(left)}" {operator} "{text(right)}"'
 
 
-def _pointer(operator: str, left: tree.Expression, right: tree.Expression, span: Span, strsize: int) -> tree.Expression:
+def _pointer(operator: str, left: ir.Expression, right: ir.Expression, span: Span, strsize: int) -> ir.Expression:
     if isinstance(left.type, Pointer) and isinstance(right.type, Pointer):
         if operator == "+" or left.type != right.type:
             raise Rejected(*incompatible(operator, left.type, right.type, span))
-        size = tree.Constant(INT64, max(size_of(left.type.to, strsize), 1))
-        bytes_ = tree.Binary(INT64, "-", constants.convert(INT64, left), constants.convert(INT64, right))
-        return tree.Binary(INT64, "/", bytes_, size)
+        size = ir.Constant(INT64, max(size_of(left.type.to, strsize), 1))
+        bytes_ = ir.Binary(INT64, "-", constants.convert(INT64, left), constants.convert(INT64, right))
+        return ir.Binary(INT64, "/", bytes_, size)
     if operator == "-" and isinstance(right.type, Pointer):
         raise Rejected(*incompatible(operator, left.type, right.type, span))
     pointer, index = (left, right) if isinstance(left.type, Pointer) else (right, left)
@@ -181,23 +181,23 @@ def _pointer(operator: str, left: tree.Expression, right: tree.Expression, span:
     return offset(pointer, operator, index, strsize)
 
 
-def offset(pointer: tree.Expression, operator: str, index: tree.Expression, strsize: int) -> tree.Expression:
+def offset(pointer: ir.Expression, operator: str, index: ir.Expression, strsize: int) -> ir.Expression:
     """``pointer`` moved by so many of what it points to."""
     assert isinstance(pointer.type, Pointer)
     size = max(size_of(pointer.type.to, strsize), 1)
-    distance = constants.binary("*", INT64, constants.convert(INT64, index), tree.Constant(INT64, size))
+    distance = constants.binary("*", INT64, constants.convert(INT64, index), ir.Constant(INT64, size))
     moved = constants.binary(operator, UINT64, constants.convert(UINT64, pointer), constants.convert(UINT64, distance))
     return constants.convert(pointer.type, moved)
 
 
-def at(type_: Type, address: tree.Expression, bits: int = 0, shift: int = 0) -> tree.Expression:
+def at(type_: Type, address: ir.Expression, bits: int = 0, shift: int = 0) -> ir.Expression:
     """What lies there. Of a string its characters do, and they are copied."""
     if isinstance(type_, String):
-        return tree.Convert(STRING, constants.convert(Pointer(CHAR), address))
-    return tree.Field(type_, address, bits, shift)
+        return ir.Convert(STRING, constants.convert(Pointer(CHAR), address))
+    return ir.Field(type_, address, bits, shift)
 
 
-def moved(address: tree.Expression, by: int) -> tree.Expression:
+def moved(address: ir.Expression, by: int) -> ir.Expression:
     """An address so many bytes further."""
     start = constants.convert(UINT64, address)
-    return constants.binary("+", UINT64, start, tree.Constant(UINT64, by)) if by else start
+    return constants.binary("+", UINT64, start, ir.Constant(UINT64, by)) if by else start

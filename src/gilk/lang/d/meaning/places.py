@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from gilk.lang import ir
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.arguments import Arguments
@@ -33,7 +34,7 @@ from gilk.lang.types import (
     text,
 )
 
-Check = Callable[[ast.Expr], tree.Expression]
+Check = Callable[[ast.Expr], ir.Expression]
 
 
 class Places:
@@ -50,18 +51,18 @@ class Places:
 
     # Variables.
 
-    def of(self, variable: tree.Variable, span: Span) -> tree.Expression:
+    def of(self, variable: tree.Variable, span: Span) -> ir.Expression:
         if variable.keys is not None:
             raise Rejected(Tag.D_OP_DYN, span, f"an associative array is used without keys: {variable.name}")
         return self._place(variable)
 
-    def _place(self, variable: tree.Variable) -> tree.Place | tree.Keyed:
+    def _place(self, variable: tree.Variable) -> ir.Place | ir.Keyed:
         type_ = self._declarations.complete(variable.type)
         if variable.scope == "self":
-            return tree.Keyed(type_, variable.number, True, (), (), 0)
-        return tree.Place(type_, variable.scope, variable.offset)
+            return ir.Keyed(type_, variable.number, True, (), (), 0)
+        return ir.Place(type_, variable.scope, variable.offset)
 
-    def named(self, variable: ast.Variable) -> tree.Expression:
+    def named(self, variable: ast.Variable) -> ir.Expression:
         known = self._scope.variable(variable.scope, variable.name)
         if known is None:
             name = f"{variable.scope}->{variable.name}"
@@ -79,7 +80,7 @@ class Places:
 
     # Assignment.
 
-    def assign(self, expression: ast.Assign) -> tree.Expression:
+    def assign(self, expression: ast.Assign) -> ir.Expression:
         operator = expression.op[:-1]
         value = self._value(expression.value)
         if isinstance(value.type, Void | Special):
@@ -94,25 +95,25 @@ class Places:
         if operator:
             return self._compound(target, operator, value, expression)
         if isinstance(target.type, String) and operands.is_null(value):
-            return tree.Assign(target.type, target, "", operands.NO_STRING)
+            return ir.Assign(target.type, target, "", operands.NO_STRING)
         if not operands.is_assignable(target.type, value.type) or isinstance(value.type, Float):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
-        return tree.Assign(target.type, target, "", operands.converted(target.type, value, expression.span))
+        return ir.Assign(target.type, target, "", operands.converted(target.type, value, expression.span))
 
     def _compound(
-        self, target: tree.Target, operator: str, value: tree.Expression, expression: ast.Assign
-    ) -> tree.Expression:
+        self, target: ir.Target, operator: str, value: ir.Expression, expression: ast.Assign
+    ) -> ir.Expression:
         whole = operands.binary(
             operator, self._declarations.stepping(target), value, expression.span, self._scope.strsize
         )
-        if not isinstance(whole, tree.Binary | tree.Convert) or isinstance(value.type, Pointer):
+        if not isinstance(whole, ir.Binary | ir.Convert) or isinstance(value.type, Pointer):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
-        if isinstance(whole, tree.Convert):  # a pointer is moved
-            assert isinstance(whole.operand, tree.Binary)
-            return tree.Assign(target.type, target, operator, whole.operand.right)
-        return tree.Assign(target.type, target, operator, whole.right)
+        if isinstance(whole, ir.Convert):  # a pointer is moved
+            assert isinstance(whole.operand, ir.Binary)
+            return ir.Assign(target.type, target, operator, whole.operand.right)
+        return ir.Assign(target.type, target, operator, whole.right)
 
-    def step(self, operand: ast.Expr, by: int, before: bool) -> tree.Expression:
+    def step(self, operand: ast.Expr, by: int, before: bool) -> ir.Expression:
         target = self._target(operand, INT64, "++" if by > 0 else "--")
         if not is_scalar(target.type):
             raise Rejected(Tag.D_OP_SCALAR, operand.span, "operator ++ requires an operand of scalar type")
@@ -121,9 +122,9 @@ class Places:
                 what = f"operator {'++' if by > 0 else '--'} requires an operand of known size"
                 raise Rejected(Tag.D_OP_VFPTR, operand.span, what)
             by *= max(self._scope.size(self._declarations.complete(target.type.to)), 1)
-        return tree.Step(target.type, target, by, before)
+        return ir.Step(target.type, target, by, before)
 
-    def _target(self, expression: ast.Expr, type_: Type, operator: str) -> tree.Target:
+    def _target(self, expression: ast.Expr, type_: Type, operator: str) -> ir.Target:
         """What is not known yet is declared, with ``type_``."""
         name = self._known(expression)
         if name is not None:
@@ -131,18 +132,18 @@ class Places:
         if isinstance(expression, ast.Index):
             self._declare_array(expression, type_)
         found = self._check(expression)
-        if isinstance(found, tree.Place | tree.Keyed | tree.Part):
+        if isinstance(found, ir.Place | ir.Keyed | ir.Part):
             return found
-        if isinstance(found, tree.Field) and not _is_fixed(found.address):
+        if isinstance(found, ir.Field) and not _is_fixed(found.address):
             return found
-        if isinstance(found, tree.Field):
+        if isinstance(found, ir.Field):
             raise Rejected(
                 Tag.D_OP_WRITE, expression.span, f"operator {operator} cannot be applied to memory of the process",
                 "copyout() writes there",
             )  # fmt: skip
         raise Rejected(Tag.D_OP_LVAL, expression.span, f"operator {operator} requires modifiable lvalue as an operand")
 
-    def _target_by_name(self, expression: ast.Expr, scope: str, name: str, type_: Type) -> tree.Target:
+    def _target_by_name(self, expression: ast.Expr, scope: str, name: str, type_: Type) -> ir.Target:
         known = self._scope.variable(scope, name)
         if known is None:
             if scope == "global" and (name in BUILTINS or name in CONSTANTS or name in self._scope.inlines):
@@ -166,9 +167,7 @@ class Places:
         keys = tuple(_key_type(self._value(key), key.span) for key in expression.keys)
         self._scope.declare(expression.span, tree.Variable(name[1], name[0], type_, keys))
 
-    def index(
-        self, expression: ast.Index, at: Callable[[tree.Expression, ast.Expr], tree.Expression]
-    ) -> tree.Expression:
+    def index(self, expression: ast.Index, at: Callable[[ir.Expression, ast.Expr], ir.Expression]) -> ir.Expression:
         """``at``: what a pointer leads to."""
         name = self._known(expression.base)
         known = self._scope.variable(*name) if name is not None else None
@@ -183,9 +182,9 @@ class Places:
         if not is_arithmetic(key.type):
             raise Rejected(Tag.D_ARR_INDEX, expression.span, "an index must be of integral type")
         if isinstance(own, Array) and isinstance(expression.base, ast.Name):
-            return tree.Builtin(own.of, expression.base.name, constants.convert(UINT64, key))
+            return ir.Register(own.of, constants.convert(UINT64, key))
         base = self._check(expression.base)
-        if isinstance(base, tree.Place | tree.Keyed | tree.Part) and isinstance(base.type, Array):
+        if isinstance(base, ir.Place | ir.Keyed | ir.Part) and isinstance(base.type, Array):
             return self._part(base, base.type, key, expression.span)
         pointer = self._declarations.stepping(operands.decayed(base))
         if not isinstance(pointer.type, Pointer):
@@ -194,7 +193,7 @@ class Places:
             return at(pointer, expression)
         return at(operands.offset(pointer, "+", key, self._scope.strsize), expression)
 
-    def _element(self, known: tree.Variable, types: tuple[Type, ...], expression: ast.Index) -> tree.Keyed:
+    def _element(self, known: tree.Variable, types: tuple[Type, ...], expression: ast.Index) -> ir.Keyed:
         given = [self._value(key) for key in expression.keys]
         if len(given) != len(types):
             plural = "" if len(given) == 1 else "s"
@@ -213,47 +212,45 @@ class Places:
             keys.append(operands.converted(type_, key, expression.span))
             data.append(layout.add(keys[-1], expression.span))
         type_ = self._declarations.complete(known.type)
-        return tree.Keyed(type_, known.number, known.scope == "self", tuple(keys), tuple(data), layout.size)
+        return ir.Keyed(type_, known.number, known.scope == "self", tuple(keys), tuple(data), layout.size)
 
-    def _argument(self, expression: ast.Index) -> tree.Expression:
+    def _argument(self, expression: ast.Index) -> ir.Expression:
         key = self._value(expression.keys[0])
-        if not isinstance(key, tree.Constant):
+        if not isinstance(key, ir.Constant):
             raise Rejected(Tag.D_ARGS_TYPE, expression.span, "args[ ] must be referenced by an integral constant")
         return self._arguments.argument(key.value, expression.span)
 
-    def _part(
-        self, base: tree.Place | tree.Keyed | tree.Part, array: Array, key: tree.Expression, span: Span
-    ) -> tree.Expression:
-        if isinstance(key, tree.Constant) and array.count and not 0 <= key.value < array.count:
+    def _part(self, base: ir.Place | ir.Keyed | ir.Part, array: Array, key: ir.Expression, span: Span) -> ir.Expression:
+        if isinstance(key, ir.Constant) and array.count and not 0 <= key.value < array.count:
             raise Rejected(Tag.D_ARR_BADREF, span, f"index {key.value} is outside of an array of {array.count}")
         index = (constants.convert(UINT64, key), array.count, self._scope.size(array.of))
-        if isinstance(base, tree.Part):
+        if isinstance(base, ir.Part):
             return replace(base, type=array.of, indices=(*base.indices, index))
-        return tree.Part(array.of, base, 0, (index,))
+        return ir.Part(array.of, base, 0, (index,))
 
-    def member(self, base: tree.Expression, member: Member) -> tree.Expression:
+    def member(self, base: ir.Expression, member: Member) -> ir.Expression:
         type_ = self._declarations.complete(member.type)
-        if isinstance(base, tree.Field):
+        if isinstance(base, ir.Field):
             address = operands.moved(base.address, member.offset)
             return operands.at(type_, address, member.bits, member.shift)
-        if isinstance(base, tree.Part):
+        if isinstance(base, ir.Part):
             return replace(base, type=type_, offset=base.offset + member.offset, bits=member.bits, shift=member.shift)
-        if isinstance(base, tree.Let):
+        if isinstance(base, ir.Let):
             return replace(base, type=type_, body=self.member(base.body, member))
-        if isinstance(base, tree.Place | tree.Keyed):
-            return tree.Part(type_, base, member.offset, (), member.bits, member.shift)
-        start = operands.moved(tree.Convert(Pointer(type_), base), member.offset)
+        if isinstance(base, ir.Place | ir.Keyed):
+            return ir.Part(type_, base, member.offset, (), member.bits, member.shift)
+        start = operands.moved(ir.Convert(Pointer(type_), base), member.offset)
         return operands.at(type_, start, member.bits, member.shift)
 
 
-def _is_fixed(address: tree.Expression) -> bool:
+def _is_fixed(address: ir.Expression) -> bool:
     """No scratch memory begins at an address that is known beforehand."""
-    while isinstance(address, tree.Convert):
+    while isinstance(address, ir.Convert):
         address = address.operand
-    return isinstance(address, tree.Constant)
+    return isinstance(address, ir.Constant)
 
 
-def _key_type(value: tree.Expression, span: Span) -> Type:
+def _key_type(value: ir.Expression, span: Span) -> Type:
     if is_scalar(value.type) or isinstance(value.type, String):
         return value.type
     raise Rejected(Tag.D_KEY_TYPE, span, f"a value of type {text(value.type)} cannot be a key")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
 
+from gilk.lang import ir
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning.extent import NOTHING, Extent, Measure
 from gilk.lang.d.meaning.tags import Tag
@@ -27,7 +28,7 @@ class Inline:
     """``value`` of one without ``parameters``; the ``text`` of one that has some, None otherwise."""
 
     type: Type
-    value: tree.Expression
+    value: ir.Expression
     measure: Measure = NOTHING
     parameters: tuple[tuple[str, Type], ...] = ()
     text: ast.Expr | None = None
@@ -60,7 +61,7 @@ class Scope:
     tags: dict[str, Record | Enumeration] = field(default_factory=dict)
     enumerators: dict[str, int] = field(default_factory=dict)
     inlines: dict[str, Inline] = field(default_factory=dict)
-    parameters: dict[str, tree.Expression] = field(default_factory=dict)
+    parameters: dict[str, ir.Expression] = field(default_factory=dict)
     extent: Extent = field(default_factory=Extent)
     variables: dict[tuple[str, str], tree.Variable] = field(default_factory=dict)
     aggregations: dict[str, Aggregation] = field(default_factory=dict)
@@ -74,10 +75,10 @@ class Scope:
 
     # Parameters of inlines and translators.
 
-    def fresh(self, type_: Type) -> tree.Bound:
+    def fresh(self, type_: Type) -> ir.Bound:
         """One that has no value yet."""
         self._bound += 1
-        return tree.Bound(type_, self._bound)
+        return ir.Bound(type_, self._bound)
 
     def has_parameters(self, name: str) -> bool:
         """Whether it means an inline that has some."""
@@ -86,7 +87,7 @@ class Scope:
         return self.inlines[name].text is not None
 
     @contextmanager
-    def bound(self, parameters: Mapping[str, tree.Expression]) -> Iterator[None]:
+    def bound(self, parameters: Mapping[str, ir.Expression]) -> Iterator[None]:
         """These are the parameters, and no others."""
         outer, self.parameters = self.parameters, dict(parameters)
         yield

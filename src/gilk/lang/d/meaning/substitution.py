@@ -5,37 +5,37 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gilk.lang.d import tree
+from gilk.lang import ir
 from gilk.lang.d.meaning import operands
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.syntax.source import Span
 from gilk.lang.types import Array, Record, Type
 
-Bindings = tuple[tuple[int, tree.Expression], ...]
+Bindings = tuple[tuple[int, ir.Expression], ...]
 
 
-def bind(scope: Scope, type_: Type, value: tree.Expression, span: Span) -> tuple[tree.Expression, Bindings]:
+def bind(scope: Scope, type_: Type, value: ir.Expression, span: Span) -> tuple[ir.Expression, Bindings]:
     """What stands for the parameter, and how it gets its value, which is fit for ``type_``. A struct stands for itself:
     only its members are looked at.
     """
-    if isinstance(type_, Record) or isinstance(value, tree.Xlate):
+    if isinstance(type_, Record) or isinstance(value, ir.Xlate):
         return value, ()
     value = operands.converted(type_, value, span)
-    if isinstance(value, tree.Constant | tree.Literal | tree.Bound):
+    if isinstance(value, ir.Constant | ir.Literal | ir.Bound):
         return value, ()
     name = scope.fresh(type_)
     return name, ((name.number, value),)
 
 
-def let(bindings: Bindings, body: tree.Expression) -> tree.Expression:
+def let(bindings: Bindings, body: ir.Expression) -> ir.Expression:
     """``body`` with these around it, which keeps being what can be taken apart: a struct, an array, a translation."""
     if not bindings:
         return body
     match body:
-        case tree.Xlate():
+        case ir.Xlate():
             return replace(body, bindings=(*bindings, *body.bindings))
-        case tree.Field(type=Record() | Array()):
-            return replace(body, address=tree.Let(body.address.type, bindings, body.address))
-        case tree.Place() | tree.Part(indices=()):
+        case ir.Field(type=Record() | Array()):
+            return replace(body, address=ir.Let(body.address.type, bindings, body.address))
+        case ir.Place() | ir.Part(indices=()):
             return body
-    return tree.Let(body.type, bindings, body)
+    return ir.Let(body.type, bindings, body)

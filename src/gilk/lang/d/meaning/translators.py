@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gilk.lang.d import ast, items, tree
+from gilk.lang import ir
+from gilk.lang.d import ast, items
 from gilk.lang.d.meaning import operands, substitution
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.scope import Scope
@@ -19,7 +20,7 @@ from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import STRING, Member, Pointer, Record, Translated, Type, Void, is_scalar, text
 from gilk.values import dataclass
 
-Check = Callable[[ast.Expr], tree.Expression]
+Check = Callable[[ast.Expr], ir.Expression]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Translators:
             raise Rejected(Tag.D_XLATE_MEMB, member.span, f"translator member {member.name} is declared twice")
         translator.members[member.name] = (known, member.value)
 
-    def _member(self, translator: Translator, name: str, operand: tree.Expression, span: Span) -> tree.Expression:
+    def _member(self, translator: Translator, name: str, operand: ir.Expression, span: Span) -> ir.Expression:
         """Its expression, where ``operand`` is what is translated."""
         member, expression = translator.members[name]
         with self._scope.bound({translator.parameter: operand}):
@@ -93,12 +94,12 @@ class Translators:
 
     # Their use.
 
-    def xlate(self, expression: ast.Xlate) -> tree.Expression:
+    def xlate(self, expression: ast.Xlate) -> ir.Expression:
         """Raises Rejected."""
         wanted, operand = self._declarations.resolved(expression.type), self._check(expression.operand)
         return self.translated(wanted, operand, expression.span)
 
-    def translated(self, wanted: Type, operand: tree.Expression, span: Span) -> tree.Expression:
+    def translated(self, wanted: Type, operand: ir.Expression, span: Span) -> ir.Expression:
         """``operand`` as ``wanted``: a struct, or a pointer to one."""
         output = self._declarations.complete(wanted.to if isinstance(wanted, Pointer) else wanted)
         value = operands.decayed(operand)
@@ -108,7 +109,7 @@ class Translators:
             raise Rejected(Tag.D_XLATE_NONE, span, what)
         type_ = Translated(output, isinstance(wanted, Pointer))
         name, bindings = substitution.bind(self._scope, self._known[number].input, value, span)
-        return tree.Xlate(type_, number, name, bindings)
+        return ir.Xlate(type_, number, name, bindings)
 
     def known(self, wanted: Type, given: Type) -> bool:
         """Whether there is one."""
@@ -122,7 +123,7 @@ class Translators:
         others = [number for number in fitting if is_fit(self._known[number].input, given)]
         return next(iter((*exact, *others)), None)
 
-    def member(self, base: tree.Xlate, name: str, span: Span) -> tree.Expression:
+    def member(self, base: ir.Xlate, name: str, span: Span) -> ir.Expression:
         """Raises Rejected."""
         translator = self._known[base.translator]
         if translator.output.member(name) is None:
@@ -144,6 +145,6 @@ def is_fit(type_: Type, given: Type) -> bool:
     return is_translated(given, type_) or operands.is_assignable(type_, given)
 
 
-def without_pointer(found: tree.Xlate) -> tree.Xlate:
+def without_pointer(found: ir.Xlate) -> ir.Xlate:
     """What a translated pointer leads to."""
     return replace(found, type=Translated(found.type.record, False))

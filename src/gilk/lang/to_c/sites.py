@@ -7,50 +7,14 @@ import re
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
+from gilk.lang.facts import Facts
+from gilk.lang.runtime import Does
 from gilk.values import dataclass
 
 #: What is handed over as it is (splice/instrument.py, CallWithValues).
 _VALUES = frozenset(("rdi", "rsi", "rdx", "rcx", "r8", "r9", "rax"))
 _VALUE = re.compile(r"regs->(\w+)")
-_ARGUMENT = re.compile(r"event->arg\[(\d)\]")
-_CLAUSE = re.compile(r"^static void clause_(\d+)\(.*?^}", re.MULTILINE | re.DOTALL)
-#: What C calls that walks the stack.
-STACKS = ("gd_put_ustack(", "gd_take_ustack(", "gd_ustackdepth(", "gd_ucaller(")
-#: What stands in C that makes use of registers.
-_REGISTERS = ("event->regs", "gd_register(", *STACKS)
-#: What C calls that makes system calls in the process.
-_CALLS = (
-    *("gd_load(", "gd_copyin_string(", "gd_copy(", "gd_store(", "gd_store_string("),
-    *("gd_ask_signal(", "gd_vtimestamp(", "gd_cwd(", "d_word(regs"),
-    *("gd_fdpath(", "gd_fdoffset(", "gd_fdflags(", "gd_fdmount("),
-    *STACKS,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Uses:
-    """Of the machine's state, what clauses want: all else is not fetched. ``arguments``: their numbers."""
-
-    arguments: frozenset[int] = frozenset()
-    registers: bool = False
-    error: bool = False
-
-    def __or__(self, other: Uses) -> Uses:
-        return Uses(
-            self.arguments | other.arguments,
-            self.registers or other.registers,
-            self.error or other.error,
-        )
-
-
-def uses(text: str) -> dict[int, Uses]:
-    """For each clause of a program's C, what it makes use of."""
-    return {int(found[1]): _uses(found[0]) for found in _CLAUSE.finditer(text)}
-
-
-def _uses(text: str) -> Uses:
-    arguments = frozenset(map(int, _ARGUMENT.findall(text)))
-    return Uses(arguments, any(each in text for each in _REGISTERS), "event->error" in text)
+_PEEKS = "d_word(regs"  # in what providers want fetched: it may not be there
 
 
 class Takes(IntEnum):
@@ -63,7 +27,7 @@ class Takes(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is done at a place: the clauses of ``group`` run, which make use of ``used``.
+    """What is done at a place: the clauses of ``group`` run, which need ``used``.
 
     ``arguments``: C for each of those that there are. ``function``: one begins or ends there, and the return address
     is on top of the stack. ``select`` is C; for each of its values in ``cases`` another probe fires, for others none.
@@ -71,7 +35,7 @@ class Entry:
     """
 
     group: int
-    used: Uses
+    used: Facts
     arguments: tuple[str, ...]
     error: str = "0"
     function: bool = False
@@ -82,12 +46,18 @@ class Entry:
     @property
     def takes(self) -> Takes:
         """The less of the machine's state is needed, the less has to be saved."""
-        if self.select or self.condition or self.used.registers or self.used.error:
+        if self.select or self.condition or self.used.does & (Does.REGISTERS | Does.ERROR):
             return Takes.REGISTERS
         used = "".join(self.arguments[n] for n in self.used.arguments if n < len(self.arguments))
         if used.count("regs") != len(values := _VALUE.findall(used)) or not _VALUES.issuperset(values):
             return Takes.REGISTERS
         return Takes.VALUES if self.used.arguments else Takes.NOTHING
+
+    @property
+    def calls(self) -> bool:
+        """Whether what is fetched, or done there, takes system calls in the process: native/runtime/d/peek.h."""
+        wanted = (self.arguments[n] for n in self.used.arguments if n < len(self.arguments))
+        return self.used.calls or any(_PEEKS in text for text in (*wanted, self.select, self.condition))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +70,16 @@ class Step:
     def takes(self) -> Takes:
         return Takes.REGISTERS
 
+    @property
+    def calls(self) -> bool:
+        return False
+
 
 #: Of places where one of several system calls is made: which it is, is noted until it returns.
 NOTE, FORGET = Step("d_note(regs);"), Step("d_forget(regs);")
 #: What the notes take, for so many threads; bytes.
 NOTES = 128
 Kind = Entry | Step
-
-
-def calls_system(text: str) -> bool:
-    """Whether that C makes system calls in the process, such as to look at its memory: native/runtime/d/peek.h."""
-    return any(call in text for call in _CALLS)
 
 
 ENTER = "d_enter"
@@ -165,9 +134,9 @@ def _entry(number: int, entry: Kind, takes: Takes) -> str:
     if entry.condition:  # which may take a system call
         lines.append(f"if (!({entry.condition}))\n\t\treturn;")
     lines.append("d_event(&event, probe);")
-    if entry.used.registers:
+    if entry.used.does & Does.REGISTERS:
         lines += ["event.regs = (const gd_u64 *)regs;", f"event.edge = {int(entry.function)};"]
-    if entry.used.error:
+    if entry.used.does & Does.ERROR:
         lines.append(f"event.error = {entry.error};")
     given = dict(enumerate(entry.arguments))
     lines += [f"event.arg[{n}] = {given.get(n, '0')};" for n in sorted(entry.used.arguments)]

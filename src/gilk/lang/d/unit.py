@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gilk.lang.d import tree
-from gilk.lang.d.code.clauses import ASKS, Clauses, Part
-from gilk.lang.d.code.emit import string
+from gilk.lang.facts import Facts, facts, union
+from gilk.lang.runtime import Does
+from gilk.lang.to_c.emit import string
+from gilk.lang.to_c.functions import Functions, Part
 from gilk.values import dataclass
 
 #: At the start of the globals lies the environment (native/runtime/d/program.h).
@@ -20,11 +22,12 @@ class Unit:
     """``text`` defines, for each group of clauses, ``void d_group_N(unsigned char *memory, struct gd_event *, own)``:
     ``own`` is 0 in a process, 1 in the consumer, which has no process's memory to read; 2 more for what fires also when
     the program is not active, 4 more where the memory of the event's process can be read. Where D_INSIDE
-    is defined there is ``d_run_N`` only, for code in a process.
+    is defined there is ``d_run_N`` only, for code in a process. ``needs``: the facts of each clause, by its number.
     """
 
     text: str
     parts: tuple[Part, ...]
+    needs: Mapping[int, Facts]
 
 
 def unit(
@@ -36,17 +39,19 @@ def unit(
     """``layout``: fields of struct gd_layout. ``groups``: numbers of clauses that some probes have in common, in order.
     ``probes``: names by number, from 1. Raises Rejected for what cannot be done yet.
     """
-    clauses = Clauses(program.strsize, GLOBALS_START)
-    functions = [clauses.clause(clause) for clause in program.clauses]
+    printer = Functions(program.strsize, GLOBALS_START)
+    functions = [printer.function(clause.function) for clause in program.clauses]
+    needs = {clause.number: facts(clause.function) for clause in program.clauses}
+    does = union(needs.values()).does
     fields = "".join(f"\t.{name} = {value}UL,\n" for name, value in layout.items())
-    named = probes if any("gd_probe_text(" in function for function in functions) else []
-    speculates = any("gd_speculate(" in function for function in functions)
-    text = _HEAD.format(speculates=int(speculates), layout=fields, names=_probe_names([("", "", "", ""), *named]))
+    named = probes if does & Does.NAMES else []
+    speculates = int(bool(does & Does.SPECULATES))
+    text = _HEAD.format(speculates=speculates, layout=fields, names=_probe_names([("", "", "", ""), *named]))
     text += "\n".join(functions)
-    asking = {clause.number for clause, body in zip(program.clauses, functions, strict=True) if ASKS in body}
     for number, group in enumerate(groups):
-        text += _group(number, group, program.this_size, not asking.isdisjoint(group))
-    return Unit(text, tuple(clauses.parts))
+        asks = any(needs[clause].does & Does.SIGNALS for clause in group)
+        text += _group(number, group, program.this_size, asks)
+    return Unit(text, tuple(printer.parts), needs)
 
 
 def _probe_names(names: list[ProbeName]) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Expressions as C. What can go wrong at a probe notes the fault and goes to the label ``fault`` of the clause.
+"""Expressions as C. What can go wrong at a probe notes the fault and goes to the label ``fault`` of the function.
 
-The C wraps where D does (-fwrapv), and never does what C leaves undefined: divisors, shifts and indices are looked at.
+The C wraps (-fwrapv), and never does what C leaves undefined: divisors, shifts and indices are looked at.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from gilk.lang.d import tree
-from gilk.lang.d.code import effects, intrinsics
-from gilk.lang.d.code.emit import Names, c_type, constant, string
-from gilk.lang.d.code.places import Emit, Places, bit_field
+from gilk.lang import effects, ir
+from gilk.lang.to_c import calls
+from gilk.lang.to_c.emit import Names, c_type, constant, string
+from gilk.lang.to_c.places import Emit, Places, bit_field
 from gilk.lang.types import UINT64, Array, Integer, Record, String, Type, Void, promoted
+from gilk.lang.walk import with_parts
 from gilk.values import dataclass
 
 
@@ -25,21 +26,21 @@ class Expressions:
         self._bound: dict[int, str] = {}
         self.places = Places(self.emit, self._name, strsize, globals_start)
 
-    def emit(self, expression: tree.Expression) -> str:
+    def emit(self, expression: ir.Expression) -> str:
         """Of the C type that goes with its type."""
         handler: Callable[[Any, Any], str] = _HANDLERS[type(expression)]
         return handler(self, expression)
 
-    def _constant(self, node: tree.Constant) -> str:
+    def _constant(self, node: ir.Constant) -> str:
         return constant(node.type, node.value)
 
     def _named(self, node: _Named) -> str:
         return node.name
 
-    def _parameter(self, node: tree.Bound) -> str:
+    def _parameter(self, node: ir.Bound) -> str:
         return self._bound[node.number]
 
-    def _let(self, node: tree.Let) -> str:
+    def _let(self, node: ir.Let) -> str:
         text, names, outer = "", {}, self._bound
         for number, value in node.bindings:
             names[number] = self._name()
@@ -49,24 +50,25 @@ class Expressions:
         self._bound = outer
         return f"({{ {text}{body}; }})"
 
-    def _xlate(self, node: tree.Xlate) -> str:
+    def _xlate(self, node: ir.Xlate) -> str:
         """As a whole it is nothing; what is translated may do something."""
-        return self._let(tree.Let(UINT64, node.bindings, tree.Constant(UINT64, 0)))
+        return self._let(ir.Let(UINT64, node.bindings, ir.Constant(UINT64, 0)))
 
-    def _literal(self, node: tree.Literal) -> str:
+    def _literal(self, node: ir.Literal) -> str:
         return string(node.value, self._strsize - 1)
 
-    def _builtin(self, node: tree.Builtin) -> str:
-        if node.index is not None:
-            value = self._name()
-            read = f"gd_u64 {value} = gd_register(c, {self.emit(node.index)});"
-            return f"({{ {read} if (c->fault) goto fault; {value}; }})"
-        return intrinsics.emit(node, self._strsize, self._name)
+    def _argument(self, node: ir.Argument) -> str:
+        return f"((gd_s64)c->event->arg[{node.number}])"
 
-    def _place(self, node: tree.Place | tree.Keyed | tree.Part) -> str:
+    def _register(self, node: ir.Register) -> str:
+        value = self._name()
+        read = f"gd_u64 {value} = gd_register(c, {self.emit(node.index)});"
+        return f"({{ {read} if (c->fault) goto fault; {value}; }})"
+
+    def _place(self, node: ir.Place | ir.Keyed | ir.Part) -> str:
         return self.places.read(node)
 
-    def _field(self, node: tree.Field) -> str:
+    def _field(self, node: ir.Field) -> str:
         value = self._name()
         if isinstance(node.type, Record | Array):
             size = self.places.size(node.type)
@@ -79,17 +81,17 @@ class Expressions:
 
     # Operators.
 
-    def _unary(self, node: tree.Unary) -> str:
+    def _unary(self, node: ir.Unary) -> str:
         return f"(({c_type(node.type)})({node.operator}{self.emit(node.operand)}))"
 
-    def _binary(self, node: tree.Binary) -> str:
+    def _binary(self, node: ir.Binary) -> str:
         if node.operator not in ("&&", "||"):
             before, (first, second) = self.in_order((node.left, node.right))
             if before:
                 return f"({{ {before}{self._operated(node, first, second)}; }})"
         return self._operated(node, self.emit(node.left), self.emit(node.right))
 
-    def _operated(self, node: tree.Binary, left: str, right: str) -> str:
+    def _operated(self, node: ir.Binary, left: str, right: str) -> str:
         kind = c_type(node.type)
         if node.operator == "^^":
             return f"((gd_s32)(!{left} != !{right}))"
@@ -102,7 +104,7 @@ class Expressions:
             return f"(({kind})({left} {node.operator} ({right} & {bits - 1})))"
         return f"(({kind})({left} {node.operator} {right}))"
 
-    def in_order(self, values: Sequence[tree.Expression], emit: Emit | None = None) -> tuple[str, list[str]]:
+    def in_order(self, values: Sequence[ir.Expression], emit: Emit | None = None) -> tuple[str, list[str]]:
         """From left to right, as D has it: where that matters, C that gives them names, and the names."""
         emit = emit or self.emit
         if len(values) < 2 or not any(map(effects.has, values)):
@@ -120,15 +122,15 @@ class Expressions:
             value = f"{b} == -1 ? {f'-{a}' if operator == '/' else '0'} : {value}"
         return f"({{ {kind} {a} = {left}, {b} = {right}; {check} ({kind})({value}); }})"
 
-    def _conditional(self, node: tree.Conditional) -> str:
+    def _conditional(self, node: ir.Conditional) -> str:
         return f"({self.emit(node.test)} ? {self.emit(node.yes)} : {self.emit(node.no)})"
 
-    def _comma(self, node: tree.Comma) -> str:
+    def _comma(self, node: ir.Comma) -> str:
         if isinstance(node.left.type, Void):
             return f"({{ {self.emit(node.left)}; {self.emit(node.right)}; }})"
         return f"({{ (void){self.emit(node.left)}; {self.emit(node.right)}; }})"
 
-    def _convert(self, node: tree.Convert) -> str:
+    def _convert(self, node: ir.Convert) -> str:
         operand = node.operand
         if isinstance(node.type, String):
             return self._string(operand)
@@ -136,7 +138,7 @@ class Expressions:
             return f"((void){self.emit(operand)})"
         return f"(({c_type(node.type)}){self.emit(operand)})"
 
-    def _string(self, operand: tree.Expression) -> str:
+    def _string(self, operand: ir.Expression) -> str:
         """Of characters: in a variable they may fill it, without a NUL; elsewhere they are copied from the process."""
         to = self._name("s")
         room = f"char *{to} = gd_alloca(c, {self._strsize}); if (!{to}) goto fault;"
@@ -150,7 +152,7 @@ class Expressions:
 
     # Assignment.
 
-    def _assign(self, node: tree.Assign) -> str:
+    def _assign(self, node: ir.Assign) -> str:
         value, kind = self._name(), c_type(node.target.type)
         if not node.operator:
             write = self.places.write(node.target, value)
@@ -160,41 +162,41 @@ class Expressions:
         write = self.places.write(target, value)
         return f"({{ {before}{kind} {value} = ({kind}){given}; {write}{_kept(target, value)}; }})"
 
-    def _once(self, target: tree.Target) -> tuple[str, tree.Target]:
+    def _once(self, target: ir.Target) -> tuple[str, ir.Target]:
         """For what is both read and written: C that evaluates its keys and indices, if that must be but once."""
         if not effects.has(target):
             return "", target
         texts: list[str] = []
 
-        def named(value: tree.Expression) -> tree.Expression:
+        def named(value: ir.Expression) -> ir.Expression:
             name = self._name()
             texts.append(f"{c_type(value.type)} {name} = {self.emit(value)}; ")
-            return cast(tree.Expression, _Named(value.type, name))
+            return cast(ir.Expression, _Named(value.type, name))
 
-        found = effects.replaced(target, named)
+        found = with_parts(target, named)
         return "".join(texts), found
 
-    def _step(self, node: tree.Step) -> str:
+    def _step(self, node: ir.Step) -> str:
         old, new, kind = self._name(), self._name(), c_type(node.type)
         before, target = self._once(node.target)
         text = f"{before}{kind} {old} = {self.places.read(target)}; {kind} {new} = ({kind})({old} + ({node.by})); "
         return f"({{ {text}{self.places.write(target, new)}{_kept(target, new) if node.before else old}; }})"
 
-    def _call(self, node: tree.Call) -> str:
+    def _call(self, node: ir.Call) -> str:
         """A string that is not there is an address that cannot be used."""
         text = self._nullable(node)
-        if node.name not in intrinsics.NULLABLE:
+        if node.name not in calls.NULLABLE:
             return text
         value = self._name("s")
         check = f"if (!{value}) {{ gd_fail(c, GD_FAULT_ADDRESS, 0); goto fault; }}"
         return f"({{ const char *{value} = {text}; {check} {value}; }})"
 
-    def _nullable(self, node: tree.Expression) -> str:
+    def _nullable(self, node: ir.Expression) -> str:
         """Where NULL will do, for what may be."""
-        if not isinstance(node, tree.Call):
+        if not isinstance(node, ir.Call):
             return self.emit(node)
         before, arguments = self.in_order(node.arguments, self._nullable if node.name == "is_set" else None)
-        text = intrinsics.call(node, arguments, self._strsize, self._name)
+        text = calls.call(node, arguments, self._strsize, self._name)
         return f"({{ {before}{text}; }})" if before else text
 
 
@@ -206,37 +208,38 @@ class _Named:
     name: str
 
 
-def _kept(target: tree.Target, value: str) -> str:
+def _kept(target: ir.Target, value: str) -> str:
     """What ``target`` is, once the C variable ``value`` has been assigned to it: a bit-field has but its bits."""
-    if isinstance(target, tree.Part | tree.Field) and target.bits:
+    if isinstance(target, ir.Part | ir.Field) and target.bits:
         return bit_field(f"((gd_u64){value} << {target.shift})", target.type, target.bits, target.shift)
     return value
 
 
-def _applied(node: tree.Assign) -> tree.Binary:
+def _applied(node: ir.Assign) -> ir.Binary:
     """What a compound assignment computes, in the type of its right side; of shifts in that of the left one."""
     type_ = promoted(node.target.type) if node.operator in ("<<", ">>") else node.value.type
-    return tree.Binary(type_, node.operator, tree.Convert(type_, node.target), node.value)
+    return ir.Binary(type_, node.operator, ir.Convert(type_, node.target), node.value)
 
 
 _HANDLERS: dict[type, Callable[[Expressions, Any], str]] = {
-    tree.Constant: Expressions._constant,
-    tree.Literal: Expressions._literal,
-    tree.Builtin: Expressions._builtin,
-    tree.Place: Expressions._place,
-    tree.Keyed: Expressions._place,
-    tree.Part: Expressions._place,
-    tree.Field: Expressions._field,
-    tree.Unary: Expressions._unary,
-    tree.Binary: Expressions._binary,
-    tree.Conditional: Expressions._conditional,
-    tree.Convert: Expressions._convert,
-    tree.Assign: Expressions._assign,
-    tree.Step: Expressions._step,
-    tree.Comma: Expressions._comma,
-    tree.Bound: Expressions._parameter,
-    tree.Let: Expressions._let,
-    tree.Xlate: Expressions._xlate,
-    tree.Call: Expressions._call,
+    ir.Constant: Expressions._constant,
+    ir.Literal: Expressions._literal,
+    ir.Argument: Expressions._argument,
+    ir.Register: Expressions._register,
+    ir.Place: Expressions._place,
+    ir.Keyed: Expressions._place,
+    ir.Part: Expressions._place,
+    ir.Field: Expressions._field,
+    ir.Unary: Expressions._unary,
+    ir.Binary: Expressions._binary,
+    ir.Conditional: Expressions._conditional,
+    ir.Convert: Expressions._convert,
+    ir.Assign: Expressions._assign,
+    ir.Step: Expressions._step,
+    ir.Comma: Expressions._comma,
+    ir.Bound: Expressions._parameter,
+    ir.Let: Expressions._let,
+    ir.Xlate: Expressions._xlate,
+    ir.Call: Expressions._call,
     _Named: Expressions._named,
 }

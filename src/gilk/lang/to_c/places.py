@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""C that reads and writes D's variables."""
+"""C that reads and writes variables, and what is recorded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from gilk.lang.d import tree
-from gilk.lang.d.code.emit import Names, c_type
+from gilk.lang import ir
 from gilk.lang.data import Datum, Kind
+from gilk.lang.facts import LARGE_KEY
+from gilk.lang.to_c.emit import Names, c_type
 from gilk.lang.types import Enumeration, Integer, String, Type, is_scalar, size_of
 
-Emit = Callable[[tree.Expression], str]
-_LARGE_KEY = 512  # bytes
+Emit = Callable[[ir.Expression], str]
 
 
 class Places:
-    """``emit`` gives the C of an expression. All of it may jump to ``fault``, a label of the clause."""
+    """``emit`` gives the C of an expression. All of it may jump to ``fault``, a label of the function."""
 
     def __init__(self, emit: Emit, names: Names, strsize: int, globals_start: int) -> None:
         self._emit = emit
@@ -26,22 +26,22 @@ class Places:
     def size(self, type_: Type) -> int:
         return size_of(type_, self._strsize)
 
-    def address(self, place: tree.Place) -> str:
+    def address(self, place: ir.Place) -> str:
         if place.scope == "this":
             return f"(t + {place.offset})"
         return f"((gd_u8 *)gd_global(c, {self._globals_start + place.offset}))"
 
     # Reading.
 
-    def read(self, target: tree.Target) -> str:
+    def read(self, target: ir.Target) -> str:
         match target:
-            case tree.Place():
+            case ir.Place():
                 return self._at(target.type, self.address(target))
-            case tree.Keyed():
+            case ir.Keyed():
                 return self._keyed(target)
-            case tree.Part():
+            case ir.Part():
                 return self._part(target)
-            case tree.Field():
+            case ir.Field():
                 return self._emit(target)
 
     def _at(self, type_: Type, address: str, bits: int = 0, shift: int = 0) -> str:
@@ -52,7 +52,7 @@ class Places:
         whole = f"(*({c_type(type_)} *){address})"
         return bit_field(whole, type_, bits, shift) if bits else whole
 
-    def _keyed(self, target: tree.Keyed) -> str:
+    def _keyed(self, target: ir.Keyed) -> str:
         key, variable = self.key(target.keys, target.layout, target.key_size), self.variable(target)
         value = self._name()
         if is_scalar(target.type):
@@ -63,7 +63,7 @@ class Places:
         cast = "(const char *)" if isinstance(target.type, String) else "(gd_u64)"
         return f"({{ {key[0]}{room} {load} {cast}{value}; }})"
 
-    def _part(self, target: tree.Part) -> str:
+    def _part(self, target: ir.Part) -> str:
         whole = self._whole(target)
         at = self._name("p")
         return (
@@ -71,12 +71,12 @@ class Places:
             f"{self._at(target.type, at, target.bits, target.shift)}; }})"
         )
 
-    def _whole(self, target: tree.Part) -> str:
-        if isinstance(target.whole, tree.Place):
+    def _whole(self, target: ir.Part) -> str:
+        if isinstance(target.whole, ir.Place):
             return self.address(target.whole)
         return f"(gd_u8 *){self._keyed(target.whole)}"
 
-    def _moved(self, at: str, target: tree.Part) -> str:
+    def _moved(self, at: str, target: ir.Part) -> str:
         """To the part: its indices are checked."""
         text = f"{at} += {target.offset}; " if target.offset else ""
         for index, count, size in target.indices:
@@ -88,10 +88,10 @@ class Places:
             )
         return text
 
-    def variable(self, target: tree.Keyed) -> str:
-        return f"{target.variable}{'u | GD_SELF' if target.self_ else 'u'}"
+    def variable(self, target: ir.Keyed) -> str:
+        return f"{target.variable}{'u | GD_SELF' if target.by_thread else 'u'}"
 
-    def key(self, keys: tuple[tree.Expression, ...], layout: tuple[Datum, ...], size: int) -> tuple[str, str]:
+    def key(self, keys: tuple[ir.Expression, ...], layout: tuple[Datum, ...], size: int) -> tuple[str, str]:
         """C that fills in a key, and what names it."""
         if not keys:
             return "", "0"
@@ -101,9 +101,7 @@ class Places:
             text += self.datum(f"((gd_u8 *){name})", key, datum)
         return text, name
 
-    def stack_key(
-        self, keys: tuple[tree.Expression, ...], layout: tuple[Datum, ...], size: int
-    ) -> tuple[str, str, str]:
+    def stack_key(self, keys: tuple[ir.Expression, ...], layout: tuple[Datum, ...], size: int) -> tuple[str, str, str]:
         """The same of one that ends with a stack, and how long it is: without the frames that are not there."""
         name, used, stack = self._name("k"), self._name("n"), layout[-1]
         text = self._room(name, size, stack.offset)
@@ -115,18 +113,18 @@ class Places:
     def _room(self, name: str, size: int, zeroed: int) -> str:
         """For a key, of which so many bytes need be zeroed; a large one is not on the program's stack."""
         words = -(-size // 8)
-        if size <= _LARGE_KEY:
+        if size <= LARGE_KEY:
             return f"gd_u64 {name}[{words}] = {{ 0 }}; "
         return f"gd_u64 *{name} = gd_alloca(c, {8 * words}); if (!{name}) goto fault; gd_zero({name}, {zeroed}); "
 
-    def datum(self, base: str, value: tree.Expression, datum: Datum) -> str:
+    def datum(self, base: str, value: ir.Expression, datum: Datum) -> str:
         """Store a value where it belongs in a record or key."""
         to = f"({base} + {datum.offset})"
         if datum.kind is Kind.INT:
             return f"*({c_type(value.type)} *){to} = {self._emit(value)}; "
         if datum.kind is Kind.STRING:
             return f"gd_put_string({to}, {self._emit(value)}, {datum.size}); "
-        if datum.kind is Kind.BYTES and isinstance(value, tree.Field):
+        if datum.kind is Kind.BYTES and isinstance(value, ir.Field):
             return f"if (!gd_load(c, {to}, {self._emit(value.address)}, {datum.size})) goto fault; "
         if datum.kind is Kind.BYTES:
             return f"gd_bcopy({to}, (const void *){self._emit(value)}, {datum.size}); "
@@ -134,22 +132,22 @@ class Places:
             return f"gd_put_ustack(c, (gd_u64 *){to}, {datum.size // 8}); if (c->fault) goto fault; "
         return f"gd_put_{datum.kind}(c, (gd_u64 *){to}, {datum.size // 8}, {self._symbol(value)}); "
 
-    def _symbol(self, value: tree.Expression) -> str:
-        assert isinstance(value, tree.Call)
+    def _symbol(self, value: ir.Expression) -> str:
+        assert isinstance(value, ir.Call)
         return self._emit(value.arguments[0])
 
     # Writing.
 
-    def write(self, target: tree.Target, value: str) -> str:
+    def write(self, target: ir.Target, value: str) -> str:
         """Statements that store the C expression ``value``, which is simple."""
         match target:
-            case tree.Place():
+            case ir.Place():
                 return self._store(target.type, self.address(target), value)
-            case tree.Keyed():
+            case ir.Keyed():
                 return self._write_keyed(target, value)
-            case tree.Part():
+            case ir.Part():
                 return self._write_part(target, value)
-            case tree.Field():
+            case ir.Field():
                 return self._write_memory(target, value)
 
     def _store(self, type_: Type, address: str, value: str, bits: int = 0, shift: int = 0) -> str:
@@ -165,7 +163,7 @@ class Places:
             f"{place} = ({_unsigned(type_)})(({place} & ~{mask:#x}UL) | ((gd_u64){value} << {shift} & {mask:#x}UL)); "
         )
 
-    def _write_keyed(self, target: tree.Keyed, value: str) -> str:
+    def _write_keyed(self, target: ir.Keyed, value: str) -> str:
         """Of a variable that is set to 0 nothing is kept."""
         key, variable, size = (
             self.key(target.keys, target.layout, target.key_size),
@@ -187,8 +185,8 @@ class Places:
             f"gd_dynamic_store(c, {variable}, {key[1]}, {size}, {room}, {bytes_}); "
         )
 
-    def _write_memory(self, target: tree.Field, value: str) -> str:
-        """Where scratch memory of the clause is, and nowhere else."""
+    def _write_memory(self, target: ir.Field, value: str) -> str:
+        """Where scratch memory of the function is, and nowhere else."""
         at, whole, size = self._name("a"), self._name("w"), self.size(target.type)
         text = f"gd_u64 {at} = {self._emit(target.address)}; "
         if not is_scalar(target.type):
@@ -200,11 +198,11 @@ class Places:
         text += self._store(target.type, f"&{whole}", value, target.bits, target.shift)
         return f"{text}if (!gd_assign(c, {at}, &{whole}, {size})) goto fault; "
 
-    def _write_part(self, target: tree.Part, value: str) -> str:
+    def _write_part(self, target: ir.Part, value: str) -> str:
         at, whole = self._name("p"), self._name("w")
         text = f"gd_u8 *{whole} = {self._whole(target)}, *{at} = {whole}; {self._moved(at, target)}"
         text += self._store(target.type, at, value, target.bits, target.shift)
-        if isinstance(target.whole, tree.Keyed):
+        if isinstance(target.whole, ir.Keyed):
             text += self._write_keyed(target.whole, whole)
         return text
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C of D's own variables and of its subroutines: a row each."""
+"""The C of calls: a row for each of lang/operations.py that has a value."""
 
 from __future__ import annotations
 
-from gilk.lang.d import tree
-from gilk.lang.d.code.emit import Names
+from gilk.lang import ir
+from gilk.lang.to_c.emit import Names
 
 _VARIABLES = {
-    **{f"arg{n}": f"((gd_s64)c->event->arg[{n}])" for n in range(10)},
     "timestamp": "gd_timestamp(c)",
     "walltimestamp": "gd_walltimestamp(c)",
     "execname": "gd_execname(c)",
@@ -55,15 +54,13 @@ _SWAPS = {"htons": 16, "ntohs": 16, "htonl": 32, "ntohl": 32, "htonll": 64, "nto
 _PATH = 4096  # the longest that the kernel gives
 
 
-def emit(node: tree.Builtin, strsize: int, name: Names) -> str:
+def call(node: ir.Call, arguments: list[str], strsize: int, name: Names) -> str:
+    """The call, its arguments being C already."""
+    if node.name in _VARIABLES:
+        return _VARIABLES[node.name]
     if node.name == "cwd":
         to, size = name("s"), max(strsize, _PATH)
         return f"({{ char *{to} = gd_alloca(c, {size}); if (!{to}) goto fault; gd_cwd({to}, {size}); }})"
-    return _VARIABLES[node.name]
-
-
-def call(node: tree.Call, arguments: list[str], strsize: int, name: Names) -> str:
-    """The call, its arguments being C already."""
     most, default = _DEFAULTS.get(node.name, (0, ""))
     if len(arguments) < most:
         arguments = [*arguments, default]

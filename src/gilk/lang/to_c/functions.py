@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Clauses as C functions, and what their records hold.
+"""Functions, and what their records hold.
 
-What a clause records in one go is a *part*: a record with an epid of its own. Most have one; where actions depend on
+What a function records in one go is a *part*: a record with an epid of its own. Most have one; where actions depend on
 a condition, those behind it make another, and what follows them a third.
 """
 
@@ -10,68 +10,71 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gilk.lang.d import tree
-from gilk.lang.d.code.expressions import Expressions
+from gilk.lang import ir
 from gilk.lang.data import Datum, Function, Kind
+from gilk.lang.to_c.expressions import Expressions
 from gilk.lang.types import Void
 from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a record of ``epid`` holds: ``actions`` in order, whose data lie in ``size`` bytes."""
+    """What a record of ``epid`` holds: ``actions`` in order, with data in ``size`` bytes.
+
+    ``clause``: the number of the function.
+    """
 
     epid: int
     clause: int
-    actions: tuple[tree.Data, ...]
+    actions: tuple[ir.Data, ...]
     size: int
 
 
-class Clauses:
+class Functions:
     """Emits one after another; ``parts`` are those of all of them."""
 
     def __init__(self, strsize: int, globals_start: int) -> None:
         self._expressions = Expressions(strsize, globals_start)
         self.parts: list[Part] = []
 
-    def clause(self, clause: tree.Clause) -> str:
-        """A function that is given the context, and the memory of clause-local variables."""
-        lines = self._statements(clause, clause.statements)
-        test = clause.predicate
+    def function(self, function: ir.Function) -> str:
+        """``static void clause_N(context, memory of this firing)``."""
+        lines = self._statements(function, function.body)
+        test = function.guard
         body = [f"if (!{self._expressions.emit(test)}) goto done;"] if test is not None else []
         body += lines
         indented = "\n".join(f"\t{line}" for line in body)
-        return _FUNCTION.format(number=clause.number, body=indented)
+        return _FUNCTION.format(number=function.number, body=indented)
 
-    def _statements(self, clause: tree.Clause, statements: tuple[tree.Statement, ...]) -> list[str]:
+    def _statements(self, function: ir.Function, statements: tuple[ir.Statement, ...]) -> list[str]:
         lines: list[str] = []
-        run: list[tree.Statement] = []
+        run: list[ir.Statement] = []
         for statement in statements:
-            if isinstance(statement, tree.If):
-                lines += self._run(clause, run)
+            if isinstance(statement, ir.If):
+                lines += self._run(function, run)
                 run = []
-                lines += self._if(clause, statement)
+                lines += self._if(function, statement)
             else:
                 run.append(statement)
-        return lines + self._run(clause, run)
+        return lines + self._run(function, run)
 
-    def _if(self, clause: tree.Clause, statement: tree.If) -> list[str]:
-        then, otherwise = (self._statements(clause, branch) for branch in (statement.then, statement.otherwise))
+    def _if(self, function: ir.Function, statement: ir.If) -> list[str]:
+        then, otherwise = (self._statements(function, branch) for branch in (statement.then, statement.otherwise))
         lines = [f"if ({self._expressions.emit(statement.test)}) {{", *_deeper(then)]
         return [*lines, "} else {", *_deeper(otherwise), "}"] if otherwise else [*lines, "}"]
 
-    def _run(self, clause: tree.Clause, statements: list[tree.Statement]) -> list[str]:
+    def _run(self, function: ir.Function, statements: list[ir.Statement]) -> list[str]:
         """Statements in a row, with a record if any of them has data."""
-        actions = [one for one in statements if isinstance(one, tree.Data)]
+        actions = [one for one in statements if isinstance(one, ir.Data)]
         if not actions:
             return [self._statement(one) for one in statements]
-        part = self._part(clause, actions)
-        first = next(i for i, one in enumerate(statements) if isinstance(one, tree.Data))
+        part = self._part(function, actions)
+        first = next(i for i, one in enumerate(statements) if isinstance(one, ir.Data))
         given = iter(part.actions)
         lines = [self._statement(one) for one in statements[:first]]
         lines += [f"epid = {part.epid};", *self._reserve(part)]
         for one in statements[first:]:
-            lines += self._data(next(given)) if isinstance(one, tree.Data) else [self._statement(one)]
+            lines += self._data(next(given)) if isinstance(one, ir.Data) else [self._statement(one)]
         return [*lines, "gd_commit(c);"]
 
     def _reserve(self, part: Part) -> list[str]:
@@ -81,17 +84,17 @@ class Clauses:
         size = min(part.size, _NO_ROOM)
         return [f"if (!gd_reserve(c, {part.epid}, {size}U)) {{", *exits, "\tgoto done;", "}"]
 
-    def _part(self, clause: tree.Clause, actions: Iterable[tree.Data]) -> Part:
+    def _part(self, function: ir.Function, actions: Iterable[ir.Data]) -> Part:
         """Its data begin at 0."""
         data = [datum for action in actions for datum in action.data]
         start = min((datum.offset for datum in data), default=0) & -8
         size = max((datum.offset + datum.size for datum in data), default=start) - start
         moved = tuple(replace(action, data=tuple(_moved(datum, start) for datum in action.data)) for action in actions)
-        part = Part(len(self.parts) + 1, clause.number, moved, size)
+        part = Part(len(self.parts) + 1, function.number, moved, size)
         self.parts.append(part)
         return part
 
-    def _data(self, action: tree.Data) -> list[str]:
+    def _data(self, action: ir.Data) -> list[str]:
         lines = [
             self._expressions.places.datum("c->data", value, datum).rstrip()
             for value, datum in zip(action.values, action.data, strict=True)
@@ -100,22 +103,22 @@ class Clauses:
             lines.append(f"gd_exit(c, *(gd_u32 *)(c->data + {action.data[0].offset}));")
         return [f"{{ {line} }}" for line in lines]
 
-    def _statement(self, statement: tree.Statement) -> str:
+    def _statement(self, statement: ir.Statement) -> str:
         match statement:
-            case tree.Evaluate(expression=expression):
+            case ir.Evaluate(expression=expression):
                 value = self._expressions.emit(expression)
                 return f"{value};" if isinstance(expression.type, Void) else f"(void){value};"
-            case tree.Aggregate():
+            case ir.Aggregate():
                 return self._aggregate(statement)
-            case tree.Act():
+            case ir.Act():
                 return self._act(statement)
         raise AssertionError(f"{statement} is not in a row")
 
-    def _act(self, statement: tree.Act) -> str:
+    def _act(self, statement: ir.Act) -> str:
         before, arguments = self._expressions.in_order(statement.arguments)
         return f"{{ {before}{_DEEDS[statement.action].format(*arguments)} }}"
 
-    def _aggregate(self, statement: tree.Aggregate) -> str:
+    def _aggregate(self, statement: ir.Aggregate) -> str:
         aggregation, what = statement.aggregation, statement.aggregation.what
         places, size = self._expressions.places, str(aggregation.key_size)
         if aggregation.keys and aggregation.keys[-1].kind is Kind.USTACK:
@@ -161,8 +164,6 @@ _DEEDS = {
     "copyoutstr": "if (!gd_store_string(c, {1}, {0}, {2})) goto fault;",
     "chill": "if (!gd_chill(c, {0})) goto fault;",
 }
-#: Of C that asks for signals: groups of such clauses send them.
-ASKS = "gd_ask_signal("
 
 _FUNCTION = """\
 static void clause_{number}(struct gd_context *c, gd_u8 *t)

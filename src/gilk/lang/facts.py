@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What code of lang/ir.py needs of the machine, and does with it: read off the tree, before any code is printed of it.
+
+Whoever puts code somewhere asks here: which registers are to be saved, which arguments to be fetched, whether a filter
+of system calls stands in its way, whether it has any use for names of probes, for speculations, for signals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gilk.lang import ir, machine
+from gilk.lang.operations import OPERATIONS
+from gilk.lang.runtime import FUNCTIONS, Does
+from gilk.lang.types import Array, String, is_scalar
+from gilk.lang.walk import operands
+from gilk.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """``arguments`` of the probe, by number from 0. ``registers`` by name, ``stack`` words by number from 0: of the
+    machine's state at a place; a function that looks at registers by number has Does.REGISTERS instead.
+    """
+
+    does: Does = Does.NOTHING
+    arguments: frozenset[int] = frozenset()
+    registers: frozenset[str] = frozenset()
+    stack: frozenset[int] = frozenset()
+
+    def __or__(self, other: Facts) -> Facts:
+        return Facts(
+            self.does | other.does,
+            self.arguments | other.arguments,
+            self.registers | other.registers,
+            self.stack | other.stack,
+        )
+
+    @property
+    def calls(self) -> bool:
+        """It makes system calls as the thread that it runs in."""
+        return bool(self.does & Does.CALLS)
+
+
+NOTHING = Facts()
+LARGE_KEY = 512  # bytes: a longer one is not kept on the stack of the thread
+#: Registers that system calls have their arguments in, in order.
+SYSCALL_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
+
+
+def facts(node: ir.Node) -> Facts:
+    """Of a node and all that it is made of, whichever way is taken."""
+    if isinstance(node, ir.Assign | ir.Step):
+        return _written(node)
+    own: Callable[[Any], Facts] | None = _OWN.get(type(node))
+    return union((*map(facts, operands(node)), *(() if own is None else (own(node),))))
+
+
+def union(some: Iterable[Facts]) -> Facts:
+    found = NOTHING
+    for each in some:
+        if each is not NOTHING:
+            found = each if found is NOTHING else found | each
+    return found
+
+
+def _of(*functions: str) -> Facts:
+    does = Does.NOTHING
+    for function in functions:
+        does |= FUNCTIONS[function].does
+    return Facts(does)
+
+
+def _written(node: ir.Assign | ir.Step) -> Facts:
+    """A target that is only written is not read: of memory, that takes no system call."""
+    parts = union(map(facts, operands(node.target)))
+    if isinstance(node, ir.Assign):
+        parts |= facts(node.value) | (_FAILING if node.operator in ("/", "%") else NOTHING)
+    if isinstance(node, ir.Step) or node.operator:
+        parts |= facts(node.target)
+    match node.target:
+        case ir.Keyed():
+            return parts | _keyed(node.target)
+        case ir.Part():
+            return parts | _indexed(node.target)
+        case ir.Field(bits=bits):
+            return parts | (_MASKED if bits else _ASSIGNED)
+    return parts
+
+
+def _converted(node: ir.Convert) -> Facts:
+    """A string is copied, from the process unless it lies in a variable."""
+    if not isinstance(node.type, String):
+        return NOTHING
+    return _SCRATCH if isinstance(node.operand.type, Array) else _STRING
+
+
+def _keyed(node: ir.Keyed) -> Facts:
+    """What does not fit a register, and long keys, lie in scratch memory."""
+    return NOTHING if is_scalar(node.type) and node.key_size <= LARGE_KEY else _SCRATCH
+
+
+def _indexed(node: ir.Part) -> Facts:
+    return _FAILING if node.indices else NOTHING
+
+
+def _aggregated(node: ir.Aggregate) -> Facts:
+    return NOTHING if node.aggregation.key_size <= LARGE_KEY else _SCRATCH
+
+
+_ASSIGNED, _MASKED = _of("gd_assign"), _of("gd_load", "gd_assign")
+_SCRATCH, _STRING = _of("gd_alloca"), _of("gd_alloca", "gd_copyin_string")
+_LOADED, _MEMORY, _FAILING = _of("gd_load"), _of("gd_alloca", "gd_load"), _of("gd_fail")
+_PEEK = Facts(Does.READS | Does.CALLS, registers=frozenset(("rsp",)))
+_BY_OPERATION = {name: Facts(each.does) for name, each in OPERATIONS.items()}
+_OWN: dict[type, Callable[[Any], Facts]] = {
+    ir.Argument: lambda node: Facts(arguments=frozenset((node.number,))),
+    ir.Register: lambda node: _of("gd_register"),
+    ir.Call: lambda node: _BY_OPERATION[node.name],
+    ir.Act: lambda node: _BY_OPERATION[node.action],
+    ir.Keyed: _keyed,
+    ir.Part: _indexed,
+    ir.Field: lambda node: _LOADED if is_scalar(node.type) else _MEMORY,
+    ir.Binary: lambda node: _FAILING if node.operator in ("/", "%") else NOTHING,
+    ir.Convert: _converted,
+    ir.Aggregate: _aggregated,
+    machine.Reg: lambda node: Facts(registers=frozenset((node.name,))),
+    machine.StackWord: lambda node: Facts(_PEEK.does, registers=_PEEK.registers, stack=frozenset((node.number,))),
+    ir.Peek: lambda node: _PEEK,
+    machine.Start: lambda node: Facts(Does.BEGINS),
+    machine.SyscallNumber: lambda node: Facts(registers=frozenset(("rsp" if node.left else "rax",))),
+    machine.SyscallArg: lambda node: Facts(registers=frozenset((SYSCALL_ARGUMENTS[node.number],))),
+    machine.SyscallResult: lambda node: Facts(registers=frozenset(("rax",))),
+    machine.SyscallError: lambda node: Facts(registers=frozenset(("rax",))),
+    ir.Ask: lambda node: Facts(Does.CALLS),
+}

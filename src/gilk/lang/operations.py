@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a Call or an Act of lang/ir.py can name: a row each, with the functions of the runtime that do it.
+
+A row has a name, then functions of lang/runtime.py, and in capitals what the code does itself (class Does). A name with
+``!`` changes what others see: when it is evaluated matters. What has no row for its printer is a failure of the tests.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from gilk.lang.runtime import FUNCTIONS, Does
+from gilk.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``functions``: of the runtime, that its code may call. ``does``: what it does, those included."""
+
+    name: str
+    functions: tuple[str, ...]
+    does: Does
+    changes: bool
+
+
+#: Of the event, and of the process that it is in.
+_VARIABLES = """
+    timestamp       gd_timestamp
+    walltimestamp   gd_walltimestamp
+    vtimestamp      gd_vtimestamp
+    execname        gd_execname
+    probeprov       gd_probe_text
+    probemod        gd_probe_text
+    probefunc       gd_probe_text
+    probename       gd_probe_text
+    pid
+    tid
+    ppid            gd_environment
+    uid             gd_environment
+    gid             gd_environment
+    euid            gd_environment
+    egid            gd_environment
+    root            gd_environment
+    cwd             gd_alloca gd_cwd
+    ipl
+    id
+    epid
+    cpu             gd_cpu
+    errno           ERROR
+    ucaller         gd_ucaller
+    ustackdepth     gd_ustackdepth
+"""
+_STRINGS = """
+    is_set          gd_is_set
+    strlen          gd_strlen
+    strjoin         gd_alloca gd_strjoin
+    substr          gd_alloca gd_substr
+    basename        gd_alloca gd_basename
+    dirname         gd_alloca gd_dirname
+    cleanpath       gd_alloca gd_cleanpath
+    lltostr         gd_alloca gd_lltostr
+    tolower         gd_alloca gd_tolower
+    toupper         gd_alloca gd_toupper
+    strtok!         gd_alloca gd_strtok gd_strtok_kept gd_fail
+    strchr          gd_strchr gd_fail
+    strrchr         gd_strrchr gd_fail
+    strstr          gd_strstr gd_fail
+    index           gd_index
+    rindex          gd_rindex
+    strtoll         gd_strtoll
+    inet_ntoa       gd_alloca gd_load gd_inet_ntoa
+"""
+_OTHERS = """
+    rand!           gd_rand
+    speculation!    gd_speculation
+    alloca          gd_alloca
+    copyin          gd_alloca gd_load
+    copyinstr       gd_alloca gd_copyin_string
+    copyinto!       gd_copy
+    bcopy!          gd_copy
+    fdpath          gd_alloca gd_fdpath
+    fdoffset        gd_fdoffset
+    fdflags         gd_fdflags
+    fdmount         gd_fdmount
+    progenyof
+    getmajor
+    getminor
+    htons
+    htonl
+    htonll
+    ntohs
+    ntohl
+    ntohll
+"""
+#: What is only recorded, or is a key.
+_RECORDED = """
+    ustack          gd_put_ustack gd_take_ustack
+    usym            gd_put_symbol
+    ufunc           gd_put_symbol
+    umod            gd_put_symbol
+    uaddr           gd_put_symbol
+    sym             gd_put_symbol
+    func            gd_put_symbol
+    mod             gd_put_symbol
+"""
+#: Without a value.
+_ACTS = """
+    speculate!      gd_speculate
+    commit!         gd_commit_speculation
+    discard!        gd_discard_speculation
+    stop!           gd_ask_signal gd_send_signals DESTROYS
+    raise!          gd_ask_signal gd_send_signals DESTROYS
+    copyout!        gd_store DESTROYS
+    copyoutstr!     gd_store_string DESTROYS
+    chill!          gd_chill DESTROYS
+"""
+
+
+def _operation(row: str) -> Operation:
+    name, *rest = row.split()
+    functions = tuple(word for word in rest if not word.isupper())
+    own = (Does[word] for word in rest if word.isupper())
+    does = reduce(or_, (*own, *(FUNCTIONS[function].does for function in functions)), Does.NOTHING)
+    return Operation(name.rstrip("!"), functions, does, name.endswith("!"))
+
+
+def _operations(*tables: str) -> dict[str, Operation]:
+    rows = (_operation(row) for table in tables for row in table.strip().splitlines())
+    return {each.name: each for each in rows}
+
+
+VALUES = _operations(_VARIABLES, _STRINGS, _OTHERS, _RECORDED)
+ACTS = _operations(_ACTS)
+OPERATIONS = {**VALUES, **ACTS}

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The functions of native/runtime/d that printed code calls, and what each does: a row each.
+
+tests/lang/test_runtime.py follows the calls in that C, and compares. Whoever wants to know what code does, or what has
+to be saved around it, asks here, and never looks for names in a text.
+"""
+
+from __future__ import annotations
+
+from enum import Flag, auto
+
+from gilk.values import dataclass
+
+
+class Does(Flag):
+    """What something needs of the machine, or does with it, besides computing."""
+
+    NOTHING = 0
+    READS = auto()  # memory of the process, which may not be there
+    WRITES = auto()  # the same
+    REGISTERS = auto()  # looks at the registers that the thread has at the probe
+    WALKS = auto()  # its stack, by the tables for that
+    CALLS = auto()  # makes system calls as the thread: a filter of the process's own may kill it for them
+    SIGNALS = auto()  # asks for signals to the thread, which are sent when all clauses have run
+    SCRATCH = auto()  # takes memory that the function gives back at its end
+    FAILS = auto()  # may end the function by a fault
+    NAMES = auto()  # wants the names of the probe
+    ERROR = auto()  # wants errno
+    BEGINS = auto()  # wants to know where the function begins that the place lies in
+    SPECULATES = auto()  # what is recorded behind it may be taken back
+    DESTROYS = auto()  # changes the process: only in a program that may
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFunction:
+    """``cold``: declared GD_COLD, it keeps all registers but those of its ``result``."""
+
+    name: str
+    does: Does
+    cold: bool = False
+    result: tuple[str, ...] = ()
+
+
+_ROWS = """
+    gd_begin
+    gd_active
+    gd_end
+    gd_exit
+    gd_report
+    gd_fail                 FAILS
+    gd_global
+    gd_reserve
+    gd_commit
+    gd_discard
+
+    gd_count
+    gd_sum
+    gd_min
+    gd_max
+    gd_avg
+    gd_stddev
+    gd_quantize
+    gd_lquantize
+    gd_llquantize
+
+    gd_dynamic_load
+    gd_dynamic_store
+    gd_dynamic_delete
+
+    gd_alloca               SCRATCH FAILS
+    gd_zero
+    gd_bcopy
+    gd_put_string
+    gd_put_symbol
+    gd_load                 READS CALLS FAILS
+    gd_copyin_string        READS CALLS FAILS
+    gd_copy                 READS CALLS FAILS
+    gd_assign               FAILS
+    gd_store                WRITES CALLS FAILS
+    gd_store_string         WRITES CALLS FAILS
+
+    gd_timestamp
+    gd_walltimestamp
+    gd_vtimestamp           CALLS
+    gd_environment
+    gd_execname
+    gd_probe_text           NAMES
+    gd_cpu
+    gd_register             REGISTERS FAILS
+    gd_cwd                  CALLS
+    gd_fdpath               CALLS
+    gd_fdoffset             CALLS
+    gd_fdflags              CALLS
+    gd_fdmount              CALLS
+
+    gd_put_ustack           REGISTERS READS WALKS CALLS SCRATCH FAILS
+    gd_take_ustack          REGISTERS READS WALKS CALLS SCRATCH FAILS
+    gd_ustackdepth          REGISTERS READS WALKS CALLS SCRATCH FAILS
+    gd_ucaller              REGISTERS READS WALKS CALLS SCRATCH FAILS
+
+    gd_strlen
+    gd_strcmp
+    gd_strjoin
+    gd_substr
+    gd_basename
+    gd_dirname
+    gd_cleanpath
+    gd_lltostr              FAILS
+    gd_strtoll              FAILS
+    gd_strchr
+    gd_strrchr
+    gd_strstr
+    gd_strtok
+    gd_strtok_kept
+    gd_tolower
+    gd_toupper
+    gd_index
+    gd_rindex
+    gd_inet_ntoa
+    gd_is_set
+    gd_rand
+
+    gd_speculation
+    gd_speculate            SPECULATES
+    gd_commit_speculation
+    gd_discard_speculation
+    gd_ask_signal           SIGNALS FAILS
+    gd_send_signals         CALLS
+    gd_chill                FAILS
+"""
+#: Their results are in these registers. None of them is called by printed code, but by what that calls.
+_COLD = {
+    "gd_tell": (),
+    "gd_settle_speculative": (),
+    "gd_find_keyless": ("rax",),
+    "gd_fill_slot": ("rax", "rdx"),
+}
+
+
+def _function(row: str) -> RuntimeFunction:
+    name, *does = row.split()
+    found = Does.NOTHING
+    for each in does:
+        found |= Does[each]
+    return RuntimeFunction(name, found)
+
+
+FUNCTIONS = {each.name: each for each in (_function(row) for row in _ROWS.strip().splitlines() if row.strip())}
+FUNCTIONS |= {name: RuntimeFunction(name, Does.NOTHING, True, result) for name, result in _COLD.items()}
