@@ -72,6 +72,13 @@ def test_imports_point_down(path: Path) -> None:
             assert other in FRONT_END_MAY_IMPORT, f"{path}:{line}: {own} imports {other}; it should go through api"
 
 
+def test_the_representation_imports_nothing_of_a_language() -> None:
+    shared = [path for module, path in MODULES.items() if module.startswith("lang/") and module.count("/") == 1]
+    for path in (*shared, *(SOURCE / "lang" / "to_c").glob("*.py")):
+        for line, module in internal_imports(path):
+            assert not module.startswith("lang/d/"), f"{path}:{line} imports {module}"
+
+
 def test_no_import_cycles() -> None:
     graph = {
         module: {_module_name(other) for _, other in internal_imports(path)}

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from iced_x86 import FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register, RegisterExt
 
 from gilk.arch.decode import decode
+from gilk.lang.runtime import FUNCTIONS
 
 _CALLS = (FlowControl.CALL, FlowControl.INDIRECT_CALL)
 _BRANCHES = (FlowControl.UNCONDITIONAL_BRANCH, FlowControl.CONDITIONAL_BRANCH, FlowControl.INDIRECT_BRANCH)
@@ -17,12 +18,9 @@ _GENERAL = (
     *(Register.RAX, Register.RCX, Register.RDX, Register.RBX, Register.RSP, Register.RBP, Register.RSI, Register.RDI),
     *(Register.R8, Register.R9, Register.R10, Register.R11, Register.R12, Register.R13, Register.R14, Register.R15),
 )
-_RAX, _RDX = 1 << 0, 1 << 2
-#: Declared GD_COLD (native/runtime/d/base.h): they keep all registers but those of their result.
-_KEEPING = {
-    **dict.fromkeys(("gd_find_keyless", "gd_tell", "gd_settle_speculative"), _RAX),
-    "gd_fill_slot": _RAX | _RDX,
-}
+_BITS = {"rax": 1 << 0, "rdx": 1 << 2}
+#: They keep all registers but those of their result.
+_KEEPING = {name: sum(_BITS[each] for each in made.result) for name, made in FUNCTIONS.items() if made.cold}
 
 
 def of_function(code: bytes, address: int, name: str, symbols: Mapping[str, tuple[int, int]]) -> int:
