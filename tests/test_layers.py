@@ -79,6 +79,23 @@ def test_the_representation_imports_nothing_of_a_language() -> None:
             assert not module.startswith("lang/d/"), f"{path}:{line} imports {module}"
 
 
+#: What of render still knows sessions. Nothing is to be added here.
+RENDER_KNOWS_SESSION = {
+    "render/d/verbose",
+    "render/graph",
+    "render/survey",
+}
+
+
+def test_render_imports_no_session() -> None:
+    knows = {
+        module
+        for module, path in MODULES.items()
+        if layer_of(module) == "render" and any(layer_of(other) == "session" for _, other in internal_imports(path))
+    }
+    assert knows == RENDER_KNOWS_SESSION, "an exception that is none any more is to be taken off the list"
+
+
 def test_no_import_cycles() -> None:
     graph = {
         module: {_module_name(other) for _, other in internal_imports(path)}

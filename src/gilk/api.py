@@ -17,7 +17,7 @@ is known should not wait for Arrow.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from gilk.session.dtrace.compiled import DoesNotCompile
     from gilk.session.dtrace.consumer import Consumer
     from gilk.session.dtrace.enabling import NoSuchProbe
+    from gilk.session.dtrace.outlet import Aside as DtraceAside
+    from gilk.session.dtrace.outlet import Outlet as DtraceOutlet
+    from gilk.session.dtrace.outlet import Pages as DtracePages
     from gilk.session.dtrace.provided import write_header as write_dtrace_header
     from gilk.session.dtrace.provided import write_objects as write_dtrace_objects
     from gilk.session.elsewhere import Elsewhere
@@ -60,23 +63,31 @@ if TYPE_CHECKING:
     from gilk.target.process import Process
     from gilk.target.restore import restore
     from gilk.trace.calls import pair as calls
+    from gilk.trace.d import events
+    from gilk.trace.d import values as dtrace_values
     from gilk.trace.reading import read
 
     count, stamp, args, regs, time = Builtin.COUNT, Builtin.STAMP, Builtin.ARGS, Builtin.REGS, Builtin.TIME
 
 __all__ = [
-    "BlockView", "CFunction", "CompileError", "Consumer", "DoesNotCompile", "DtraceRequest", "Experiment",
-    "FunctionView", "GilkError", "Graph", "ImageError", "NoSuchProbe", "Preprocess", "let_go_dtrace", "prepare_dtrace",
-    "Kernel", "Loaded", "Place", "Probe", "Progress", "Request", "Result", "Run", "RunReport", "Session", "Staged",
-    "StoreError", "Survey", "Target", "Tracing", "TargetError", "UsageError", "args", "attach", "c", "cache_place",
-    "calls", "cfg", "check_output", "compiler", "complaints", "count", "driver", "expect_dtrace", "kernel", "lab",
-    "launch", "load_experiment", "parse_request", "prepare_experiment", "prepare_run", "prepare_trace",
-    "processor_flags", "read", "regs", "report", "restore", "scan", "stamp", "time", "trace_report",
-    "write_dtrace_header", "write_dtrace_objects",
+    "BlockView", "CFunction", "CompileError", "Consumer", "DoesNotCompile", "DtraceAside", "DtraceOutlet",
+    "DtracePages", "DtraceRequest", "Experiment", "FunctionView", "GilkError", "Graph", "ImageError", "NoSuchProbe",
+    "Preprocess", "let_go_dtrace", "prepare_dtrace", "Kernel", "Loaded", "Place", "Probe", "Progress", "Request",
+    "Result", "Run", "RunReport", "Session", "Staged", "StoreError", "Survey", "Target", "Tracing", "TargetError",
+    "UsageError", "args", "attach", "c", "cache_place", "calls", "cfg", "check_output", "compiler", "complaints",
+    "count", "driver", "dtrace_events", "dtrace_values", "events", "expect_dtrace", "kernel", "lab", "launch",
+    "load_experiment", "parse_request", "prepare_experiment", "prepare_run", "prepare_trace", "processor_flags", "read",
+    "regs", "report", "restore", "scan", "stamp", "time", "trace_report", "write_dtrace_header",
+    "write_dtrace_objects",
 ]  # fmt: skip
 
 _INTERRUPTS = "irq"  # no function of the kernel's is called so
-_MODULES = {"lab": "gilk.lab", "driver": "gilk.target.kernel.admin"}
+_MODULES = {
+    "lab": "gilk.lab",
+    "driver": "gilk.target.kernel.admin",
+    "events": "gilk.trace.d.events",
+    "dtrace_values": "gilk.trace.d.values",
+}
 #: Where the names are that are imported on first use; `:` leads to one by another name.
 _LAZY = {
     **dict.fromkeys(("BlockView", "FunctionView", "Place"), "gilk.session.places"),
@@ -99,6 +110,7 @@ _LAZY = {
     "NoSuchProbe": "gilk.session.dtrace.enabling",
     "Preprocess": "gilk.session.dtrace.asked",
     "DtraceRequest": "gilk.session.dtrace.asked:Asked",
+    **{f"Dtrace{name}": f"gilk.session.dtrace.outlet:{name}" for name in ("Aside", "Outlet", "Pages")},
     "prepare_dtrace": "gilk.session.dtrace.asked:prepare",
     "let_go_dtrace": "gilk.session.dtrace.asked:let_go",
     "write_dtrace_header": "gilk.session.dtrace.provided:write_header",
@@ -396,6 +408,19 @@ def prepare_experiment(experiment: Experiment, number: int = 1) -> Staged:
 
     wanted = [item.wanted for item in experiment.items]
     return experiment_targets.prepare(experiment, number, *_kernel_of(wanted, False, experiment.machine))
+
+
+def dtrace_events(
+    consumer: Consumer, stop: Callable[[], bool], outlet: DtraceOutlet | None = None
+) -> Iterator[events.Event]:
+    """What comes of a consumer that has started, to its end or until ``stop`` says so (`Consumer.events`).
+
+    ``outlet``: what carries out system() and freopen(); without one it is done aside of the events.
+    """
+    from gilk.render.d.printf import formatted
+    from gilk.session.dtrace.outlet import Aside
+
+    return consumer.events(stop, outlet or Aside(), formatted)
 
 
 def report(result: Result) -> RunReport:

@@ -9,8 +9,11 @@ from pathlib import Path
 
 from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
+from gilk.render.d.printf import formatted
+from gilk.render.d.style import Style
 from gilk.session.dtrace.asked import Asked, let_go, prepare
 from gilk.session.dtrace.consumer import Consumer
+from gilk.trace.d.events import Refused
 from tests.lang.d.sessions import Pages
 
 LONGEST = 60.0  # seconds
@@ -43,14 +46,11 @@ def traced(text: str, *command: str | Path, pid: int | None = None) -> Traced:
 
 def _run(consumer: Consumer) -> Traced:
     consumer.compile()
-    refused = {str(probe): reason for probe, reason in consumer.start()}
-    pages, known, tracing = Pages(), consumer.compiled.program.aggregations, consumer.tracing
-    printer = Printer(pages, consumer.options, Messages(), known, tracing.aggregations, consumer.symbols)
-    printer.begin()
+    refused = {str(one.probe): one.reason for one in consumer.start() if isinstance(one, Refused)}
+    pages, printer = Pages(), Printer(Messages(), Style.of(consumer.options))
     due = time.monotonic() + LONGEST
-    consumer.run(lambda: time.monotonic() > due, printer.show)
-    restored = consumer.finish(printer.show)
-    printer.end()
+    for event in consumer.events(lambda: time.monotonic() > due, pages, formatted):
+        pages.take(printer, event)
     assert time.monotonic() < due, "it did not come to its end"
     lines = [line for line in pages.output.decode().splitlines() if line.strip()]
-    return Traced(lines, refused, pages.errors, restored)
+    return Traced(lines, refused, pages.errors, consumer.restored)

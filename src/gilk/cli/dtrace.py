@@ -75,6 +75,7 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
     help="Run a command, and end when it does; $target is its number.",
 )  # fmt: skip
 @click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Append output to FILE.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line for each event.")
 @click.option("-l", "listing", is_flag=True, help="List the probes that are meant, and enable none.")
 @click.option("-h", "header", is_flag=True, help="Write a C header of the providers that the program defines.")
 @click.option("-G", "link", is_flag=True, help="Write the object file that makefiles expect; nothing is in it.")
@@ -120,7 +121,7 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     from gilk.cli.dtrace_session import carry_out  # here: the process's keeper starts while this is imported
 
     testing = "_DTRACE_TESTING" in os.environ
-    manner = Manner(mode, given["output"], given["emit"], given["verbose"], testing)
+    manner = Manner(mode, given["output"], given["emit"], given["verbose"], testing, given["as_json"])
     return carry_out(name, _request(ctx.obj, given, mode), manner)
 
 
@@ -146,6 +147,8 @@ def _mode(given: dict[str, Any]) -> Mode:
     found = [mode for name, mode in _MODES.items() if given[name]]
     if len(found) > 1:
         raise UsageError("two-modes", "only one of -G, -h and -l can be given at a time")
+    if given["as_json"] and found and found[0] is not Mode.LIST:
+        raise UsageError("two-modes", "-G and -h write files, of which there is no JSON")
     return found[0] if found else Mode.COMPILE if given["compile_only"] else Mode.RUN
 
 

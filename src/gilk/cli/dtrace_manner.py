@@ -19,10 +19,12 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Manner:
-    """``output``: of -o. ``emit``: -S. ``verbose``: -v. ``testing``: without numbers that differ from run to run."""
+    """``output``: of -o. ``emit``: -S. ``verbose``: -v. ``testing``: without numbers that differ from run to run.
+    ``as_json``: of --json."""
 
     mode: Mode = Mode.RUN
     output: Path | None = None
     emit: bool = False
     verbose: bool = False
     testing: bool = False
+    as_json: bool = False

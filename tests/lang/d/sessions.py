@@ -12,9 +12,12 @@ from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
 from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
+from gilk.render.d.printf import formatted
+from gilk.render.d.style import Style
 from gilk.session.dtrace.compiled import Text
 from gilk.session.dtrace.consumer import Consumer
-from gilk.session.dtrace.tracing import Fault, Firing, Happening
+from gilk.session.dtrace.tracing import Firing
+from gilk.trace.d.events import Event, Faulted
 
 LONGEST = 10.0  # seconds, of a program that does not call exit()
 
@@ -29,11 +32,13 @@ class Pages:
     def write(self, data: bytes) -> None:
         self.output += data
 
-    def complain(self, text: str) -> None:
-        self.errors += text
+    def take(self, printer: Printer, event: Event) -> None:
+        self.errors += printer.complaint(event)
+        self.write(printer.output(event))
 
-    def system(self, command: bytes) -> None:
+    def system(self, command: bytes) -> int:
         self.output += b"system(" + command + b")\n"
+        return 0
 
     def freopen(self, name: bytes) -> None:
         self.output += b"freopen(" + name + b")\n"
@@ -61,24 +66,17 @@ def run(path: Path) -> Ran:
     given = path.with_suffix(".args")
     session = consumer(path.read_text(), tuple(given.read_text().split()) if given.exists() else ())
     assert not session.start()
-    pages, messages = Pages(), Messages()
-    known, tracing = session.compiled.program.aggregations, session.tracing
-    printer = Printer(pages, session.options, messages, known, tracing.aggregations, session.symbols, testing=True)
-    printer.begin()
-    session.run(_after(LONGEST), printer.show)
-    session.finish(printer.show)
-    printer.end()
+    pages, printer = Pages(), Printer(Messages(), Style.of(session.options, testing=True))
+    for event in session.events(_after(LONGEST), pages, formatted):
+        pages.take(printer, event)
     return Ran(bytes(pages.output), pages.errors, session.exit_status)
 
 
-def happenings(text: str) -> list[Firing | Fault]:
+def happenings(text: str) -> list[Firing | Faulted]:
     """What the clauses of a program did, in order."""
     session = consumer(text)
     session.start()
-    found: list[Happening] = []
-    session.run(_after(LONGEST), found.append)
-    session.finish(found.append)
-    return [one for one in found if isinstance(one, Firing | Fault)]
+    return [one for one in session.happenings(_after(LONGEST)) if isinstance(one, Firing | Faulted)]
 
 
 class _after:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from gilk.session.dtrace.tracing import Fault, Firing
+from gilk.session.dtrace.tracing import Firing
+from gilk.trace.d.events import Faulted
 from tests.lang.d.sessions import happenings
 
 
@@ -189,8 +190,8 @@ def expected(one: Expression) -> tuple[int, Kind] | None:
         return None
 
 
-def found(happening: Firing | Fault) -> tuple[int, Kind] | None:
-    if isinstance(happening, Fault):
+def found(happening: Firing | Faulted) -> tuple[int, Kind] | None:
+    if isinstance(happening, Faulted):
         assert happening.kind == 4  # divide-by-zero
         return None
     datum = happening.part.actions[0].data[0]
@@ -204,7 +205,7 @@ def test_constants_variables_and_the_model_agree(seed: int) -> None:
     program = Program(seed)
     expressions = [program.expression(program.chance.randrange(1, 5)) for _ in range(100)]
     happened = happenings(program.text(expressions))
-    by_clause = {one.clause if isinstance(one, Fault) else one.part.clause: one for one in happened}
+    by_clause = {one.clause if isinstance(one, Faulted) else one.part.clause: one for one in happened}
     for number, one in enumerate(expressions):
         wanted = expected(one)
         assert found(by_clause[2 + 2 * number]) == wanted, one.folded
@@ -226,5 +227,5 @@ def test_assignments_agree_too(seed: int) -> None:
             f"BEGIN {{ this->t{number} = {left.variable}; trace(this->t{number} {operator}= {right.variable}); }}"
         )
     text = program.text([]).replace("BEGIN { exit(0); }", "\n".join(lines) + "\nBEGIN { exit(0); }")
-    by_clause = {one.clause if isinstance(one, Fault) else one.part.clause: one for one in happenings(text)}
+    by_clause = {one.clause if isinstance(one, Faulted) else one.part.clause: one for one in happenings(text)}
     assert [found(by_clause[2 + number]) for number in range(60)] == wanted

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from gilk.render.d.messages import Fault as Kind
-from gilk.session.dtrace.tracing import Fault
+from gilk.trace.d.events import Faulted
 from tests.lang.d.sessions import happenings
 
 BEFORE = """
@@ -17,7 +17,7 @@ BEGIN { old = (struct s *)alloca(sizeof (struct s)); old->a = 1; n = 1; }
 
 def faults(statements: str) -> list[int]:
     found = happenings(f"{BEFORE} BEGIN {{ {statements} }} BEGIN {{ exit(0); }}")
-    return [one.kind for one in found if isinstance(one, Fault)]
+    return [one.kind for one in found if isinstance(one, Faulted)]
 
 
 @pytest.mark.parametrize(

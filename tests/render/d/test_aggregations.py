@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 
 from gilk.lang.d.buckets import bucket
-from gilk.lang.d.printf import parse_format
 from gilk.lang.data import Aggregating, Aggregation, Datum, Function, Kind
-from gilk.render.d.aggregations import key, print_all, printa
-from gilk.render.d.contents import Contents, Row
-from gilk.render.d.sorting import Order
-from gilk.render.d.values import Bytes, Integer, Stack, Symbol, Text, Value
+from gilk.render.d.aggregations import key, table
+from gilk.trace.d.contents import Contents, Row
+from gilk.trace.d.snapshots import finals, snapshot
+from gilk.trace.d.sorting import BY_VALUE, Order
+from gilk.trace.d.values import Bytes, Integer, Stack, Symbol, Text, Value
 
 NAME = Datum(Kind.STRING, 0, 16)
 HEADER = b"\n           value  ------------- Distribution ------------- count    \n"
@@ -26,6 +27,14 @@ def named(function: Function, *rows: tuple[str, tuple[int, ...]], number: int = 
 
 def single(function: Function, *cells: int, number: int = 1) -> Contents:
     return Contents(Aggregation(number, "a", Aggregating(function), (), 0), (Row(b"", (), cells),))
+
+
+def print_all(contents: Sequence[Contents]) -> bytes:
+    return b"".join(map(table, finals(contents)))
+
+
+def printa(contents: Sequence[Contents], format_: str | None = None, order: Order = BY_VALUE) -> bytes:
+    return table(snapshot(contents, order, format_))
 
 
 def cells(what: Aggregating, value: int, weight: int = 1) -> tuple[int, ...]:
@@ -73,7 +82,7 @@ def test_several_at_the_end() -> None:
 
 def test_of_nothing_only_printa_says_something() -> None:
     empty = named(Function.COUNT)
-    assert (print_all([empty]), printa([empty]), printa([empty], parse_format("%s\n"))) == (b"", b"\n", b"")
+    assert (print_all([empty]), printa([empty]), printa([empty], "%s\n")) == (b"", b"\n", b"")
 
 
 def test_a_distribution_by_name() -> None:
@@ -99,7 +108,7 @@ def test_distributions_are_sorted_by_their_sums() -> None:
 
 def test_printa_with_a_format() -> None:
     contents = named(Function.SUM, ("b", (1,)), ("a", (-1 % (1 << 64),)))
-    assert printa([contents], parse_format("%-3s|%@5d|%@x %%\n")) == (
+    assert printa([contents], "%-3s|%@5d|%@x %%\n") == (
         b"a  |   -1|ffffffffffffffff %\nb  |    1|1 %\n"
     )  # fmt: skip
 
@@ -107,7 +116,7 @@ def test_printa_with_a_format() -> None:
 def test_a_distribution_through_a_format_begins_on_a_new_line() -> None:
     what = Aggregating(Function.LQUANTIZE, low=1, high=10, step=1)
     contents = Contents(Aggregation(1, "c", what, (), 0), (Row(b"", (), cells(what, 1)),))
-    assert printa([contents], parse_format("@c = %@d\n")) == (
+    assert printa([contents], "@c = %@d\n") == (
         b"@c = " + HEADER + b"             < 1 |                                         0        \n"
         b"               1 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@ 1        \n"
         b"               2 |                                         0        \n"
@@ -130,18 +139,18 @@ SUMS = named(Function.AVG, ("b", (2, 10)), ("c", (1, 4)), number=2)
     ],
 )
 def test_joined_by_their_keys(order: Order, expected: bytes) -> None:
-    assert printa([COUNTS, SUMS], parse_format("%s %@d %@d\n"), order) == expected
+    assert printa([COUNTS, SUMS], "%s %@d %@d\n", order) == expected
 
 
 def test_joined_without_a_format() -> None:
     lines = printa([COUNTS, SUMS]).splitlines()
     assert lines[0] == b""
     assert lines[1] == b"  c" + b" " * 49 + b" " * 16 + b"0" + b" " * 16 + b"4"
-    assert printa([COUNTS, COUNTS], parse_format("%s %@d %@d\n")) == b"a 1 1\nb 3 3\n"
+    assert printa([COUNTS, COUNTS], "%s %@d %@d\n") == b"a 1 1\nb 3 3\n"
 
 
 def test_more_conversions_than_aggregations_repeat_the_last() -> None:
-    assert printa([COUNTS, SUMS.normalized(2)], parse_format("%@d %@d %@d;")) == b"0 2 2;1 0 0;3 2 2;"
+    assert printa([COUNTS, SUMS.normalized(2)], "%@d %@d %@d;") == b"0 2 2;1 0 0;3 2 2;"
 
 
 def test_processors() -> None:

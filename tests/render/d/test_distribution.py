@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gilk.lang.d.buckets import bucket, labels
 from gilk.lang.data import Aggregating, Function
-from gilk.render.d.distribution import distribution, divided
+from gilk.render.d.distribution import distribution
+from gilk.trace.d.contents import divided
 
 QUANTIZE = Aggregating(Function.QUANTIZE)
 HEADER = "\n           value  ------------- Distribution ------------- count    \n"

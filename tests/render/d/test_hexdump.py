@@ -7,7 +7,7 @@ import pytest
 
 from gilk.render.d.hexdump import as_text, hexdump
 from gilk.render.d.trace import trace
-from gilk.render.d.values import Bytes
+from gilk.trace.d.values import Bytes
 
 GOLDEN = b"""
              0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f  0123456789abcdef

@@ -8,7 +8,7 @@ import pytest
 from gilk.lang.d.probes import Probe
 from gilk.lang.syntax.source import Diagnostic, Span
 from gilk.render.d.messages import LOSSES, Fault, Messages
-from gilk.trace.d.drops import DropKind
+from gilk.trace.d.events import DropKind
 
 SAY = Messages()
 BEGIN = Probe(1, "dtrace", "", "", "BEGIN")

@@ -12,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gilk.lang.d.printf import parse_format
+from gilk.lang.data import Aggregating, Function
+from gilk.render.d.distribution import distribution
 from gilk.render.d.printf import WIDEST, render
-from gilk.render.d.values import Bytes, Floating, Integer, Rendered, Stack, Symbol, Text, Value
+from gilk.trace.d.values import Bytes, Distribution, Floating, Integer, Stack, Symbol, Text, Value
 
+EVENS = Aggregating(Function.LQUANTIZE, low=0, high=2, step=2)
 _SNPRINTF = ctypes.CDLL(None).snprintf
 
 
@@ -109,7 +112,7 @@ def test_a_precision_of_nought_is_none() -> None:
         ("%a", Integer(0xFFFF), b"0xffff"),
         ("%lc", Integer(0x20AC, 4), "€".encode()),
         ("%ls|", Bytes("aé".encode("utf-32-le") + bytes(8)), "aé|".encode()),
-        ("%d", Rendered(b"\nhistogram\n"), b"\nhistogram\n"),
+        ("%d", Distribution(EVENS, (0, 1, 0)), distribution(EVENS, (0, 1, 0))),
     ],
 )
 def test_ds_own(format_: str, value: Value, expected: bytes) -> None:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from gilk.lang.d.probes import Probe
-from gilk.render.d.records import Flow, Style, end, flow_prefix, header, prefix
+from gilk.render.d.records import Flow, end, flow_prefix, header, prefix
+from gilk.render.d.style import Style
 from gilk.render.d.trace import trace
-from gilk.render.d.values import Integer, Text
+from gilk.trace.d.values import Integer, Text
 
 BEGIN = Probe(1, "dtrace", "", "", "BEGIN")
 LOUD, TESTING = Style(), Style(testing=True)

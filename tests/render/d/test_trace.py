@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import pytest
 
-from gilk.lang.data import Datum, Kind
+from gilk.lang.data import Aggregating, Datum, Function, Kind
+from gilk.render.d.distribution import distribution
+from gilk.render.d.hexdump import hexdump
 from gilk.render.d.trace import trace
-from gilk.render.d.values import Bytes, Floating, Integer, Rendered, Stack, Symbol, Text, Value, decode, raw
+from gilk.trace.d.values import Bytes, Distribution, Dump, Floating, Integer, Stack, Symbol, Text, Value, decode, raw
 
 BLOCK = b"\n              a`f\n              b`g\n"
+EVENS = Aggregating(Function.LQUANTIZE, low=0, high=2, step=2)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +30,8 @@ BLOCK = b"\n              a`f\n              b`g\n"
         (Text(b"x" * 40), b"  " + b"x" * 40, b"x" * 40),
         (Symbol(b"libc`f"), b"  libc`f" + b" " * 44, b"  libc`f" + b" " * 44),
         (Stack((b"a`f", b"b`g")), BLOCK, BLOCK),
-        (Rendered(b"x"), b"x", b"x"),
+        (Dump(b"x"), hexdump(b"x"), hexdump(b"x")),
+        (Distribution(EVENS, (0, 1, 0)), distribution(EVENS, (0, 1, 0)), distribution(EVENS, (0, 1, 0))),
         (Floating(1.5), b"1.500000", b"1.500000"),
     ],
 )  # fmt: skip
@@ -63,7 +67,7 @@ def words(*numbers: int) -> bytes:
 )
 def test_decode(datum: Datum, data: bytes, value: Value) -> None:
     assert decode(datum, data, names) == value
-    assert raw(datum, data) == Bytes(data[datum.offset : datum.offset + datum.size])
+    assert raw(datum, data) == Dump(data[datum.offset : datum.offset + datum.size])
 
 
 def test_integers_wrap_around() -> None:

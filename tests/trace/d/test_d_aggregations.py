@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gilk.lang.data import Aggregating, Aggregation, Function
 from gilk.trace.d.aggregations import Aggregations
-from gilk.trace.d.drops import Drop, DropKind, Drops
+from gilk.trace.d.drops import Drops
+from gilk.trace.d.events import DropKind, Dropped
 from gilk.trace.d.memory import Options
 from gilk.trace.d.tables import Key
 from tests.native.d.session import Shared
@@ -172,7 +173,7 @@ def test_what_finds_no_room_is_counted_and_the_rest_goes_on(aggsize: int) -> Non
         session.aggregate(KNOWN[0], key, 0)
     found = reader.snapshot()
     (drop,) = drops.look()
-    assert drop == Drop(DropKind.AGGREGATION, 0, 2 * (5000 - len(found))) and drops.look() == ()
+    assert drop == Dropped(DropKind.AGGREGATION, 0, 2 * (5000 - len(found))) and drops.look() == ()
     assert set(found.values()) == {(2,)} and len(found) * 32 > aggsize * 0.9
     assert reader.fill() > 0.9
     # Emptied, there is room again, and nothing is forgotten.

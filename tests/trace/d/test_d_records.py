@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gilk.trace.d.drops import Drop, DropKind, Drops
+from gilk.trace.d.drops import Drops
+from gilk.trace.d.events import DropKind, Dropped
 from gilk.trace.d.layout import EPID_FAULT, FaultData, Policy, State
 from gilk.trace.d.memory import Options
 from gilk.trace.d.records import Record, Records
@@ -67,7 +68,7 @@ def test_drops_are_counted_where_they_happen() -> None:
     session, drops = made.session(cpu=1), Drops(made.memory)
     stored = sum(session.record(1, b"x" * 100) for _ in range(100))
     assert stored == 4096 // 160
-    assert drops.look() == (Drop(DropKind.PRINCIPAL, 1, 100 - stored),)
+    assert drops.look() == (Dropped(DropKind.PRINCIPAL, 1, 100 - stored),)
     assert not session.record(1, b"x" * 5000), "larger than the buffer"
     assert len(Records(made.memory).poll()) == stored
     assert session.record(1, b"x" * 100), "there is room again"
@@ -157,7 +158,7 @@ def test_speculations_are_committed_or_discarded() -> None:
     reader, drops = Records(made.memory), Drops(made.memory)
     session = made.session()
     assert [session.speculation() for _ in range(3)] == [1, 2, 0]
-    assert drops.look() == (Drop(DropKind.SPECULATION_UNAVAILABLE, 0, 1),)
+    assert drops.look() == (Dropped(DropKind.SPECULATION_UNAVAILABLE, 0, 1),)
     for number in (1, 2, 1, 0, 7):
         speculative = begin(made, number)
         speculative.record(10 + number, b"x" * number)
@@ -182,7 +183,7 @@ def test_a_speculation_with_writers_is_closed_by_the_last() -> None:
         writer.reserve(number, b"abc", 3)
     session.commit_speculation(1)
     assert session.speculation() == 0
-    assert drops.look() == (Drop(DropKind.SPECULATION_BUSY, 0, 1),)
+    assert drops.look() == (Dropped(DropKind.SPECULATION_BUSY, 0, 1),)
     reader = Records(made.memory)
     writers[1].end()
     assert reader.poll() == []
@@ -197,7 +198,7 @@ def test_a_full_speculation_drops() -> None:
     session.speculation()
     speculative = begin(made, 1)
     assert sum(speculative.record(1, b"x" * 30) for _ in range(40)) == 16
-    assert drops.look() == (Drop(DropKind.SPECULATION, 0, 24),)
+    assert drops.look() == (Dropped(DropKind.SPECULATION, 0, 24),)
     session.commit_speculation(1)
     assert len(Records(made.memory).poll()) == 16
 

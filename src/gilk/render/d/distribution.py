@@ -7,11 +7,17 @@ from collections.abc import Sequence
 
 from gilk.lang.d.buckets import ZERO, labels
 from gilk.lang.data import Aggregating, Function
-from gilk.render.d.values import left, right
+from gilk.render.d.columns import left, right
+from gilk.trace.d.contents import divided
+from gilk.trace.d.values import Distribution
 
 _WIDTH = 40
 _TITLE = "------------- Distribution -------------"
 _HEADER = b"\n" + right("value", 16) + b" " + right(_TITLE, 41) + b" " + left("count", 9) + b"\n"
+
+
+def drawn(value: Distribution) -> bytes:
+    return distribution(value.what, value.counts, value.normal)
 
 
 def distribution(what: Aggregating, counts: Sequence[int], normal: int = 1) -> bytes:
@@ -57,8 +63,3 @@ class _Bars:
 
     def bar(self, count: int, width: int) -> bytes:
         return b"@" * ((2 * abs(count) * width + self.total) // (2 * self.total)) if self.total else b""
-
-
-def divided(value: int, by: int) -> int:
-    """As C divides: towards 0."""
-    return value // by if (value < 0) == (by < 0) else -(-value // by)

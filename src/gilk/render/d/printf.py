@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import chain, repeat
 
-from gilk.lang.d.printf import Conversion, Flags, Literal, Rule, Shows
+from gilk.lang.d.printf import Conversion, Flags, Literal, Rule, Shows, parse_format
 from gilk.render.d import numbers
+from gilk.render.d.distribution import drawn
 from gilk.render.d.numbers import Shape
 from gilk.render.d.stacks import block
-from gilk.render.d.values import Bytes, Floating, Integer, Rendered, Stack, Symbol, Text, Value, c_string, encoded
+from gilk.trace.d.events import Printed
+from gilk.trace.d.values import Bytes, Distribution, Floating, Integer, Stack, Symbol, Text, Value, c_string, encoded
 
 _ESCAPES = dict(zip(b'\0\a\b\f\n\r\t\v"\\', b'0abfnrtv"\\', strict=True))
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -27,6 +30,23 @@ Name = Callable[[int], bytes]
 def nameless(address: int) -> bytes:
     """Of an address of which nothing is known."""
     return b"0x%x" % address
+
+
+def formatted(printed: Printed) -> bytes:
+    """What has a format, or is empty."""
+    return render(pieces(printed.format or ""), printed.values, name=named(printed.names))
+
+
+def named(names: Sequence[tuple[int, bytes]]) -> Name:
+    if not names:
+        return nameless
+    known = dict(names)
+    return lambda address: known.get(address) or nameless(address)
+
+
+@cache
+def pieces(text: str) -> tuple[Literal | Conversion, ...]:
+    return parse_format(text)
 
 
 def render(
@@ -52,8 +72,8 @@ def _converted(one: Conversion, given: Iterator[Value], totals: Iterator[Value],
     if one.dynamic_precision:
         precision = _dynamic(next(given))
     value = next(totals if one.aggregation else given)
-    if isinstance(value, Rendered):
-        return value.data
+    if isinstance(value, Distribution):
+        return drawn(value)  # whatever the conversion
     width, precision = max(-WIDEST, min(width, WIDEST)), min(precision, WIDEST)
     shape = Shape(one.flags, width, precision if precision > 0 else None)
     if one.rule.shows is Shows.ADDRESS and isinstance(value, Integer):

@@ -10,17 +10,9 @@ from __future__ import annotations
 from enum import Enum
 
 from gilk.lang.d.probes import Probe
-from gilk.render.d.values import left, right
+from gilk.render.d.columns import left, right
+from gilk.render.d.style import Style
 from gilk.values import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """``testing``: _DTRACE_TESTING is in the environment: nothing that differs from run to run. ``flow``: -F."""
-
-    quiet: bool = False
-    testing: bool = False
-    flow: bool = False
 
 
 class Turn(Enum):

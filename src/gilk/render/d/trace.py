@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from gilk.render.d.columns import left
+from gilk.render.d.distribution import drawn
 from gilk.render.d.hexdump import hexdump
 from gilk.render.d.stacks import INDENT, block
-from gilk.render.d.values import Bytes, Integer, Rendered, Stack, Symbol, Text, Value, left
+from gilk.trace.d.values import Bytes, Distribution, Dump, Floating, Integer, Stack, Symbol, Text, Value
 
 #: Columns of integers by their size, signed and unsigned, with the space before them.
 _SIGNED = {1: 4, 2: 6, 4: 11, 8: 20}
@@ -19,15 +21,17 @@ def trace(value: Value, quiet: bool = False, indent: int = INDENT) -> bytes:
             return _integer(value, quiet)
         case Text():
             return value.data if quiet else b"  " + left(value.data, 33)
-        case Bytes():
+        case Bytes() | Dump():
             return hexdump(value.data)
         case Symbol():
             return b"  " + left(value.text, 50)
         case Stack():
             return block(value.lines, indent)
-        case Rendered():
-            return value.data
-    return b"%f" % value.value
+        case Distribution():
+            return drawn(value)
+        case Floating():
+            return b"%f" % value.value
+    return b""
 
 
 def _integer(value: Integer, quiet: bool) -> bytes:

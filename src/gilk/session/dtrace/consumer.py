@@ -4,21 +4,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
 from gilk.errors import OutOfMemory, UsageError
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
-from gilk.lang.d.probes import Probe
 from gilk.lang.syntax.source import Source
 from gilk.session.dtrace import libraries
+from gilk.session.dtrace.acting import Acting, Formatted
+from gilk.session.dtrace.aggregated import Aggregated
 from gilk.session.dtrace.compiled import Compiled, Text, compile_programs
 from gilk.session.dtrace.enabling import Enabled, enable
+from gilk.session.dtrace.names import Names
+from gilk.session.dtrace.outlet import Outlet
 from gilk.session.dtrace.symbols import Symbols
 from gilk.session.dtrace.tracing import Happening, Tracing
 from gilk.session.dtrace.world import World
+from gilk.trace.d.events import Began, Ended, Event, Exited, Lowered, Matched, Noted, Refused
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ _LONGEST = 0.1  # seconds between looks at signals and at the process
 
 @dataclass
 class Consumer:
-    """``compile`` first, then ``start``, ``run`` and ``finish``."""
+    """``compile`` first, then ``start`` and ``events``."""
 
     texts: Sequence[Text]
     macros: Macros
@@ -42,7 +46,8 @@ class Consumer:
     enabled: Enabled = field(init=False)
     tracing: Tracing = field(init=False)
     symbols: Symbols = field(init=False)
-    lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
+    restored: bool | None = None  # at the end: whether the process is what it was; None without one
+    _lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
 
     def compile(self) -> None:
         """Raises DoesNotCompile, NoSuchProbe."""
@@ -57,14 +62,24 @@ class Consumer:
         directories = (*self.library_directories, *([directory] if directory else []))
         return libraries.wanted([text.source.text for text in self.texts], directories, self.process)
 
-    def start(self) -> list[tuple[Probe, str]]:
-        """Probes go in, BEGIN fires, a launched program runs. Those that cannot be had come back, with the reason."""
+    @property
+    def matched(self) -> list[Matched]:
+        """How many probes each program is about."""
+        origins = list(enumerate(self.compiled.origins, 1))
+        return [
+            Matched(text.kind, text.said, sum(self.enabled.counts[n] for n, origin in origins if origin is text))
+            for text in self.texts
+        ]
+
+    def start(self) -> list[Refused | Lowered]:
+        """Probes go in, BEGIN fires, a launched program runs. What could not be had as it was asked for comes back."""
         self.symbols = Symbols(self.process)
         self.tracing = self._tracing()
         self.tracing.begin()
         if self.process is not None:
             self.process.release()
-        return self.tracing.refused
+        refused = (Refused(probe, reason) for probe, reason in self.tracing.refused)
+        return [*refused, *(Lowered(option, size) for option, size in self._lowered.items())]
 
     def _tracing(self) -> Tracing:
         """With bufresize=auto what there is no memory for is made smaller. Raises UsageError `buffers-too-large`."""
@@ -77,14 +92,44 @@ class Consumer:
                 if self.options.text("bufresize") == "manual" or size < _SMALLEST:
                     raise UsageError("buffers-too-large", f"{largest} is more memory than there is") from error
                 self.options.set(largest, str(size))
-                self.lowered[largest] = size
+                self._lowered[largest] = size
 
-    def run(self, stop: Callable[[], bool], show: Callable[[Happening], None]) -> None:
-        """Until exit(), until the process has ended, a buffer is full (fill), or ``stop`` says so."""
+    def events(self, stop: Callable[[], bool], outlet: Outlet, formatted: Formatted) -> Iterator[Event]:
+        """All that comes after `start`, as it is asked for: what actions want done is done as their turn comes.
+
+        It goes on until exit(), until the process has ended, a buffer is full (fill), or ``stop`` says so; then
+        all is taken out, END fires, and what was not printed of the aggregations is there.
+        """
+        acting = self._acting(outlet, formatted)
+        yield Began(None if self.process is None else self.process.pid)
+        for happening in self.happenings(stop):
+            yield from acting.act(happening)
+        yield Ended()
+        yield from acting.aggregated.left()
+        yield from (Noted(note) for note in self.tracing.notes)
+        yield from self.tracing.corruptions()  # once more, when all has been looked at
+        yield Exited(1 if self.restored is False else self.exit_status, self.restored)
+
+    def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
+        names = Names(self.symbols, self.options)
+        known, live = self.compiled.program.aggregations, self.tracing.aggregations
+        return Acting(self.options, names, Aggregated(known, live, self.options, names), outlet, formatted)
+
+    def happenings(self, stop: Callable[[], bool]) -> Iterator[Happening]:
+        """What clauses have recorded, and what went wrong, until all is taken out: nothing of it is done."""
+        yield from self._run(stop)
+        yield from self._drain()
+        self.restored = self.tracing.end()
+        while found := list(self._drain(final=True)):
+            yield from found
+        yield from self._losses()
+
+    def _run(self, stop: Callable[[], bool]) -> Iterator[Happening]:
         tracing, options = self.tracing, self.options
-        duties: tuple[tuple[Callable[[], object], Callable[[], int]], ...] = (  # and how often, which may change, in ns
-            (lambda: self._drain(show), lambda: options.number("switchrate")),
-            (lambda: self._tell_losses(show), lambda: options.number("statusrate")),
+        # What is to be done, and how often in ns, which may change.
+        duties: tuple[tuple[Callable[[], Iterable[Happening] | None], Callable[[], int]], ...] = (
+            (self._drain, lambda: options.number("switchrate")),
+            (self._losses, lambda: options.number("statusrate")),
             (tracing.tend, lambda: options.number("aggrate")),
             (tracing.clean, lambda: options.number("cleanrate")),
         )
@@ -95,7 +140,7 @@ class Consumer:
             now = time.monotonic()
             for n, (duty, rate) in enumerate(duties):
                 if now >= due[n]:
-                    duty()
+                    yield from duty() or ()
                     due[n] = now + rate() / 1e9
             soonest = min(due[:-1])  # it is not worth being awake for the last
             time.sleep(max(min(wait, soonest - now, _LONGEST), 0.0))
@@ -107,36 +152,20 @@ class Consumer:
             return False
         return not self.process.launched or self.process.wait(block=False) is None
 
-    def _tell_losses(self, show: Callable[[Happening], None]) -> None:
-        for loss in self.tracing.losses():
-            show(loss)
-        self.tell_corruptions(show)
+    def _losses(self) -> Iterator[Happening]:
+        """What was lost, and what the process has written into gilk's own memory."""
+        yield from self.tracing.losses()
+        yield from self.tracing.corruptions()
 
-    def tell_corruptions(self, show: Callable[[Happening], None]) -> None:
-        """What the process has written into gilk's own memory; to be called once more when all has been printed."""
-        for corrupt in self.tracing.corruptions():
-            show(corrupt)
-
-    def _drain(self, show: Callable[[Happening], None], final: bool = False) -> int:
-        number = 0
-        for number, happening in enumerate(self.tracing.poll(final), 1):
-            if number == 1:  # records have all been read by now: what they are about is mapped
+    def _drain(self, final: bool = False) -> Iterator[Happening]:
+        for number, happening in enumerate(self.tracing.poll(final)):
+            if number == 0:  # records have all been read by now: what they are about is mapped
                 self._follow()
-            show(happening)
-        return number
+            yield happening
 
     def _follow(self) -> None:
         if self.tracing.follow():
             self.symbols.look()
-
-    def finish(self, show: Callable[[Happening], None]) -> bool | None:
-        """Whether the process is what it was; None without one."""
-        self._drain(show)
-        restored = self.tracing.end()
-        while self._drain(show, final=True):  # faults of END have ERROR to tell of them
-            pass
-        self._tell_losses(show)
-        return restored
 
     @property
     def exit_status(self) -> int:

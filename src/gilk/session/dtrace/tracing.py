@@ -28,7 +28,8 @@ from gilk.target.inner_threads import gone_of
 from gilk.target.threads import thread_is_gone
 from gilk.trace import clock
 from gilk.trace.d.aggregations import Aggregations
-from gilk.trace.d.drops import Drop, DropKind, Drops
+from gilk.trace.d.drops import Drops
+from gilk.trace.d.events import Corrupted, DropKind, Dropped, Faulted
 from gilk.trace.d.layout import EPID_FAULT, LAYOUT_FIELDS, FaultData, Policy, State
 from gilk.trace.d.memory import Memory
 from gilk.trace.d.memory import Options as Sizes
@@ -49,32 +50,18 @@ _MARGIN = 2_000_000  # ns: a record that is being made now may belong before one
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What one clause recorded in one go."""
+    """What one clause recorded in one go. ``time``: ns, as D's ``timestamp``."""
 
     probe: Probe
     cpu: int
     part: Part
     data: bytes
+    time: int = 0
+    pid: int = 0
+    tid: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A run-time error of a clause."""
-
-    probe: Probe
-    clause: int
-    kind: int
-    address: int
-
-
-@dataclass(frozen=True, slots=True)
-class Corrupt:
-    """Something in the memory of the program's cannot be what a clause has written."""
-
-    what: str
-
-
-Happening = Firing | Fault | Drop | Corrupt
+Happening = Firing | Faulted | Dropped | Corrupted
 
 
 class Tracing:
@@ -168,17 +155,17 @@ class Tracing:
         """Without `temporal`, those of each processor together."""
         return records if self._options.flag("temporal") else sorted(records, key=lambda record: record.cpu)
 
-    def losses(self) -> tuple[Drop, ...]:
+    def losses(self) -> tuple[Dropped, ...]:
         """What there was no room for, since the last call."""
         return self._drops.look()
 
-    def corruptions(self) -> Iterator[Corrupt]:
+    def corruptions(self) -> Iterator[Corrupted]:
         """What has been found since the last call, each once, and no end of them."""
         for source in (self._records.errors, self._drops.errors, self.aggregations.errors):
             for error in source:
                 if error.message not in self._told and len(self._told) < _MOST_TOLD:
                     self._told.add(error.message)
-                    yield Corrupt(error.message)
+                    yield Corrupted(error.message)
             source.clear()
 
     @property
@@ -250,7 +237,10 @@ class Tracing:
             if record.epid == EPID_FAULT:
                 yield from self._fault(record, probe)
             elif (part := self._parts.get(record.epid)) is not None and len(record.data) >= part.size:
-                yield Firing(probe, record.cpu, part, record.data)
+                yield Firing(probe, record.cpu, part, record.data, self._time(record.tsc), record.pid, record.tid)
+
+    def _time(self, tsc: int) -> int:
+        return self._clock.ns0 + round((tsc - self._clock.tsc0) / self._clock.ticks_per_ns)
 
     def _fault(self, record: Record, probe: Probe) -> Iterator[Happening]:
         if len(record.data) < ctypes.sizeof(FaultData):
@@ -260,7 +250,7 @@ class Tracing:
             self.memory.drops[DropKind.DBLERROR] = so_far + 1 & (1 << 64) - 1  # the process may have written anything
             return
         told = FaultData.from_buffer_copy(record.data)
-        fault = Fault(probe, told.action, told.fault, told.address)
+        fault = Faulted(probe, told.action, told.fault, told.address)
         yield fault
         self._fire(own.ERROR, (0, probe.number, fault.clause, 0, fault.kind, fault.address))
 

@@ -3,33 +3,11 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from gilk.errors import StoreError
+from gilk.trace.d.events import DropKind, Dropped
 from gilk.trace.d.layout import DROPS
 from gilk.trace.d.memory import Memory
 from gilk.trace.possible import Possible
-from gilk.values import dataclass
-
-
-class DropKind(IntEnum):
-    """enum gd_drop."""
-
-    PRINCIPAL = 0
-    AGGREGATION = 1
-    DYNAMIC = 2
-    SPECULATION = 3
-    SPECULATION_BUSY = 4
-    SPECULATION_UNAVAILABLE = 5
-    DBLERROR = 6
-    STACK = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    kind: DropKind
-    cpu: int  # modulo the number of buffers
-    count: int
 
 
 class Drops:
@@ -45,12 +23,14 @@ class Drops:
         self._possible = Possible()
         self.errors: list[StoreError] = []
 
-    def look(self) -> tuple[Drop, ...]:
+    def look(self) -> tuple[Dropped, ...]:
         """What has come since the last call, in order of kind, then processor."""
         now = self._believed()
         grown = [count - seen for count, seen in zip(now, self._seen, strict=True)]
         self._seen = now
-        found = [Drop(DropKind(place % DROPS), place // DROPS, count) for place, count in enumerate(grown) if count > 0]
+        found = [
+            Dropped(DropKind(place % DROPS), place // DROPS, count) for place, count in enumerate(grown) if count > 0
+        ]
         return tuple(sorted(found, key=lambda drop: (drop.kind, drop.cpu)))
 
     def _believed(self) -> list[int]:

@@ -9,8 +9,7 @@ from math import isqrt
 
 from gilk.lang.data import Aggregation, Function
 from gilk.lang.types import signed
-from gilk.render.d.distribution import distribution, divided
-from gilk.render.d.values import Integer, Rendered, Value
+from gilk.trace.d.values import Distribution, Integer, Value
 from gilk.values import dataclass
 
 DISTRIBUTIONS = frozenset({Function.QUANTIZE, Function.LQUANTIZE, Function.LLQUANTIZE})
@@ -46,10 +45,10 @@ class Contents:
         return replace(self, normal=by or 1)
 
     def total(self, cells: Sequence[int]) -> Value:
-        """What is printed: a number, or a histogram."""
+        """What they stand for: a number, or a distribution."""
         what = self.aggregation.what
         if what.function in DISTRIBUTIONS:
-            return Rendered(distribution(what, [signed(cell) for cell in cells], self.normal))
+            return Distribution(what, tuple(map(signed, cells)), self.normal)
         unsigned = what.function in (Function.COUNT, Function.STDDEV)
         return Integer(number(what.function, cells, self.normal), 8, not unsigned)
 
@@ -75,3 +74,8 @@ def stddev(cells: Sequence[int], normal: int = 1) -> int:
     squares = ((cells[3] & _64) << 64 | cells[2] & _64) // normal // count
     mean = divided(divided(total, normal), count)
     return isqrt((squares - mean * mean) & _128)
+
+
+def divided(value: int, by: int) -> int:
+    """As C divides: towards 0."""
+    return value // by if (value < 0) == (by < 0) else -(-value // by)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from gilk.lang.d import buckets
 from gilk.lang.data import Aggregating, Aggregation, Datum, Kind
 from gilk.lang.types import signed
-from gilk.render.d.contents import DISTRIBUTIONS, Contents, Row, number
+from gilk.trace.d.contents import DISTRIBUTIONS, Contents, Row, number
 from gilk.values import dataclass
 
 Keys: TypeAlias = tuple[int | bytes | tuple[int, ...], ...]

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Decoded data, ready to be printed. Addresses have been given their names by then: nothing here looks anything up."""
+"""Decoded data: what records and keys hold. Addresses have their names already: nothing here looks anything up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from gilk.lang.data import Datum, Kind
-from gilk.lang.types import signed
+from gilk.lang.data import Aggregating, Datum, Kind
+from gilk.lang.types import Type, signed
+from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,22 @@ class Bytes:
 
 
 @dataclass(frozen=True, slots=True)
+class Dump:
+    """The bytes of a string, a struct or an array, taken as numbers: with the option rawbytes."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What lay at ``address``, of the type ``type``: of print()."""
+
+    address: int
+    type: Type
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Symbol:
     """What an address is called: ``libc.so.6`malloc+0x10``."""
 
@@ -66,13 +82,15 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
-    """A distribution: whatever the conversion, it is printed like this."""
+class Distribution:
+    """What quantize() and its kin have counted: signed, by cell of ``what``. ``normal``: normalize()'s factor."""
 
-    data: bytes
+    what: Aggregating
+    counts: tuple[int, ...]
+    normal: int = 1
 
 
-Value: TypeAlias = Integer | Floating | Text | Bytes | Symbol | Stack | Rendered
+Value: TypeAlias = Integer | Floating | Text | Bytes | Dump | Memory | Symbol | Stack | Distribution
 
 #: Names addresses of a process, or of the kernel when the pid is 0: a line each, or more where calls were inlined.
 Resolver: TypeAlias = Callable[[Kind, int, tuple[int, ...]], tuple[bytes, ...]]
@@ -98,9 +116,9 @@ def decode(datum: Datum, data: bytes, resolve: Resolver) -> Value:
     return Symbol(resolve(datum.kind, pid, addresses[:1])[0])
 
 
-def raw(datum: Datum, data: bytes) -> Bytes:
+def raw(datum: Datum, data: bytes) -> Dump:
     """Instead of `decode`, with the option rawbytes."""
-    return Bytes(data[datum.offset : datum.offset + datum.size])
+    return Dump(data[datum.offset : datum.offset + datum.size])
 
 
 def c_string(data: bytes) -> bytes:
@@ -111,12 +129,3 @@ def c_string(data: bytes) -> bytes:
 def encoded(text: str) -> bytes:
     """Names that came from bytes go back to them, valid UTF-8 or not."""
     return text.encode(errors="surrogateescape")
-
-
-def right(text: str | bytes, width: int) -> bytes:
-    """Widths count bytes, as C's do."""
-    return (encoded(text) if isinstance(text, str) else text).rjust(width)
-
-
-def left(text: str | bytes, width: int) -> bytes:
-    return (encoded(text) if isinstance(text, str) else text).ljust(width)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gilk.lang.data import Aggregating, Aggregation, Function
 from gilk.lang.types import signed
-from gilk.render.d.contents import Contents, number, stddev
-from gilk.render.d.values import Integer, Rendered
+from gilk.trace.d.contents import Contents, number, stddev
+from gilk.trace.d.values import Distribution, Integer
 
 M64, M128 = (1 << 64) - 1, (1 << 128) - 1
 LARGE = st.integers(-(1 << 31), 1 << 31)
@@ -53,11 +53,12 @@ def test_normalize_and_denormalize() -> None:
     assert contents.normalized(0).normal == 1
 
 
-def test_a_count_is_unsigned_and_a_distribution_is_text() -> None:
+def test_a_count_is_unsigned_and_a_distribution_is_signed() -> None:
     count = Contents(Aggregation(1, "a", Aggregating(Function.COUNT), (), 0))
     assert count.total((3,)) == Integer(3, 8, False)
     what = Aggregating(Function.QUANTIZE)
-    assert isinstance(Contents(Aggregation(1, "a", what, (), 0)).total((0,) * 127), Rendered)
+    contents = Contents(Aggregation(1, "a", what, (), 0)).normalized(2)
+    assert contents.total((M64,) + (0,) * 126) == Distribution(what, (-1,) + (0,) * 126, 2)
 
 
 def test_cells_are_signed() -> None:

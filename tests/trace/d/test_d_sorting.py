@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from gilk.lang.d.buckets import bucket
 from gilk.lang.data import Aggregating, Aggregation, Datum, Function, Kind
-from gilk.render.d.contents import Contents, Row
-from gilk.render.d.sorting import Order, key_rank, ordered, truncated, weight
-from gilk.render.d.values import Integer
+from gilk.trace.d.contents import Contents, Row
+from gilk.trace.d.sorting import Order, key_rank, ordered, truncated, weight
+from gilk.trace.d.values import Integer
 
 TWO = (Datum(Kind.INT, 0, 1), Datum(Kind.INT, 1, 1))
 

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""In what form ``gilk dtrace`` tells what happens: as dtrace(1) prints it, or as JSON (--json)."""
+
+from __future__ import annotations
+
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gilk import api
+from gilk.cli.dtrace_manner import Manner
+from gilk.render.d.messages import Messages
+from gilk.render.d.printer import Printer
+from gilk.render.d.style import Style
+from gilk.version import VERSION
+
+if TYPE_CHECKING:
+    from gilk.render.d.as_json import Encoder
+
+
+class Output(Protocol):
+    def begin(self, consumer: api.Consumer) -> api.DtraceOutlet:
+        """All that is needed is known. What actions ask of the system goes to what comes back."""
+        ...
+
+    def take(self, event: api.events.Event) -> None: ...
+
+    def say(self, text: str) -> None:
+        """What is told of programs and probes with -v."""
+        ...
+
+    def remark(self, text: str) -> None:
+        """What is for whoever waits at the terminal."""
+        ...
+
+    def fail(self, text: str, **error: Any) -> None:
+        """``text``: the message, as a line."""
+        ...
+
+
+class TextOutput:
+    def __init__(self, manner: Manner, messages: Messages) -> None:
+        self._manner, self._messages = manner, messages
+
+    def begin(self, consumer: api.Consumer) -> api.DtraceOutlet:
+        self._printer = Printer(self._messages, Style.of(consumer.options, self._manner.testing))
+        return self._pages
+
+    def take(self, event: api.events.Event) -> None:
+        if complaint := self._printer.complaint(event):
+            self.remark(complaint)
+        if data := self._printer.output(event):
+            self._pages.write(data)
+
+    def say(self, text: str) -> None:
+        self._pages.write(text.encode("utf-8", "surrogateescape"))
+
+    def remark(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    def fail(self, text: str, **error: Any) -> None:
+        self.remark(text)
+
+    @cached_property
+    def _pages(self) -> api.DtracePages:
+        return api.DtracePages(self._manner.output)
+
+
+class JsonOutput:
+    """A line for each event, written at once."""
+
+    def __init__(self, manner: Manner) -> None:
+        self._manner = manner
+
+    def begin(self, consumer: api.Consumer) -> api.DtraceOutlet:
+        from gilk.render.d.as_json import Encoder
+
+        options = consumer.options
+        self._encoder: Encoder = Encoder(options.number("printsize"), options.number("strsize"))
+        return api.DtraceAside()
+
+    def take(self, event: api.events.Event) -> None:
+        if (made := self._encoder.object(event)) is not None:
+            self._line(made)
+
+    def say(self, text: str) -> None:
+        sys.stderr.write(text)
+
+    def remark(self, text: str) -> None:
+        """Nobody waits, or needs but look at the events."""
+
+    def fail(self, text: str, **error: Any) -> None:
+        from gilk.render.d import as_json
+
+        self._line(as_json.error(**error))
+
+    def _line(self, made: dict[str, Any]) -> None:
+        import json
+
+        self._pages.write(json.dumps(made).encode() + b"\n")
+
+    @cached_property
+    def _pages(self) -> api.DtracePages:
+        import json
+
+        from gilk.render.d import as_json
+
+        pages = api.DtracePages(self._manner.output)
+        pages.write(json.dumps(as_json.first(VERSION)).encode() + b"\n")
+        return pages

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What options say of how things are printed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gilk.lang.d.options import Options
+from gilk.render.d.stacks import INDENT
+from gilk.values import dataclass
+
+#: Those that setopt() can change, by the name of their field.
+_CHANGING = {
+    "quiet": "quiet",
+    "flowindent": "flow",
+    "stackindent": "indent",
+    "droptags": "droptags",
+    "quietresize": "quietresize",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """``testing``: _DTRACE_TESTING is in the environment: nothing that differs from run to run. ``flow``: -F.
+
+    ``indent``: of stacks, in columns. ``printsize``, ``strsize``: bytes.
+    """
+
+    quiet: bool = False
+    testing: bool = False
+    flow: bool = False
+    indent: int = INDENT
+    droptags: bool = False
+    quietresize: bool = False
+    printsize: int = 1024
+    strsize: int = 256
+
+    @classmethod
+    def of(cls, options: Options, testing: bool = False) -> Style:
+        sizes = options.number("printsize"), options.number("strsize")
+        style = cls(testing=testing, printsize=sizes[0], strsize=sizes[1])
+        for name in _CHANGING:
+            style = style.changed(name, options.values[name])
+        return style
+
+    def changed(self, option: str, value: int | str) -> Style:
+        """With an option set. Most have nothing to do with it."""
+        if option not in _CHANGING:
+            return self
+        made: Any = int(value) if option == "stackindent" else bool(value)
+        return replace(self, **{_CHANGING[option]: made})
