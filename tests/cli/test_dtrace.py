@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -262,3 +263,22 @@ def test_nothing_is_run_of_a_program_that_is_only_compiled(dtrace: Dtrace) -> No
 def test_destructive_actions_that_are_allowed(dtrace: Dtrace) -> None:
     done = dtrace("-w", "-q", "-n", 'BEGIN { printf("a\\n"); system("echo %d", 6 * 7); printf("b\\n"); exit(0); }')
     assert (done.returncode, done.stdout) == (0, "a\n42\nb\n\n")
+
+
+def test_json_has_an_object_a_line_and_loses_nothing(dtrace: Dtrace) -> None:
+    program = r'BEGIN { @[probename] = count(); printf("%s %u", "a\xffb", 18446744073709551615); exit(3); }'
+    done = dtrace("--json", "-n", program)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, done.stderr, lines[0]["type"], lines[0]["version"]) == (3, "", "dtrace", 1)
+    (printed,) = (line for line in lines if line["type"] == "printed")
+    assert printed["values"] == [{"bytes": "61ff62"}, 18446744073709551615]
+    (snapshot,) = (line for line in lines if line["type"] == "snapshot")
+    assert snapshot["rows"] == [{"keys": ["BEGIN"], "values": [1]}]
+    assert lines[-1] == {"type": "exited", "status": 3, "restored": None}
+
+
+def test_json_tells_of_a_program_that_does_not_compile(dtrace: Dtrace) -> None:
+    done = dtrace("--json", "-n", "BEGIN { nothing; }")
+    first, last = map(json.loads, done.stdout.splitlines())
+    assert (done.returncode, done.stderr, first["type"]) == (1, "", "dtrace")
+    assert (last["type"], last["error"]["tag"]) == ("error", "D_IDENT_UNDEF")
