@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Events as JSON objects, one for each: docs/cli/dtrace.md describes them. `VERSION` grows when one changes its meaning."""
+"""Events as JSON objects, one for each, as in docs/cli/dtrace.md. `VERSION` grows when one changes its meaning."""
 
 from __future__ import annotations
 
