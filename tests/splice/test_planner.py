@@ -86,7 +86,7 @@ def test_whatever_is_asked_for(path: str, seed: int) -> None:
 
 @pytest.mark.parametrize("path", PROGRAMS)
 def test_splices_say_what_their_bytes_do(path: str) -> None:
-    """As iced decodes the bytes they lead from window to bounce, trampoline and patch; hosts displace what they lend."""
+    """By iced they lead from window to bounce, trampoline and patch; hosts displace what they lend."""
     asking = Asking(path, 5)
     ground = pretend_loaded(asking.analysis)
     made = plan(ground, [(f, asking.wants(f, 0.8)) for f in asking.functions(400)]).functions

@@ -10,6 +10,7 @@ from enum import IntEnum
 
 from gilk.lang.d.probes import Probe
 from gilk.lang.syntax.source import Diagnostic
+from gilk.lang.types import signed
 from gilk.trace.d.events import DropKind
 from gilk.values import dataclass
 
