@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What every target has: images at places, an analysis of each, and who changes it.
 
-To add a target to those that there are (a process, a kernel, the program in memory that the tests run on):
+To add a target to those that there are (a process, a kernel):
 
 1. `Code`: what its images are, where they lie, and how each is analysed. All that looks points up works then.
 2. For one that executes a program's code as a process does: `Target`, and a `Tracer` that maps, stages and changes.
@@ -10,7 +10,6 @@ To add a target to those that there are (a process, a kernel, the program in mem
    threads and write memory by other means implements that, and has the keeper with all it knows of moving threads.
 3. For another kind of code: a stager and a changer (session/staging.py, session/ledger.py), a source of records
    (trace/drain.py) and a session over them, as kernel_session.py is.
-4. The fixture of the tests in tests/fake/conftest.py: they run on whatever is listed there.
 """
 
 from __future__ import annotations

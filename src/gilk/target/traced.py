@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How the keeper reaches a process that it holds. Linux is one way (linux.py); the tests have one in memory.
+"""How the keeper reaches a process that it holds. Linux is the way that there is (linux.py).
 
 To add another: write a class with these members. Whatever works on one of them works on all; what is peculiar to
 Linux (ptrace, /proc, system calls of the target's own) belongs in linux.py and in the modules that it composes.
