@@ -25,7 +25,7 @@ WRITERS = {
     "target/kernel/instruments.py": "the same",
     "lab/kernels.py": "in a directory where kernels are kept, or one of a run",
     "target/apart.py": "its own name, /proc/self/comm",
-    "cli/dtrace_session.py": "what -o or freopen() names, as a shell's redirection",
+    "session/dtrace/outlet.py": "what -o or freopen() names, as a shell's redirection",
     "cli/trials.py": "memory of a child of its own, to see whether that may be done",
     "render/output.py": "a device or a pipe that a user names",
     "render/plot_draw.py": "the same",

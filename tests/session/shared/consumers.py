@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import IO
 
 from gilk.session.dtrace.asked import Asked, let_go, prepare
-from gilk.session.dtrace.tracing import Happening
 
 CALLS, THREADS = 2000, 8  # of rounds.c, in a round
 FUNCTIONS = ("one", "two", "three", "four")
@@ -84,14 +83,11 @@ def _be_consumer(target: int, text: str, out: IO[str], hear: int) -> None:
         assert not refused, refused
         out.write("in\n")
         os.read(hear, 1)
-        restored = consumer.finish(_ignore)
-        assert restored is not False, "could not be compared"
+        for happening in consumer.happenings(lambda: True):
+            sys.stderr.write(str(happening))
+        assert consumer.restored is not False, "could not be compared"
         for (_, key), cells in consumer.tracing.aggregations.snapshot().items():
             out.write(f"{key.partition(bytes(1))[0].decode()} {cells[0]}\n")
         out.write("out\n")
     finally:
         let_go(consumer)
-
-
-def _ignore(happening: Happening) -> None:
-    sys.stderr.write(str(happening))

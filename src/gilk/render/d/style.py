@@ -39,10 +39,9 @@ class Style:
     @classmethod
     def of(cls, options: Options, testing: bool = False) -> Style:
         sizes = options.number("printsize"), options.number("strsize")
-        style = cls(testing=testing, printsize=sizes[0], strsize=sizes[1])
-        for name in _CHANGING:
-            style = style.changed(name, options.values[name])
-        return style
+        flags = options.flag("quiet"), testing, options.flag("flowindent")
+        told = options.flag("droptags"), options.flag("quietresize")
+        return cls(*flags, options.number("stackindent"), *told, *sizes)
 
     def changed(self, option: str, value: int | str) -> Style:
         """With an option set. Most have nothing to do with it."""
