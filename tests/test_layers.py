@@ -158,7 +158,7 @@ def licence(path: Path) -> str:
 
 
 # Written so as not to find itself.
-PERSONAL_PATH = re.compile(r"/home/(?!me/|user/)[a-z]+/|/root/[.\w]|/wor[k]/\w|/tm[p]/(v|bash\w+)\b")
+PERSONAL_PATH = re.compile(r"/home/(?!me/|user/)[a-z]+/|(?<!\d)/root/[.\w]|/wor[k]/\w|/tm[p]/(v|bash\w+)\b")
 
 
 def test_no_file_names_a_path_of_somebodys_machine() -> None:

@@ -51,7 +51,7 @@ def test_what_is_named_and_not_given_is_refused(tmp_path: Path) -> None:
     assert program.undefined == {"given"}
     with pytest.raises(CompileError, match="given is not defined"):
         program.placed(0x1000, {})
-    with pytest.raises(CompileError, match="out of its reach"):
+    with pytest.raises(CompileError, match="more than 2 GiB away"):
         program.placed(0x1000, {"given": 1 << 40})
 
 

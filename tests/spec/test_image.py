@@ -39,7 +39,7 @@ python3                     /usr/bin/python3.11
 python3.*                   /usr/bin/python3.11
 /usr/lib/*/libc.so.6        /usr/lib/x86_64-linux-gnu/libc.so.6
 */libc.so.6                 /usr/lib/x86_64-linux-gnu/libc.so.6
-/usr/lib/libc.so.6          /proc/4711/other/usr/lib/libc.so.6
+/usr/lib/libc.so.6          /proc/4711/root/usr/lib/libc.so.6
 *                           /opt/any.thing
 """
 OTHERS = """
