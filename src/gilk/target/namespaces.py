@@ -11,17 +11,18 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from gilk.target.status import status_of
+
 Thread = tuple[int, int]  # pid, tid
 
 
 def own_number(tid: int) -> int:
     """That a process or thread goes by in its own namespace; 0 when it has gone. ``tid``: ours."""
-    with contextlib.suppress(OSError), open(f"/proc/{tid}/status", "rb", buffering=0) as file:
-        for line in file.read().splitlines():
-            if line.startswith(b"NSpid:"):
-                return int(line.split()[-1])
-        return tid
-    return 0
+    try:
+        numbers = status_of(tid).get(b"NSpid", b"").split()
+    except OSError:
+        return 0
+    return int(numbers[-1]) if numbers else tid
 
 
 def foreign(pid: int) -> frozenset[str]:

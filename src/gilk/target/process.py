@@ -31,6 +31,7 @@ from gilk.target.namespaces import own_number
 from gilk.target.running import Sample
 from gilk.target.semaphores import Raised, Semaphore
 from gilk.target.spawning import spawned
+from gilk.target.status import status_of
 from gilk.target.threads import Threads
 
 _T = TypeVar("_T")
@@ -225,12 +226,8 @@ class Process:
 
     def caught(self) -> int:
         """The signals that it has handlers for, bit n-1 for signal n (SigCgt of proc(5)); 0 once it has gone."""
-        try:
-            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-                if line.startswith("SigCgt:"):
-                    return int(line.split()[1], 16)
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):
+            return int(status_of(self.pid).get(b"SigCgt", b"0"), 16)
         return 0
 
     def exported(self, path: Path, name: str) -> Symbol | None:

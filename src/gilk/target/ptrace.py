@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gilk.errors import TargetError
+from gilk.target.status import status_of
 
 PEEKUSER, CONT, DETACH, SETREGS, GETREGS = 3, 7, 17, 13, 12
 SYSCALL, SINGLESTEP = 24, 9
@@ -97,13 +99,9 @@ def denied(tid: int) -> TargetError:
 
 
 def tracer_of(tid: int) -> int:
-    try:
-        with open(f"/proc/{tid}/status", encoding="ascii", errors="replace") as status:
-            for line in status:
-                if line.startswith("TracerPid:"):
-                    return int(line.split()[1])
-    except OSError:
-        pass
+    """The process that traces a thread, by our number; 0 without, and when the thread has gone."""
+    with contextlib.suppress(OSError):
+        return int(status_of(tid).get(b"TracerPid", b"0"))
     return 0
 
 

@@ -12,13 +12,12 @@ import contextlib
 import errno
 import functools
 import os
-import re
 from collections.abc import Iterator
 
 from gilk.target import ptrace
+from gilk.target.status import status_of
 from gilk.values import dataclass
 
-_FIELD = re.compile(rb"^(Seccomp|Seccomp_filters):\s*(\d+)$", re.MULTILINE)
 STRICT = 1  # read, write, exit and sigreturn, and no filter that could be counted
 
 
@@ -35,8 +34,7 @@ class Filters:
 
 def filters(tid: int | str) -> Filters:
     """Of a thread; raises OSError when there is none."""
-    with open(f"/proc/{tid}/status", "rb", buffering=0) as file:
-        found = dict(_FIELD.findall(file.read()))
+    found = status_of(tid)
     return Filters(int(found.get(b"Seccomp", 0)), int(found.get(b"Seccomp_filters", 0)))
 
 

@@ -30,13 +30,14 @@ from gilk.errors import TargetError
 from gilk.splice.space import PAGE, Occupied
 from gilk.target.bounds import backing_at
 from gilk.target.remote import CLOSE, MADV_DONTDUMP, MADVISE, Remote
+from gilk.target.status import status_of
 
 _MEMORY_AT, _STEP, _PLACES = 0x2200_0000_0000, 1 << 36, 512
 _EXEC_SEAL = 0x20  # F_SEAL_EXEC, set by the system where vm.memfd_noexec says so (Linux 6.3)
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _libc = ctypes.CDLL(None)
 _MOUNT = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
-_FSUID = re.compile(rb"^Uid:(?:\s+\d+){3}\s+(\d+)$", re.MULTILINE)
+_FILES = 3  # of the numbers of ``Uid``: real, effective, saved, for files
 
 
 def share(call: Remote, pid: int, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
@@ -173,9 +174,7 @@ def _check_mapped(pid: int, address: int, size: int, mine: int) -> None:
 
 def _user(tid: int) -> int:
     """Whose the files are that a thread makes."""
-    with open(f"/proc/{tid}/status", "rb", buffering=0) as file:
-        found = _FSUID.search(file.read())
-    return int(found[1]) if found else -1
+    return int(status_of(tid)[b"Uid"].split()[_FILES])
 
 
 def _not_ours(pid: int) -> TargetError:

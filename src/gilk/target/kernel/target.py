@@ -12,6 +12,7 @@ from gilk.image.model import Image
 from gilk.target.base import Loaded
 from gilk.target.kernel.image import read
 from gilk.target.kernel.link import Link
+from gilk.target.status import parsed
 
 
 class KernelTarget:
@@ -46,11 +47,10 @@ class KernelTarget:
     def status(self, tid: int) -> dict[str, str]:
         """The lines of /proc/TID/status by their names; empty when there is no such thread."""
         try:
-            text = self.link.read_file(f"/proc/{tid}/status").decode(errors="replace")
+            found = parsed(self.link.read_file(f"/proc/{tid}/status"))
         except OSError:
             return {}
-        pairs = (line.partition(":") for line in text.splitlines())
-        return {name: value.strip() for name, _, value in pairs}
+        return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in found.items()}
 
     def process_of(self, tid: int) -> int | None:
         """The process that a thread belongs to; None when it has gone."""
