@@ -21,7 +21,8 @@ from gilk.cli.main import main
 from gilk.cli.show import show
 from gilk.trace.about import Tally
 from gilk.trace.samples import schema
-from gilk.trace.store import Writer, partial_path
+from gilk.trace.store import Writer
+from gilk.trace.table_file import partial_path
 from gilk.trace.traced import NEVER, Omitted, Traced
 from tests.trace.machine import about, nested, samples, write
 

@@ -18,7 +18,8 @@ from gilk.trace.about import About, Tally
 from gilk.trace.clock import Clock
 from gilk.trace.probes import ProbeRow
 from gilk.trace.samples import schema
-from gilk.trace.store import Writer, partial_path
+from gilk.trace.store import Writer
+from gilk.trace.table_file import partial_path
 
 PROBES = (
     ProbeRow(1, "f:entry", "f", "prog", "time-entry"),

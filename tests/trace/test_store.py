@@ -27,7 +27,8 @@ from gilk.trace.layout import INTEGER
 from gilk.trace.probes import ProbeRow
 from gilk.trace.reading import Trace, read
 from gilk.trace.samples import Samples, schema
-from gilk.trace.store import ABOUT_KEY, TALLY_KEY, Writer, partial_path
+from gilk.trace.store import ABOUT_KEY, TALLY_KEY, Writer
+from gilk.trace.table_file import partial_path
 
 PROBES = (ProbeRow(1, "f:entry", "f", "prog", "time-entry"), ProbeRow(0, "g:entry", "g", "prog", "count", 0))
 ABOUT = About("box", ("prog", "-x"), (100,), 5, 10**18, Clock(1, 2, 2.9), PROBES)

@@ -19,7 +19,8 @@ from gilk.trace.about import About, Tally, unpack
 from gilk.trace.calls import Calls
 from gilk.trace.flow import Flow
 from gilk.trace.samples import schema
-from gilk.trace.store import ABOUT_KEY, TALLY_KEY, partial_path
+from gilk.trace.store import ABOUT_KEY, TALLY_KEY
+from gilk.trace.table_file import partial_path
 from gilk.values import dataclass
 
 _PARQUET = b"PAR1"

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Write a table as it comes, and end with a Parquet file.
+
+A Parquet file is readable only once its footer is written, at the end. So until then rows go to FILE.partial, an Arrow
+IPC stream, which is good up to its last whole batch whenever its writer stops: killed, or out of disk. Only when all is
+well at the end does FILE appear, complete and under its name at once, and FILE.partial goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gilk.errors import StoreError
+from gilk.outputs import fresh, replaceable, replacing
+
+ROW_GROUP = 1 << 20  # rows
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+Notes = Mapping[bytes, bytes]
+
+
+def partial_path(path: Path) -> Path:
+    """Where rows are until the end, and stay if it does not end well."""
+    return path.with_name(path.name + ".partial")
+
+
+class TableFile:
+    """An earlier FILE stays until `close`; an earlier FILE.partial goes at once.
+
+    ``rows`` have been written, ``unwritten`` found no room. ``trouble`` is what kept rows from being written.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, notes: Notes, what: str, shown_by: str, **parquet: Any) -> None:
+        """``notes``: the schema's metadata in FILE.partial. ``what`` messages call the rows, and ``shown_by`` is the
+        command that reads them, ``{}`` for the file. ``parquet``: options of pyarrow.parquet.ParquetWriter.
+
+        Raises StoreError('disk-full', 'cannot-write'), and OSError where the file cannot be made.
+        """
+        if not replaceable(path):
+            raise StoreError("cannot-write", f"{path} exists and is not a regular file", "choose another -o")
+        self.path = path
+        self.rows = 0
+        self.unwritten = 0
+        self.trouble: OSError | None = None
+        self._what, self._shown_by = what, shown_by
+        self._parquet = parquet
+        self._full = False
+        self._good = 0  # bytes: the end of the last whole batch
+        self._sink = _Sink(partial_path(path))
+        self.schema = schema.with_metadata(dict(notes))
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        try:
+            self._stream = pa.ipc.new_stream(self._sink, self.schema, options=options)
+        except OSError as error:
+            raise self._failure(error) from error
+        self._good = self._sink.position
+
+    def write(self, table: pa.Table) -> None:
+        """Add rows. StoreError('disk-full') the first time there is no room; after that they are only counted."""
+        for batch in table.replace_schema_metadata(self.schema.metadata).to_batches():
+            self._append(batch, None)
+
+    def note(self, notes: Notes) -> None:
+        """For whoever reads FILE.partial: the metadata of a batch without rows. Raises as write()."""
+        empty = [pa.array([], field.type) for field in self.schema]
+        self._append(pa.RecordBatch.from_arrays(empty, schema=self.schema), notes)
+
+    def close(self, notes: Notes, last: Notes) -> Path:
+        """Make FILE, with ``notes`` as metadata of its schema, and return its path; or, if there is no room or no such
+        place, leave and return FILE.partial. ``last`` is noted there in any case.
+
+        `trouble` then says why. Nothing is raised: what there is stays readable.
+        """
+        try:
+            self.note(last)
+            if not self._full:
+                self._stream.close()
+                return self._finish(notes)
+        except OSError as error:
+            self.trouble = error
+        except StoreError:
+            pass  # _failure has kept it
+        finally:
+            self._sink.close()
+        return partial_path(self.path)
+
+    def abandon(self) -> None:
+        """Leave FILE.partial as it is."""
+        self._sink.close()
+
+    def _append(self, batch: Any, notes: Notes | None) -> None:
+        if self._full:
+            self.unwritten += batch.num_rows
+            return
+        try:
+            self._stream.write_batch(batch, custom_metadata=notes)
+        except OSError as error:
+            self.unwritten += batch.num_rows
+            raise self._failure(error) from error
+        self.rows += batch.num_rows
+        self._good = self._sink.position
+
+    def _failure(self, error: OSError) -> Exception:
+        """Cut off a batch that was written in part, and say what there is."""
+        if error.errno not in _FULL:
+            return error
+        self._full = True
+        self.trouble = error
+        os.ftruncate(self._sink.fileno(), self._good)
+        left = partial_path(self.path)
+        kept = f"no more room for {self._what}: {left} keeps the first {self.rows}"
+        return StoreError("disk-full", kept, f"{self._shown_by.format(left)} shows them")
+
+    def _finish(self, notes: Notes) -> Path:
+        described = self.schema.with_metadata(dict(notes))
+        with replacing(self.path) as new:
+            _to_parquet(_again(self._sink.fileno()), _again(new.fileno()), described, self._parquet)
+        self._sink.remove()
+        return self.path
+
+
+class _Sink(io.RawIOBase):
+    """A file that knows its position, and in which a write is whole or raises."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._fd = fresh(path)
+        self.position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        done = 0
+        while done < len(view):
+            written = os.write(self._fd, view[done:])
+            if not written:
+                raise OSError(errno.EIO, "nothing more is written")
+            done += written
+        self.position += done
+        return done
+
+    def remove(self) -> None:
+        """Take its name away, if it has it still: another session may have begun to write one of that name."""
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.lstat(self._path), os.fstat(self._fd)):
+                os.unlink(self._path)
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._fd)
+        super().close()
+
+
+def _again(fd: int) -> str:
+    """The file that is open there, whoever has its name by now."""
+    return f"/proc/self/fd/{fd}"
+
+
+def _to_parquet(partial: str, new: str, schema: pa.Schema, options: dict[str, Any]) -> None:
+    with (
+        pa.OSFile(partial) as source,
+        pa.ipc.open_stream(source) as stream,
+        pa.OSFile(new, "wb") as sink,
+        pq.ParquetWriter(sink, schema, compression="zstd", **options) as writer,
+    ):
+        for table in _in_groups(stream):
+            writer.write_table(table.replace_schema_metadata(schema.metadata), row_group_size=ROW_GROUP)
+
+
+def _in_groups(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Tables of about ROW_GROUP rows: the batches of a stream are as small as a poll of a quiet target."""
+    batches: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in stream:
+        batches.append(batch)
+        rows += batch.num_rows
+        if rows >= ROW_GROUP:
+            yield pa.Table.from_batches(batches).unify_dictionaries()
+            batches, rows = [], 0
+    if batches:
+        yield pa.Table.from_batches(batches).unify_dictionaries()
