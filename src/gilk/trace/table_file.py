@@ -3,7 +3,7 @@
 
 A Parquet file is readable only once its footer is written, at the end. So until then rows go to FILE.partial, an Arrow
 IPC stream, which is good up to its last whole batch whenever its writer stops: killed, or out of disk. Only when all is
-well at the end does FILE appear, complete and under its name at once, and FILE.partial goes.
+well at the end does FILE appear, complete and under its name at once, and FILE.partial goes. `read` reads both.
 """
 
 from __future__ import annotations
@@ -12,19 +12,35 @@ import contextlib
 import errno
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gilk.errors import StoreError
 from gilk.outputs import fresh, replaceable, replacing
+from gilk.values import dataclass
 
 ROW_GROUP = 1 << 20  # rows
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_PARQUET = b"PAR1"
+_STREAM = b"\xff\xff\xff\xff"  # the continuation marker that begins every Arrow IPC message
 Notes = Mapping[bytes, bytes]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What a file holds. ``first``: notes of its schema; ``last``: those of the last batch that has some, or of the
+    schema of a Parquet file. ``partial``: its writer did not come to its end."""
+
+    path: Path
+    first: Notes
+    last: Notes
+    table: pa.Table
+    partial: bool
 
 
 def partial_path(path: Path) -> Path:
@@ -193,3 +209,65 @@ def _in_groups(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
             batches, rows = [], 0
     if batches:
         yield pa.Table.from_batches(batches).unify_dictionaries()
+
+
+def read(path: Path, what: str, maker: str, accept: Callable[[pa.Schema], None], make: Callable[[Stored], T]) -> T:
+    """``make`` of the file at `path`, or of what a writer that did not come to its end left beside it.
+
+    The table is sound, and nothing else of it is believed: ``accept`` looks at the schema before any row is read. Both
+    raise StoreError. Messages call the file ``what``, and name ``maker``, the command that makes one.
+    Raises StoreError: 'no-such-file', 'no-permission', and 'bad-trace' for anything else.
+    """
+    try:
+        if not path.exists() and partial_path(path).exists():
+            path = partial_path(path)
+        with path.open("rb") as file:
+            start = file.read(4)
+        if start == _PARQUET:
+            return make(_read_parquet(path, accept))
+        if start == _STREAM:
+            return make(_read_partial(path, accept))
+    except FileNotFoundError as error:
+        raise StoreError("no-such-file", f"no file {path}") from error
+    except PermissionError as error:
+        raise StoreError("no-permission", f"{path} may not be read") from error
+    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
+        raise StoreError("bad-trace", f"{path}: damaged, or not {what}: {error}") from error
+    except StoreError as error:
+        raise StoreError("bad-trace", f"{path}: {error.message}", error.hint) from error
+    raise StoreError("bad-trace", f"{path}: not {what}", f"{maker} makes one")
+
+
+def _read_parquet(path: Path, accept: Callable[[pa.Schema], None]) -> Stored:
+    with pq.ParquetFile(path) as file:
+        accept(file.schema_arrow)
+        notes = file.schema_arrow.metadata or {}
+        return Stored(path, notes, notes, _sound(file.read()), partial=False)
+
+
+def _read_partial(path: Path, accept: Callable[[pa.Schema], None]) -> Stored:
+    with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
+        accept(stream.schema)
+        batches: list[pa.RecordBatch] = []
+        last: Notes = {}
+        for batch, notes in _whole_batches(stream):
+            batches.append(batch)
+            last = notes or last
+        table = pa.Table.from_batches(batches, stream.schema)
+        return Stored(path, stream.schema.metadata or {}, last, _sound(table), partial=True)
+
+
+def _whole_batches(stream: pa.RecordBatchReader) -> Iterator[tuple[pa.RecordBatch, dict[bytes, bytes]]]:
+    """Up to the end, or to where the writer was stopped."""
+    while True:
+        try:
+            batch, notes = stream.read_next_batch_with_custom_metadata()
+            batch.validate(full=True)
+        except (StopIteration, pa.ArrowException, OSError):
+            return
+        yield batch, dict(notes or {})
+
+
+def _sound(table: pa.Table) -> pa.Table:
+    table.validate(full=True)
+    return table.replace_schema_metadata(None).unify_dictionaries()
