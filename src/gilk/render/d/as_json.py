@@ -11,9 +11,9 @@ from gilk.lang.d import buckets
 from gilk.lang.d.probes import Probe
 from gilk.lang.data import Aggregation
 from gilk.lang.types import text as type_text
-from gilk.render.d import printf, typed
 from gilk.render.d.distribution import shown
 from gilk.render.d.messages import FAULTS, Fault
+from gilk.render.d.text import text_of
 from gilk.trace.d import events
 from gilk.trace.d.contents import divided
 from gilk.trace.d.values import (
@@ -61,18 +61,9 @@ class Encoder:
         name, members = _EVENTS[type(event)]
         record = {"record": self._record} if self._open else {}
         made: Json = {"type": name, **record, **members(event)}
-        if isinstance(event, events.Printed) and (text := self._text(event)) is not None:
+        if isinstance(event, events.Printed) and (text := text_of(event, *self._sizes)) is not None:
             made["text"] = string(text)
         return made
-
-    def _text(self, printed: events.Printed) -> bytes | None:
-        """What takes more than the values to make it: a format, a type."""
-        if printed.format is not None:
-            return printf.formatted(printed)
-        match printed.values:
-            case (Memory() as memory,):
-                return typed.printed(memory.address, memory.type, memory.data, *self._sizes)
-        return None
 
 
 def string(data: bytes | str) -> str | Json:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from gilk.render.d import aggregations, printf, records, trace, typed
+from gilk.render.d import aggregations, records, trace
 from gilk.render.d.listing import listing
 from gilk.render.d.messages import Messages
 from gilk.render.d.style import Style
+from gilk.render.d.text import text_of
 from gilk.trace.d import events
-from gilk.trace.d.values import Memory, encoded
+from gilk.trace.d.values import encoded
 from gilk.values import dataclass
 
 #: What messages call the sizes that options say.
@@ -86,8 +87,7 @@ class Printer:
         return text
 
     def _printed(self, printed: events.Printed) -> bytes:
-        if printed.format is not None:
-            return printf.formatted(printed)
-        if printed.values and isinstance(memory := printed.values[0], Memory):
-            return typed.printed(memory.address, memory.type, memory.data, self.style.printsize, self.style.strsize)
+        text = text_of(printed, self.style.printsize, self.style.strsize)
+        if text is not None:
+            return text
         return b"".join(trace.trace(value, self.style.quiet, self.style.indent) for value in printed.values)
