@@ -17,8 +17,9 @@ is known should not wait for Arrow.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from gilk.errors import CompileError, GilkError, ImageError, StoreError, TargetError, UsageError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gilk.session.dtrace.compiled import DoesNotCompile
     from gilk.session.dtrace.consumer import Consumer
     from gilk.session.dtrace.enabling import NoSuchProbe
+    from gilk.session.dtrace.iterated import DtraceSession
     from gilk.session.dtrace.outlet import Aside as DtraceAside
     from gilk.session.dtrace.outlet import Outlet as DtraceOutlet
     from gilk.session.dtrace.outlet import Pages as DtracePages
@@ -71,11 +73,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BlockView", "CFunction", "CompileError", "Consumer", "DoesNotCompile", "DtraceAside", "DtraceOutlet",
-    "DtracePages", "DtraceRequest", "Experiment", "FunctionView", "GilkError", "Graph", "ImageError", "NoSuchProbe",
+    "DtracePages", "DtraceRequest", "DtraceSession", "Experiment",
+    "FunctionView", "GilkError", "Graph", "ImageError", "NoSuchProbe",
     "Preprocess", "let_go_dtrace", "prepare_dtrace", "Kernel", "Loaded", "Place", "Probe", "Progress", "Request",
     "Result", "Run", "RunReport", "Session", "Staged", "StoreError", "Survey", "Target", "Tracing", "TargetError",
     "UsageError", "args", "attach", "c", "cache_place", "calls", "cfg", "check_output", "compiler", "complaints",
-    "count", "driver", "dtrace_events", "dtrace_values", "events", "expect_dtrace", "kernel", "lab", "launch",
+    "count", "driver", "dtrace", "dtrace_events", "dtrace_values", "events", "expect_dtrace", "kernel", "lab", "launch",
     "load_experiment", "parse_request", "prepare_experiment", "prepare_run", "prepare_trace", "processor_flags", "read",
     "regs", "report", "restore", "scan", "stamp", "time", "trace_report", "write_dtrace_header",
     "write_dtrace_objects",
@@ -108,6 +111,7 @@ _LAZY = {
     "Consumer": "gilk.session.dtrace.consumer",
     "DoesNotCompile": "gilk.session.dtrace.compiled",
     "NoSuchProbe": "gilk.session.dtrace.enabling",
+    "DtraceSession": "gilk.session.dtrace.iterated",
     "Preprocess": "gilk.session.dtrace.asked",
     "DtraceRequest": "gilk.session.dtrace.asked:Asked",
     **{f"Dtrace{name}": f"gilk.session.dtrace.outlet:{name}" for name in ("Aside", "Outlet", "Pages")},
@@ -410,17 +414,43 @@ def prepare_experiment(experiment: Experiment, number: int = 1) -> Staged:
     return experiment_targets.prepare(experiment, number, *_kernel_of(wanted, False, experiment.machine))
 
 
-def dtrace_events(
-    consumer: Consumer, stop: Callable[[], bool], outlet: DtraceOutlet | None = None
-) -> Iterator[events.Event]:
-    """What comes of a consumer that has started, to its end or until ``stop`` says so (`Consumer.events`).
+def dtrace(
+    program: str | Path,
+    pid: int | None = None,
+    command: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    options: Mapping[str, str | None] = MappingProxyType({}),
+) -> DtraceSession:
+    """A D program, its text or the path of a script, in a process that runs or is launched, or in none.
 
-    ``outlet``: what carries out system() and freopen(); without one it is done aside of the events.
+    ``arguments``: $1, $2... ``options``: those of -x; a flag has None. Used as
+
+        with gilk.dtrace('pid$target:libc.so.6:malloc:entry { @ = count(); }', pid=4711) as session:
+            for event in session:       # gilk.events
+                ...
+
+    Commands of system() print to standard error; freopen() and ftruncate() are only told of, by events.
     """
     from gilk.render.d.printf import formatted
+    from gilk.session.dtrace.asked import Asked
+    from gilk.session.dtrace.iterated import DtraceSession
     from gilk.session.dtrace.outlet import Aside
 
-    return consumer.events(stop, outlet or Aside(), formatted)
+    given = ("s", str(program)) if isinstance(program, Path) else ("n", program)
+    if pid is not None and command:
+        raise UsageError("two-processes", "pid and command exclude each other: one process is traced")
+    asked = Asked((given,), tuple(arguments), tuple(options.items()), pid, tuple(command))
+    return DtraceSession(asked, Aside(), formatted)
+
+
+def dtrace_events(consumer: Consumer, stop: Callable[[], bool], outlet: DtraceOutlet) -> Iterator[events.Event]:
+    """Yield the events of a consumer that has started, until it ends or ``stop`` returns True.
+
+    ``outlet`` carries out system() and freopen().
+    """
+    from gilk.render.d.printf import formatted
+
+    return consumer.events(stop, outlet, formatted)
 
 
 def report(result: Result) -> RunReport:

@@ -282,3 +282,67 @@ def test_json_tells_of_a_program_that_does_not_compile(dtrace: Dtrace) -> None:
     first, last = map(json.loads, done.stdout.splitlines())
     assert (done.returncode, done.stderr, first["type"]) == (1, "", "dtrace")
     assert (last["type"], last["error"]["tag"]) == ("error", "D_IDENT_UNDEF")
+
+
+def test_json_ends_in_order_at_a_signal(gilk_on_path: dict[str, str]) -> None:
+    words = ["gilk", "dtrace", "--json", "-n", "tick-1ms { @ = count(); } tick-1ms /!n++/ { trace(n); }"]
+    with subprocess.Popen(words, env=gilk_on_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout
+        while json.loads(run.stdout.readline())["type"] != "printed":
+            pass
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=250)
+    kinds = [json.loads(line)["type"] for line in out.splitlines()]
+    assert (run.returncode, err) == (0, "") and kinds[-3:] == ["ended", "snapshot", "exited"]
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_whoever_reads_may_go(gilk_on_path: dict[str, str], form: list[str]) -> None:
+    """As with other commands, SIGPIPE ends it, and the process is what it was."""
+    with Loop([build("work")]) as loop:
+        words = ["gilk", "dtrace", *form, "-q", "-n", f'{TEXT}:entry {{ printf("hit\\n"); }}', "-p", str(loop.pid)]
+        with subprocess.Popen(words, env=gilk_on_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+            assert run.stdout and run.stderr and run.stdout.readline()
+            run.stdout.close()
+            assert run.wait(timeout=250) in (-signal.SIGPIPE, 128 + signal.SIGPIPE)
+            assert b"Traceback" not in run.stderr.read()
+        assert wait_for(lambda: not differences(loop.pid) and not leftovers(loop.pid))
+
+
+def test_json_of_a_command_has_every_call(dtrace: Dtrace, tmp_path: Path) -> None:
+    """Whatever the command prints stays out of the file."""
+    program = 'pid$target:bash:xmalloc:entry { @ = count(); trace(arg0); } END { printf("%s", "done"); }'
+    done = dtrace("--json", "-o", "out", "-n", program, "-c", "bash -c 'echo {}'")
+    events = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    (snapshot,) = (event for event in events if event["type"] == "snapshot")
+    traced = [event for event in events if event["type"] == "printed" and event["action"] == "trace"]
+    assert (done.returncode, done.stdout, events[-1]["restored"]) == (0, "{}\n", True)
+    assert snapshot["rows"] == [{"keys": [], "values": [len(traced)]}] and traced
+
+
+def test_a_table_of_records_and_aggregations(
+    dtrace: Dtrace, tmp_path: Path, gilk_on_path: dict[str, str]
+) -> None:
+    program = 'pid$target:bash:xmalloc:entry { @[probefunc] = count(); printf("%d bytes\\n", arg0); }'
+    done = dtrace("-q", "-o", "out.parquet", "-n", program, "-c", "bash -c 'echo {}'")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{}\n", "")
+    right = "type = 'printed' AND text = data[1].integer || ' bytes' || chr(10)"
+    sql = f"SELECT (SELECT count(*) FROM events WHERE {right}), keys[1].text, total.integer FROM aggregations"
+    words = ["gilk", "query", "out.parquet", sql, "--json"]
+    asked = subprocess.run(words, env=gilk_on_path, cwd=tmp_path, capture_output=True, text=True, timeout=250)
+    ((printed, key, counted),) = json.loads(asked.stdout)["rows"]
+    assert key == "xmalloc" and printed == counted > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--json", "-o", "x.parquet"], "only one can be given"),
+        (["-o", "/proc/x.parquet"], "cannot make|cannot-write|No such file"),
+        (["-o", "."], "is not a regular file|Is a directory|cannot-write"),
+    ],
+)
+def test_a_table_that_cannot_be_is_told_of_first(dtrace: Dtrace, words: list[str], told: str) -> None:
+    done = dtrace(*words, "-n", 'BEGIN { system("echo run"); exit(0); }', "-w")
+    assert done.returncode in (1, 2) and re.search(told, done.stdout + done.stderr) and "run\n" not in done.stdout

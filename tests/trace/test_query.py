@@ -12,7 +12,7 @@ from gilk.errors import UsageError
 from gilk.trace.about import About, Tally
 from gilk.trace.clock import Clock
 from gilk.trace.probes import ProbeRow
-from gilk.trace.query import ask
+from gilk.trace.query import ask, tables
 from gilk.trace.reading import Trace
 from gilk.trace.samples import schema
 
@@ -44,7 +44,7 @@ def trace() -> Trace:
     ],
 )
 def test_tables(trace: Trace, sql: str, answer: list[dict[str, object]]) -> None:
-    assert ask(trace, sql).to_pylist() == answer
+    assert ask(tables(trace), sql).to_pylist() == answer
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_tables(trace: Trace, sql: str, answer: list[dict[str, object]]) -> None
 )
 def test_what_is_not_a_question_about_the_tables_is_refused(trace: Trace, sql: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        ask(trace, sql.format(tmp=tmp_path))
+        ask(tables(trace), sql.format(tmp=tmp_path))
     assert caught.value.slug == "bad-query"
     assert "samples" in caught.value.hint
     assert not list(tmp_path.iterdir())
@@ -74,5 +74,5 @@ def test_what_is_not_a_question_about_the_tables_is_refused(trace: Trace, sql: s
 def test_python_variables_are_not_tables(trace: Trace) -> None:
     secret = pa.table({"a": [1]})
     with pytest.raises(UsageError):
-        ask(trace, "SELECT * FROM secret")
+        ask(tables(trace), "SELECT * FROM secret")
     assert secret.num_rows == 1

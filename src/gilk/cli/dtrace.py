@@ -74,7 +74,13 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
     "-c", "command", multiple=True, callback=_one_process, metavar="COMMAND",
     help="Run a command, and end when it does; $target is its number.",
 )  # fmt: skip
-@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Append output to FILE.")
+@click.option(
+    "-o",
+    "output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Append output to FILE; make a table of FILE.parquet.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line for each event.")
 @click.option("-l", "listing", is_flag=True, help="List the probes that are meant, and enable none.")
 @click.option("-h", "header", is_flag=True, help="Write a C header of the providers that the program defines.")
@@ -122,6 +128,8 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
 
     testing = "_DTRACE_TESTING" in os.environ
     manner = Manner(mode, given["output"], given["emit"], given["verbose"], testing, given["as_json"])
+    if manner.as_json and manner.as_table:
+        raise UsageError("two-modes", "--json prints lines, and -o FILE.parquet makes a table: only one can be given")
     return carry_out(name, _request(ctx.obj, given, mode), manner)
 
 

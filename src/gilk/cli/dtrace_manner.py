@@ -28,3 +28,8 @@ class Manner:
     verbose: bool = False
     testing: bool = False
     as_json: bool = False
+
+    @property
+    def as_table(self) -> bool:
+        """Events become rows of a Parquet file."""
+        return self.mode is Mode.RUN and self.output is not None and self.output.suffix == ".parquet"

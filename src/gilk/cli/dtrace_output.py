@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""In what form ``gilk dtrace`` tells what happens: as dtrace(1) prints it, or as JSON (--json)."""
+"""In what form ``gilk dtrace`` tells what happens: as dtrace(1) prints it, as JSON (--json), or as rows of a table."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from gilk.version import VERSION
 
 if TYPE_CHECKING:
     from gilk.render.d.as_json import Encoder
+    from gilk.render.d.event_file import EventFile
 
 
 class Output(Protocol):
@@ -35,6 +36,10 @@ class Output(Protocol):
 
     def fail(self, text: str, **error: Any) -> None:
         """``text``: the message, as a line."""
+        ...
+
+    def end(self) -> bool:
+        """Nothing more comes. Whether all that was told is where it is to be."""
         ...
 
 
@@ -61,6 +66,9 @@ class TextOutput:
 
     def fail(self, text: str, **error: Any) -> None:
         self.remark(text)
+
+    def end(self) -> bool:
+        return True
 
     @cached_property
     def _pages(self) -> api.DtracePages:
@@ -95,6 +103,9 @@ class JsonOutput:
 
         self._line(as_json.error(**error))
 
+    def end(self) -> bool:
+        return True
+
     def _line(self, made: dict[str, Any]) -> None:
         import json
 
@@ -109,3 +120,37 @@ class JsonOutput:
         pages = api.DtracePages(self._manner.output)
         pages.write(json.dumps(as_json.first(VERSION)).encode() + b"\n")
         return pages
+
+
+class TableOutput(TextOutput):
+    """Rows of a Parquet file (-o FILE.parquet). Standard error is told of what went wrong, as without it."""
+
+    def begin(self, consumer: api.Consumer) -> api.DtraceOutlet:
+        from gilk.render.d.event_file import EventFile
+
+        options = consumer.options
+        self._printer = Printer(self._messages, Style.of(options, self._manner.testing))
+        assert self._manner.output is not None
+        sizes = options.number("printsize"), options.number("strsize")
+        self._file: EventFile = EventFile(self._manner.output, VERSION, *sizes)
+        return api.DtraceAside()
+
+    def take(self, event: api.events.Event) -> None:
+        if complaint := self._printer.complaint(event):
+            self.remark(complaint)
+        self._printer.output(event)
+        try:
+            self._file.add(event)
+        except api.StoreError as error:
+            self.remark(self._messages.error(f"{error.message}; {error.hint}"))
+
+    def say(self, text: str) -> None:
+        sys.stderr.write(text)
+
+    def end(self) -> bool:
+        made = self._file.close()
+        if made == self._manner.output:
+            return True
+        lost = f", and {self._file.unwritten} rows are lost" if self._file.unwritten else ""
+        self.remark(self._messages.error(f"{self._manner.output} was not made: {made} has what there is of it{lost}"))
+        return False

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from gilk import api
 from gilk.cli.dtrace_manner import Manner, Mode
-from gilk.cli.dtrace_output import JsonOutput, Output, TextOutput
+from gilk.cli.dtrace_output import JsonOutput, Output, TableOutput, TextOutput
 from gilk.cli.running import Stop
 from gilk.errors import GilkError
 from gilk.render.d.listing import LISTING_HEADER
@@ -22,10 +22,10 @@ _MANY = 300  # clauses: the compiler is at work for seconds
 def carry_out(name: str, asked: api.DtraceRequest, manner: Manner) -> int:
     """The exit status: that of exit(), 0, or 1 when something was wrong with the program or with the process."""
     messages = Messages(name)
-    output: Output = JsonOutput(manner) if manner.as_json else TextOutput(manner, messages)
+    output = _output(manner, messages)
     try:
         if manner.mode in (Mode.RUN, Mode.COMPILE, Mode.LIST):
-            api.check_output(manner.output, appends=True)
+            api.check_output(manner.output, appends=not manner.as_table)
         with _prepared(asked) as consumer:
             if not _compile(consumer, messages, output):
                 return 1
@@ -44,6 +44,12 @@ def carry_out(name: str, asked: api.DtraceRequest, manner: Manner) -> int:
     except GilkError as error:
         output.fail(messages.error(error.message), slug=error.slug, message=error.message, hint=error.hint)
         return 1
+
+
+def _output(manner: Manner, messages: Messages) -> Output:
+    if manner.as_json:
+        return JsonOutput(manner)
+    return TableOutput(manner, messages) if manner.as_table else TextOutput(manner, messages)
 
 
 def _scripts(asked: api.DtraceRequest) -> list[str]:
@@ -131,4 +137,4 @@ def _run(consumer: api.Consumer, messages: Messages, manner: Manner, output: Out
         output.take(event)
         if isinstance(event, api.events.Exited):
             status = event.status
-    return status
+    return status if output.end() else status or 1

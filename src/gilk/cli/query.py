@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk query FILE SQL``: ask a file of samples a question."""
+"""``gilk query FILE SQL``: ask a file of samples, or of D's events, a question."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gilk.render.trace import answer, answer_text, load
+from gilk.render.query import answer, answer_text, tables
 
 
 @click.command()
@@ -16,6 +16,9 @@ from gilk.render.trace import answer, answer_text, load
 @click.argument("sql")
 @click.option("--json", "as_json", is_flag=True, help='Print {"columns": [...], "rows": [[...], ...]}.')
 def query(file: Path, sql: str, as_json: bool) -> None:
-    """Answer SQL from the tables samples, calls, counts and probes of FILE."""
-    found = answer(load(file), sql)
+    """Answer SQL from the tables samples, calls, counts and probes of FILE.
+
+    Of a FILE of `gilk dtrace -o FILE.parquet` they are events and aggregations.
+    """
+    found = answer(tables(file), sql)
     click.echo(json.dumps(found) if as_json else answer_text(found), nl=as_json)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gilk.errors import UsageError
 from gilk.trace.probes import Kind
-from gilk.trace.query import ask
+from gilk.trace.query import ask, tables
 from gilk.trace.reading import Trace
 from gilk.trace.series import ordinals
 from gilk.values import dataclass
@@ -95,7 +95,7 @@ def answer(trace: Trace, sql: str) -> Events:
 
     Raises UsageError `bad-query`, `nothing-to-plot`.
     """
-    table = ask(trace, sql)
+    table = ask(tables(trace), sql)
     table = table.rename_columns(_renamed(table)) if "time" not in table.column_names else table
     names = table.column_names
     if "time" not in names or not pa.types.is_integer(table["time"].type):

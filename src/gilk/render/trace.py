@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is in a file of samples, and the answers to queries about it: as JSON, and as text."""
+"""A file of samples: what it holds, as JSON and as text."""
 
 from __future__ import annotations
 
 import datetime
-import math
 import shlex
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from gilk.render import flow_table
 from gilk.render.histogram import by_function
 from gilk.render.report import histograms, losses, top_counts
 from gilk.render.text import cell, nanoseconds, plural, table
-from gilk.trace.query import ask
 from gilk.trace.reading import Trace, read
 
 Json = dict[str, Any]
@@ -84,18 +81,6 @@ def _flow(trace: Trace) -> Json:
     return {"trace": trace.tally.trace.to_json(), "functions": flow_table.functions(trace.flow)}
 
 
-def answer(trace: Trace, sql: str) -> Json:
-    """{"columns": [...], "rows": [[...], ...]}: lists, for two columns may have one name."""
-    found = ask(trace, sql)
-    columns = [[_plain(value) for value in column.to_pylist()] for column in found.columns]
-    rows = [list(row) for row in zip(*columns, strict=True)]
-    return {"columns": found.column_names, "rows": rows}
-
-
-def answer_text(found: Json, terminal: bool | None = None) -> str:
-    return table(found["columns"], found["rows"], terminal)
-
-
 def _heading(trace: Trace) -> str:
     about, tally = trace.about, trace.tally
     what = cell(shlex.join(about.command)) or plural(len(about.pids), "process")
@@ -146,12 +131,3 @@ def _started(trace: Trace) -> str:
         return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
     except (OverflowError, ValueError, OSError):
         return "at no known time"
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it: DuckDB's sums are decimals, and it has dates and blobs."""
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, bool | int | float | str | None) else str(value)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Questions in SQL about a file of samples, answered by DuckDB.
+"""Questions in SQL about tables, answered by DuckDB.
 
-The tables are `samples`, `calls`, `counts` (point, count) and `probes`. A query
-reaches nothing else: no files, no network, no extensions, and no more memory
-than half of the machine's.
+Those of a file of samples are `samples`, `calls`, `counts` (point, count) and `probes`. A query reaches nothing else:
+no files, no network, no extensions, and no more memory than half of the machine's.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
@@ -28,7 +28,7 @@ _PROBES = pa.schema(
 
 
 def tables(trace: Trace) -> dict[str, pa.Table]:
-    """What a query may name."""
+    """Those of a file of samples, by their names."""
     counts = [{"point": point, "count": count} for point, count in trace.tally.counts.items()]
     refused = trace.tally.refused
     probes = [{**row, "refused": refused.get(row["point"])} for row in to_json(trace.about.probes)]
@@ -40,11 +40,14 @@ def tables(trace: Trace) -> dict[str, pa.Table]:
     }
 
 
-def ask(trace: Trace, sql: str) -> pa.Table:
-    """The answer of the last statement of `sql`. UsageError('bad-query') with DuckDB's own words otherwise."""
+def ask(tables: Mapping[str, pa.Table], sql: str) -> pa.Table:
+    """The answer of the last statement of `sql`. ``tables``: what it may name.
+
+    UsageError('bad-query') with DuckDB's own words otherwise.
+    """
     with duckdb.connect(":memory:", config=_confined()) as connection:
         try:
-            for name, table in tables(trace).items():
+            for name, table in tables.items():
                 connection.register(name, table)
             connection.execute("SET lock_configuration = true")
             answer = connection.sql(sql)
@@ -52,7 +55,7 @@ def ask(trace: Trace, sql: str) -> pa.Table:
                 raise duckdb.Error("nothing was asked")
             return answer.to_arrow_table()
         except (duckdb.Error, pa.ArrowException) as error:
-            names = ", ".join(tables(trace))
+            names = ", ".join(tables)
             raise UsageError("bad-query", str(error).strip(), f"the tables are {names}") from error
 
 

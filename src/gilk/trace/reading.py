@@ -16,6 +16,7 @@ from gilk.errors import StoreError
 from gilk.trace import calls, flow_build, table_file
 from gilk.trace.about import About, Tally, unpack
 from gilk.trace.calls import Calls
+from gilk.trace.d.events import FILE_KEY
 from gilk.trace.flow import Flow
 from gilk.trace.samples import schema
 from gilk.trace.store import ABOUT_KEY, TALLY_KEY
@@ -78,6 +79,8 @@ def _tally(stored: Stored) -> Tally:
 
 
 def _accept(found: pa.Schema) -> None:
+    if FILE_KEY in (found.metadata or {}):
+        raise StoreError("bad-trace", "events of a D program, not samples", "gilk query FILE SQL reads them")
     expected = schema({0, *(number for name, number in _MARKS.items() if name in found.names)})
     if not found.equals(expected):
         raise StoreError("bad-trace", "its columns are not those of samples")

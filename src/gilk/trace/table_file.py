@@ -219,10 +219,8 @@ def read(path: Path, what: str, maker: str, accept: Callable[[pa.Schema], None],
     Raises StoreError: 'no-such-file', 'no-permission', and 'bad-trace' for anything else.
     """
     try:
-        if not path.exists() and partial_path(path).exists():
-            path = partial_path(path)
-        with path.open("rb") as file:
-            start = file.read(4)
+        path = _present(path)
+        start = _start(path)
         if start == _PARQUET:
             return make(_read_parquet(path, accept))
         if start == _STREAM:
@@ -236,6 +234,28 @@ def read(path: Path, what: str, maker: str, accept: Callable[[pa.Schema], None],
     except StoreError as error:
         raise StoreError("bad-trace", f"{path}: {error.message}", error.hint) from error
     raise StoreError("bad-trace", f"{path}: not {what}", f"{maker} makes one")
+
+
+def first_notes(path: Path) -> Notes:
+    """What the schema of a file, or of what was left of it, says; nothing where it cannot be read."""
+    try:
+        path = _present(path)
+        if _start(path) == _PARQUET:
+            return pq.read_schema(path).metadata or {}
+        with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
+            return stream.schema.metadata or {}
+    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError):
+        return {}
+
+
+def _present(path: Path) -> Path:
+    """FILE.partial where there is no FILE."""
+    return partial_path(path) if not path.exists() and partial_path(path).exists() else path
+
+
+def _start(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(_PARQUET))
 
 
 def _read_parquet(path: Path, accept: Callable[[pa.Schema], None]) -> Stored:

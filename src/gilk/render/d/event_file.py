@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A file of events (as_table.py), which is readable at every moment (trace/table_file.py)."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+from gilk.errors import StoreError
+from gilk.render.d.as_table import SCHEMA, VERSION, Rows
+from gilk.trace import table_file
+from gilk.trace.d.events import FILE_KEY, Event
+from gilk.trace.table_file import Stored, TableFile
+
+_MOST = 8192  # rows that wait to be written
+_LONGEST = 1.0  # seconds that they wait, as long as more come
+
+
+class EventFile:
+    """Writes one. An earlier FILE stays until `close`."""
+
+    def __init__(self, path: Path, program: str, printsize: int = 1024, strsize: int = 256) -> None:
+        """``program``: gilk's version. ``printsize``, ``strsize``: the options. Raises StoreError, OSError."""
+        self._notes = {FILE_KEY: json.dumps({"version": VERSION, "gilk": program}).encode()}
+        self._rows = Rows(printsize, strsize)
+        self._file = TableFile(path, SCHEMA, self._notes, "events", "gilk query {} 'SELECT * FROM events'")
+        self._due = time.monotonic() + _LONGEST
+
+    def add(self, event: Event) -> None:
+        """StoreError('disk-full') the first time there is no room; after that events are only counted."""
+        self._rows.add(event)
+        if len(self._rows) >= _MOST or (len(self._rows) and time.monotonic() >= self._due):
+            self._flush()
+
+    def close(self) -> Path:
+        """Make FILE and return its path; or leave and return what there is of it, FILE.partial.
+
+        ``unwritten`` is then how many rows found no room. Nothing is raised.
+        """
+        try:
+            self._flush()
+        except (StoreError, OSError):
+            pass  # the file knows, and keeps what it has
+        return self._file.close(self._notes, self._notes)
+
+    def abandon(self) -> None:
+        """Leave FILE.partial as it is."""
+        self._file.abandon()
+
+    @property
+    def unwritten(self) -> int:
+        return self._file.unwritten
+
+    def _flush(self) -> None:
+        self._due = time.monotonic() + _LONGEST
+        self._file.write(self._rows.take())
+
+
+def is_one(path: Path) -> bool:
+    """Whether a file, or what was left of it, says that it is one."""
+    return FILE_KEY in table_file.first_notes(path)
+
+
+def read(path: Path) -> dict[str, pa.Table]:
+    """Tables by their names: `events`, all of them, and `aggregations`, those rows that are of one.
+
+    Raises StoreError: 'no-such-file', 'no-permission', and 'bad-trace' for anything that `EventFile` did not write.
+    """
+    events = table_file.read(path, "a file of events", "gilk dtrace -o FILE.parquet", _accept, _table)
+    kinds = events["type"].cast(pa.string())
+    return {"events": events, "aggregations": events.filter(pa.compute.equal(kinds, "aggregation"))}
+
+
+def _accept(found: pa.Schema) -> None:
+    try:
+        version = json.loads((found.metadata or {}).get(FILE_KEY, b"{}")).get("version")
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise StoreError("bad-trace", "its description is not JSON") from error
+    if version != VERSION:
+        raise StoreError(
+            "bad-trace", f"version {version!r} of the format is not known here", "use the gilk that wrote it"
+        )
+    if not found.equals(SCHEMA):
+        raise StoreError("bad-trace", "its columns are not those of events")
+
+
+def _table(stored: Stored) -> pa.Table:
+    return stored.table

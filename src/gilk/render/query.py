@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Answers to questions in SQL about a file, as JSON and as text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gilk.render.d import event_file
+from gilk.render.text import table
+from gilk.trace import query
+from gilk.trace.reading import read
+
+Json = dict[str, Any]
+
+
+def tables(path: Path) -> Mapping[str, pa.Table]:
+    """What a question about the file may name: of samples, or of what a D program has printed. Raises StoreError."""
+    return event_file.read(path) if event_file.is_one(path) else query.tables(read(path))
+
+
+def answer(tables: Mapping[str, pa.Table], sql: str) -> Json:
+    """{"columns": [...], "rows": [[...], ...]}: lists, for two columns may have one name. Raises UsageError."""
+    found = query.ask(tables, sql)
+    columns = [[_plain(value) for value in column.to_pylist()] for column in found.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return {"columns": found.column_names, "rows": rows}
+
+
+def answer_text(found: Json, terminal: bool | None = None) -> str:
+    rows = [[json.dumps(each) if isinstance(each, list | dict) else each for each in row] for row in found["rows"]]
+    return table(found["columns"], rows, terminal)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: DuckDB's sums are decimals, and it has dates, and blobs, which become hexadecimal digits.
+
+    Members of a struct that are null are left out.
+    """
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items() if each is not None}
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
