@@ -64,11 +64,8 @@ class Analysis:
         return self.liveness(function).steps(block)
 
     def live_after(self, function: Function, block: Block) -> int:
-        """What is live where control is about to leave ``block``.
-
-        Before its terminator, or behind its last instruction where it falls
-        through.
-        """
+        """The live registers and flags, a bit each, where control is about to leave ``block``: before its terminator,
+        or behind its last instruction where it falls through."""
         return self.liveness(function).before_end(block)
 
     def liveness(self, function: Function) -> Liveness:
@@ -76,7 +73,7 @@ class Analysis:
 
     @property
     def known(self) -> Mapping[int, Known]:
-        """What has been found of functions, by where they start, for an analysis of the same image."""
+        """The summaries found so far, by the functions' starts; for an analysis of the same image."""
         return self._summaries.known
 
     @property
@@ -121,7 +118,7 @@ class Analysis:
         return self._function(span, traversal, blocks, parts)
 
     def _traverse(self, span: Span) -> Traversal:
-        """From all ways in that the image as a whole tells of."""
+        """The traversal of ``span`` from all its entries that the whole image tells of."""
         code = self.image.read(span.start, span.end - span.start)
         end = span.start + len(code)
         heads = {start for start, _ in self.parts.of(span)}
@@ -143,7 +140,8 @@ class Analysis:
         return traversal
 
     def _tables_into(self, span: Span) -> Iterable[int]:
-        """Where jump tables of other spans may lead in this one: it is, or may be, a part of their function."""
+        """Addresses in ``span`` to which jump tables of other spans may lead: ``span`` is, or may be, a part of their
+        function."""
         parts = self.parts.of(span)
         if parts:
             return {address for start, _ in parts for address in self._tables_of(start)}
@@ -155,12 +153,12 @@ class Analysis:
 
     @cached_property
     def _all_tables(self) -> frozenset[int]:
-        """Where jump tables lead out of their spans, in the whole image."""
+        """All addresses to which jump tables of the image lead out of their own spans."""
         jumping = np.flatnonzero(self.jumps.traits & LEAVES_BY_INDIRECT_JUMP).tolist()
         return frozenset().union(*(self._tables_of(self.image.spans[i].start) for i in jumping))
 
     def _tables_of(self, start: int) -> frozenset[int]:
-        """Where the jump tables of the function at ``start`` lead outside of it."""
+        """The addresses outside of the function at ``start`` to which its jump tables lead."""
         known = self._table_exits.get(start)
         if known is None:
             span = self.image.span_at(start)

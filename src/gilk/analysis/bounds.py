@@ -26,11 +26,8 @@ _EQUAL: Final = ConditionCode.E
 
 
 def index_range(evaluator: Evaluator, block: Block, index: Value) -> range | None:
-    """What ``index`` (its constant ignored) can be where ``block`` ends; None when nothing bounds it.
-
-    Lower bounds come from the offset that is subtracted before an unsigned
-    comparison; where there is none, 0.
-    """
+    """The values that ``index`` (its constant ignored) can have where ``block`` ends; None when nothing bounds it.
+    Lower bounds come from the offset that is subtracted before an unsigned comparison; without one, the bound is 0."""
     found = _guard(evaluator, block, index, _BLOCKS_BACK, {block.start})
     if found is None:
         found = _inherent(index)
@@ -76,7 +73,7 @@ def _compared(evaluator: Evaluator, guard: Block, behind: Block, index: Value) -
 
 
 def _allowed(jump: Instruction, behind: int, bound: int) -> range | None:
-    """What a number compared with ``bound`` can be behind the jump."""
+    """The values that a number compared with ``bound`` can have behind the jump; None when the jump sets no bound."""
     condition = jump.condition_code
     taken = jump.near_branch_target == behind
     if condition == _EQUAL and taken:

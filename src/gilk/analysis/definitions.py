@@ -28,11 +28,10 @@ Definitions = frozenset[Definition]
 
 
 class Places:
-    """What each instruction of a function sets, remembered while its blocks grow.
+    """The registers and slots that each instruction of a function sets, remembered while its blocks grow.
 
-    A slot is told by its base register and displacement alone: a push between
-    two uses by way of rsp is not noticed. What is found that way is checked
-    before it is believed.
+    A slot is told by its base register and displacement alone: a push between two uses by way of rsp is not noticed.
+    Callers check what they conclude from that.
     """
 
     def __init__(self) -> None:
@@ -104,7 +103,8 @@ class Reaching:
         return known
 
     def before(self, block: Block, position: int, place: int) -> Definitions:
-        """Of ``place`` before the instruction at ``position``, followed back through copies, spills and reloads."""
+        """The definitions of ``place`` that reach the instruction at ``position``, followed back through copies, spills
+        and reloads."""
         found = set()
         todo = list(self._nearest(block, position, place))
         seen = set(todo)

@@ -85,7 +85,8 @@ class Entries:
         return address in self._starts
 
     def read(self, traversal: Traversal, form: Form, bounds: range | None) -> list[int]:
-        """What the entries lead to; [] when that makes no sense. ``bounds`` are those of the index."""
+        """The addresses to which the entries lead; [] when they make no sense as a table. ``bounds`` are those of the
+        index."""
         if not form.index.terms:
             bounds = range(1)
         if bounds is not None:
@@ -146,7 +147,8 @@ class Entries:
         return self._image.span_at(target) is not None
 
     def _plausible(self, traversal: Traversal, target: int) -> bool:
-        """The same for an offset that nothing says is an entry: of others only a cold part, or a function's start."""
+        """As `_possible`, for an offset that may be no entry at all: outside of this function it has to lead to a cold
+        part, or to the start of a function."""
         if traversal.start <= target < traversal.end:
             return traversal.stream_at(target) is not None
         if target in self._starts or any(low <= target < high for low, high in self._parts.of_address(traversal.start)):

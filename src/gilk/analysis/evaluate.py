@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a register holds at a point, worked out backwards over the control-flow graph."""
+"""The value that a register holds at a point, worked out backwards over the control-flow graph."""
 
 from __future__ import annotations
 
@@ -38,10 +38,8 @@ class Evaluator:
         self._depth = 0
 
     def targets(self, block: Block) -> list[tuple[Block, Value]]:
-        """Where the indirect jump that ends ``block`` may lead: values, each with the block that works it out.
-
-        A jump by a register that several instructions set has several.
-        """
+        """The targets of the indirect jump that ends ``block``: values, each with the block that works it out. A jump
+        by a register that several instructions set has several."""
         position = len(self.body(block)) - 1
         jump = self.body(block)[position]
         if int(jump.op0_kind) != OpKind.REGISTER:
@@ -67,7 +65,7 @@ class Evaluator:
         return self._unknown(instruction, 16)
 
     def address(self, block: Block, position: int, instruction: Instruction) -> Value:
-        """Of the memory operand."""
+        """The address of the instruction's memory operand."""
         if instruction.is_ip_rel_memory_operand:
             return Value(instruction.ip_rel_memory_address)
         result = Value(_signed(instruction.memory_displacement))
@@ -90,7 +88,7 @@ class Evaluator:
         return values.of(Unknown(number, _MERGE - self._merged.setdefault((number, definitions), len(self._merged))))
 
     def _defined(self, definition: Definition) -> Value:
-        """What one instruction leaves in the place that it sets."""
+        """The value that one instruction leaves in the place that it sets."""
         known = self._known.get(definition)
         if known is None:
             block = self.reaching.blocks[definition.block]
@@ -117,7 +115,7 @@ class Evaluator:
         return values.of(Unknown(number, instruction.ip))
 
     def _result(self, block: Block, position: int, place: int) -> Value | None:
-        """What the instruction leaves in its destination, by a rule for it."""
+        """The value that the instruction leaves in its destination, by a rule for it; None without a rule."""
         instruction = self.body(block)[position]
         if int(instruction.op0_kind) == OpKind.MEMORY:
             whole = instruction.mnemonic == Mnemonic.MOV and x86.memory_bytes(instruction) == 8

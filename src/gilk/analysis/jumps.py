@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Who leads where in a whole image: what a function cannot learn from its own bytes.
+"""The branches of a whole image: those that a function cannot learn of from its own bytes.
 
 A block of one function may be entered from another: a ``.cold`` part jumps
 back into the middle of its parent, hand-written assembly shares tails. One
@@ -59,7 +59,7 @@ class JumpTargets:
         return found.result()
 
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
-        """For a cache; `from_arrays` takes them back."""
+        """The findings as arrays for a cache; `from_arrays` reads them."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
@@ -187,7 +187,7 @@ class _Found:
         )
 
     def _inside(self, addresses: Addresses) -> NDArray[np.bool_]:
-        """Which lie strictly inside a span."""
+        """A mask of ``addresses``: those strictly inside a span."""
         if not len(self.starts):
             return np.zeros(len(addresses), np.bool_)
         rows = np.searchsorted(self.starts, addresses, side="right") - 1
@@ -206,7 +206,7 @@ class _Found:
 
     @cached_property
     def words(self) -> Addresses:
-        """What data holds that may be addresses: relocated words; in a program at a fixed address any aligned word."""
+        """Words of data that may be addresses: relocated words; in a program at a fixed address any aligned word."""
         image = self.image
         values = [np.fromiter(image.relative.values(), np.uint64, len(image.relative)).astype(np.int64)]
         if not image.position_independent:

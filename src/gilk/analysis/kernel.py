@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Who leads where in a kernel, from its instructions as arrays: what JumpTargets.scan finds out one by one.
+"""The branches of a kernel, found in arrays of its instructions; JumpTargets.scan finds them one by one.
 
 Addresses of a kernel are in the upper half, so that the arrays are unsigned.
 """
@@ -31,7 +31,7 @@ _SIGNED_IMMEDIATES: Final = (
 
 
 class KernelAnalysis(Analysis):
-    """Of all of a kernel; functions are worked out on demand."""
+    """The analysis of a whole kernel; functions are worked out on demand."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -44,7 +44,7 @@ class KernelAnalysis(Analysis):
 
     @cached_property
     def returning(self) -> NDArray[np.bool_]:
-        """Of each span whether a call of it may come back: it has a return, runs on, or jumps to what comes back."""
+        """For each span, whether a call of it may return: it has a return, runs on, or jumps to a span that may."""
         extents, sweep, jumps = self.spans, self._kernel.sweep, self.jumps
         last = sweep.flows[np.searchsorted(sweep.starts, extents.ends) - 1]
         returning = (jumps.traits & LEAVES != 0) | (last == Flow.NEXT) | (last == Flow.BRANCH)
@@ -75,7 +75,7 @@ def jump_targets(kernel: Kernel, extents: Extents) -> JumpTargets:
 
 @dataclass(frozen=True)
 class Extents:
-    """Where functions begin and end."""
+    """The starts and ends of functions, as sorted arrays."""
 
     starts: Addresses
     ends: Addresses
@@ -87,7 +87,7 @@ class Extents:
         return cls(starts, np.array([span.end for span in spans], np.uint64))
 
     def owner(self, addresses: Addresses) -> NDArray[np.int64]:
-        """Of each address the number of the function that it is in; -1 for none."""
+        """For each address, the number of the function that it is in; -1 for none."""
         if not len(self.starts):
             return np.full(len(addresses), -1)
         rows = np.searchsorted(self.starts, addresses, "right") - 1
@@ -99,7 +99,7 @@ class Extents:
         return np.minimum(np.searchsorted(self.starts, addresses), len(self.starts) - 1)
 
     def inner(self, addresses: Addresses) -> NDArray[np.bool_]:
-        """Which lie in a function, but not at its start."""
+        """A mask of ``addresses``: those in a function, but not at its start."""
         rows = self.owner(addresses)
         inner: NDArray[np.bool_] = (rows >= 0) & (self.starts[rows] != addresses)
         return inner
@@ -115,7 +115,7 @@ def _thunks(kernel: Kernel) -> Addresses:
 
 
 def _crossing(kernel: Kernel, extents: Extents) -> tuple[Addresses, Addresses]:
-    """Direct branches out of a function, but for calls of functions; detours too. What goes to thunks is left out."""
+    """Direct branches out of a function, except calls of functions; detours too, but nothing that leads to thunks."""
     sweep = kernel.sweep
     rows = sweep.direct
     targets = sweep.targets[rows]

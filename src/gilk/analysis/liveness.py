@@ -33,7 +33,7 @@ _ARGUMENTS: Final = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9
 
 
 class Summary(NamedTuple):
-    """What code does to liveness: live before it = gen | (live after it & keeps)."""
+    """The effect of code on liveness: live before it = gen | (live after it & keeps)."""
 
     gen: int
     keeps: int
@@ -50,17 +50,18 @@ Callee = Callable[[Instruction], Summary]
 
 
 def live_at_return(exported: bool, conventional: bool) -> int:
-    """What callers may still read: of one that they know by the calling convention only its results."""
+    """The registers that callers may still read after a return: only its results, where callers know the function by
+    the calling convention."""
     if conventional:
         return _RESULTS
     return FINE_EVERYTHING & ~FINE_FLAGS if exported else FINE_EVERYTHING
 
 
 class Liveness:
-    """Of one function, once its callees' summaries are known.
+    """The liveness of one function, once its callees' summaries are known.
 
-    ``at_return`` is what its callers may still read. ``call`` summarises the callee of a call instruction,
-    ``outside`` the code at an address out of the function that a block leads to.
+    ``at_return`` is what its callers may still read. ``call`` summarises the callee of a call instruction, ``outside``
+    the code at an address out of the function that a block leads to.
     """
 
     def __init__(self, function: Function, at_return: int, call: Callee, outside: Callable[[Block], Summary]) -> None:
@@ -74,7 +75,7 @@ class Liveness:
         self._before = self._solve(self._at_return)
 
     def summary(self) -> Summary:
-        """Of the whole function, from its entry."""
+        """The summary of the whole function, from its entry."""
         start = self._function.start
         if start not in self._before:
             return UNKNOWN
@@ -113,7 +114,7 @@ class Liveness:
         return Summary(reads, ~kills)
 
     def _compose(self, block: Block) -> Summary:
-        """Of all instructions of a block."""
+        """The summary of all instructions of a block."""
         gen, keeps = 0, FINE_EVERYTHING
         for instruction in reversed(self._decode(block, block.start)):
             if instruction.flow_control:

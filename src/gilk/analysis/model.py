@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What analysis finds: functions, blocks, control flow, liveness, as immutable values.
+"""The results of analysis: functions, blocks, control flow, liveness, as immutable values.
 
 A *block* is a maximal run of instructions entered only at its first and left
 only after its last. A call does not end a block, unless it cannot return.

@@ -35,7 +35,7 @@ class Parts:
         return self.of_address(span.start)
 
     def of_address(self, start: int) -> Extents:
-        """The same for the function that begins at ``start``."""
+        """The other extents of the function that begins at ``start``."""
         return tuple(sorted(self._extents.get(start, ())))
 
     def whole(self, span: Span) -> int:

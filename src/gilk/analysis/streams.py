@@ -76,7 +76,7 @@ def main_stream(code: bytes, start: int, besides: Container[int] = ()) -> Stream
 
 
 def side_stream(main: Stream, code: bytes, address: int, besides: Container[int] = ()) -> Stream:
-    """From ``address``, no head of ``main``, up to where it falls in step with it."""
+    """The stream from ``address``, which is no head of ``main``, up to where both decode the same instructions."""
     instructions = []
     end = address
     while end < main.end and end not in main.index:

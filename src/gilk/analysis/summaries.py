@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Liveness across calls: functions are solved callees first, each once.
 
-What was found out of functions can be kept, and given to who looks at the same
-image again: a function is then solved alone.
+Summaries can be kept, and given to a later analysis of the same image, which then solves a function alone.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class _Visit:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a function. Those of the same ``cycle`` call each other; it is the start of one of them."""
+    """The summary of a function. Functions of the same ``cycle`` call each other; it is the start of one of them."""
 
     summary: Summary
     cycle: int
@@ -118,7 +117,8 @@ class Summaries:
         return self._at(block.target, cycle) if block.how in (End.TAIL, End.FALL) else UNKNOWN
 
     def _at(self, address: int, cycle: int) -> Summary:
-        """As a function of ``cycle`` sees it: nothing of other members, so that the order makes no difference."""
+        """The summary of the function at ``address`` as a function of ``cycle`` sees it: members of one cycle know
+        nothing of each other, so that the order makes no difference."""
         if address in self._image.plt:
             return IMPORTED
         if address in self._image.conventional:

@@ -59,7 +59,7 @@ _INFO = InstructionInfoFactory()
 
 
 def _after(instruction: Instruction, number: int | None) -> int | None:
-    """What is known of eax behind it."""
+    """The constant in eax after the instruction; None when it is not known."""
     if instruction.op_count == 2 and instruction.op0_register in (Register.EAX, Register.RAX):
         if instruction.code in _MOVES:
             return int(instruction.immediate(1)) & 0xFFFFFFFF

@@ -69,7 +69,7 @@ class Tables:
         return bool(loaded or within(self._jumps.pointers, traversal.start + 1, traversal.end))
 
     def targets(self, traversal: Traversal, evaluator: Evaluator, block: Block, form: Form) -> list[int]:
-        """What the entries of a table lead to; [] when that makes no sense."""
+        """The addresses to which the entries of a table lead; [] when they make no sense as a table."""
         bounds = index_range(evaluator, block, form.index)
         return self._entries.read(traversal, form, bounds)
 
@@ -99,7 +99,7 @@ class _OpenFunction:
         return [block for block in self._reaching.blocks.values() if block.terminator in sites]
 
     def resolution(self, block: Block) -> Resolution:
-        """Of the jump that ends ``block``: INDIRECT, with the targets known so far, while some are not."""
+        """The resolution of the jump that ends ``block``: INDIRECT, with the targets known so far, while some are open."""
         values = self._evaluator.targets(block)
         found = [(value, self._targets(at, value)) for at, value in values]
         unknown = [value for value, targets in found if not targets]
@@ -116,7 +116,7 @@ class _OpenFunction:
         return [] if form is None else self._tables.targets(self._traversal, self._evaluator, block, form)
 
     def _apart(self, targets: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Those in the function, and those that are not."""
+        """The targets in the function, and those outside of it."""
         inside = tuple(sorted(t for t in targets if self._traversal.start <= t < self._traversal.end))
         return inside, tuple(sorted(targets.difference(inside)))
 

@@ -26,7 +26,7 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the traversal must be told about the rest of the image."""
+    """The facts about the rest of the image that a traversal needs."""
 
     returns: Callable[[Instruction], bool]  # whether this call comes back
     is_entry: Callable[[int], bool]  # whether a jump there is a tail call
@@ -127,7 +127,7 @@ class Traversal:
         return Way(way.end, End.BRANCH, tuple(dict.fromkeys(inside)), outside[0] if outside else 0)
 
     def _plain_way(self, control: Instruction) -> Way:
-        """As its bytes say."""
+        """The way that an instruction's bytes alone tell."""
         flow, after = control.flow_control, control.next_ip
         if flow == x86.NEXT and not x86.stops(control):
             return Way(after, None, (after,) if after < self.end else ())

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class Unknown(NamedTuple):
-    """What a register holds after the instruction at ``point``; if negative, where a block or several ways begin."""
+    """The value of a register after the instruction at ``point``; if negative, where a block or several ways begin."""
 
     register: int
     point: int

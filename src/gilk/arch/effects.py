@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What an instruction reads and overwrites among general registers and status flags.
+"""The general registers and status flags that an instruction reads and overwrites.
 
 Masks have a bit per general register, numbered as the hardware does, and above
 them either one bit for all status flags (`effects`) or one for each

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the processor can do."""
+"""The features of the processor."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def flags() -> frozenset[str]:
-    """Of the first processor, by their names in /proc/cpuinfo."""
+    """The flags of the first processor, by their names in /proc/cpuinfo."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return frozenset(next((line.split() for line in lines if line.startswith("flags")), []))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which caller-saved registers compiled code may change: only those have to be saved around it."""
+"""The caller-saved registers that compiled code may change: only those have to be saved around it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ _KEEPING = {name: sum(_BITS[each] for each in made.result) for name, made in FUN
 
 
 def of_function(code: bytes, address: int, name: str, symbols: Mapping[str, tuple[int, int]]) -> int:
-    """``code`` lies at ``address``; ``symbols`` are addresses and sizes of its functions. What it calls, or jumps to,
-    may change what that changes, unless it is declared to keep it; what is not there may change all that calls may.
+    """The registers that a function may change, a bit each.
+
+    ``code`` lies at ``address``; ``symbols`` are addresses and sizes of its functions. A function may also change the
+    registers of those that it calls or jumps to, unless they are declared to keep them; one without code here may
+    change all that a call may.
     """
     names = {at: called for called, (at, size) in symbols.items() if size}
     found, seen, left = 0, {name}, [name]
@@ -47,7 +50,7 @@ def of_function(code: bytes, address: int, name: str, symbols: Mapping[str, tupl
 
 
 def _leads(instructions: list[Instruction], parts: list[tuple[int, int]]) -> Iterator[int]:
-    """Where it calls, or goes on elsewhere; 0 where only a register says."""
+    """The addresses that the code calls, or goes on at elsewhere; 0 where a register holds the address."""
     for one in instructions:
         flow = one.flow_control
         inside = any(at <= one.near_branch_target < at + size for at, size in parts)

@@ -41,15 +41,14 @@ class Event(ctypes.Structure):
 
 
 def program_flags() -> tuple[str, ...]:
-    """For this processor."""
+    """The compiler's flags for this processor."""
     return (*FLAGS, "-DGD_RDPID") if _has_rdpid() else FLAGS
 
 
 @contextmanager
 def compiling(text: str) -> Iterator[Callable[[], Relocatable]]:
-    """A program that is compiled while something else is done; what is given waits for the end of it.
-
-    What was compiled before comes from the cache. Raises CompileError `does-not-compile`, then: a mistake of ours.
+    """Start compiling a program, or take it from the cache. The returned function waits for the end, and returns the
+    program; it raises CompileError `does-not-compile`, which is a fault of gilk.
     """
     key = made_of() + text.encode("utf-8", "surrogateescape")
     kept = _kept(key)

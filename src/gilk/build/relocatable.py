@@ -28,7 +28,7 @@ _FIRST_RESERVED = 0xFF00  # st_shndx: beyond are SHN_ABS and the like
 
 @dataclass(frozen=True)
 class Part:
-    """What a symbol is of: ``offset`` and ``size`` in bytes, from the start of the code."""
+    """The bytes that a symbol names: ``offset`` and ``size`` in bytes, from the start of the code."""
 
     offset: int
     size: int
@@ -113,7 +113,7 @@ class _Reader:
         return Relocatable(body, code, parts, fixes)
 
     def _kept(self) -> Iterator[tuple[int, _Section]]:
-        """What takes room when it runs, code first; tables for unwinders are of no use where nobody registers them."""
+        """The sections that take room at run time, code first; without tables for unwinders, which nobody registers."""
         kept = [(n, s) for n, s in enumerate(self._sections) if s.flags & _ALLOC and s.data and s.name != b".eh_frame"]
         return (pair for pair in sorted(kept, key=lambda pair: not pair[1].flags & _EXECUTE))
 

@@ -39,7 +39,8 @@ def directory(suits: Callable[[str], bool] = bool) -> Iterator[Path]:
 
 
 def environment() -> dict[str, str]:
-    """Of compilers, which have temporary files as well; what they say is English. Raises OSError."""
+    """The environment for compilers: with the directory for their temporary files, and messages in English. Raises
+    OSError."""
     return dict(os.environ, LC_ALL="C", TMPDIR=str(private.temporary()))
 
 
@@ -68,14 +69,14 @@ def compiler() -> tuple[str, ...]:
 
 
 def _found(name: str) -> str:
-    """Where the program is; empty when it is not."""
+    """The path of a program; empty when it is not there."""
     places = [name] if os.path.dirname(name) else [os.path.join(place, name) for place in os.get_exec_path()]
     return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), "")
 
 
 @functools.cache
 def _is_gcc() -> bool:
-    """By what the file is called in the end, where that says it: to run it takes as long as all else."""
+    """Whether the compiler is gcc, told by the name of its file: running it to ask would take as long as all else."""
     command = compiler()
     name = os.path.basename(os.path.realpath(command[0]))
     if len(command) == 1 and ("gcc" in name) != ("clang" in name):
@@ -98,8 +99,8 @@ def compile_object(source: Path, output: Path, extra: list[str]) -> None:
 
 @contextmanager
 def compiling(source: Path, output: Path, extra: list[str]) -> Iterator[Callable[[], None]]:
-    """The same while something else is done: what is given waits for the end of it, and raises. If nobody does, there
-    is none."""
+    """Start the compiler; the returned function waits, and raises CompileError. Leaving the context unwaited kills the
+    compiler."""
     kind = [] if source.suffix == ".S" else flags()
     with _running([*compiler(), *kind, *extra, "-c", str(source), "-o", str(output)]) as wait:
 
@@ -131,7 +132,7 @@ def _run(command: list[str], slug: str) -> None:
 
 @contextmanager
 def _running(command: list[str]) -> Iterator[Callable[[], str]]:
-    """What is given waits for its end, and says what was wrong."""
+    """Start ``command``; the returned function waits for its end, and returns what was wrong, or ''."""
     import subprocess
 
     pipe = subprocess.PIPE

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A cache of byte strings in the user's cache directory, by what they were made of; the oldest make room.
+"""A cache of byte strings in the user's cache directory, by the key of what they were made of; the oldest make room.
 
-A cache never fails: what cannot be stored is made again, and what is damaged does not exist. The directory is its
-owner's alone (image/cache.py), and each entry says what it holds, so that half of one is none. That it was we who put
-it there, it does not say: anyone can make the seal. What keeps others out is the directory.
+A cache never fails: a string that cannot be stored is made again, and a damaged entry counts as missing. The directory
+is its owner's alone (image/cache.py), and each entry has a digest of its content, so that half an entry counts as
+missing. The digest does not prove who wrote the entry, since anyone can compute it; only the directory keeps others
+out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LARGEST = 4 << 20  # bytes of one
 
 
 def load_blob(kind: str, key: bytes) -> bytes | None:
-    """What store_blob() kept; None when there is nothing, or it is not that."""
+    """The bytes that store_blob() kept under ``key``; None when there are none, or they are damaged."""
     try:
         with open_cache() as cache, cache.beneath(kind) as place, place.reading(_name(key)) as file:
             seal, data = file.read(SIZE), file.read(LARGEST + 1)
@@ -52,7 +53,7 @@ def _seal(key: bytes, data: bytes) -> bytes:
 
 
 def _make_room(place: Directory) -> None:
-    """Those used longest ago go, and so do halves that someone left."""
+    """Remove the entries used longest ago, and unfinished ones that were left behind."""
     with os.scandir(place.descriptor) as entries:
         found = sorted(entries, key=lambda each: each.stat(follow_symlinks=False).st_mtime, reverse=True)
     for old in found[MOST:]:

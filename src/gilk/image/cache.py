@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A cache of arrays in the user's cache directory, for what is slow to find and follows from a file's content.
 
-A cache never fails: what cannot be stored is computed again, and what cannot be read does not exist. What lies in it
-becomes code in our targets, and in ourselves; so it is only where nobody but we and root can change it (private.py).
+A cache never fails: arrays that cannot be stored are computed again, and those that cannot be read count as missing.
+The contents become code in targets and in gilk itself, so the cache lies only where nobody but the user and root can
+change it (private.py).
 """
 
 from __future__ import annotations
@@ -30,10 +31,9 @@ _HINT = "let each directory above it be yours or root's, and nobody else's to wr
 
 
 def places() -> Iterator[Path]:
-    """Where the cache may be, best first: $GILK_CACHE and nothing else; gilk in $XDG_CACHE_HOME, or ~/.cache/gilk.
-
-    Who has the HOME of another, as after sudo -E or su -m, has one more: in the home that is this user's own.
-    """
+    """The places where the cache may be, best first: $GILK_CACHE and nothing else; or gilk in $XDG_CACHE_HOME, or
+    ~/.cache/gilk, and if HOME is another user's, as after sudo -E or su -m, also in the home directory that the system
+    has for this user."""
     named, base = os.environ.get("GILK_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
     if named:
         yield Path(named)
@@ -68,7 +68,8 @@ def open_cache() -> Directory:
 
 @dataclass(frozen=True)
 class Intended:
-    """Where the cache will be, and is made when something is kept; None without one. ``why``: of those passed over."""
+    """The place where the cache will be, and is made when something is kept; None without one. ``why`` says why places
+    were passed over."""
 
     path: Path | None
     why: tuple[str, ...]
@@ -107,7 +108,8 @@ def cache_dir() -> Path:
 
 
 def kernels_dir() -> Path:
-    """Where the kernels of the lab are, a directory each: $GILK_KERNELS, or in the cache. Raises as cache_dir()."""
+    """The directory of the lab's kernels, which has a directory for each: $GILK_KERNELS, or in the cache. Raises as
+    cache_dir()."""
     given = os.environ.get("GILK_KERNELS")
     if not given:
         return subdirectory("kernels")
@@ -138,7 +140,7 @@ def _told(error: OSError | ValueError) -> str:
 
 
 def load_arrays(key: str) -> dict[str, Array] | None:
-    """What store_arrays kept under ``key``; None when there is nothing, or it is damaged."""
+    """The arrays that store_arrays kept under ``key``; None when there are none, or they are damaged."""
     import numpy  # here: who has no arrays need not wait for it
 
     try:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Call frame instructions (DWARF 5, section 6.4.2): from an FDE's program to what holds from which address on.
+"""Call frame instructions (DWARF 5, section 6.4.2): from an FDE's program to rules, each with the address from which it
+holds.
 
-Of the registers only those are followed that frames are found by: RBP, RBX and the return address. Where a Rule
-cannot say it, it is `NOTHING`.
+Only the registers by which frames are found are followed: RBP, RBX and the return address. Where a Rule cannot say it,
+it is `NOTHING`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Rows = list[tuple[int, Rule]]  # from how many bytes behind the start of the fun
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """Of a CIE: its factors, and its program."""
+    """The contents of a CIE: its factors, and its program."""
 
     code: int
     data: int
@@ -77,7 +78,7 @@ class _State:
 
 
 def rows(common: Common, program: bytes) -> Rows:
-    """Of one FDE, from 0 on."""
+    """The rows of one FDE, by offsets from its start; the first is at 0."""
     state = _State(None, {})
     found: Rows = []
     try:
@@ -89,7 +90,7 @@ def rows(common: Common, program: bytes) -> Rows:
 
 
 def _run(common: Common, program: bytes, state: _State, initial: _State | None, found: Rows) -> None:
-    """With ``initial``, rows are added to ``found``."""
+    """Run ``program`` from ``state``, which it changes. With ``initial``, rows are added to ``found``."""
     at, end, where, stack = 0, len(program), 0, list[_State]()
     saved = state.saved
     while at < end:
@@ -135,7 +136,7 @@ def _restore(saved: dict[int, int | bytes | None], initial: _State | None, regis
 
 
 def _rest(common: Common, program: bytes, state: _State, code: int, at: int) -> int:
-    """What is not met at every second step. Returns where the next instruction is."""
+    """Run one of the rarer instructions, ``code``. Returns the offset of the next."""
     saved = state.saved
     if code == 0x0C:  # def_cfa
         register, at = uleb(program, at)
@@ -195,7 +196,7 @@ def _block(program: bytes, at: int) -> tuple[bytes, int]:
 
 
 def rule(state: _State, common: Common) -> Rule:
-    """What a state comes to, as far as a Rule can say it."""
+    """The rule that a state means, as far as a Rule can say it."""
     cfa, saved = state.cfa, state.saved
     back = saved.get(common.return_register, 0)
     if common.return_register in saved and back is None:
@@ -221,7 +222,7 @@ def rule(state: _State, common: Common) -> Rule:
 
 
 def _place(register: int, saved: dict[int, int | bytes | None]) -> int | None:
-    """As gu_saved; None when it cannot be said. A register that is lost is as good as one that is unchanged."""
+    """The place of a register as gu_saved has it; None when it cannot say it. A lost register counts as unchanged."""
     where = saved.get(register)
     if not where and where != 0:
         return 0
@@ -250,7 +251,8 @@ def _dereference(expression: bytes) -> tuple[int, int, int] | None:
 
 
 def stub_threshold(program: bytes) -> int | None:
-    """Of the FDE of a PLT: from which byte of a stub of 16 on there is one word more on the stack.
+    """The byte of a 16-byte PLT stub from which on the stack has one word more, from the FDE of a PLT; None for any
+    other.
 
     Its program ends with: CFA = RSP + 8 + ((RIP & 15 >= n) << 3). Linkers write nothing else there.
     """

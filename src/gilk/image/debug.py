@@ -65,12 +65,12 @@ def states(header: Header) -> list[tuple[str, tuple[int, ...] | None]] | None:
 
 
 def by_build_id(identity: str) -> Path:
-    """Where the debug file of that identity is, if it is installed."""
+    """The path at which the debug file of that identity lies, if it is installed."""
     return ROOT / ".build-id" / identity[:2] / f"{identity[2:]}.debug"
 
 
 def _candidates(header: Header) -> Iterator[tuple[Path, int | None]]:
-    """Where a debug file may be, with its CRC when that is how it is recognised."""
+    """The paths at which a debug file may lie, each with its CRC if that is how it is recognised, else None."""
     identity = notes.noted_build_id(header)
     if len(identity) > 2:
         yield by_build_id(identity), None

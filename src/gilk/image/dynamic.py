@@ -91,7 +91,7 @@ def soname(header: Header) -> str:
 
 
 def _file_offset(header: Header, address: int) -> int:
-    """Where the byte at an address comes from. Raises ValueError for one of no segment."""
+    """The offset in the file of the byte at an address. Raises ValueError for an address in no segment."""
     for load in loads(header):
         if load.address <= address < load.address + load.file_size:
             return load.offset + address - load.address

@@ -23,7 +23,7 @@ _PC = struct.Struct("<iI")  # the usual FDE: start by PCREL | SDATA4, then its l
 
 @dataclass(frozen=True, slots=True)
 class Cie:
-    """What an FDE shares with others: how its pointers are encoded."""
+    """The part that FDEs share: how their pointers are encoded."""
 
     sized: bool  # 'z': augmentation data has a length
     pointers: int
@@ -60,13 +60,14 @@ def locate(header: Header, memory: Memory) -> tuple[int, int]:
 
 
 def table_at(place: tuple[int, int], memory: Memory) -> Table | None:
-    """What locate() has found. Raises ImageError when it does not lie in one segment."""
+    """The table that locate() has found; None when there is none. Raises ImageError when it does not lie in one
+    segment."""
     address, size = place
     return Table(memory.read(address, size), address, memory) if size else None
 
 
 def entries(table: Table) -> list[tuple[int, int]]:
-    """Where the CIE pointer of each entry is, and its end; up to a length of 0, or a lie."""
+    """The offset of each entry's CIE pointer, and of its end; up to a length of 0, or an impossible one."""
     data, found, offset, limit = table.data, [], 0, len(table.data)
     while offset + 4 <= limit:
         (length,) = _U32.unpack_from(data, offset)
@@ -82,7 +83,7 @@ def entries(table: Table) -> list[tuple[int, int]]:
 
 
 def extent(table: Table, cie: Cie, offset: int) -> tuple[int, int, int]:
-    """Of the FDE whose pointers are at ``offset``: start, bytes, and what is behind them."""
+    """The start and size in bytes of the FDE whose pointers are at ``offset``, and the offset behind them."""
     if cie.pointers == PCREL | SDATA4:
         start, size = _PC.unpack_from(table.data, offset)
         return start + table.address + offset if start else 0, size, offset + 8
@@ -92,7 +93,7 @@ def extent(table: Table, cie: Cie, offset: int) -> tuple[int, int, int]:
 
 
 class _Walk:
-    """One pass over the table. CIEs are parsed once each; a broken entry loses itself, not the rest."""
+    """One pass over the table. Each CIE is parsed once; a broken entry is skipped, and the rest is read."""
 
     def __init__(self, table: Table, memory: Memory) -> None:
         self.table = table

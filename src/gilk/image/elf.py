@@ -54,7 +54,8 @@ class File:
         return _image(source_of(self.descriptor, self._path))
 
     def exported(self, name: str) -> Symbol | None:
-        """What goes by the name for other files, without what else there is in this one. Raises ImageError."""
+        """The symbol of that name that the file exports, found without reading the others; None without one. Raises
+        ImageError."""
         head = header.parse(source_of(self.descriptor, self._path))
         memory = Memory(header.segments(head))
         table = symbols.dynsym(head, dynamic.parse(head, memory), memory, 0)
@@ -70,19 +71,19 @@ class File:
         return any(word in table for table in tables for word in words)
 
     def close(self) -> None:
-        """It can be closed again; ``descriptor`` is -1 from then on."""
+        """Close the file; ``descriptor`` is -1 from then on. Closing it again does nothing."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
 
 def load_bytes(data: bytes, path: Path) -> Image:
-    """The same from the bytes of a file or of a live [vdso]; ``path`` is its name. Raises as load does."""
+    """The image made of the bytes of a file or of a live [vdso]; ``path`` is its name. Raises as load does."""
     return _image(from_bytes(data, path))
 
 
 def _image(source: Source) -> Image:
-    """What takes long to find out is remembered of a file that has not changed since."""
+    """The image of ``source``. Slow findings are remembered as long as the file does not change."""
     head = header.parse(source)
     segments = header.segments(head)
     once = remembered.Once(head, segments)

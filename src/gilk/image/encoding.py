@@ -47,7 +47,7 @@ def uleb(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def sleb(data: bytes, offset: int) -> tuple[int, int]:
-    """As uleb, signed."""
+    """A signed LEB128 number at ``offset``, and the offset behind it."""
     value, end = uleb(data, offset)
     bits = 7 * (end - offset)
     return value - (1 << bits) if value >> (bits - 1) else value, end

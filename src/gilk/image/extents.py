@@ -30,7 +30,7 @@ class Extents:
         return self.pairs[i][1] if i >= 0 and address < self.pairs[i][1] else 0
 
     def without(self, holes: Iterable[tuple[int, int]]) -> Extents:
-        """The same but for ``holes``, which are sorted and disjoint."""
+        """These extents without ``holes``, which are sorted and disjoint."""
         rest = list(reversed(self.pairs))
         found = []
         for low, high in holes:

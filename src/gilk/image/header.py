@@ -52,7 +52,7 @@ class SectionHeader:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the first bytes of an ELF file say. ``sections`` is empty when that table is missing or broken."""
+    """The contents of the first bytes of an ELF file. ``sections`` is empty when that table is missing or broken."""
 
     source: Source
     position_independent: bool
@@ -138,7 +138,7 @@ def segments(header: Header) -> tuple[Segment, ...]:
 
 
 def loads(header: Header) -> list[ProgramHeader]:
-    """What becomes a segment, by address. Raises as segments does."""
+    """The program headers of segments that are loaded, by address. Raises as segments does."""
     path = header.source.path
     loads = sorted((p for p in header.programs if p.kind == PT_LOAD), key=lambda p: p.address)
     loads = [p for p in loads if p.size]

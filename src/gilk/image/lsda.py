@@ -24,10 +24,10 @@ class CallSites:
 
 
 def call_sites(table: Table, offset: int, function: int) -> CallSites:
-    """Those of the LSDA at ``offset`` of ``table``.
+    """The call sites of the LSDA at ``offset`` of ``table``.
 
-    ``function`` is the start of the FDE, to which pads are relative unless the LSDA says otherwise.
-    Raises one of MALFORMED when the table is broken.
+    ``function`` is the start of the FDE, to which pads are relative unless the LSDA says otherwise. Raises one of
+    MALFORMED when the table is broken.
     """
     data = table.data
     base, cursor = function, offset + 1
@@ -45,7 +45,7 @@ def call_sites(table: Table, offset: int, function: int) -> CallSites:
 
 
 def landing_pads(sites: CallSites) -> tuple[int, ...]:
-    """Where exceptions land, sorted. Raises one of MALFORMED when the table is broken."""
+    """The addresses at which exceptions land, sorted. Raises one of MALFORMED when the table is broken."""
     read, data, cursor, base = reader(sites.encoding), sites.data, sites.start, sites.base
     pads = set()
     while cursor < sites.end:

@@ -54,7 +54,7 @@ class Memory:
         return data[offset : offset + size]
 
     def tail(self, address: int) -> bytes:
-        """From ``address`` to the end of its segment's file content. Raises ImageError elf-malformed."""
+        """The bytes from ``address`` to the end of its segment's file content. Raises ImageError elf-malformed."""
         data, offset = self.locate(address)
         return data[offset:]
 

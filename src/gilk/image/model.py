@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What an image is: code with symbols, as immutable values.
+"""Images, which are code with symbols, as immutable values.
 
 All addresses here are link-time virtual addresses of the ELF file (``p_vaddr``
 space); a process adds its load bias.

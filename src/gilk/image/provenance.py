@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a cached finding follows from: the image's content, and the code that found it."""
+"""The origin of a cached finding: the image's content, and the code that found it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def content(image: Image) -> str:
 
 @functools.cache
 def sources(*parts: str) -> str:
-    """Of the version, and of the code itself, which changes between versions: ``parts`` are layers, or files in one."""
+    """A digest of gilk's version and of its code, which changes between versions: ``parts`` are layers, or files in
+    one."""
     decoder = sorted(file for file in Path(iced_x86.__file__).parent.iterdir() if file.is_file())
     return digest(VERSION.encode() + stamp([*decoder, *package_files(*parts)])).hexdigest()[:32]
 

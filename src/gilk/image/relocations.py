@@ -28,12 +28,13 @@ class Relocations:
 
     @property
     def referenced(self) -> int:
-        """One more than the highest row of .dynsym in use."""
+        """The number of rows of .dynsym that are in use: one more than the highest."""
         return max(self.named.values(), default=-1) + 1
 
 
 def parse(header: Header, dynamic: Dynamic, memory: Memory) -> Relocations:
-    """Those of DT_RELA, DT_JMPREL and DT_RELR, or of the sections of a static program; broken tables are left out."""
+    """The relocations of DT_RELA, DT_JMPREL and DT_RELR, or of the sections of a static program; broken tables are left
+    out."""
     rows = _rows(header, dynamic, memory)
     relative = dict(_pick(rows, R_RELATIVE, "addend"))
     try:

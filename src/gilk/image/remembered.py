@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What was found out about an ELF file: as values, and kept from one run to the next while the file is the same.
+"""Findings about an ELF file: as values, and kept from one run to the next while the file is the same.
 
 To read the symbols and frames of a C library takes fifty milliseconds, and ten when they are kept. They are kept as
-plain values in marshal's form, which is fast, and whose reader a hostile file could crash: nobody but we and root can
-put one there (private.py).
+plain values in marshal's form, which is fast, and whose reader a hostile file could crash: nobody but the user and root
+can put one there (private.py).
 
-A file is known by a digest of all that is read of it, made anew each time: what stat(2) says proves nothing, since its
-owner sets the times that he likes, or writes by way of a mapping, which on tmpfs changes none of them. What the digest
-is of and what the values are made of is read once, so that no other content can be slipped in between. Only a debug
-file, of which nothing but the symbols is wanted, is known by what stat(2) says, and only where nobody but we and root
-can write to it.
+A file is recognised by a digest of all that is read of it, made anew each time. stat(2) proves nothing, since the owner
+can set any times, or write by way of a mapping, which on tmpfs changes none of them. The bytes are read once, for the
+digest and for the values, so that no other content can come in between. Only a debug file, which is read for nothing
+but its symbols, is recognised by stat(2), and only where nobody but the user and root can write to it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _WORTH = 1000  # symbols and frames: to read fewer takes a few milliseconds
 
 @dataclass(frozen=True)
 class Contents:
-    """Those fields of an Image that take long to find."""
+    """The fields of an Image that take long to find."""
 
     build_id: str
     static: bool

@@ -79,8 +79,8 @@ def open_file(path: Path) -> int:
 
 
 def _open(path: Path) -> int:
-    """To open what is no regular file may do something, or wait, and it is others who name files: so it is looked at
-    before."""
+    """A descriptor of a regular file. Others name the files, and opening something else may act or wait, so the kind is
+    checked first. Raises ImageError."""
     looked = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(looked).st_mode):
@@ -91,7 +91,7 @@ def _open(path: Path) -> int:
 
 
 def source_of(descriptor: int, path: Path) -> Source:
-    """What a file has that is open. Raises ImageError elf-malformed."""
+    """The contents of an open file. Raises ImageError elf-malformed."""
     file = os.fstat(descriptor)
     if file.st_size > LARGEST_FILE:
         raise ImageError("elf-malformed", f"{path}: {file.st_size:#x} bytes is too large to be a program")

@@ -75,7 +75,8 @@ def _rank(entry: Named) -> tuple[bool, bool, bool, bool, int, int, str]:
 
 
 def _from_symbols(start: int, group: list[Named], covered: int) -> Span:
-    """One function from all symbols at its start. Its end is ``start`` when neither symbol nor FDE says."""
+    """The span of one function, made from all symbols at its start. It ends at ``start`` when neither symbol nor FDE
+    tells its end."""
     if len(group) > 1:
         group = sorted(group, key=_rank)
     sized, source = max(group, key=_size)

@@ -34,7 +34,7 @@ class Mark:
 
 
 def marks(path: Path) -> tuple[Mark, ...]:
-    """In the order of the file; those that are broken are left out. Raises ImageError as elf.load() does."""
+    """The marks in the order of the file; broken ones are left out. Raises ImageError as elf.load() does."""
     with open_source(path) as source:
         return _marks(header.parse(source))
 

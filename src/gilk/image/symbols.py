@@ -105,7 +105,7 @@ def names_of(table: Table | None, indexes: Iterable[int]) -> dict[int, str]:
 
 
 def named(table: Table, name: str) -> Table:
-    """Those rows of a table, defined or not, that have this name."""
+    """The rows of a table, defined or not, that have this name."""
     text, places = name.encode("utf-8", "surrogateescape") + b"\0", []
     at = table.strings.find(text)
     while at >= 0:  # strings may share tails

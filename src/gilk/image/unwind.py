@@ -55,7 +55,7 @@ def unwind(image: Image) -> Unwind:
 
 
 def made_of(image: Image) -> Unwind:
-    """The same, without the cache: of what was read, and not of what is in its file by now."""
+    """The tables made from the image as it was read, without the cache and whatever its file has by now."""
     memory = Memory(image.segments)
     found = list(_Functions(image.unwinding, memory).rows())
     found += _restorers(memory)
@@ -72,7 +72,8 @@ class _Extent:
 
 
 def _restorers(memory: Memory) -> Iterator[_Extent]:
-    """From a byte earlier on: they are returned to, and looked up as what is before that."""
+    """The extents of signal restorers, each from a byte earlier on: they are returned to, and looked up by the byte
+    before."""
     for segment in memory.segments:
         for code in _RESTORERS if segment.executable else ():
             at = segment.data.find(code)
@@ -83,7 +84,7 @@ def _restorers(memory: Memory) -> Iterator[_Extent]:
 
 
 def _flat(found: list[_Extent]) -> list[tuple[int, Rule]]:
-    """Rows in order, with NOTHING between functions. Of extents that overlap the later one has what it claims."""
+    """The rows in order, with NOTHING between functions. Where extents overlap, the later one counts."""
     rows: list[tuple[int, Rule]] = []
     reached = 0
     for extent in sorted(found, key=lambda one: (one.start, one.end)):
@@ -170,7 +171,7 @@ class _Functions:
 
 
 def _stubs(start: int, size: int, common: Common, program: bytes, threshold: int) -> tuple[tuple[int, Rule], ...]:
-    """Of a PLT: what comes before the stubs by the program, then two rows for each of them."""
+    """The rows of a PLT: its head by the program, then two rows for each stub."""
     before = cfi.rows(common, program[: program.find(b"\x0f\x0b\x77\x08\x80\x00\x3f\x1a")])
     first, _ = before[-1]
     plain, pushed = (Rule(How.PLAIN, 4, offset, 0, -8) for offset in (8, 16))

@@ -51,7 +51,8 @@ def has_direct_entry(kernel: bytes) -> bool:
 
 
 def _decompress(packed: bytes) -> bytes | None:
-    """What follows the compressed data is the length of the result, which is none of the decompressor's business."""
+    """The decompressed data, or None. Behind the compressed data stands the length of the result, which the
+    decompressor must not see."""
     decompressor: lzma.LZMADecompressor | zlib._Decompress
     if packed.startswith(b"\xfd7zXZ\0"):
         decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a virtual machine runs before, and instead of, an init of its own: an archive made for each boot.
+"""The archive that a virtual machine boots from, instead of an init of its own; made for each boot.
 
 It loads the modules for the root file system, mounts that copy-on-write, and
 starts the relay. No service runs, no device manager, no login: a boot is the
@@ -107,7 +107,8 @@ def make(kernel: Kernel, python: str, relay: str, shares: dict[str, str], networ
 
 
 def ordered(kernel: Kernel, wanted: Sequence[str]) -> list[Path]:
-    """Those modules and all they depend on, in an order in which they can be loaded. What is built in has no file."""
+    """The wanted modules and all on which they depend, in an order in which they can be loaded; without those built in,
+    which have no file."""
     needs, places = {}, {}
     for line in (kernel.modules / "modules.dep").read_text().splitlines():
         module, _, rest = line.partition(":")

@@ -38,23 +38,23 @@ class Kernel:
 
     @property
     def image(self) -> Path:
-        """As installed: compressed, and moves itself to a random address."""
+        """The image as installed: compressed, and it moves itself to a random address."""
         return self.root / f"boot/vmlinuz-{self.release}"
 
     @property
     def direct(self) -> Path | None:
-        """The same, decompressed, if it can be entered so."""
+        """The same image, decompressed, if it can be entered so; else None."""
         path = self.root / "vmlinux"
         return path if path.exists() else None
 
     @property
     def modules(self) -> Path:
-        """What is /lib/modules/RELEASE on a machine that runs it."""
+        """The directory that is /lib/modules/RELEASE on a machine that runs this kernel."""
         return self.root / "lib/modules" / self.release
 
     @property
     def headers(self) -> Path:
-        """For `make -C HEADERS M=DIRECTORY`."""
+        """The headers, for `make -C HEADERS M=DIRECTORY`."""
         return self.root / f"usr/src/linux-headers-{self.release}"
 
     @property
@@ -63,7 +63,7 @@ class Kernel:
 
 
 def store() -> Path:
-    """Where kernels are kept. Raises ImageError cache-unusable."""
+    """The directory in which kernels are kept. Raises ImageError cache-unusable."""
     path = kernels_dir()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
@@ -92,7 +92,7 @@ def find(release: str = "", notify: Notify = lambda _: None) -> Kernel:
 
 @contextmanager
 def _locked() -> Iterator[None]:
-    """One process fetches; the others wait, and find it there."""
+    """Hold the lock for fetching: one process fetches, and the others wait and find the kernel there."""
     lock = os.open(store() / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -134,7 +134,7 @@ def _current(archive: Archive) -> str:
 
 
 def _settle(kernel: Kernel, final: Path) -> None:
-    """What installing the packages would have done, with paths for where they will lie."""
+    """Do what installing the packages would do, with paths for ``final``, the place where they will lie."""
     tool(["depmod", "-b", kernel.root, kernel.release], kernel.root)
     makefile = kernel.headers / "Makefile"
     makefile.write_text(makefile.read_text().replace("/usr/src/", f"{final}/usr/src/"))

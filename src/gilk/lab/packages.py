@@ -29,12 +29,12 @@ def require(*tools: str) -> None:
 
 
 def _path(tool: str) -> str | None:
-    """Where a tool is; those for the administrator are often not in PATH."""
+    """The path of a tool, also outside of PATH, where those for the administrator often are; None without one."""
     return shutil.which(tool) or shutil.which(tool, path="/usr/sbin:/sbin")
 
 
 def tool(arguments: Sequence[str | Path], directory: Path) -> str:
-    """What a tool prints. Raises TargetError lab-fetch-failed with the last it had to say."""
+    """Run a tool; returns its output. Raises TargetError lab-fetch-failed with the last lines of it."""
     program = _path(str(arguments[0]))
     assert program is not None, "require() comes first"
     try:

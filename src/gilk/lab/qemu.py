@@ -25,7 +25,7 @@ _VIRTUALIZES: Final = frozenset(("vmx", "svm"))  # Intel's and AMD's
 
 @dataclass(frozen=True)
 class Machine:
-    """What is asked for."""
+    """The virtual machine that is asked for."""
 
     cpus: int = 1
     memory: int = 1024  # MiB

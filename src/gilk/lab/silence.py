@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where the processors of a virtual machine are that does not answer any more, as QEMU's monitor tells."""
+"""The places where the processors of a virtual machine are that does not answer any more, asked of QEMU's monitor."""
 
 from __future__ import annotations
 

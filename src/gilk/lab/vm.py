@@ -80,11 +80,11 @@ class VM:
         return self.link.run(command, given, timeout)
 
     def console(self) -> str:
-        """What the kernel has printed so far."""
+        """The kernel's messages so far."""
         return _content(self._said).replace("\r\n", "\n")
 
     def monitor(self, line: str) -> str:
-        """What QEMU's monitor answers to a command, such as `singlestep on`. Raises TargetError lab-monitor."""
+        """Give QEMU's monitor a command, such as `singlestep on`; returns its answer. Raises TargetError."""
         if not self._known_to_monitor:
             self._monitor.readline()  # its greeting
             self._ask_qemu("qmp_capabilities")
@@ -120,7 +120,7 @@ class VM:
         return MachineGone("lab-ended", "the virtual machine has gone down", self.tail())
 
     def silent(self) -> str:
-        """What can be said of the machine when it does not answer any more."""
+        """A text about a machine that does not answer any more: where its processors are, and its last messages."""
         try:
             where = silence.whereabouts(self.monitor)
         except (GilkError, OSError, ValueError) as error:  # QEMU does not answer either

@@ -111,7 +111,7 @@ class Entries:
         return None
 
     def top(self, unit: Unit) -> Iterator[Entry]:
-        """What is not inside of anything else. Raises ImageError."""
+        """The entries that lie in no other entry. Raises ImageError."""
         root = self.entry(unit.first)
         yield from self.children(root)
 
@@ -136,7 +136,7 @@ class Entries:
             at, depth = entry.end, depth + int(entry.children)
 
     def _after(self, unit: Unit, entry: Entry) -> int:
-        """Where its sibling is."""
+        """The offset of the entry's sibling."""
         if not entry.children:
             return entry.end
         match entry.attributes.get(AT_SIBLING):

@@ -33,7 +33,7 @@ class Reference(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """Of a type that has a unit of its own."""
+    """The signature of a type that has a unit of its own."""
 
     value: int
 
@@ -87,7 +87,7 @@ class Forms:
         self.strings_base = strings_base
 
     def value(self, form: int, implicit: int, at: int) -> tuple[Value, int]:
-        """What is written there, and the offset after it. Raises IndexError, ImageError, struct.error."""
+        """The value at ``at``, and the offset behind it. Raises IndexError, ImageError, struct.error."""
         if form in _FIXED:
             size = _FIXED[form]
             number = int.from_bytes(self._info[at : at + size], "little") if size else 1

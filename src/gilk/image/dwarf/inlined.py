@@ -41,7 +41,7 @@ class Copies:
 
 
 def copies(entries: Entries, name: str) -> Copies:
-    """Of the functions called ``name``, or whose symbol is. Raises ImageError."""
+    """The inlined copies of the functions called ``name``, or whose symbol is. Raises ImageError."""
     reader = _Reader(entries, name)
     for unit in units_with(entries, entries.sections, name.encode("utf-8", "surrogateescape")):
         reader.read(unit)
@@ -91,7 +91,7 @@ class _Reader:
 
 
 def names(entry: Entry) -> Iterable[str]:
-    """What it is called, as symbols have it and as the source does; its own, or those of what it stands for."""
+    """The names of an entry, in symbols and in the source: its own, or those of the entry that it stands for."""
     found: dict[str, None] = {}
     at: Entry | None = entry
     for _ in range(_DEEPEST):

@@ -13,7 +13,7 @@ _MOST_STRINGS = 1024  # names that end in the wanted one: beyond, all units are 
 
 
 def find(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[Entry]:
-    """What has that name and is not inside of anything else; also declarations. Raises ImageError."""
+    """The entries of that name that lie in no other entry; also declarations. Raises ImageError."""
     for file in (entries, entries.shared):
         if file is None:
             continue
@@ -24,7 +24,7 @@ def find(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[Entry]:
 
 
 def units_with(file: Entries, sections: Sections, name: bytes) -> Iterator[Unit]:
-    """Those that the name occurs in."""
+    """The units in which the name occurs."""
     own = file.sections
     needles = [name + b"\0"]
     tables = [own.strings, own.line_strings] + ([sections.shared.strings] if sections.shared is not None else [])

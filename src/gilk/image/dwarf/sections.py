@@ -34,7 +34,8 @@ class Sections:
 
 
 def read(path: Path) -> Sections | None:
-    """What is known of the program at ``path``; None when nothing is. Raises ImageError where there is no program."""
+    """The sections that are known of the program at ``path``; None when there are none. Raises ImageError where there
+    is no program."""
     with open_source(path) as source:
         head = elf.parse(source)
         if head.section(".debug_info") is not None:
@@ -70,7 +71,7 @@ def _content(head: Header, name: str) -> bytes:
 
 
 def _shared(head: Header) -> Sections | None:
-    """That of .gnu_debugaltlink: a file's name, and its build id."""
+    """The file of .gnu_debugaltlink, which the section tells by a name and a build id; None without one."""
     section = head.section(".gnu_debugaltlink")
     if section is None:
         return None

@@ -71,7 +71,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Of a struct or union. ``offset`` is in bits from its start, ``bits`` a bit field's width, 0 for others."""
+    """A member of a struct or union. ``offset`` is in bits from its start, ``bits`` a bit field's width, else 0."""
 
     name: str
     type: int
@@ -132,7 +132,7 @@ class Btf:
         return struct.unpack_from(f"<{count}I", self._types, of.at + offset)
 
     def members(self, of: Type) -> Iterator[Member]:
-        """Of a struct or union, in order."""
+        """The members of a struct or union, in order."""
         words = self.words(of, 0, 3 * of.count)
         for name, kind, offset in zip(words[::3], words[1::3], words[2::3], strict=True):
             place, bits = (offset & 0xFFFFFF, offset >> 24) if of.flag else (offset, 0)
@@ -157,7 +157,7 @@ class Btf:
 
     @cached_property
     def _named(self) -> dict[tuple[str, Kind], int]:
-        """Of each name and kind the first type."""
+        """The number of the first type of each name and kind."""
         found: dict[tuple[str, Kind], int] = {}
         wanted = {Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.TYPEDEF, Kind.FUNC, Kind.VAR, Kind.INT}
         for row, at in enumerate(self._offsets):
@@ -179,7 +179,7 @@ def _sections(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _offsets(types: bytes) -> Iterator[int]:
-    """Where each type begins. Raises ImageError `btf-malformed` for kinds that are not known."""
+    """The offset at which each type begins. Raises ImageError `btf-malformed` for unknown kinds."""
     fixed = {int(kind): _FIXED.get(kind, 0) for kind in Kind}
     each = {int(kind): _EACH.get(kind, 0) for kind in Kind}
     at, end, unpack = 0, len(types), struct.Struct("<I").unpack_from

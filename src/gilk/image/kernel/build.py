@@ -31,7 +31,7 @@ class Kernel:
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
-        """Of each span the module, or "kernel"."""
+        """The module of each span, or "kernel"."""
         starts = np.array([span.start for span in self.image.spans], np.uint64)
         return tuple(owner or NAME for owner in reserved.owners(self.snapshot.parts, starts))
 
@@ -71,7 +71,7 @@ def kernel(snapshot: Snapshot, named: bool = True) -> Kernel:
 
 
 def _borders(symbols: Symbols, texts: list[Region]) -> Addresses:
-    """Where code of one kind ends: no function reaches across."""
+    """The addresses at which code of one kind ends: no function reaches across them."""
     named = [address for address, _, name, _ in symbols.text() if functions.is_border(name)]
     return np.unique(np.array([*named, *(region.end for region in texts)], np.uint64))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What BTF tells of functions and structs: prototypes as C has them, and where members lie."""
+"""The declarations in BTF: prototypes of functions as C has them, and the places of members in structs."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ class Prototype:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Of a member. ``offset`` from the struct's start and ``size`` are in bytes; of a bit field, ``shift`` and
-    ``bits`` are within the bytes at ``offset``.
-    """
+    """The place of a member. ``offset`` from the struct's start and ``size`` are in bytes; for a bit field, ``shift``
+    and ``bits`` are within the bytes at ``offset``."""
 
     offset: int
     size: int
@@ -60,7 +59,7 @@ def prototype(btf: Btf, function: str) -> Prototype | None:
 
 
 def place(btf: Btf, struct: str, path: str) -> Place | None:
-    """Where ``path``, as ``a.b.c``, lies in ``struct``; None when there is no such struct or member.
+    """The place of ``path``, as ``a.b.c``, in ``struct``; None when there is no such struct or member.
 
     Members of unnamed structs and unions are found as C finds them. Raises ImageError.
     """
@@ -98,7 +97,7 @@ def _member(btf: Btf, struct: Type, name: str, depth: int) -> tuple[int, Place] 
 
 
 def size_of(btf: Btf, number: int, depth: int = 0) -> int:
-    """In bytes; 0 for what has no size. Raises ImageError `btf-malformed`."""
+    """The size of a type in bytes; 0 for a type without one. Raises ImageError `btf-malformed`."""
     found = btf.bare(number)
     if found.kind is Kind.PTR:
         return _POINTER

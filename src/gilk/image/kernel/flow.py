@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What instructions of a kernel do that their bytes do not say: where else they lead, and what jumps there mean."""
+"""The control flow of a kernel that the bytes of its instructions do not show: other targets, the meaning of jumps."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def _outside(targets: Addresses, regions: list[Region]) -> NDArray[np.bool_]:
 
 
 def detours(parts: Iterable[Part], sweep: Sweep, symbols: Symbols) -> dict[int, tuple[int, ...]]:
-    """Where an instruction may lead besides what it says.
+    """The addresses to which instructions may lead besides those in their bytes.
 
-    A static key's branch may be on or off, what faults goes on at its fixup, behind a WARN's trap and behind hlt the
-    function continues, and a static call that is a no-op now may be a call next.
+    A static key's branch may be on or off, an instruction that faults goes on at its fixup, behind a WARN's trap and
+    behind hlt the function continues, and a static call that is a no-op now may be a call next.
     """
     ways: dict[int, set[int]] = {}
     halts = sweep.codes == Code.HLT

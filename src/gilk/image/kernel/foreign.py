@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Functions that someone has patched already: another session, or a tool that is not in the kernel's list of probes.
 
-What stands there is not their code, and where the code that was moved away leads cannot be seen. So they are left
-alone as a whole. Their signs are jumps out of everything that has symbols, also by way of padding, and traps where
-control arrives; the kernel itself has neither.
+The bytes there are not the functions' own, and nobody can see where the code that was moved away leads, so such
+functions are left alone as a whole. Their signs are jumps out of everything that has symbols, also by way of padding,
+and traps where control arrives; the kernel itself has neither.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gilk.image.kernel.sweep import Sweep
 
 
 def patched(sweep: Sweep, parts: tuple[Part, ...], symbols: Symbols) -> Addresses:
-    """Where the signs are."""
+    """The addresses of such signs."""
     rows = sweep.direct[sweep.flows[sweep.direct] != Flow.CALL]
     away = rows[_unknown(sweep.targets[rows], parts, symbols)]
     bounced = rows[np.isin(sweep.targets[rows], sweep.starts[away])]
@@ -29,7 +29,7 @@ def patched(sweep: Sweep, parts: tuple[Part, ...], symbols: Symbols) -> Addresse
 
 
 def _unknown(targets: Addresses, parts: tuple[Part, ...], symbols: Symbols) -> NDArray[np.bool_]:
-    """Which are neither in the kernel, with what it had for booting, nor in a module."""
+    """A mask of ``targets``: those neither in the kernel, with its code for booting, nor in a module."""
     low, high = symbols.find("_text"), symbols.find("_end")
     ranges = [(part.text.address, part.text.end) for part in parts]
     if low is not None and high is not None:

@@ -36,7 +36,7 @@ def is_border(name: str) -> bool:
 
 
 def heads(symbols: Symbols, texts: Iterable[Region]) -> list[Head]:
-    """All that begin in ``texts``, by address. What has only names of borders is left out."""
+    """The heads of all functions in ``texts``, by address; without symbols that only mark borders."""
     groups: dict[int, list[tuple[str, str]]] = {}
     for address, kind, name, _ in symbols.text():
         if not is_border(name):

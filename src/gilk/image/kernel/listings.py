@@ -59,7 +59,7 @@ def probes(data: bytes) -> tuple[int, ...]:
 
 
 def build_id(notes: bytes) -> str:
-    """Of /sys/kernel/notes, in hex; '' when there is none."""
+    """The build id in /sys/kernel/notes, in hex; '' when there is none."""
     at = 0
     while at + 12 <= len(notes):
         name_size, size, kind = struct.unpack_from("<III", notes, at)

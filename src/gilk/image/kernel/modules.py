@@ -52,7 +52,7 @@ class Layout:
         return cls(size_of(btf, found.number), places)
 
     def read(self, data: bytes) -> Module | None:
-        """From the bytes of a struct module; None for one that is being loaded or unloaded."""
+        """The module that the bytes of a struct module describe; None for one that is being loaded or unloaded."""
         if self._number(data, "state") != _LIVE:
             return None
         at = self.places["name"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What kind of instruction each of iced's opcodes is, as tables to index whole arrays with."""
+"""The kind of each of iced's opcodes, as tables to index whole arrays with."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What of a kernel's code must not be touched, and why: ranges with the name of a refusal."""
+"""The parts of a kernel's code that must not be touched: ranges, each with the name of a refusal."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def _blacklisted(snapshot: Snapshot) -> Iterator[Range]:
 
 
 def _blacklisted_parts(snapshot: Snapshot, spans: tuple[Span, ...]) -> Iterator[Range]:
-    """What the compiler has split off: `foo.cold` goes with `foo` for the kernel, though its list has it not."""
+    """The parts that the compiler has split off: to the kernel `foo.cold` is forbidden with `foo`, but its list lacks
+    it."""
     starts = [start for start, _ in snapshot.blacklist]
     for span in spans:
         for base in {name.partition(".")[0] for name in (span.name, *span.aliases) if "." in name}:
@@ -84,7 +85,7 @@ def _functions(snapshot: Snapshot, sweep: Sweep, spans: tuple[Span, ...]) -> Ite
 
 
 def owners(parts: Iterable[Part], addresses: Addresses) -> list[str]:
-    """Of each address whose code it is in; '' for the kernel's own and for what is nobody's."""
+    """The owner of the code at each address: a module, or '' for the kernel's own code and for addresses in none."""
     found = sorted((part.text.address, part.text.end, part.owner) for part in parts)
     starts, ends = (np.array([each[i] for each in found], np.uint64) for i in (0, 1))
     rows = np.searchsorted(starts, addresses, "right") - 1
@@ -110,7 +111,7 @@ def _whole(sites: Addresses, part: Part, sweep: Sweep, reason: str, least: int) 
 
 
 def inside(addresses: Addresses, part: Part) -> Addresses:
-    """Those in a part's text."""
+    """The addresses in a part's text."""
     return addresses[_within(addresses, part)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What was read of a running kernel, before anything is made of it."""
+"""The bytes read of a running kernel, before anything is made of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Where the kernel looks up addresses of instructions: arrays as they lie in memory."""
+    """The tables in which the kernel looks up addresses of instructions: arrays as they lie in memory."""
 
     exceptions: Region  # struct exception_table_entry
     jumps: Region  # struct jump_entry: static keys
