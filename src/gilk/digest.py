@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What things are known by: BLAKE2 without waiting for OpenSSL (to load that takes ten milliseconds, a tenth of a
-start), and stamps of files that need not be read for it.
-"""
+"""Digests: BLAKE2 without OpenSSL (loading that takes ten milliseconds, a tenth of a start), and stamps of files, which
+are made without reading them."""
 
 from __future__ import annotations
 

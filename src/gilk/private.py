@@ -38,7 +38,7 @@ def pass_over(error: Unsound) -> None:
 
 
 def complaints() -> list[str]:
-    """What was passed over in this process, and why."""
+    """The places that were passed over in this process, and why."""
     return list(_passed)
 
 
@@ -54,10 +54,8 @@ def only_ours(file: os.stat_result) -> bool:
 
 @dataclass(frozen=True)
 class Directory:
-    """A sound one, open as ``descriptor`` until the end of a ``with``. ``path`` has no links in it.
-
-    What is done in it raises OSError, and Unsound.
-    """
+    """A sound directory, open as ``descriptor`` until the end of a ``with``. ``path`` has no links in it. Operations in
+    it raise OSError, and Unsound."""
 
     descriptor: int
     path: Path
@@ -121,7 +119,7 @@ def _sound(descriptor: int, path: Path, sticky: bool) -> Directory:
 
 
 class _Walk:
-    """From / on, name by name. ``at``: how far it is, open; ``path``: the same as a path without links."""
+    """A walk from / on, name by name. ``at``: how far it is, open; ``path``: the same as a path without links."""
 
     def __init__(self, make: bool) -> None:
         self._make = make
@@ -168,7 +166,7 @@ class _Walk:
 
 
 def _opened(name: str, how: int, where: int, make: bool) -> int:
-    """What is there, or a new directory."""
+    """A descriptor of an existing or, with ``make``, a new directory."""
     try:
         return os.open(name, how, dir_fd=where)
     except FileNotFoundError:
@@ -201,7 +199,8 @@ def _is_trusted(user: int) -> bool:
 
 
 def _is_nameless(user: int) -> bool:
-    """It stands for all users that have no number in this user namespace, root among them (user_namespaces(7))."""
+    """Whether the number stands for all users that have none in this user namespace, root among them
+    (user_namespaces(7))."""
     try:
         with open("/proc/sys/kernel/overflowuid", "rb") as shown, open("/proc/self/uid_map", "rb") as known:
             ranges = [tuple(map(int, line.split())) for line in known]
@@ -212,7 +211,7 @@ def _is_nameless(user: int) -> bool:
 
 
 def temporary(suits: Callable[[str], bool] = bool) -> Path:
-    """Where temporary files may be made: $TMPDIR, or else /tmp or /var/tmp, the first that is sound and ``suits``.
+    """The directory for temporary files: $TMPDIR, or else /tmp or /var/tmp, the first that is sound and ``suits``.
 
     In a directory of another user's, that user could exchange what is being built. Raises Unsound, OSError.
     """

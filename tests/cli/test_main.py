@@ -45,7 +45,7 @@ def test_help_lists_the_commands_and_imports_none_of_them() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0
-    assert "  What works on this machine" in done.stdout
+    assert " Show what works on this machine" in done.stdout
     assert done.stdout.endswith("heavy: []\n")
 
 

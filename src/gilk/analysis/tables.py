@@ -99,7 +99,7 @@ class _OpenFunction:
         return [block for block in self._reaching.blocks.values() if block.terminator in sites]
 
     def resolution(self, block: Block) -> Resolution:
-        """The resolution of the jump that ends ``block``: INDIRECT, with the targets known so far, while some are open."""
+        """The resolution of the jump that ends ``block``: INDIRECT, with the targets found, while some are open."""
         values = self._evaluator.targets(block)
         found = [(value, self._targets(at, value)) for at, value in values]
         unknown = [value for value, targets in found if not targets]

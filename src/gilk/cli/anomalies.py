@@ -18,7 +18,7 @@ from gilk.render.trace import load
 @click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="How many to print; 0: all.")
 @click.option(
     "--min-time", "least", type=Duration("10us or 1ms"), default="1us", show_default=True, metavar="TIME",
-    help="How slow a slow call is.",
+    help="How much longer than the median a slow call takes, at least.",
 )  # fmt: skip
 @click.option("--thread", "threads", multiple=True, help="Only this thread, by name or number; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What `gilk doctor` looks up: facts about the machine that can be read without trying anything.
+"""The facts that `gilk doctor` looks up about the machine that can be read without trying anything.
 
 A check is a function of no arguments that returns a :class:`Check`; FACTS lists
 them in the order in which they are shown. Checks that have to try something are
@@ -35,7 +35,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the report: what was found, what it means for the user, and how to get what is missing."""
+    """One line of the report: the fact, its consequence for the user, and a way to get what is missing."""
 
     name: str
     status: Status

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""``gilk doctor``: what works on this machine, what is missing, how to get it. Exit 1 when gilk cannot work."""
+"""``gilk doctor`` shows what works on this machine, what is missing, and how to get it. Exit 1 if gilk cannot work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLOURS = {Status.OK: "green", Status.WARN: "yellow", Status.MISSING: "red"}
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(as_json: bool) -> int:
-    """What works on this machine, what is missing, how to get it."""
+    """Show what works on this machine, what is missing, and how to get it."""
     checks = examine()
     healthy = all(check.status != Status.MISSING for check in checks)
     if as_json:

@@ -20,15 +20,19 @@ def driver() -> None:
 
 
 @driver.command()
-@click.option("--kernel", "release", default="", metavar="RELEASE", help="Another kernel than the one that runs.")
-@click.option("--headers", metavar="DIR", type=_DIRECTORY, help="Its headers, where they are not in their usual place.")
+@click.option(
+    "--kernel", "release", default="", metavar="RELEASE", help="Build for this kernel instead of the one that runs."
+)
+@click.option(
+    "--headers", metavar="DIR", type=_DIRECTORY, help="The kernel's headers, if they are not in their usual place."
+)
 def build(release: str, headers: Path | None) -> None:
     """Build it against a kernel's headers, unless that has been done, and print where it is."""
     click.echo(str(api.driver.build(release, headers)))
 
 
 @driver.command()
-@click.option("--module", metavar="FILE", type=_DIRECTORY, help="A driver that is built already.")
+@click.option("--module", metavar="FILE", type=_DIRECTORY, help="Load this file, which is built already.")
 def load(module: Path | None) -> None:
     """Load it into the kernel that runs. Root only."""
     click.echo("the driver is loaded" if api.driver.load(module) else "the driver was loaded already")
@@ -43,7 +47,7 @@ def unload() -> None:
 @driver.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(as_json: bool) -> int:
-    """What it does at the moment. Exit 1 when it is not loaded."""
+    """Show the driver's state. Exit 1 when it is not loaded."""
     report = api.driver.status()
     if as_json:
         click.echo(json.dumps({"loaded": report.hello is not None, **asdict(report)}))

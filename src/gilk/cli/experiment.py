@@ -24,8 +24,8 @@ def experiment() -> None:
 
 @experiment.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write samples there instead.")
-@click.option("--on", "machine", metavar="MACHINE", help="Whose kernel, and where the workload runs: lab or ssh:HOST.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file for samples instead.")
+@click.option("--on", "machine", metavar="MACHINE", help="The machine of kernel and workload: lab or ssh:HOST.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, the last line of standard output.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
 def run(file: Path, output: Path | None, machine: str | None, as_json: bool, quiet: bool) -> int:

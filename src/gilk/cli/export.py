@@ -25,8 +25,10 @@ _FORMATS: dict[str, tuple[Callable[[Any], Iterable[bytes | str]], str]] = {
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--to", type=click.Choice([*_FORMATS]), required=True, help="What to make.")
-@click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="Where to; - for standard output.")
+@click.option("--to", type=click.Choice([*_FORMATS]), required=True, help="The format to write.")
+@click.option(
+    "-o", "--output", "target", type=click.Path(path_type=Path), help="The file to write; - for standard output."
+)
 @click.option("--thread", "threads", multiple=True, help="Only calls of this thread, by name or number; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was made as one JSON object.")
 def export(file: Path, to: str, target: Path | None, threads: tuple[str, ...], as_json: bool) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a user sees when a command fails, and the exit status it ends with.
+"""The message that a user sees when a command fails, and the exit status.
 
 Standard error gets `gilk: message (slug)`, the slug being a paragraph of
 docs/errors.md, and a hint if there is one. Under ``--json`` the last line of

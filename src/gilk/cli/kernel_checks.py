@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What `gilk doctor` looks up for work on kernels: the driver of this one, and what virtual machines take."""
+"""The facts that `gilk doctor` looks up for work on kernels: the driver of this one, and the needs of virtual
+machines."""
 
 from __future__ import annotations
 

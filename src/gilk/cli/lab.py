@@ -33,13 +33,13 @@ _OPTIONS: Final = (
     click.option("--cpus", default=1, show_default=True, help="Processors."),
     click.option("--memory", default=1024, show_default=True, metavar="MIB", help="Memory."),
     click.option("--kernel", "release", default="", metavar="RELEASE", help="As uname -r says it; fetched if need be."),
-    click.option("--append", multiple=True, metavar="ARGUMENTS", help="More for the kernel. May be repeated."),
+    click.option("--append", multiple=True, metavar="ARGUMENTS", help="Arguments for the kernel. May be repeated."),
     click.option("--rw", multiple=True, metavar="DIR", type=click.Path(path_type=Path),
-                 help="A directory whose files it may change. May be repeated."),
-    click.option("--timeout", type=Duration("90, 90s or 1.5min", least=1), metavar="TIME", help="End it then."),
+                 help="A directory in which changes are real. May be repeated."),
+    click.option("--timeout", type=Duration("90, 90s or 1.5min", least=1), metavar="TIME", help="End all after it."),
     click.option("--icount", is_flag=True, help="Emulate, one instruction a nanosecond: durations are exact."),
-    click.option("--network", is_flag=True, help="A network card, to the outside by way of this machine."),
-    click.option("--kaslr", is_flag=True, help="The kernel puts itself at a random address; takes longer."),
+    click.option("--network", is_flag=True, help="A network card, behind a router of this machine."),
+    click.option("--kaslr", is_flag=True, help="Let the kernel move to a random address; this takes longer."),
     click.option("--emulate", is_flag=True, help="Do not use KVM."),
 )  # fmt: skip
 

@@ -23,20 +23,20 @@ from gilk.version import VERSION
 
 # Help texts are here, not in the modules, so that `gilk --help` loads none of them.
 COMMANDS = {
-    "doctor": "What works on this machine, what is missing, how to get it.",
-    "scan": "Functions, blocks and points of a program, and how each can be spliced.",
-    "cfg": "One function: disassembly and control-flow graph, points numbered.",
+    "doctor": "Show what works on this machine, what is missing, and how to get it.",
+    "scan": "Count the functions, blocks and points of a program, by how each point can be spliced.",
+    "cfg": "Show one function: disassembly and control-flow graph, points numbered.",
     "run": "Put instruments into a running or new process and bring back the samples.",
     "trace": "Follow the flow of control from one event to another: every call, with its time.",
     "dtrace": "Run D programs, as dtrace(1) does, on a process.",
-    "experiment": "Run a session described in a file: what goes in where, and when.",
+    "experiment": "Run a session that a file describes: instruments, and when each goes in and out.",
     "show": "Print a file of samples.",
     "query": "Ask a file of samples a question in SQL.",
     "export": "Write a trace for Perfetto, chrome://tracing, flame graph programs, or as CSV.",
-    "diff": "Two traces of the same work: which calls, in which order, took how long.",
-    "anomalies": "The calls of a trace that are unlike others of the same path.",
+    "diff": "Compare two traces of the same work: calls, their order, and their times.",
+    "anomalies": "Find the calls of a trace that are unlike others of the same path.",
     "lab": "Run a command, or a shell, in a disposable virtual machine with a stock kernel.",
-    "driver": "The kernel module that gilk needs to change the kernel: build, load, unload, status.",
+    "driver": "Build, load, unload or show the kernel module that gilk needs to change the kernel.",
     "plot": "Draw a file of samples: steps, scatter, histograms, power spectra.",
     "restore": "Put a process right after gilk itself was killed.",
 }
@@ -124,7 +124,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _invoke(arguments: list[str]) -> object:
-    """Not `cli.main`, which ends the process itself when the reader of our output has gone."""
+    """Call click without `cli.main`, which ends the process itself when the reader of our output has gone."""
     try:
         with cli.make_context("gilk", arguments) as context:
             return cli.invoke(context)

@@ -26,17 +26,21 @@ spectrum   the power spectrum of arrivals
 
 @click.command(help=_HELP)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--kind", type=click.Choice([str(kind) for kind in Kind]), required=True, help="What to draw.")
+@click.option("--kind", type=click.Choice([str(kind) for kind in Kind]), required=True, help="The kind of picture.")
 @click.option("--of", multiple=True, metavar="GLOB", help="Only these points or functions; repeatable.")
-@click.option("--by", type=click.Choice([str(by) for by in By]), help="What makes a series.")
-@click.option("--values", type=click.Choice([str(each) for each in Values]), help="Which value of each sample to plot.")
-@click.option("--scale", type=click.Choice(["log", "linear"]), help="Of the axis of values; of a spectrum, of both.")
+@click.option("--by", type=click.Choice([str(by) for by in By]), help="The property that makes a series.")
+@click.option("--values", type=click.Choice([str(each) for each in Values]), help="The value of each sample to plot.")
+@click.option(
+    "--scale",
+    type=click.Choice(["log", "linear"]),
+    help="The scale of the axis of values; in a spectrum, of both axes.",
+)
 @click.option(
     "--bin", "width", type=Duration("10us or 1ms", least=1), metavar="TIME",
     help="The bins of a spectrum, as 10us or 1ms.",
 )  # fmt: skip
 @click.option("--query", "sql", default="", metavar="SQL", help="Draw the answer: columns time, y, series.")
-@click.option("--title", default="", help="In place of what was asked for.")
+@click.option("--title", default="", help="The title, instead of one made from the options.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A .png, .svg or .pdf; FILE-KIND.png."
 )

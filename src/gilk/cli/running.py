@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What ``gilk run``, ``gilk trace`` and ``gilk experiment`` have in common: signals, the terminal, and the end."""
+"""The common parts of ``gilk run``, ``gilk trace`` and ``gilk experiment``: signals, the terminal, and the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POLL = 0.02  # seconds
 
 
 class Report(Protocol):
-    """What is told of a session that has ended."""
+    """The report of a session that has ended, in its two forms."""
 
     def render(self) -> str: ...
 
@@ -95,7 +95,7 @@ def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]
 def carry_out(
     running: api.Run, seconds: float | None, stop: Stop, silent: bool, shares_terminal: bool, until: Callable[[], bool]
 ) -> api.Result:
-    """From the first probe that goes in to the last that is out."""
+    """Run a session, from the first probe that goes in to the last that is out."""
     stop.install()
     with working("analysing and planning", not silent):
         running.begin(stop.at_once())
@@ -118,7 +118,7 @@ def carry_out_for_user(
     running: api.Run, seconds: float | None, launched: bool, as_json: bool, quiet: bool,
     report: Callable[[api.Result], Report],
 ) -> int:  # fmt: skip
-    """The same, and the report; the exit status, which is that of what was launched.
+    """Run a session and print its report. Returns the exit status, which is that of the launched program.
 
     A launched program has the terminal, and gets its Ctrl-C itself: the first one is the program's own affair.
     """
@@ -137,7 +137,8 @@ def carry_out_for_user(
 
 
 def _exit_status(running: api.Run, stop: Stop) -> int:
-    """Of the launched program; it is waited for, unless the user has had enough. Or of the loss of its machine."""
+    """The exit status of the launched program, which is waited for unless the user has ended the wait; or of the loss
+    of its machine."""
     if running.lost is not None:
         return running.lost.exit_status
     if running.elsewhere is not None:

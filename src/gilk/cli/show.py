@@ -39,7 +39,7 @@ _SAMPLES, _LINES = 10, 200
 )
 @click.option(
     "--min-time", "least", type=Duration("10us or 1ms"), default="0ns", metavar="TIME",
-    help="Leave what took less out of a tree: 10us, 1ms.",
+    help="Leave calls that took less out of a tree: 10us, 1ms.",
 )  # fmt: skip
 def show(
     file: Path, as_json: bool, limit: int | None, threads: tuple[str, ...], page: str | None, picture: Path | None,

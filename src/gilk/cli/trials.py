@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What `gilk doctor` tries: the operations gilk lives by, each done once to a child of its own.
+"""The operations that gilk depends on, as `gilk doctor` tries them: each once, on a child of its own.
 
 A file that says "allowed" can be wrong (seccomp, SELinux, containers, kernels
 built differently); an operation that was just done cannot. Every trial runs in
@@ -62,7 +62,7 @@ def _map(fd: int, flags: int) -> int:
 
 
 def _exit_status(work: Callable[[], int]) -> int:
-    """What `work` returns in a forked child; 128 + n if signal n ends it; 255 if it raises."""
+    """The value that `work` returns in a forked child; 128 + n if signal n ends it; 255 if it raises."""
     pid = os.fork()
     if pid == 0:
         status = 255

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What differs between two traces, as text and as JSON."""
+"""The differences between two traces, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 6  # functions of a path
 
 
 def differences(a: Path, b: Path, thread: tuple[str, ...]) -> Comparison:
-    """Of two files. Raises StoreError."""
+    """The differences between two files. Raises StoreError."""
     traces = [read(path) for path in (a, b)]
     flows = [(trace.only(thread) if thread else trace).flow for trace in traces]
     return compare(flows[0], flows[1])
@@ -63,7 +63,7 @@ def to_json(found: Comparison, limit: int, factor: float) -> Json:
 
 
 def to_text(found: Comparison, limit: int, factor: float) -> str:
-    """What matters most comes first; ends with a newline."""
+    """The differences as text, the most important first; ends with a newline."""
     parts: list[tuple[str, list[str]]] = [
         ("never returned", [line for each in found.unfinished for line in _unfinished(each)]),
         ("threads only in A", [cell(name) or "?" for name in found.threads_a]),

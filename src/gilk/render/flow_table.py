@@ -61,7 +61,7 @@ def table_text(flow: Flow, limit: int, terminal: bool | None = None) -> str:
 
 
 def summary_text(flow: Flow, traced: Traced | None) -> str:
-    """What the trace goes from and to, and what is not in it."""
+    """The events at which the trace begins and ends, and what is missing from it."""
     text = f"{plural(flow.table.num_rows, 'call')} in {plural(len(flow.tracks), 'thread')}, "
     text += f"{nanoseconds(flow.stop_ns - flow.start_ns)}"
     if traced is not None:

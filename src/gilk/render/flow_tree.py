@@ -38,8 +38,11 @@ class _Thread:
 
 
 def tree_text(flow: Flow, limits: Limits) -> str:
-    """What is not in it; then thread after thread: total time, time in the function itself, calls, function. Below a
-    function those are named that it calls and that are not followed. Ends with a newline."""
+    """The tree as text: what is missing from it; then thread after thread: total time, time in the function itself,
+    calls, function.
+
+    Below a function those are named that it calls and that are not followed. Ends with a newline.
+    """
     lines = missing_text(flow).splitlines()
     for thread in _threads(flow):
         lines += [cell(thread.name), f"{'total':>9} {'self':>9} {'calls':>8}"]
@@ -94,8 +97,8 @@ def _lines(thread: _Thread, limits: Limits) -> Iterator[str]:
 
 
 def _nodes(thread: _Thread, limits: Limits) -> list[Json]:
-    """Not by recursion: a trace may be deeper than Python's stack. Beyond 400 calls deep there is none: readers of JSON
-    do not go much further."""
+    """The calls of a thread as nested objects. The loop does not recurse: a trace may be deeper than Python's stack.
+    Calls more than 400 deep are left out: readers of JSON do not go much further."""
     paths = thread.paths
     top: list[Json] = []
     waiting = [(path, 0, top) for path in reversed(_kept(thread, paths.roots, 0, limits))]

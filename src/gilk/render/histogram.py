@@ -33,7 +33,7 @@ class Histogram:
 
     @classmethod
     def of(cls, values: NDArray[np.int64]) -> Histogram:
-        """Of at least one value; negative ones, which only a corrupt record gives, count as 0."""
+        """The histogram of at least one value; negative ones, which only a corrupt record gives, count as 0."""
         values = np.sort(np.maximum(values, 0))
         numbers = np.bincount(_bucket(values))
         first = int(np.flatnonzero(numbers)[0])

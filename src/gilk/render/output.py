@@ -11,10 +11,8 @@ from gilk.outputs import replaceable, replacing
 
 
 def write(path: Path, parts: Iterable[bytes | str]) -> int:
-    """Write a file, as a whole or not at all; how many bytes it has. Raises StoreError `cannot-write`.
-
-    What is no file, a device or a pipe, is written to as it is.
-    """
+    """Write a file, as a whole or not at all; returns its bytes. A device or a pipe is written to as it is. Raises
+    StoreError `cannot-write`."""
     try:
         with replacing(path) if replaceable(path) else path.open("wb") as file:
             return sum(file.write(part.encode("utf-8", "replace") if isinstance(part, str) else part) for part in parts)

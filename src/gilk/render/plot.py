@@ -56,7 +56,8 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One series. Of a histogram, ``x`` are the edges of bins, one more than ``y``. It stands for ``whole`` events."""
+    """One series, which stands for ``whole`` events. In a histogram, ``x`` are the edges of bins, one more than
+    ``y``."""
 
     name: str
     x: Floats
@@ -196,7 +197,7 @@ def _spectrum(found: Events, options: Options, title: str, notes: list[str]) -> 
 
 
 def _as_intervals(found: Events) -> Events:
-    """In place of each event the time to the next of its series."""
+    """The events with the time to the next of their series as values."""
     times, codes, values = [], [], []
     for code in range(len(found.names)):
         own = found.times[found.of(code)]

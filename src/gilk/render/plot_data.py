@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is to be plotted: events out of a file of samples, each with a time, a number, and the series it is of."""
+"""The events to plot: taken from a file of samples, each with a time, a number, and its series."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Named = tuple[NDArray[np.int64], list[str]]  # codes, and the names that they in
 
 
 class By(StrEnum):
-    """What makes samples belong to one series."""
+    """The property by which samples make a series."""
 
     PROCESS = "process"
     THREAD = "thread"
@@ -38,7 +38,7 @@ class By(StrEnum):
 
 
 class Values(StrEnum):
-    """Which number of an event is meant."""
+    """The number of each event to plot."""
 
     DURATION = "duration"
     INTERVAL = "interval"
@@ -48,10 +48,8 @@ class Values(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """In order of time. ``codes`` index ``names``, those of the series; ``values`` are numbers of ``kind``.
-
-    Durations and intervals are in ns. ``points`` are those of samples, None where there are none.
-    """
+    """Events in order of time. ``codes`` index ``names``, those of the series; ``values`` are numbers of ``kind``.
+    Durations and intervals are in ns. ``points`` are those of samples, None where there are none."""
 
     times: NDArray[np.int64]
     codes: NDArray[np.int64]
@@ -66,7 +64,8 @@ class Events:
 
 
 def events(trace: Trace, of: tuple[str, ...], by: By, values: Values | None) -> Events:
-    """Those at points or in functions that match a glob of ``of``; calls, when they are timed and ``values`` allows it.
+    """The events at points or in functions that match a glob of ``of``; calls, when they are timed and ``values``
+    allows it.
 
     ``values`` None: durations if there are any, else logged values if there are any, else numbers. Raises UsageError
     `nothing-to-plot`.
@@ -157,7 +156,8 @@ def _coded(column: pa.ChunkedArray) -> Named:
 
 
 def process_names(table: pa.Table) -> dict[int, str]:
-    """By pid: the name of its main thread, or else of any; with the pid where that is needed to tell two apart."""
+    """The name of each process by pid: that of its main thread, or else of any; with the pid where two would be
+    alike."""
     grouped = table.group_by(["pid", "tid", "thread"]).aggregate([])
     rows = sorted(grouped.to_pylist(), key=lambda row: (row["pid"] != row["tid"], row["tid"]))
     names: dict[int, str] = {}

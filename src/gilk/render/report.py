@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a run did, as one value; as JSON for programs and as text for people."""
+"""The results of a run, as one value; as JSON for programs and as text for people."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RunReport:
     inlined: Sequence[Inlined] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """One JSON object; nothing in it needs a custom encoder."""
+        """The report as one JSON object; nothing in it needs a custom encoder."""
         return {
             "counts": dict(self.counts),
             "records": self.records,
@@ -108,7 +108,7 @@ def top_counts(counts: Mapping[str, int], terminal: bool | None = None) -> str:
 
 
 def histograms(latency: Mapping[str, Histogram]) -> str:
-    """Of the functions that come first; the others are only counted."""
+    """The histograms of the first functions; the others are only counted."""
     text = "".join(histogram.render(name) for name, histogram in list(latency.items())[:_FUNCTIONS])
     if len(latency) > _FUNCTIONS:
         text += f"and {plural(len(latency) - _FUNCTIONS, 'function')} that took less time in all\n"
@@ -116,7 +116,7 @@ def histograms(latency: Mapping[str, Histogram]) -> str:
 
 
 def losses(drops: int, lost: int, nested: int, corrupt: int) -> list[str]:
-    """What is missing from the samples, and what to do about it, in words; nothing when nothing is."""
+    """The losses of samples, and remedies, in words; an empty list when nothing is missing."""
     lines = []
     if drops:
         lines.append(

@@ -89,7 +89,7 @@ def _present(counts: dict[str, int]) -> Json:
 
 
 def to_text(survey: Survey, listing: bool = False, terminal: bool | None = None) -> str:
-    """The same for a person; ends with a newline."""
+    """The survey as text for people; ends with a newline."""
     parts = [f"{line}\n" for line in _heading(survey)]
     if listing:
         parts += ["\n", _list(survey, terminal)]

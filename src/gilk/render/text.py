@@ -28,12 +28,12 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], terminal: bool 
 
 
 def cell(value: Any) -> str:
-    """One value, on one line, with nothing in it that a terminal would obey."""
+    """One value as text, on one line, with nothing in it that a terminal would obey."""
     return "" if value is None else str(value).translate(_CONTROL)
 
 
 def message(text: str) -> str:
-    """As a cell, but of several lines."""
+    """A text as `cell` makes it, but of several lines."""
     return text.translate(_CONTROL_IN_LINES)
 
 

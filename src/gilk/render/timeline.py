@@ -94,7 +94,7 @@ def _track(flow: Flow, rows: range) -> dict[str, Any]:
 
 
 def _images(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those with most time come first."""
+    """The images, those with most time first."""
     total: dict[str, int] = {}
     for row in rows:
         total[row["image"]] = total.get(row["image"], 0) + row["self"]

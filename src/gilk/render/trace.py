@@ -59,7 +59,7 @@ def to_json(trace: Trace, limit: int) -> Json:
 
 
 def to_text(trace: Trace, limit: int, terminal: bool | None = None) -> str:
-    """The same for a person; ends with a newline."""
+    """The contents as text for people; ends with a newline."""
     tally = trace.tally
     parts = [_heading(trace), top_counts(tally.counts, terminal)]
     if tally.trace is None:
@@ -75,7 +75,7 @@ def to_text(trace: Trace, limit: int, terminal: bool | None = None) -> str:
 
 
 def _flow(trace: Trace) -> Json:
-    """What a trace has more than other files."""
+    """The part of a trace that other files lack."""
     if trace.tally.trace is None:
         return {}
     return {"trace": trace.tally.trace.to_json(), "functions": flow_table.functions(trace.flow)}

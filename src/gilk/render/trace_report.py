@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What ``gilk trace`` did, as one value; as JSON for programs and as text for people."""
+"""The results of ``gilk trace``, as one value; as JSON for programs and as text for people."""
 
 from __future__ import annotations
 

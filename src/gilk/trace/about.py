@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a file of samples says of itself besides the samples: two frozen values and their JSON.
+"""The description in a file of samples, besides the samples: two frozen values and their JSON.
 
 `About` is known when a session starts, `Tally` grows until it ends.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which elements of two sequences are the same ones: a longest common subsequence.
+"""The elements that two sequences have in common: a longest common subsequence.
 
 The table of lengths is kept as bits, a row a number (Hyyrö, Bit-parallel LCS-length computation revisited, 2004), so
-that thousands of elements against thousands take milliseconds. Beyond `LARGEST` the n-th of a kind in one is taken for
-the n-th of the same kind in the other.
+that thousands of elements against thousands take milliseconds. For sequences longer than `LARGEST` the n-th of a kind
+in one is matched with the n-th of the same kind in the other.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ class _Search:
                 yield self._finding("unfinished", row, weight, weight, f"it did not return, {ended} others did")
 
     def odd(self) -> Iterator[Finding]:
-        """What calls called, and whether they returned."""
+        """The findings about callees, and about calls that did not return."""
         made = _Made(self._flow, self._paths)
         for path in np.flatnonzero(self._paths.calls >= _FEWEST).tolist():
             rows = self._rows(path)
@@ -204,8 +204,11 @@ class _Search:
 
 
 class _Made:
-    """What each call called, as one number: equal where functions, their order and, but for repetitions, their numbers
-    are. A function called several times in a row counts as once, for loops run as long as there is work."""
+    """The callees of each call as one number: equal if functions, their order and, but for repetitions, their numbers
+    are equal.
+
+    A function called several times in a row counts as once, for loops run as long as there is work.
+    """
 
     def __init__(self, flow: Flow, paths: Paths) -> None:
         parent = flow.column("parent")
@@ -222,7 +225,7 @@ class _Made:
 
     @staticmethod
     def difference(made: list[str], usual: list[str]) -> str:
-        """In words."""
+        """The difference in words."""
         here, there = Counter(made), Counter(usual)
         more = [name for name in here if name not in there]
         less = [name for name in there if name not in here]

@@ -83,7 +83,7 @@ def pair(samples: pa.Table) -> Calls:
 
 
 def match(samples: pa.Table) -> Matches:
-    """Which entry and which return belong together, in a table in order of time with unified dictionaries."""
+    """The entries and returns that belong together, in a table in order of time with unified dictionaries."""
     kinds = samples["kind"].combine_chunks()
     head = _is(kinds, Kind.HEAD)
     entry = _is(kinds, Kind.ENTRY) | head
@@ -138,7 +138,7 @@ def _is(column: pa.Array, name: str) -> NDArray[np.bool_]:
 
 
 def _codes(column: pa.Array) -> NDArray[np.int64]:
-    """Of a dictionary array; -1 for null."""
+    """The codes of a dictionary array; -1 for null."""
     return np.asarray(column.indices.cast(pa.int64()).fill_null(-1))
 
 

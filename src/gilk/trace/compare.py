@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Two traces of the same work: what differs in calls, in their order, in how they end and in time.
+"""The differences between two traces of the same work: in calls, in their order, in how they end and in time.
 
-Threads are compared in pairs, of one name, in the order in which they appear. In a pair, what two matching calls called
-is aligned: first trees that are alike, then, between those, calls of one function. What is left in both, of one
-function, has changed its place.
+Threads are compared in pairs, of one name, in the order in which they appear. In a pair, the callees of two matching
+calls are aligned: first equal trees, then, between those, calls of one function. Calls of one function that are left in
+both have changed their place.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Timing:
 
     @property
     def change(self) -> float:
-        """By how many ns the calls in B took longer than as many in A would have."""
+        """The time in ns by which the calls in B took longer than as many in A would have."""
         return self.total[1] - self.total[0] * self.calls[1] / self.calls[0]
 
     @property
@@ -111,7 +111,7 @@ class Comparison:
 
 
 def compare(a: Flow, b: Flow) -> Comparison:
-    """What B has otherwise than A."""
+    """The differences of B from A."""
     ignored = {each.function for each in (*a.omitted, *b.omitted)}
     ignored |= {each.function for each in (*a.unfollowed, *b.unfollowed)}
     symbols = [s for s in dict.fromkeys([*symbols_of(a)[1], *symbols_of(b)[1]]) if s[0] not in ignored]
@@ -260,7 +260,7 @@ class _Threads:
 
 
 def _timings(a: Paths, b: Paths) -> list[Timing]:
-    """Of paths that both have; what has changed most comes first."""
+    """The timings of paths that both have; the greatest change comes first."""
     found = []
     waiting: list[tuple[Path, list[int], list[int]]] = [((), a.roots, b.roots)]
     while waiting:

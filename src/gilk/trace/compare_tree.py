@@ -20,8 +20,11 @@ NONE = -1
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """One thread's. By row less `first`: the function (a number that is the same in both traces; NONE where it is left
-    out), its state, its parent (NONE for the outermost), what it called, and a mark that only equal trees share."""
+    """The calls of one thread, as arrays.
+
+    By row less `first`: the function (a number that is the same in both traces; NONE where it is left out), its state,
+    its parent (NONE for the outermost), its callees, and a mark that only equal trees share.
+    """
 
     thread: str
     main: bool
@@ -51,7 +54,7 @@ class Calls:
 
 
 def threads(flow: Flow, numbers: Mapping[Symbol, int]) -> list[Calls]:
-    """Of a whole trace; `numbers` has those of the symbols that are compared."""
+    """The threads of a whole trace; `numbers` has those of the symbols that are compared."""
     symbol, symbols = symbols_of(flow)
     known = [numbers.get(each, NONE) for each in symbols]
     columns = [flow.column(name) for name in ("state", "parent", "pid", "tid")]

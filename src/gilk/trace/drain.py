@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Take records and counts out of the shared memory, wait-free, while the target runs.
 
-The target can scribble on that memory. What is read from it is therefore only
-believed within bounds: a ring whose position cannot be right is put aside and
-reported, and the others go on; a number of hits or drops that there cannot have
-been, or that went down, is not told, and `doubts` says so. The one thing that cannot be defended against
-here is an object that shrinks: whoever creates it seals it (F_SEAL_SHRINK).
+The target can scribble on that memory, so every value read from it is checked against bounds. A ring with an impossible
+position is put aside and reported, and the others go on; an impossible number of hits or drops, or one that went down,
+is not reported, and `doubts` says so. This module cannot defend itself against an object that shrinks: its creator
+seals it (F_SEAL_SHRINK).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Chunk:
 
 
 class Source(Protocol):
-    """Where records and counts come from: the buffers of a process, or of a kernel."""
+    """A source of records and counts: the buffers of a process, or of a kernel."""
 
     def poll(self, final: bool = False) -> list[Chunk]: ...
     def retire(self, live: Set[tuple[int, int]]) -> list[Chunk]: ...
@@ -96,16 +95,16 @@ class Drain:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What is not known, because what the memory says of it cannot be."""
+        """The figures that are not known, because the memory has impossible values for them."""
         return tuple(self._doubts)
 
     @property
     def unknown(self) -> NDArray[np.bool_] | None:
-        """Which counters are among that; None for none."""
+        """The counters that are among them, as a mask; None when all are known."""
         return self._unknown
 
     def _believed(self, what: str, index: slice) -> NDArray[np.uint64]:
-        """Of these blocks, what their threads have counted; in place of what cannot be, what was believed last."""
+        """The counts of the threads of these blocks; the last possible value in place of an impossible one."""
         heads = self._shared.heads[index]
         now: NDArray[np.uint64] = (heads["ring"]["drops"] if what == "drops" else heads[what]).copy()
         last = self._told[what][index]
@@ -213,7 +212,8 @@ class Drain:
             control["exhausted"] = 0
 
     def _high_water(self) -> int:
-        """One more than the highest block ever claimed. Blocks above it are not looked at: that would allocate them."""
+        """The number of blocks ever claimed: one more than the highest. Higher blocks are not read, for that would
+        allocate them."""
         claimed = min(int(self._shared.control["next"]), self.geometry.blocks)
         self._used = max(self._used, claimed)
         return self._used
@@ -266,7 +266,8 @@ class Drain:
         return records
 
     def _note_gap(self, index: int, number: int, limit: int) -> None:
-        """What was dropped since the last look found the ring full: it is missing where the room ended, at `limit`."""
+        """Note the drops since the last look: they found the ring full, so they are missing at `limit`, where the room
+        ended."""
         drops = self._believed("drops", slice(index, index + 1))[0, number]
         if drops != self._known_drops[index, number]:
             missing = int(drops - self._known_drops[index, number])
@@ -274,7 +275,8 @@ class Drain:
             self._gaps.setdefault((index, number), []).append((limit, missing))
 
     def _gaps_in(self, index: int, number: int, start: int, count: int) -> list[tuple[int, int]]:
-        """Those before one of the `count` records that begin at position `start`, and how many are missing there."""
+        """The gaps before the `count` records that begin at position `start`, and how many records are missing
+        in each."""
         known = self._gaps.get((index, number))
         if not known:
             return []
@@ -283,7 +285,7 @@ class Drain:
         return [(at, missing) for at, missing in places if 0 <= at < count]
 
     def tails(self) -> dict[tuple[int, int], int]:
-        """By pid and tid, how many records were dropped behind the last that was taken of each thread."""
+        """By pid and tid, how many records were dropped behind the last one taken of each thread."""
         found = self._tails.copy()
         for index in self._in_use():
             found.update(self._tail(index))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the stack pointers of later and earlier events tell of a call of which an end is missing.
+"""The end of a call that was not recorded, deduced from the stack pointers of earlier and later events.
 
 A call that was entered with the stack pointer at S is gone when its thread enters something at S or above, or returns
 from something above S; and it had not begun when anything happened at S or above. This holds on one stack. A *stack*
@@ -57,7 +57,8 @@ class Events:
 
 
 def gone_after(events: Events, calls: Ints) -> Ints:
-    """For each of `calls`, numbers of entries, the first event that shows that it is over; len(thread) for none."""
+    """For each of `calls`, numbers of entries, the first event that shows that the call is over; len(thread)
+    for none."""
     count = len(events.thread)
     if not len(calls):
         return np.empty(0, np.int64)
@@ -85,7 +86,7 @@ def not_yet_before(events: Events, returns: Ints) -> Ints:
 
 
 def _next_in_user_space(events: Events, calls: Ints) -> Ints:
-    """For those in the kernel, the next event of their thread that is not; len(thread) for none."""
+    """For each of `calls` in the kernel, the next event of its thread that is not; len(thread) for none."""
     count = len(events.thread)
     found = np.full(len(calls), count, np.int64)
     kernel = events.kernel[calls]

@@ -75,12 +75,12 @@ class Flow:
         return np.asarray(column.indices if pa.types.is_dictionary(column.type) else column)
 
     def names(self, name: str) -> list[str]:
-        """What the codes of a column of names stand for."""
+        """The names that the codes of a column stand for."""
         found: list[str] = self.table[name].combine_chunks().dictionary.to_pylist()
         return found
 
     def is_state(self, *states: State) -> Bools:
-        """Which calls are in one of `states`."""
+        """A mask of the calls in one of `states`."""
         return self.is_named("state", *states)
 
     def is_named(self, column: str, *names: str) -> Bools:
@@ -128,11 +128,11 @@ class Flow:
         return self._with(self.table.filter(pa.array(kept)), np.cumsum(kept) - 1)
 
     def only_rows(self, rows: range) -> Flow:
-        """Those of one track."""
+        """The rows of one track alone."""
         return self._with(self.table.slice(rows.start, len(rows)), np.arange(self.table.num_rows) - rows.start)
 
     def _with(self, table: pa.Table, place: Ints) -> Flow:
-        """With some of the rows, `place` having the new numbers of all."""
+        """The flow with the rows of `table` alone; `place` has the new number of each old row."""
         parent = np.asarray(table["parent"].combine_chunks())
         moved = np.where(parent >= 0, place[parent], -1)
         at = table.column_names.index("parent")

@@ -53,7 +53,7 @@ def _unended(about: About, tally: Tally) -> tuple[Unended, ...]:
 
 
 def _bounds(samples: pa.Table, tally: Tally) -> tuple[int, int]:
-    """From when to when the trace goes, in ns: as it says, but no less than its records do."""
+    """The begin and the end of the trace in ns, as it says, but enclosing all of its records."""
     time = np.asarray(samples["time"])
     first, last = (int(time[0]), int(time[-1])) if len(time) else (0, 0)
     if tally.trace is None:
@@ -101,7 +101,7 @@ class _Builder:
         return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
     def _of(self, functions: Iterable[Unended]) -> Bools:
-        """Which events are of these functions."""
+        """A mask of the events of these functions."""
         names = {name: code for code, name in enumerate(self._names)}
         images = {name: code for code, name in enumerate(self._images)}
         wanted = {(names.get(each.function, -2), images.get(each.image, -2)) for each in functions}
@@ -131,7 +131,7 @@ class _Builder:
         return at, begin, end, state
 
     def _apart(self) -> tuple[Bools, Bools]:
-        """Which pairs are two calls, and which may be, because records were dropped in between."""
+        """The pairs that are two calls, and those that may be, because records were dropped in between; as masks."""
         found = self._found
         split = cut_by_gaps(self._samples, found.rows[found.first], found.rows[found.last])
         cut = split.copy()
@@ -141,10 +141,11 @@ class _Builder:
         return split, cut & ~split
 
     def _earliest(self, orphans: Ints) -> tuple[Ints, Bools]:
-        """Where calls may have begun of which there is only the return; and of which this was since the start.
+        """The earliest begin of calls of which there is only the return; and a mask of those that began since the
+        start.
 
-        Those are none. The entry would have been recorded: something jumped into the middle of the function, as into a
-        part of another that has no name of its own, and back again.
+        The latter are no calls. Their entry would have been recorded: something jumped into the middle of the function,
+        as into a part of another that has no name of its own, and back again.
         """
         last = evidence.not_yet_before(self._events, orphans)
         begin = np.where(last >= 0, 2 * last + 1, -1)
@@ -168,14 +169,16 @@ class _Builder:
         return number
 
     def _start_times(self, at: Ints, begin: Ints, end: Ints) -> Ints:
-        """In ns. A process that was made after the start has nothing that was entered before its first event."""
+        """The begin of calls without an entry, in ns. A process made after the start has nothing that was entered
+        before its first event."""
         first = self._time[np.unique(self._events.thread, return_index=True)[1]][self._events.thread[at]]
         known = np.isin(self._pid[at], self._about.pids)
         event = (begin + np.isin(begin, end)) // 2  # where something ends between the same two events: the later one
         return np.where(begin < 0, np.where(known, self._start, first), self._time[np.maximum(event, 0)])
 
     def _stop_times(self, at: Ints, end: Ints, state: Ints) -> Ints:
-        """In ns; those of threads that have ended are in `state` changed from open to left."""
+        """The end of calls without a return, in ns; the calls of threads that have ended are changed in `state` from
+        open to left."""
         times = np.concatenate([self._time, [self._stop, self._stop]])[(end + 1) // 2]
         thread = self._events.thread
         running = np.flatnonzero(state == _OPEN)
@@ -210,7 +213,8 @@ def _thread(samples: pa.Table, row: int) -> int:
 
 
 def _images(points: pa.Array, rows: Ints, about: About) -> tuple[Ints, list[str]]:
-    """Of each row the code of the image its point is in, and the names of images; the last, '', for what is unknown."""
+    """For each row the code of the image that its point is in, and the names of images; the last, '', stands for
+    unknown ones."""
     by_point = {probe.point: probe.image for probe in about.probes}
     of_points = [by_point.get(point, "") for point in points.dictionary.to_pylist()]
     names = [*dict.fromkeys(name for name in of_points if name), ""]

@@ -28,7 +28,7 @@ class _Time(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Reached:
-    """Who got to a gate, and when by the time stamp counter."""
+    """A hit of a gate: the thread, and the time stamp counter then."""
 
     tsc: int
     pid: int
@@ -49,7 +49,8 @@ class Gates:
         row["state"] = ARMED
 
     def wait(self, number: int, seconds: float) -> Reached | None:
-        """Who reached it, as soon as somebody has; None after ``seconds``. A held thread stays so until ``open``."""
+        """The hit of a gate, as soon as there is one; None after ``seconds``. A held thread stays held until
+        ``open``."""
         reached = self.reached(number)
         if reached is None and seconds > 0:
             self._futex(number, _WAIT, ARMED, seconds)
@@ -63,7 +64,7 @@ class Gates:
         return Reached(int(row["tsc"]), int(row["pid"]), int(row["tid"]))
 
     def hold(self, number: int, seconds: float) -> None:
-        """From now on hold the thread that is there for so long at most."""
+        """From now on hold the thread at the gate for that many seconds at most."""
         self._rows[number]["rounds"] = int(seconds / _ROUND)
 
     def open(self, number: int) -> None:

@@ -32,10 +32,11 @@ class Ends:
     returned: Ints
 
     def mistaken(self) -> Bools:
-        """Which pairs are not of one call, because their function pops.
+        """A mask of the pairs that are not of one call, because their function pops.
 
-        Its returns have the stack pointer of some earlier entry, if of any: so none of its pairs is right. That tells
-        it from a function that calls itself, the inner call of which was left by a jump into the outer one.
+        The returns of such a function have the stack pointer of some earlier entry, if of any: so none of its pairs is
+        right. That tells it from a function that calls itself, the inner call of which was left by a jump into the
+        outer one.
         """
         wrong = np.zeros(len(self.first), np.bool_)
         odd = np.unique(self.function[self.returned])
@@ -50,9 +51,9 @@ class Ends:
         return wrong
 
     def halves(self, gone: Ints) -> tuple[Ints, Ints]:
-        """Which of `entered` and which of `returned` belong together, as indices, the two in the same order.
+        """The elements of `entered` and of `returned` that belong together, as indices, the two in the same order.
 
-        `gone` says, for each of `entered`, which event shows that its call is over.
+        `gone` has, for each of `entered`, the event that shows that its call is over.
         """
         popping = self._popping(self.entered, gone)
         popping[np.isin(self.function[self.returned], self.function[self.first])] = -1  # it has pairs that are right

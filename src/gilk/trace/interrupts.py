@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whose an interrupt is that came while somebody else ran.
+"""The owner of an interrupt that came while another program ran.
 
-It may be what a waiting thread waits for. The kernel records all of them (native/abi/ilk_abi.h, FILTER); those are kept
-that came to a processor on which a wanted thread was last seen, and they are the processor's.
+A waiting thread may wait for it. The kernel records all of them (native/abi/ilk_abi.h, FILTER); those are kept that
+came to a processor on which a wanted thread was last seen, and they are the processor's.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ class Interrupts:
         return self.wanted is None or (tid if pid is None else pid) in self.wanted
 
     def at(self, cpu: int, pid: int | None, tid: int) -> tuple[int, int] | None:
-        """Whose a record is that was made there while thread ``tid`` of process ``pid`` was running: process and
-        thread. None when it is not wanted. A thread whose process is not known any more may have been wanted: it is
-        not left out, and elsewhere than where interrupts are kept it is one by itself.
+        """The process and thread that a record belongs to, made on ``cpu`` while thread ``tid`` of process ``pid`` was
+        running; None when it is not wanted.
+
+        A thread whose process is not known any more may have been wanted: it is not left out, and elsewhere than where
+        interrupts are kept it is one by itself.
         """
         if self.wants(pid, tid):
             if self.wanted is not None:

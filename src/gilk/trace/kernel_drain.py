@@ -133,7 +133,7 @@ class KernelDrain:
         return self._ring
 
     def tails(self) -> dict[tuple[int, int], int]:
-        """What is lost on a processor is told with what comes next, or is of nobody that is known."""
+        """Empty: losses on a processor are told with its next record, or belong to no known thread."""
         return {}
 
     def retire(self, live: Set[tuple[int, int]]) -> list[Chunk]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where things lie in the memory that client and target share.
+"""The layout of the memory that client and target share.
 
 The layout is native/abi/gilk_abi.h, whose header comment is the protocol; here
 are its structures as numpy dtypes, and a test compares the two. `Geometry` says
@@ -82,7 +82,7 @@ def _pages(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RingClass:
-    """Where a block's ring of one record class lies in the block, and its size; both in bytes, 0 when not in use."""
+    """The place of a block's ring of one record class in the block, and its size; both in bytes, 0 when not in use."""
 
     offset: int = 0
     size: int = 0
@@ -120,11 +120,11 @@ class Geometry:
 
     @property
     def size(self) -> int:
-        """Of the whole object, in bytes."""
+        """The size of the whole object, in bytes."""
         return self.first + self.blocks * self.stride
 
     def block_offset(self, index: int) -> int:
-        """From the start of the object."""
+        """The offset of a block from the start of the object, in bytes."""
         return self.first + index * self.stride
 
     def initialise(self, view: memoryview) -> None:
@@ -141,7 +141,8 @@ class Geometry:
 
     @classmethod
     def read(cls, view: memoryview) -> Geometry:
-        """What an initialised object says of itself; StoreError('stream-corrupt') when that cannot be."""
+        """The geometry that an initialised object has noted; raises StoreError('stream-corrupt') when it is
+        impossible."""
         if len(view) < PAGE:
             raise StoreError("stream-corrupt", f"shared memory of {len(view)} bytes has no control page")
         control = np.frombuffer(view, CONTROL, 1)[0]

@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Of each its track, start and end; starts before ends."""
+    """Intervals as columns: the track, start and end of each; a start is before its end."""
 
     track: Ints
     start: Ints
@@ -66,7 +66,7 @@ def _tree(edges: _Edges) -> Tree:
 
 
 def first_at_least(values: Ints, after: Ints, least: Ints) -> Ints:
-    """For each query the first place behind `after` whose value is `least` or more; len(values) if there is none.
+    """For each query the first place behind `after` with a value of at least `least`; len(values) without one.
 
     A tournament over blocks of 2, 4, 8 ... values: up until a block has one, down to it.
     """

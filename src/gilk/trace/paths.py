@@ -16,8 +16,11 @@ Symbol = tuple[str, str, str]  # function, image, lane
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """`of` has a call's path, a number. Of a path there are its `parent` (-1 for none, and less than its own number),
-    its last function, a place in `symbols`, and its `calls`, `total` and `own` times in ns."""
+    """The paths of calls. `of` has the number of each call's path.
+
+    A path has a `parent` (-1 for none; always less than its own number), its last function, which is a place in
+    `symbols`, and its `calls`, `total` and `own` times in ns.
+    """
 
     of: Ints
     parent: Ints
@@ -29,7 +32,7 @@ class Paths:
 
     @cached_property
     def children(self) -> list[list[int]]:
-        """Of each path those that are one call longer, in the order in which they came first."""
+        """For each path the paths that are one call longer, in the order in which they came first."""
         found: list[list[int]] = [[] for _ in self.parent]
         for path, parent in enumerate(self.parent.tolist()):
             if parent >= 0:
@@ -44,7 +47,7 @@ class Paths:
         return self.symbols[int(self.symbol[path])][0]
 
     def functions(self, path: int) -> tuple[str, ...]:
-        """From the outermost to the last."""
+        """The functions of a path, from the outermost to the last."""
         names = []
         while path >= 0:
             names.append(self.name(path))
@@ -53,7 +56,8 @@ class Paths:
 
     @cached_property
     def outermost(self) -> Bools:
-        """Which paths have their last function only there: calls of the others lie within calls of the same."""
+        """A mask of the paths whose last function occurs only there: calls of the others lie within calls of the same
+        function."""
         inside: list[bool] = []
         above: list[frozenset[int]] = []
         for parent, symbol in zip(self.parent.tolist(), self.symbol.tolist(), strict=True):
@@ -106,7 +110,7 @@ def symbols_of(flow: Flow) -> tuple[Ints, tuple[Symbol, ...]]:
 
 
 def label(symbol: Symbol) -> str:
-    """As flame graphs have it: what is in the kernel is marked so."""
+    """The symbol as flame graphs have it: one of the kernel is marked."""
     return f"{symbol[0]}_[k]" if symbol[2] == KERNEL else symbol[0]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a session asked for, as rows: they give the numbers in records their names."""
+"""The probes of a session, as rows: they give the numbers in records their names."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _SAID = 4  # places in a sentence
 
 
 class Kind(StrEnum):
-    """What a probe writes. Only `OTHER`, a C instrument, may write records of several kinds.
+    """The kind of records that a probe writes.
 
-    `HEAD` is an entry to which the function jumps back itself, recorded once a round. `GAP` is of no probe: a sample
-    that says that its thread's records before it were dropped.
+    Only `OTHER`, a C instrument, may write records of several kinds. `HEAD` is an entry to which the function jumps
+    back itself, recorded once a round. `GAP` belongs to no probe: a sample that says that its thread's records before
+    it were dropped.
     """
 
     COUNT = "count"
@@ -55,7 +56,7 @@ class RefusedPoint:
 
 
 def distinct_refusals(refused: Iterable[tuple[str, object]]) -> list[RefusedPoint]:
-    """Of (point, reason), in the order given, each reason of a point once."""
+    """The refused points, from pairs of point and reason, in the order given, each reason of a point once."""
     return list(dict.fromkeys(RefusedPoint(point, str(reason)) for point, reason in refused))
 
 

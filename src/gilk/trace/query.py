@@ -28,7 +28,7 @@ _PROBES = pa.schema(
 
 
 def tables(trace: Trace) -> dict[str, pa.Table]:
-    """Those of a file of samples, by their names."""
+    """The tables of a file of samples, by their names."""
     counts = [{"point": point, "count": count} for point, count in trace.tally.counts.items()]
     refused = trace.tally.refused
     probes = [{**row, "refused": refused.get(row["point"])} for row in to_json(trace.about.probes)]

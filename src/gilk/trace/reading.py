@@ -71,7 +71,7 @@ def _trace(stored: Stored) -> Trace:
 
 
 def _tally(stored: Stored) -> Tally:
-    """One that was stopped early may have noted none."""
+    """The tally that the file has; an empty one when its writer was stopped before it noted one."""
     if not stored.partial:
         return Tally.from_json(unpack(stored.last.get(TALLY_KEY, b"")))
     noted = stored.last.get(TALLY_KEY)

@@ -84,7 +84,8 @@ class Samples:
 
     @cached_property
     def _probes(self) -> _ProbeIndex:
-        """Not made before there is a record: probes that only count come and go by the ten thousand."""
+        """The index of probes, which is made with the first record: probes that only count come and go by the ten
+        thousand."""
         return _ProbeIndex(self._rows)
 
     def add(self, chunks: Sequence[Chunk]) -> pa.Table:
@@ -102,7 +103,7 @@ class Samples:
         return self._table(ready)
 
     def flush(self) -> pa.Table:
-        """What is still held back; at the end."""
+        """The samples that are still held back; to be called at the end."""
         held, self._held = self._held, []
         return self._table(held)
 
@@ -170,7 +171,7 @@ def _with_gaps(chunk: Chunk) -> Chunk:
 
 
 class _ProbeIndex:
-    """From iid to codes of names. Row `nobody`, the last, stands for iids that no probe has; its codes are -1."""
+    """The codes of names by iid. Row `nobody`, the last, stands for iids that no probe has; its codes are -1."""
 
     def __init__(self, probes: Sequence[ProbeRow]) -> None:
         known = sorted({probe.iid: probe for probe in probes if probe.iid}.items())

@@ -15,7 +15,7 @@ _FEWEST = 16  # bins that a segment of a spectrum is made of at least
 
 
 def intervals(times: Times) -> Times:
-    """From each time to the next; ``times`` are in order."""
+    """The time from each event to the next, in ns; ``times`` are in order."""
     return np.diff(times)
 
 
@@ -93,7 +93,7 @@ def logarithmic_bins(least: float, greatest: float, per_decade: int) -> Floats:
 
 
 def changes(values: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Which values differ from the one before or after them: steps look the same with only these."""
+    """The indices of values that differ from the one before or after them: steps look the same with only these."""
     if len(values) < 3:
         return np.arange(len(values))
     differs = values[1:] != values[:-1]

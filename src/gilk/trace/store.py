@@ -41,7 +41,7 @@ class Writer:
 
     @property
     def trouble(self) -> OSError | None:
-        """What kept samples from being written."""
+        """The error that kept samples from being written; None without one."""
         return self._file.trouble
 
     def describe(self, about: About) -> None:

@@ -33,8 +33,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """What a file holds. ``first``: notes of its schema; ``last``: those of the last batch that has some, or of the
-    schema of a Parquet file. ``partial``: its writer did not come to its end."""
+    """The contents of a file.
+
+    ``first``: notes of its schema; ``last``: those of the last batch that has some, or of the schema of a Parquet file.
+    ``partial``: its writer did not come to its end.
+    """
 
     path: Path
     first: Notes
@@ -44,7 +47,7 @@ class Stored:
 
 
 def partial_path(path: Path) -> Path:
-    """Where rows are until the end, and stay if it does not end well."""
+    """The path at which rows lie until the end, and stay if the run does not end well."""
     return path.with_name(path.name + ".partial")
 
 
@@ -85,7 +88,7 @@ class TableFile:
             self._append(batch, None)
 
     def note(self, notes: Notes) -> None:
-        """For whoever reads FILE.partial: the metadata of a batch without rows. Raises as write()."""
+        """Add notes for readers of FILE.partial: the metadata of a batch without rows. Raises as write()."""
         empty = [pa.array([], field.type) for field in self.schema]
         self._append(pa.RecordBatch.from_arrays(empty, schema=self.schema), notes)
 

@@ -11,7 +11,8 @@ from gilk.trace.interrupts import lane_name
 
 
 class FarThreads:
-    """Of a machine whose files ``read`` reads, at the price of a round trip each; OSError for those not there."""
+    """The threads of another machine, whose files ``read`` reads, with a round trip for each; OSError for
+    missing ones."""
 
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read

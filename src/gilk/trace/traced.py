@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a trace says of itself besides its records: from which event to which it goes, and what it does not follow."""
+"""The description of a trace besides its records: the events at which it begins and ends, and the functions it leaves
+out."""
 
 from __future__ import annotations
 
@@ -48,9 +49,9 @@ class Unended:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """Times are in ns since the session's start, `NEVER` for an event that has not come. Events are as the user wrote
-    them (`call:main`, `for:200ms`); `scope` says in words which code was followed, '' for all of it. Of calls
-    within calls only `depth` levels belong to the trace; 0 for all."""
+    """The bounds and the scope of a trace. Times are in ns since the session's start, `NEVER` for an event that has not
+    come. Events are as the user wrote them (`call:main`, `for:200ms`); `scope` says in words which code was followed,
+    '' for all of it. `depth` is how many levels of calls within calls belong to the trace; 0 for all."""
 
     start_ns: int = 0
     stop_ns: int = NEVER

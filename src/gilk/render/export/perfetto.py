@@ -42,8 +42,11 @@ def _packet(*fields: bytes) -> bytes:
 
 
 def _clocks(trace: Trace) -> bytes:
-    """One moment on the clocks that readers know; Clock: clock_id 1, timestamp 2. That of the boot we do not know: it
-    is taken for the monotonic one, from which it differs by what the machine has slept."""
+    """One moment on the clocks that readers know; Clock: clock_id 1, timestamp 2.
+
+    We do not know the clock that counts from the boot: it is taken for the monotonic one, from which it differs by the
+    time that the machine has slept.
+    """
     about = trace.about
     readings = ((_REALTIME, about.start + about.realtime), (_MONOTONIC, about.start), (_BOOT, about.start))
     clocks = (message(1, number(1, clock), number(2, max(reading, 0))) for clock, reading in readings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 
 def varint(value: int) -> bytes:
-    """Of a number that is not negative: seven bits a byte, the lowest first."""
+    """A number that is not negative as a varint: seven bits a byte, the lowest first."""
     made = bytearray()
     while value > 0x7F:
         made.append(value & 0x7F | 0x80)
@@ -20,7 +20,7 @@ def number(field: int, value: int) -> bytes:
 
 
 def message(field: int, *parts: bytes) -> bytes:
-    """One message in another; also bytes."""
+    """A message as a field of another one; also bytes."""
     body = b"".join(parts)
     return varint(field << 3 | 2) + varint(len(body)) + body
 
