@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 class Output(Protocol):
     def begin(self, consumer: api.Consumer) -> api.DtraceOutlet:
-        """All that is needed is known. What actions ask of the system goes to what comes back."""
+        """Open the output. The result carries out what actions ask of the system."""
         ...
 
     def take(self, event: api.events.Event) -> None: ...
 
     def say(self, text: str) -> None:
-        """What is told of programs and probes with -v."""
+        """Write what -v tells of programs and probes."""
         ...
 
     def remark(self, text: str) -> None:
-        """What is for whoever waits at the terminal."""
+        """Write something for the user at the terminal."""
         ...
 
     def fail(self, text: str, **error: Any) -> None:

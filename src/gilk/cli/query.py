@@ -18,7 +18,7 @@ from gilk.render.query import answer, answer_text, tables
 def query(file: Path, sql: str, as_json: bool) -> None:
     """Answer SQL from the tables samples, calls, counts and probes of FILE.
 
-    Of a FILE of `gilk dtrace -o FILE.parquet` they are events and aggregations.
+    A FILE that `gilk dtrace -o FILE.parquet` made has the tables events and aggregations instead.
     """
     found = answer(tables(file), sql)
     click.echo(json.dumps(found) if as_json else answer_text(found), nl=as_json)
