@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from gilk.lang import ir
 from gilk.lang.d import ast
-from gilk.lang.d.meaning import constants, operands
-from gilk.lang.d.meaning.calls import Calls, check_length, mismatch
+from gilk.lang.d.meaning import constants, operands, typed
+from gilk.lang.d.meaning.calls import fit, mismatch
 from gilk.lang.d.meaning.declarations import Declarations
-from gilk.lang.d.meaning.functions import OF_THE_KERNEL, Callable_, Role
+from gilk.lang.d.meaning.functions import Role
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
@@ -46,55 +47,47 @@ from gilk.lang.types import (
 )
 
 _LARGEST = 16384  # bytes of one tracemem()
+_Arguments: TypeAlias = Sequence[typed.Argument]
 _USER_SYMBOLS = (Special.USYM, Special.UMOD, Special.UADDR)
 
 
 class Actions:
-    """``check`` gives expressions as they are, ``layout`` is of the record that is being filled: see begin()."""
+    """``layout`` is of the record that is being filled: see begin()."""
 
-    def __init__(self, scope: Scope, declarations: Declarations, check_: Callable[[ast.Expr], ir.Expression]) -> None:
+    def __init__(self, scope: Scope, declarations: Declarations) -> None:
         self._scope = scope
         self._declarations = declarations
-        self._check = check_
-        self._calls = Calls(scope, check_)
         self.layout = Layout(scope.strsize)
 
     def begin(self) -> None:
         """Another record."""
         self.layout = Layout(self._scope.strsize)
 
-    def statement(self, call: ast.Call, known: Callable_) -> ir.Statement:
+    def statement(self, action: typed.Action) -> ir.Statement:
         """Raises Rejected."""
-        if known.role is Role.DEED:
-            return self._deed(call, known)
+        call = action.call
+        if action.known.role is Role.DEED:
+            return ir.Act(call.name, tuple(map(_valued, action.arguments)))
         special = _SPECIAL.get(call.name)
         if special is not None:
-            return special(self, call, known)
-        if isinstance(known.type, Special):
-            value = self._calls.subroutine(call)
+            return special(self, call, action.arguments)
+        if isinstance(action.known.type, Special):
+            value = _valued(action.arguments[0])
             return ir.Data(call.name, (self.layout.add(value, call.span),), (value,))
         raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
 
-    def _deed(self, call: ast.Call, known: Callable_) -> ir.Statement:
-        check_length(call, known)
-        if call.name in OF_THE_KERNEL:
-            raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
-        arguments = tuple(self._calls.argument(call, n, kind) for n, kind in enumerate(known.parameters, 1))
-        return ir.Act(call.name, arguments)
-
     # With a format.
 
-    def _format(self, call: ast.Call) -> str:
+    def _format(self, call: ast.Call, given: _Arguments) -> str:
         if not call.arguments or not isinstance(call.arguments[0], ast.Text):
-            argument = self._check(call.arguments[0]).type if call.arguments else Void()
+            argument = _valued(given[0]).type if given else Void()
             wrong = mismatch(call, 1, "string constant", text(argument))
             raise Rejected(PrintfTag.ARG_FMT, call.span, wrong.diagnostic.message)
         return call.arguments[0].value
 
-    def _printf(self, call: ast.Call, known: Callable_) -> ir.Statement:
-        check_length(call, known)
-        format_ = self._format(call)
-        values = tuple(self._printable(self._check(argument)) for argument in call.arguments[1:])
+    def _printf(self, call: ast.Call, given: _Arguments) -> ir.Statement:
+        format_ = self._format(call, given)
+        values = tuple(self._printable(_valued(argument)) for argument in given[1:])
         check(parse_format(format_, call.span), [kind_of(v.type) for v in values], function=call.name, span=call.span)
         data = tuple(self.layout.add(v, a.span) for v, a in zip(values, call.arguments[1:], strict=True))
         return ir.Data(call.name, data, values, format_)
@@ -104,50 +97,48 @@ class Actions:
             return operands.as_string(value, NOWHERE)
         return operands.decayed(value)
 
-    def _printa(self, call: ast.Call, known: Callable_) -> ir.Statement:
+    def _printa(self, call: ast.Call, given: _Arguments) -> ir.Statement:
         formatted = bool(call.arguments) and isinstance(call.arguments[0], ast.Text)
-        rest = call.arguments[formatted:]
+        rest = given[formatted:]
         check_printa([self._kind(argument) for argument in rest], formatted, call.span)
         found = [self._aggregation(argument) for argument in rest]
         keys = [[_key_kind(key) for key in each.keys] for each in found]
         for each, its in zip(found[1:], keys[1:], strict=True):
             check_joined(found[0].name, keys[0], each.name, its, call.span)
-        format_ = self._format(call) if formatted else None
+        format_ = self._format(call, given) if formatted else None
         if format_ is not None:
             pieces = parse_format(format_, call.span)
             kind = of_aggregation(found[0].what.function)
             check(pieces, keys[0], function="printa", aggregation=kind, span=call.span)
         return ir.Data("printa", text=format_, aggregations=tuple(each.name for each in found))
 
-    def _kind(self, argument: ast.Expr) -> ArgumentKind:
+    def _kind(self, argument: typed.Argument) -> ArgumentKind:
         if isinstance(argument, ast.Aggregate):
             return ArgumentKind(Category.AGGREGATION, "aggregation")
-        return kind_of(self._check(argument).type)
+        return kind_of(argument.type)
 
     # About aggregations.
 
-    def _aggregation(self, argument: ast.Expr) -> Aggregation:
+    def _aggregation(self, argument: typed.Argument) -> Aggregation:
         assert isinstance(argument, ast.Aggregate)
         found = self._scope.aggregations.get(argument.name)
         if found is None:
             raise undefined_aggregation(argument.name, argument.span)
         return found
 
-    def _about(self, call: ast.Call, known: Callable_) -> ir.Statement:
-        check_length(call, known)
-        first = call.arguments[0]
+    def _about(self, call: ast.Call, given: _Arguments) -> ir.Statement:
+        first = given[0]
         if not isinstance(first, ast.Aggregate):
-            wrong = mismatch(call, 1, "aggregation", text(self._check(first).type))
+            wrong = mismatch(call, 1, "aggregation", text(first.type))
             raise Rejected(_AGGARG[call.name], call.span, str(wrong))
         if first.name not in self._scope.aggregations:
             raise Rejected(_AGGBAD[call.name], call.span, f"undefined aggregation: @{first.name}")
         name = self._aggregation(first).name
-        values = tuple(self._factor(call, n) for n in range(2, len(call.arguments) + 1))
+        values = tuple(self._factor(call, n, _valued(value)) for n, value in enumerate(given[1:], 2))
         data = tuple(self.layout.add(value, call.span) for value in values)
         return ir.Data(call.name, data, values, aggregations=(name,))
 
-    def _factor(self, call: ast.Call, number: int) -> ir.Expression:
-        value = self._check(call.arguments[number - 1])
+    def _factor(self, call: ast.Call, number: int, value: ir.Expression) -> ir.Expression:
         if not is_arithmetic(value.type):
             tag = Tag.D_NORMALIZE_SCALAR if call.name == "normalize" else Tag.D_TRUNC_SCALAR
             raise Rejected(tag, call.span, f"{call.name}( ) argument #{number} must be of scalar type")
@@ -155,12 +146,10 @@ class Actions:
 
     # Single values.
 
-    def _trace(self, call: ast.Call, known: Callable_) -> ir.Statement:
-        check_length(call, known)
-        argument = call.arguments[0]
-        if isinstance(argument, ast.Aggregate):
+    def _trace(self, call: ast.Call, given: _Arguments) -> ir.Statement:
+        value = given[0]
+        if isinstance(value, ast.Aggregate):
             raise mismatch(call, 1, "something with a value", "aggregation")
-        value = self._check(argument)
         if isinstance(value.type, Void):
             raise Rejected(Tag.D_TRACE_VOID, call.span, "trace( ) may not be applied to a void expression")
         if isinstance(value.type, Translated):
@@ -169,14 +158,13 @@ class Actions:
             value = self._printable(value)
         return ir.Data("trace", (self.layout.add(value, call.span),), (value,))
 
-    def _print(self, call: ast.Call, known: Callable_) -> ir.Statement:
+    def _print(self, call: ast.Call, given: _Arguments) -> ir.Statement:
         """Where it points to, and what is there."""
-        check_length(call, known)
-        given = self._check(call.arguments[0])
-        pointer = operands.decayed(given)
+        first = _valued(given[0])
+        pointer = operands.decayed(first)
         if not isinstance(pointer.type, Pointer) or isinstance(pointer.type.to, Void):
             raise mismatch(call, 1, "pointer", text(pointer.type))
-        shown = given.type if isinstance(given.type, Array) else self._declarations.complete(pointer.type.to)
+        shown = first.type if isinstance(first.type, Array) else self._declarations.complete(pointer.type.to)
         if isinstance(shown, Record) and not shown.complete:
             raise Rejected(Tag.D_OP_INCOMPLETE, call.span, f"{text(shown)} is incomplete")
         if not self._scope.size(shown):
@@ -189,10 +177,9 @@ class Actions:
         data = (self.layout.add(start, call.span), self.layout.add(whole, call.span))
         return ir.Data("print", data, (start, whole), shown=shown)
 
-    def _tracemem(self, call: ast.Call, known: Callable_) -> ir.Statement:
-        check_length(call, known)
-        address = self._tracemem_number(call, 1, "addr", Tag.D_TRACEMEM_ADDR)
-        size = self._check(call.arguments[1])
+    def _tracemem(self, call: ast.Call, given: _Arguments) -> ir.Statement:
+        address = self._tracemem_number(call, 1, "addr", given, Tag.D_TRACEMEM_ADDR)
+        size = given[1]
         if not isinstance(size, ir.Constant):
             raise Rejected(
                 Tag.D_TRACEMEM_SIZE,
@@ -204,37 +191,32 @@ class Actions:
         whole = ir.Field(Array(Integer("char", 1, True, 0), size.value), address)
         data: tuple[Datum, ...] = (self.layout.add(whole, call.span),)
         values: tuple[ir.Expression, ...] = (whole,)
-        if len(call.arguments) > 2:
-            shown = self._tracemem_number(call, 3, "int", Tag.D_TRACEMEM_DYNSIZE)
+        if len(given) > 2:
+            shown = self._tracemem_number(call, 3, "int", given, Tag.D_TRACEMEM_DYNSIZE)
             data, values = (*data, self.layout.add(shown, call.span)), (*values, shown)
         return ir.Data("tracemem", data, values)
 
-    def _tracemem_number(self, call: ast.Call, number: int, kind: str, tag: Tag) -> ir.Expression:
+    def _tracemem_number(self, call: ast.Call, number: int, kind: str, given: _Arguments, tag: Tag) -> ir.Expression:
         try:
-            return self._calls.argument(call, number, kind)
+            return fit(call, number, kind, _valued(given[number - 1]))
         except Rejected as rejected:
-            if rejected.diagnostic.tag != Tag.D_PROTO_ARG:
-                raise
             raise Rejected(tag, call.span, rejected.diagnostic.message) from None
 
-    def _exit(self, call: ast.Call, known: Callable_) -> ir.Statement:
-        check_length(call, known)
-        status = constants.convert(INT, self._calls.argument(call, 1, "int"))
+    def _exit(self, call: ast.Call, given: _Arguments) -> ir.Statement:
+        status = constants.convert(INT, fit(call, 1, "int", _valued(given[0])))
         return ir.Data("exit", (self.layout.add(status, call.span),), (status,))
 
-    def _setopt(self, call: ast.Call, known: Callable_) -> ir.Statement:
-        check_length(call, known)
+    def _setopt(self, call: ast.Call, given: _Arguments) -> ir.Statement:
         words = [each.value for each in call.arguments if isinstance(each, ast.Text)]
         if len(words) != len(call.arguments):
             raise mismatch(call, 1, "string constant", "a value")
         return ir.Data("setopt", text="=".join(words))
 
-    def _ftruncate(self, call: ast.Call, known: Callable_) -> ir.Statement:
-        check_length(call, known)
+    def _ftruncate(self, call: ast.Call, given: _Arguments) -> ir.Statement:
         return ir.Data("ftruncate")
 
 
-_SPECIAL: dict[str, Callable[[Actions, ast.Call, Callable_], ir.Statement]] = {
+_SPECIAL: dict[str, Callable[[Actions, ast.Call, _Arguments], ir.Statement]] = {
     "printf": Actions._printf,
     "system": Actions._printf,
     "freopen": Actions._printf,
@@ -259,6 +241,11 @@ _AGGARG = {
     "normalize": Tag.D_NORMALIZE_AGGARG,
     "denormalize": Tag.D_NORMALIZE_AGGARG,
 }
+
+
+def _valued(argument: typed.Argument) -> ir.Expression:
+    assert not isinstance(argument, ast.Aggregate)
+    return argument
 
 
 def kind_of(type_: Type) -> ArgumentKind:

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import zip_longest
 
 from gilk.lang import ir
-from gilk.lang.d import ast
-from gilk.lang.d.meaning import constants, operands
-from gilk.lang.d.meaning.calls import check_length
-from gilk.lang.d.meaning.functions import FUNCTIONS, Role
+from gilk.lang.d.meaning import constants, operands, typed
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
@@ -24,48 +20,36 @@ _PROCESSOR = ir.Call(INT, "cpu")
 
 
 class Aggregations:
-    """``value`` checks an expression."""
-
-    def __init__(self, scope: Scope, value: Callable[[ast.Expr], ir.Expression]) -> None:
+    def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._value = value
 
-    def statement(self, assign: ast.Assign, target: ast.Aggregate) -> ir.Aggregate:
+    def statement(self, given: typed.Aggregating) -> ir.Aggregate:
         """Raises Rejected."""
-        call = assign.value
-        if assign.op != "=" or not isinstance(call, ast.Call):
-            what = f"@{target.name} must be assigned the value of an aggregating function"
-            raise Rejected(Tag.D_AGG_FUNC, assign.span, what)
-        known = FUNCTIONS.get(call.name)
-        if known is None:
-            raise Rejected(Tag.D_FUNC_UNDEF, call.span, f"undefined function name: {call.name}")
-        if known.role is not Role.AGGREGATING:
-            raise Rejected(Tag.D_AGG_FUNC, call.span, f"{call.name}( ) is not an aggregating function")
-        check_length(call, known)
-        keys, layout, processor = self._keys(target)
-        how, used = self._what(Function(call.name), call)
-        values = [self._operand(argument, call, n) for n, argument in enumerate(call.arguments, 1) if n in (1, *used)]
+        keys, layout, processor = self._keys(given)
+        how, used = self._what(Function(given.call.name), given)
+        values = [self._operand(given, n) for n in range(1, len(given.arguments) + 1) if n in (1, *used)]
         data = tuple(datum for datum, _ in keys)
-        aggregation = self._scope.aggregation(assign.span, target.name, how, data, layout.size, processor)
+        name, span = given.target.name, given.assign.span
+        aggregation = self._scope.aggregation(span, name, how, data, layout.size, processor)
         value, weight = (*values, None, None)[:2]
         hidden = () if processor is None else (_PROCESSOR,)
         return ir.Aggregate(aggregation, (*hidden, *(key for _, key in keys)), value, weight)
 
-    def _operand(self, argument: ast.Expr, call: ast.Call, number: int) -> ir.Expression:
-        value = self._value(argument)
+    def _operand(self, given: typed.Aggregating, number: int) -> ir.Expression:
+        value, call = given.arguments[number - 1], given.call
         if not is_scalar(value.type):
-            raise Rejected(Tag.D_AGG_SCALAR, argument.span, f"{call.name}( ) argument #{number} must be of scalar type")
+            what = f"{call.name}( ) argument #{number} must be of scalar type"
+            raise Rejected(Tag.D_AGG_SCALAR, call.arguments[number - 1].span, what)
         return constants.convert(INT64, value)
 
-    def _keys(self, target: ast.Aggregate) -> tuple[list[tuple[Datum, ir.Expression]], Layout, Datum | None]:
+    def _keys(self, given: typed.Aggregating) -> tuple[list[tuple[Datum, ir.Expression]], Layout, Datum | None]:
         """With that of the processor, which comes before them."""
-        layout = Layout(self._scope.strsize)
+        target, layout = given.target, Layout(self._scope.strsize)
         processor = layout.add(_PROCESSOR, target.span) if self._scope.by_processor else None
         known = self._scope.aggregations.get(target.name)
         before = known.keys if known is not None else ()
         keys = []
-        for key, first in zip_longest(target.keys or (), before[: len(target.keys or ())]):
-            value = self._value(key)
+        for key, value, first in zip_longest(target.keys or (), given.keys, before[: len(given.keys)]):
             if first is not None and first.kind is Kind.INT and is_scalar(value.type):
                 value = constants.convert(_integer(first), value)
             if not is_scalar(value.type) and not isinstance(value.type, String | Special):
@@ -73,27 +57,28 @@ class Aggregations:
             keys.append((layout.add(value, key.span), value))
         return keys, layout, processor
 
-    def _what(self, function: Function, call: ast.Call) -> tuple[Aggregating, tuple[int, ...]]:
+    def _what(self, function: Function, given: typed.Aggregating) -> tuple[Aggregating, tuple[int, ...]]:
         """And which arguments, besides the first, are values: weights."""
         match function:
             case Function.QUANTIZE:
                 return Aggregating(function), (2,)
             case Function.LQUANTIZE:
-                return self._linear(call), (5,)
+                return self._linear(given), (5,)
             case Function.LLQUANTIZE:
-                return self._logarithmic(call), (6,)
+                return self._logarithmic(given), (6,)
         return Aggregating(function), ()
 
-    def _constant(self, call: ast.Call, number: int, tag: Tag) -> int:
-        value = self._value(call.arguments[number - 1])
+    def _constant(self, given: typed.Aggregating, number: int, tag: Tag) -> int:
+        call, value = given.call, given.arguments[number - 1]
         if not isinstance(value, ir.Constant) or not is_arithmetic(value.type):
             raise Rejected(tag, call.span, f"{call.name}( ) argument #{number} must be an integer constant")
         return value.value
 
-    def _linear(self, call: ast.Call) -> Aggregating:
-        low = self._constant(call, 2, Tag.D_LQUANT_BASETYPE)
-        high = self._constant(call, 3, Tag.D_LQUANT_LIMTYPE)
-        step = self._constant(call, 4, Tag.D_LQUANT_STEPTYPE) if len(call.arguments) > 3 else 1
+    def _linear(self, given: typed.Aggregating) -> Aggregating:
+        call = given.call
+        low = self._constant(given, 2, Tag.D_LQUANT_BASETYPE)
+        high = self._constant(given, 3, Tag.D_LQUANT_LIMTYPE)
+        step = self._constant(given, 4, Tag.D_LQUANT_STEPTYPE) if len(given.arguments) > 3 else 1
         if low >= high:
             raise Rejected(
                 Tag.D_LQUANT_MISMATCH,
@@ -110,11 +95,12 @@ class Aggregations:
             raise Rejected(Tag.D_LQUANT_STEPVAL, call.span, f"lquantize( ) has more than {_MOST_CELLS} buckets")
         return Aggregating(Function.LQUANTIZE, low, high, step)
 
-    def _logarithmic(self, call: ast.Call) -> Aggregating:
-        factor = self._constant(call, 2, Tag.D_LLQUANT_FACTORTYPE)
-        low = self._constant(call, 3, Tag.D_LLQUANT_LOWTYPE)
-        high = self._constant(call, 4, Tag.D_LLQUANT_HIGHTYPE)
-        steps = self._constant(call, 5, Tag.D_LLQUANT_NSTEPTYPE)
+    def _logarithmic(self, given: typed.Aggregating) -> Aggregating:
+        call = given.call
+        factor = self._constant(given, 2, Tag.D_LLQUANT_FACTORTYPE)
+        low = self._constant(given, 3, Tag.D_LLQUANT_LOWTYPE)
+        high = self._constant(given, 4, Tag.D_LLQUANT_HIGHTYPE)
+        steps = self._constant(given, 5, Tag.D_LLQUANT_NSTEPTYPE)
         if factor < 2:
             raise Rejected(
                 Tag.D_LLQUANT_FACTORSMALL, call.span, "llquantize( ) factor (argument #2) must be two or more"

@@ -100,21 +100,25 @@ class Calls:
 
     def argument(self, call: ast.Call, number: int, parameter: str) -> ir.Expression:
         """Checked and converted. Raises Rejected."""
-        given, kind = call.arguments[number - 1], parameter.rstrip("?")
-        value = self._check(given)
-        if (call.name, number) == ("strtok", 1) and operands.is_null(value):
-            return operands.NO_STRING
-        if kind == "str":
-            if not operands.is_text(operands.decayed(value).type) and not operands.holds_text(value):
-                raise mismatch(call, number, "string", text(value.type))
-            return operands.as_string(value, given.span)
-        value = operands.decayed(value)
-        if kind in ("int", "id"):
-            if not is_arithmetic(value.type):
-                raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
-            return constants.convert(INT64, value)
-        if kind == "addr":
-            if not is_scalar(value.type):
-                raise mismatch(call, number, "pointer", text(value.type))
-            return constants.convert(UINT64, value)
-        return value
+        return fit(call, number, parameter, self._check(call.arguments[number - 1]))
+
+
+def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir.Expression:
+    """An argument converted to what its parameter takes. Raises Rejected."""
+    given, kind = call.arguments[number - 1], parameter.rstrip("?")
+    if (call.name, number) == ("strtok", 1) and operands.is_null(value):
+        return operands.NO_STRING
+    if kind == "str":
+        if not operands.is_text(operands.decayed(value).type) and not operands.holds_text(value):
+            raise mismatch(call, number, "string", text(value.type))
+        return operands.as_string(value, given.span)
+    value = operands.decayed(value)
+    if kind in ("int", "id"):
+        if not is_arithmetic(value.type):
+            raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
+        return constants.convert(INT64, value)
+    if kind == "addr":
+        if not is_scalar(value.type):
+            raise mismatch(call, number, "pointer", text(value.type))
+        return constants.convert(UINT64, value)
+    return value

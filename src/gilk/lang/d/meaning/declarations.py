@@ -95,7 +95,12 @@ class Declarations:
 
     def constant(self, expression: ast.Expr, tag: Tag, what: str) -> int:
         """Raises Rejected with ``tag`` when it is not known before the program runs."""
-        found = self._check(expression)
+        try:
+            found = self._check(expression)
+        except Rejected as rejected:
+            if rejected.diagnostic.tag != Tag.D_IDENT_UNDEF:
+                raise
+            found = None  # a variable, which has a value when the program runs
         if isinstance(found, ir.Constant):
             return found.value
         raise Rejected(tag, expression.span, f"{what} must be an integral constant")

@@ -48,7 +48,7 @@ class Expressions:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self.declarations = Declarations(scope, self.value)
-        self._calls = Calls(scope, self.check)
+        self.calls = Calls(scope, self.check)
         self.translators = Translators(scope, self.declarations, self.check)
         self.inlines = Inlines(scope, self.declarations, self.check)
         self.arguments = Arguments(scope, self.declarations, self.translators)
@@ -290,7 +290,7 @@ class Expressions:
         return self.translators.xlate(expression)
 
     def _call(self, expression: ast.Call) -> ir.Expression:
-        return self._calls.subroutine(expression)
+        return self.calls.subroutine(expression)
 
 
 def _is_number(expression: ast.Expr) -> bool:

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How far one may rely on what a clause uses, and whether that is far enough (-x amin)."""
+"""How far one may rely on what stands somewhere, and whether that is far enough (-x amin)."""
 
 from __future__ import annotations
 
-from dataclasses import field
+from collections.abc import Mapping
 from functools import reduce
 
-from gilk.lang.d import ast, items
+from gilk.lang.d import ast
 from gilk.lang.d.depth import children
 from gilk.lang.d.meaning.pragmas import Pragmas
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.probes import described
-from gilk.lang.d.stability import NAMES, OWN, USUAL, Attributes, ProviderAttributes, of_provider
+from gilk.lang.d.stability import NAMES, OWN, USUAL, Attributes, ProviderAttributes
 from gilk.lang.syntax.source import Rejected
 from gilk.lang.types import basic
 from gilk.values import dataclass
@@ -23,36 +22,25 @@ _OF_PROBES = {
 }  # fmt: skip
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Reliance:
-    """``least``: the option amin, if it was given."""
+    """``inlines``: how far one may rely on each. ``least``: the option amin. ``probe``: what is said by the provider of
+    the probe at which it is used.
+    """
 
     scope: Scope
     pragmas: Pragmas
+    inlines: Mapping[str, Attributes]
     least: Attributes | None = None
-    _inlines: dict[str, Attributes] = field(default_factory=dict)
-    _probe: ProviderAttributes | None = None
+    probe: ProviderAttributes | None = None
 
-    def inline(self, item: items.Inline) -> None:
-        """It is as reliable as its definition, unless a pragma says otherwise. Raises Rejected."""
-        self._probe = None
-        self._inlines[item.declarator.name or ""] = self._of(item.value)
-
-    def clause(self, clause: items.Clause) -> Attributes:
-        """The lowest of all that it uses, at any of its probes. Raises Rejected."""
-        found = USUAL
-        for probe in clause.probes:
-            self._probe = of_provider(described(probe.text).provider, self.pragmas.providers)
-            parts = (each for each in (clause.predicate, clause.body) if each is not None)
-            found = reduce(Attributes.lowest, map(self._of, parts), found)
-        return found
-
-    def _of(self, node: ast.Node) -> Attributes:
+    def of(self, node: ast.Node) -> Attributes:
+        """The lowest of all that is in it. Raises Rejected."""
         found = self._own(node)
         if self.least is not None and found.below(self.least):
             what = f"attributes for {_named(node)} ({found}) are less than predefined minimum"
             raise Rejected(Tag.D_ATTR_MIN, node.span, what)
-        return reduce(Attributes.lowest, map(self._of, children(node)), found)
+        return reduce(Attributes.lowest, map(self.of, children(node)), found)
 
     def _own(self, node: ast.Node) -> Attributes:
         match node:
@@ -71,10 +59,10 @@ class Reliance:
     def _name(self, name: str) -> Attributes:
         if name in self.pragmas.stable:
             return self.pragmas.stable[name]
-        if name in self._inlines:
-            return self._inlines[name]
-        if name in _OF_PROBES and self._probe is not None:
-            found: Attributes = getattr(self._probe, _OF_PROBES[name])
+        if name in self.inlines:
+            return self.inlines[name]
+        if name in _OF_PROBES and self.probe is not None:
+            found: Attributes = getattr(self.probe, _OF_PROBES[name])
             return found
         return NAMES.get(name, USUAL)
 

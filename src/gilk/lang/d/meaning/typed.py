@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A clause of which every expression has a type, and of which no record is laid out yet."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from gilk.lang import ir
+from gilk.lang.d import ast, items
+from gilk.lang.d.meaning.functions import Callable_
+from gilk.lang.d.stability import USUAL, Attributes
+from gilk.values import dataclass
+
+#: Of a call: aggregations have no value.
+Argument: TypeAlias = ir.Expression | ast.Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    value: ir.Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """``arguments`` as they were given, one for each of the call's."""
+
+    call: ast.Call
+    known: Callable_
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregating:
+    """``@target[keys] = call(arguments)``."""
+
+    assign: ast.Assign
+    target: ast.Aggregate
+    call: ast.Call
+    keys: tuple[ir.Expression, ...]
+    arguments: tuple[ir.Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    test: ir.Expression
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...]
+
+
+Statement: TypeAlias = Evaluate | Action | Aggregating | If
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """``statements`` is None where the default action is taken. ``attributes``: the lowest of all that it uses."""
+
+    item: items.Clause
+    probes: tuple[str, ...]
+    test: ir.Expression | None
+    statements: tuple[Statement, ...] | None
+    attributes: Attributes = USUAL

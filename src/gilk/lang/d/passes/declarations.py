@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Declare what a text declares outside of its clauses, in the order of the text."""
+
+from __future__ import annotations
+
+from gilk.lang.d import items
+from gilk.lang.d.passes.state import Symbols
+from gilk.lang.d.passes.values import Unit
+from gilk.lang.d.tags import Tag
+from gilk.lang.syntax.source import Rejected
+
+
+def run(unit: Unit, state: Symbols) -> Unit:
+    """Raises Rejected."""
+    for item in unit.program.items:
+        state.scope.extent.begin()
+        _declare(item, unit.text.is_library, state)
+    return unit
+
+
+def _declare(item: items.Item, library: bool, state: Symbols) -> None:
+    match item:
+        case items.Clause() if library:
+            raise Rejected(Tag.D_SYNTAX, item.span, "a library has no clauses")
+        case items.Declaration():
+            state.expressions.declarations.declare(item)
+        case items.Inline():
+            state.expressions.inlines.define(item)
+        case items.Pragma():
+            state.pragmas.pragma(item, library)
+        case items.Translator():
+            state.expressions.translators.define(item)
+        case items.ProviderDefinition():
+            state.expressions.arguments.define(item)

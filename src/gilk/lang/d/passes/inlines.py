@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Tell how far one may rely on an inline: as on its definition, unless a pragma says otherwise."""
+
+from __future__ import annotations
+
+from gilk.lang.d import items
+from gilk.lang.d.meaning.reliance import Reliance
+from gilk.lang.d.passes.state import Symbols
+from gilk.lang.d.passes.values import Unit
+
+
+def run(unit: Unit, state: Symbols) -> Unit:
+    """Raises Rejected."""
+    for item in unit.program.items:
+        if isinstance(item, items.Inline):
+            found = Reliance(state.scope, state.pragmas, state.inlines, state.least).of(item.value)
+            state.inlines[item.declarator.name or ""] = found
+    return unit

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The passes in their order, each with the reason for its place.
+
+A program has several mistakes at times, and is refused for one. What DTrace finds first is to be what is found first
+here: that is the reason for most of the order. A pass is a function of a frozen value and of the state (state.py) to
+the value that the next one takes. To add one: a module with ``run``, and a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gilk.lang.d import items, tree
+from gilk.lang.d.meaning.world import World
+from gilk.lang.d.passes import (
+    arguments,
+    declarations,
+    emptiness,
+    inlines,
+    options,
+    pragmas,
+    reading,
+    records,
+    stability,
+    types,
+)
+from gilk.lang.d.passes.state import Invocation, Symbols, symbols
+from gilk.lang.d.passes.values import Text, Unit, Units, Unread
+from gilk.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """``reads``: fields of the state that earlier passes fill, ``fills``: those that this one does."""
+
+    name: str
+    run: Callable[[Any, Any], Any]
+    reason: str
+    reads: tuple[str, ...] = ()
+    fills: tuple[str, ...] = ()
+
+
+#: Over all texts at once, from Unread to Units, with an Invocation.
+OF_ALL = (
+    Pass(
+        "reading", reading.run,
+        "Nothing is known of a text that cannot be read: dtrace(1) parses a whole text before it looks at a clause.",
+        reads=("macros",),
+    ),
+    Pass(
+        "arguments", arguments.run,
+        "Which arguments are of use is known when all is read, and asks nothing of what the programs mean.",
+        reads=("macros",),
+    ),
+    Pass(
+        "options", options.run,
+        "Sizes of strings and stacks are options, so no type can be laid out before the last pragma has been heard.",
+        reads=("options",), fills=("options",),
+    ),
+)  # fmt: skip
+
+#: Over each text in turn, from Unit to Unit, with Symbols: a text knows the names of those before it.
+OF_EACH_TEXT = (
+    Pass(
+        "declarations", declarations.run,
+        "DTrace declares while it parses: a declaration counts for the clauses above it, and its mistakes come first.",
+        fills=("scope", "expressions", "pragmas"),
+    ),
+    Pass(
+        "inlines", inlines.run,
+        "One may rely on an inline as on what stands in it, and on that as a pragma says, which may come after both.",
+        reads=("scope", "pragmas", "least"), fills=("inlines",),
+    ),
+    Pass(
+        "pragmas", pragmas.run,
+        "A pragma may stand before its name: that there is none is known when all is declared.",
+        reads=("pragmas",), fills=("pragmas",),
+    ),
+    Pass(
+        "emptiness", emptiness.run,
+        "A text of nothing but pragmas is refused for them first, if they are wrong.",
+        reads=("empty",),
+    ),
+)  # fmt: skip
+
+#: Over each clause in turn, from items.Clause to tree.Clause, with Symbols: a clause knows the variables of those
+#: before it, and all that is wrong with it is found before the next is looked at.
+OF_EACH_CLAUSE = (
+    Pass(
+        "types", types.run,
+        "An action's arguments are known when they have types; DTrace types a whole clause before it makes code of it.",
+        reads=("scope", "expressions"), fills=("scope",),
+    ),
+    Pass(
+        "stability", stability.run,
+        "What has no meaning is refused for that, however little one may rely on it; DTrace asks while it types.",
+        reads=("scope", "pragmas", "inlines", "least"),
+    ),
+    Pass(
+        "records", records.run,
+        "Records are laid out of typed values, statement by statement, as DTrace does when it makes code: of two "
+        "mistakes in what actions are given the upper one is told.",
+        reads=("scope", "expressions", "clauses"), fills=("scope", "destructive"),
+    ),
+)  # fmt: skip
+
+
+def run(
+    unread: Unread, invocation: Invocation, world: World | None = None
+) -> tuple[tree.Program, tuple[Text, ...], Symbols]:
+    """The program; for each of its clauses the text that it is of; and what its names mean. Raises DoesNotCompile."""
+    units: Units = _through(OF_ALL, unread, invocation)
+    state = symbols(invocation.options, world)
+    origins: list[Text] = []
+    for unit in (*units.libraries, *units.programs):
+        with unit.blamed():
+            _text(unit, state)
+        origins += [unit.text] * (len(state.clauses) - len(origins))
+    return state.program(), tuple(origins), state
+
+
+def _text(unit: Unit, state: Symbols) -> None:
+    checked: Unit = _through(OF_EACH_TEXT, unit, state)
+    for item in checked.program.items:
+        if isinstance(item, items.Clause):
+            state.clauses.append(_through(OF_EACH_CLAUSE, item, state))
+
+
+def _through(passes: Sequence[Pass], value: Any, state: Any) -> Any:
+    for each in passes:
+        value = each.run(value, state)
+    return value

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Refuse a pragma about a name that its text never declares."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from gilk.lang.d.passes.state import Symbols
+from gilk.lang.d.passes.values import Unit
+
+
+def run(unit: Unit, state: Symbols) -> Unit:
+    """Raises Rejected."""
+    state.pragmas.finish(PurePath(unit.text.source.name).name if unit.text.is_library else "")
+    return unit

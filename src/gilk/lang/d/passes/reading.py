@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Parse every text. Libraries come first: names of types decide how a text is parsed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gilk.lang.d import items
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.parser import parse
+from gilk.lang.d.passes.state import Invocation
+from gilk.lang.d.passes.values import DoesNotCompile, Text, Unit, Units, Unread, Wrong
+
+
+def run(unread: Unread, state: Invocation) -> Units:
+    """Raises DoesNotCompile."""
+    types: set[str] = set()
+    libraries = []
+    for text in unread.libraries:
+        libraries.append(_parsed(text, state.macros, types))
+        types |= _typedefs(libraries[-1].program)
+    return Units(tuple(libraries), tuple(_parsed(text, state.macros, types) for text in unread.texts))
+
+
+def _parsed(text: Text, macros: Macros, types: set[str]) -> Unit:
+    found = parse(text.source, replace(macros, argref=True), types)
+    if found.program is None:
+        diagnostic = found.diagnostics[0]
+        raise DoesNotCompile(Wrong(text, text.source.name, text.source.line(diagnostic.span), diagnostic))
+    return Unit(text, found.program, found.used)
+
+
+def _typedefs(program: items.Program) -> set[str]:
+    """Names of types that it declares."""
+    declared = (item for item in program.items if isinstance(item, items.Declaration) and item.storage == "typedef")
+    return {each.name for item in declared for each in item.declarators if each.name is not None}

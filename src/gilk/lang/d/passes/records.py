@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Lay out what a clause records, and refuse what may not follow what: a clause as the consumer and lang/ir know it."""
+
+from __future__ import annotations
+
+from gilk.lang import ir
+from gilk.lang.d import tree
+from gilk.lang.d.meaning import typed
+from gilk.lang.d.meaning.actions import Actions
+from gilk.lang.d.meaning.aggregating import Aggregations
+from gilk.lang.d.meaning.functions import Role
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.passes.state import Symbols
+from gilk.lang.syntax.source import Rejected, Span
+from gilk.values import dataclass
+
+#: What the consumer is asked for, without anything being recorded of the probe.
+_NOT_DATA = ("clear", "trunc", "normalize", "denormalize", "setopt", "exit")
+
+
+@dataclass
+class _Order:
+    """What the clause has done so far, of what must come in order: see d.md and the Guide, Speculation."""
+
+    data: bool = False
+    speculating: bool = False
+    committed: bool = False
+
+    def act(self, name: str, span: Span) -> None:
+        if name == "speculate":
+            self._refuse(self.speculating, Tag.D_SPEC_SPEC, span, "multiple calls to speculate( ) in one clause")
+            self._refuse(self.committed, Tag.D_SPEC_COMM, span, "speculate( ) may not follow commit( )")
+            self._refuse(self.data, Tag.D_SPEC_DREC, span, "speculate( ) may not follow data-recording actions")
+            self.speculating = True
+        elif name == "commit":
+            self._refuse(self.committed, Tag.D_COMM_COMM, span, "multiple calls to commit( ) in one clause")
+            self._refuse(self.data, Tag.D_COMM_DREC, span, "commit( ) may not follow data-recording actions")
+            self.committed = True
+
+    def record(self, name: str, span: Span, destructive: bool) -> None:
+        self._refuse(self.speculating and name == "exit", Tag.D_EXIT_SPEC, span, "exit( ) may not follow speculate( )")
+        self._refuse(
+            self.speculating and destructive, Tag.D_ACT_SPEC, span, "destructive actions may not follow speculate( )"
+        )
+        if name not in _NOT_DATA:
+            self._refuse(self.committed, Tag.D_DREC_COMM, span, "data-recording actions may not follow commit( )")
+            self.data = True
+
+    def aggregate(self, span: Span) -> None:
+        self._refuse(self.speculating, Tag.D_AGG_SPEC, span, "aggregating actions may not follow speculate( )")
+        self._refuse(self.committed, Tag.D_AGG_COMM, span, "aggregating actions may not follow commit( )")
+
+    def _refuse(self, wrong: bool, tag: Tag, span: Span, message: str) -> None:
+        if wrong:
+            raise Rejected(tag, span, message)
+
+
+def run(clause: typed.Clause, state: Symbols) -> tree.Clause:
+    """Raises Rejected."""
+    number = len(state.clauses) + 1
+    if clause.statements is None:
+        body: tuple[ir.Statement, ...] = (ir.Data("default"),)
+    else:
+        body = _Records(state).block(clause.statements)
+    function = ir.Function(number, clause.test, body)
+    return tree.Clause(clause.item.span, clause.probes, function, clause.attributes)
+
+
+class _Records:
+    """Of one clause."""
+
+    def __init__(self, state: Symbols) -> None:
+        self._state = state
+        self._actions = Actions(state.scope, state.expressions.declarations)
+        self._aggregations = Aggregations(state.scope)
+        self._order = _Order()
+
+    def block(self, statements: tuple[typed.Statement, ...]) -> tuple[ir.Statement, ...]:
+        return tuple(map(self._statement, statements))
+
+    def _statement(self, statement: typed.Statement) -> ir.Statement:
+        match statement:
+            case typed.Evaluate(value=value):
+                return ir.Evaluate(value)
+            case typed.If(test=test, then=then, otherwise=otherwise):
+                return ir.If(test, self._branch(then), self._branch(otherwise))
+            case typed.Aggregating():
+                self._order.aggregate(statement.assign.span)
+                return self._aggregations.statement(statement)
+            case typed.Action():
+                return self._action(statement)
+
+    def _branch(self, statements: tuple[typed.Statement, ...]) -> tuple[ir.Statement, ...]:
+        """Its record is its own."""
+        outer = self._actions.layout
+        self._actions.begin()
+        found = self.block(statements)
+        self._actions.layout = outer
+        return found
+
+    def _action(self, action: typed.Action) -> ir.Statement:
+        call, known = action.call, action.known
+        if known.role is Role.ACTION:
+            self._order.record(call.name, call.span, known.destructive)
+        elif known.destructive:
+            self._order.record(call.name, call.span, True)
+        else:
+            self._order.act(call.name, call.span)
+        if known.destructive and self._state.destructive is None:
+            self._state.destructive = call.span
+        return self._actions.statement(action)

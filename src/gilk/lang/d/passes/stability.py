@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Tell how far one may rely on what a clause uses, and refuse one on which one may not rely enough (-x amin)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+from gilk.lang.d.meaning import typed
+from gilk.lang.d.meaning.reliance import Reliance
+from gilk.lang.d.passes.state import Symbols
+from gilk.lang.d.probes import described
+from gilk.lang.d.stability import USUAL, Attributes, of_provider
+
+
+def run(clause: typed.Clause, state: Symbols) -> typed.Clause:
+    """With the lowest of all that it uses, at any of its probes. Raises Rejected."""
+    found = USUAL
+    for probe in clause.probes:
+        provider = of_provider(described(probe).provider, state.pragmas.providers)
+        checked = Reliance(state.scope, state.pragmas, state.inlines, state.least, provider)
+        parts = (each for each in (clause.item.predicate, clause.item.body) if each is not None)
+        found = reduce(Attributes.lowest, map(checked.of, parts), found)
+    return replace(clause, attributes=found)

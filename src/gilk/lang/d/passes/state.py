@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What passes know besides the value that they are given. Each pass names the fields it reads: see order.py."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from gilk.lang.d import tree
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.meaning.expressions import Expressions
+from gilk.lang.d.meaning.pragmas import Pragmas
+from gilk.lang.d.meaning.scope import Frames, Scope
+from gilk.lang.d.meaning.world import Nothing, World
+from gilk.lang.d.options import Options
+from gilk.lang.d.stability import Attributes, read
+from gilk.lang.syntax.source import Span
+from gilk.values import dataclass
+
+
+@dataclass
+class Invocation:
+    """Of all programs: what the command line says."""
+
+    macros: Macros
+    options: Options
+
+
+@dataclass
+class Symbols:
+    """Of all programs together, which share their names. ``inlines``: how far one may rely on each. ``least``: the
+    option amin. ``clauses`` so far; ``destructive``: where the first such action stands.
+    """
+
+    scope: Scope
+    expressions: Expressions
+    pragmas: Pragmas
+    least: Attributes | None = None
+    inlines: dict[str, Attributes] = field(default_factory=dict)
+    clauses: list[tree.Clause] = field(default_factory=list)
+    destructive: Span | None = None
+    empty: bool = False
+
+    def program(self) -> tree.Program:
+        """All that was found."""
+        scope = self.scope
+        return tree.Program(
+            tuple(self.clauses),
+            tuple(scope.variables.values()),
+            tuple(scope.aggregations.values()),
+            scope.globals_size,
+            scope.this_size,
+            self.destructive,
+            strsize=scope.strsize,
+            stacks=scope.stacks,
+            interfaces=self.expressions.arguments.interfaces,
+            providers=self.pragmas.providers,
+        )
+
+
+def symbols(options: Options, world: World | None) -> Symbols:
+    """Nothing is declared yet. The options are those of the command line and of all pragmas."""
+    frames = Frames(options.number("ustackframes"), options.number("maxframes"))
+    scope = Scope(options.number("strsize"), world or Nothing(), frames, by_processor=options.flag("aggpercpu"))
+    expressions = Expressions(scope)
+    pragmas = Pragmas(scope, expressions.arguments)
+    return Symbols(scope, expressions, pragmas, read(options.text("amin")), empty=options.flag("empty"))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Give every expression of a clause its type, and every call what its prototype asks for."""
+
+from __future__ import annotations
+
+from gilk.lang import ir
+from gilk.lang.d import ast, items
+from gilk.lang.d.meaning import constants, typed
+from gilk.lang.d.meaning.calls import check_length
+from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Callable_, Role
+from gilk.lang.d.meaning.tags import Tag
+from gilk.lang.d.passes.state import Symbols
+from gilk.lang.syntax.source import Rejected
+from gilk.lang.types import Special
+
+#: Their first argument is an aggregation; all of printa()'s may be.
+_OF_AGGREGATIONS = ("clear", "trunc", "normalize", "denormalize", "trace")
+
+
+def run(clause: items.Clause, state: Symbols) -> typed.Clause:
+    """Raises Rejected."""
+    state.scope.extent.begin()
+    probes = tuple(probe.text for probe in clause.probes)
+    state.expressions.arguments.begin(probes)
+    test = None
+    if clause.predicate is not None:
+        test = state.expressions.condition(clause.predicate, Tag.D_PRED_SCALAR, "predicate result")
+    empty = clause.body is None or not clause.body.statements
+    statements = None if empty or clause.body is None else _block(clause.body, state)
+    return typed.Clause(clause, probes, test, statements)
+
+
+def _block(block: items.Block | None, state: Symbols) -> tuple[typed.Statement, ...]:
+    statements = () if block is None else block.statements
+    return tuple(one for statement in statements for one in _statement(statement, state))
+
+
+def _statement(statement: items.Statement, state: Symbols) -> tuple[typed.Statement, ...]:
+    match statement:
+        case items.Block():
+            return _block(statement, state)
+        case items.If():
+            return _if(statement, state)
+        case items.ExpressionStatement():
+            return _expression(statement.value, state)
+
+
+def _if(statement: items.If, state: Symbols) -> tuple[typed.Statement, ...]:
+    """One whose condition is known is what it chooses."""
+    test = state.expressions.condition(statement.test, Tag.D_OP_SCALAR, "the condition of if")
+    known = constants.truth(test)
+    if known is not None:
+        return _block(statement.then if known else statement.otherwise, state)
+    return (typed.If(test, _block(statement.then, state), _block(statement.otherwise, state)),)
+
+
+def _expression(expression: ast.Expr, state: Symbols) -> tuple[typed.Statement, ...]:
+    match expression:
+        case ast.Assign(target=ast.Aggregate() as target):
+            return (_aggregating(expression, target, state),)
+        case ast.Comma(left=left, right=right):
+            return (*_expression(left, state), *_expression(right, state))
+        case ast.Conditional():
+            return _conditional(expression, state)
+        case ast.Call():
+            return (_call(expression, state),)
+    return (typed.Evaluate(state.expressions.check(expression)),)
+
+
+def _conditional(expression: ast.Conditional, state: Symbols) -> tuple[typed.Statement, ...]:
+    """One whose condition is known chooses what the clause does: also among actions, which have no value."""
+    test = state.expressions.condition(expression.test, Tag.D_OP_SCALAR, "operator ?: expression")
+    known = constants.truth(test)
+    if known is not None:
+        return _expression(expression.yes if known else expression.no, state)
+    if not any(_acts(branch) for branch in (expression.yes, expression.no)):
+        return (typed.Evaluate(state.expressions.check(expression)),)
+    return (typed.If(test, _expression(expression.yes, state), _expression(expression.no, state)),)
+
+
+def _call(call: ast.Call, state: Symbols) -> typed.Statement:
+    known = FUNCTIONS.get(call.name)
+    if known is None or known.role in (Role.SUBROUTINE, Role.AGGREGATING):
+        return typed.Evaluate(state.expressions.check(call))
+    if isinstance(known.type, Special):
+        return typed.Action(call, known, (state.expressions.calls.subroutine(call),))
+    if known.name != "printa":
+        check_length(call, known)
+    if known.role is Role.DEED:
+        return typed.Action(call, known, _converted(call, known, state))
+    return typed.Action(call, known, tuple(_argument(call, n, state) for n in range(len(call.arguments))))
+
+
+def _converted(call: ast.Call, known: Callable_, state: Symbols) -> tuple[ir.Expression, ...]:
+    if call.name in OF_THE_KERNEL:
+        raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
+    return tuple(state.expressions.calls.argument(call, n, kind) for n, kind in enumerate(known.parameters, 1))
+
+
+def _argument(call: ast.Call, index: int, state: Symbols) -> typed.Argument:
+    given = call.arguments[index]
+    if isinstance(given, ast.Aggregate) and (call.name == "printa" or (not index and call.name in _OF_AGGREGATIONS)):
+        return given
+    return state.expressions.check(given)
+
+
+def _aggregating(assign: ast.Assign, target: ast.Aggregate, state: Symbols) -> typed.Aggregating:
+    call = assign.value
+    if assign.op != "=" or not isinstance(call, ast.Call):
+        what = f"@{target.name} must be assigned the value of an aggregating function"
+        raise Rejected(Tag.D_AGG_FUNC, assign.span, what)
+    known = FUNCTIONS.get(call.name)
+    if known is None:
+        raise Rejected(Tag.D_FUNC_UNDEF, call.span, f"undefined function name: {call.name}")
+    if known.role is not Role.AGGREGATING:
+        raise Rejected(Tag.D_AGG_FUNC, call.span, f"{call.name}( ) is not an aggregating function")
+    check_length(call, known)
+    keys = tuple(state.expressions.value(key) for key in target.keys or ())
+    arguments = tuple(state.expressions.value(argument) for argument in call.arguments)
+    return typed.Aggregating(assign, target, call, keys, arguments)
+
+
+def _acts(expression: ast.Expr) -> bool:
+    """It does something that only a statement can."""
+    match expression:
+        case ast.Call(name=name):
+            return name in FUNCTIONS and FUNCTIONS[name].role is not Role.SUBROUTINE
+        case ast.Assign(target=ast.Aggregate()):
+            return True
+        case ast.Conditional(yes=yes, no=no):
+            return _acts(yes) or _acts(no)
+        case ast.Comma(left=left, right=right):
+            return _acts(left) or _acts(right)
+    return False

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The passes: each says why it stands where it does, and asks only for what earlier ones give."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import get_type_hints
+
+import pytest
+
+from gilk.lang.d import items, tree
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import Options
+from gilk.lang.d.passes.order import OF_ALL, OF_EACH_CLAUSE, OF_EACH_TEXT, Pass
+from gilk.lang.d.passes.state import Invocation, Symbols
+from gilk.lang.d.passes.values import DoesNotCompile, Text, Unit, Units, Unread
+from gilk.lang.syntax.source import Source
+from gilk.session.dtrace.compiled import compile_programs
+
+LISTS = [
+    pytest.param(OF_ALL, Unread, Units, Invocation, id="of all"),
+    pytest.param(OF_EACH_TEXT, Unit, Unit, Symbols, id="of each text"),
+    pytest.param(OF_EACH_CLAUSE, items.Clause, tree.Clause, Symbols, id="of each clause"),
+]
+PASSES = (*OF_ALL, *OF_EACH_TEXT, *OF_EACH_CLAUSE)
+#: What is there before the first pass.
+GIVEN = {"macros", "options", "scope", "expressions", "pragmas", "least", "empty", "clauses"}
+
+
+@pytest.mark.parametrize(("passes", "first", "last", "state"), LISTS)
+def test_a_pass_takes_what_the_one_before_it_gives(
+    passes: tuple[Pass, ...], first: type, last: type, state: type
+) -> None:
+    value = first
+    for each in passes:
+        hints = get_type_hints(each.run)
+        taken, its_state = (hints[name] for name in inspect.signature(each.run).parameters)
+        assert (taken, its_state) == (value, state), each.name
+        value = hints["return"]
+    assert value is last
+
+
+def test_values_are_frozen() -> None:
+    for each in (Unread, Unit, Units, items.Clause, tree.Clause):
+        made = object.__new__(each)
+        with pytest.raises(AttributeError):
+            setattr(made, fields(each)[0].name, None)
+
+
+def test_a_pass_is_a_module_of_its_name_with_a_reason_of_its_own() -> None:
+    for each in PASSES:
+        assert each.run.__module__ == f"gilk.lang.d.passes.{each.name}"
+        assert len(each.reason.split()) > 8, each.name
+    assert len({each.reason for each in PASSES}) == len(PASSES)
+
+
+def _asked(module: ast.Module) -> Iterator[str]:
+    """Fields of the state that are named in it."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("state", "self.state", "self._state"):
+            yield node.attr
+
+
+@pytest.mark.parametrize("number", range(len(PASSES)), ids=[each.name for each in PASSES])
+def test_a_pass_asks_for_what_it_names_and_nothing_of_later_ones(number: int) -> None:
+    one, earlier = PASSES[number], {each.name for each in PASSES[:number]}
+    module = inspect.getmodule(one.run)
+    assert module is not None
+    text = ast.parse(inspect.getsource(module))
+    assert set(_asked(text)) <= {*one.reads, *one.fills}, one.name
+    assert set(one.reads) <= GIVEN.union(*(each.fills for each in PASSES[:number])), one.name
+    names = {each.name for each in PASSES} - earlier - {one.name}
+    imported = {alias.name for node in ast.walk(text) if isinstance(node, ast.ImportFrom)
+                and node.module == "gilk.lang.d.passes" for alias in node.names}  # fmt: skip
+    assert not imported & names, one.name
+
+
+def refused(text: str, *more: str) -> str:
+    texts = [Text("script", Source("test.d", each)) for each in (text, *more)]
+    with pytest.raises(DoesNotCompile) as caught:
+        compile_programs(texts, Macros({}, ("test.d",)), Options())
+    return caught.value.wrong.diagnostic.tag
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("BEGIN { nonesuch(); } BEGIN { trace(; }", "D_SYNTAX"),
+        ("#pragma D option quiet=7\nBEGIN { nonesuch(); }", "D_PRAGMA_OPTSET"),
+        ("BEGIN { nonesuch(); } void x;", "D_DECL_VOIDOBJ"),
+        ("#pragma D binding \"1.0\" x\nBEGIN { nonesuch(); }", "D_PRAGMA_UNUSED"),
+        ("BEGIN { clear(@none); trace(nowhere); }", "D_IDENT_UNDEF"),
+        ("BEGIN { clear(@none); } BEGIN { trace(nowhere); }", "D_CLEAR_AGGBAD"),
+        ("BEGIN { trace(1); speculate(1); clear(@none); }", "D_SPEC_DREC"),
+    ],
+)  # fmt: skip
+def test_of_two_mistakes_the_one_of_the_earlier_pass_is_told(text: str, first: str) -> None:
+    assert refused(text) == first
+
+
+def test_a_declaration_counts_for_the_clauses_above_it() -> None:
+    texts = [Text("script", Source("test.d", "BEGIN { x = 300; exit(x); } char x;"))]
+    (variable,) = compile_programs(texts, Macros(), Options()).program.variables
+    assert (variable.name, variable.type.__class__.__name__, getattr(variable.type, "size", 0)) == ("x", "Integer", 1)
