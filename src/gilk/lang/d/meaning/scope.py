@@ -156,8 +156,6 @@ class Scope:
             raise Rejected(
                 Tag.D_AGG_REDEF, span, f"aggregation redefined: @{name}\n\t current: {current}\n\tprevious: {previous}"
             )
-        elif known.what != what:
-            raise Rejected(Tag.D_AGG_REDEF, span, f"{what.function}( ) parameters differ from those of @{name} before")
         elif len(known.keys) != len(keys):
             raise Rejected(
                 Tag.D_KEY_PROTO,

@@ -1,2 +1,0 @@
-/* And no fewer. */
-BEGIN { @ = llquantize(1, 10, 0, 3, 5); }

@@ -1,0 +1,2 @@
+/* The magnitudes descend. */
+BEGIN { @ = llquantize(1, 10, 4, 3, 10); }

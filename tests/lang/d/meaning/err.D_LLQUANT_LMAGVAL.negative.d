@@ -1,0 +1,2 @@
+/* A negative magnitude. */
+BEGIN { @ = llquantize(1, 10, -1, 3, 10); }

@@ -1,2 +1,0 @@
-/* Magnitudes ascend. */
-BEGIN { @ = llquantize(1, 10, 3, 3, 10); }

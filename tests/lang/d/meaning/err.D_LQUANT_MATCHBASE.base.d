@@ -1,0 +1,2 @@
+/* The base changes. */
+BEGIN { @a = lquantize(1, 0, 9); @a = lquantize(1, 1, 9); }

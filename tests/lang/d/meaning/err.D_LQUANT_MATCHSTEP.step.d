@@ -1,0 +1,2 @@
+/* The step changes. */
+BEGIN { @a = lquantize(1, 0, 9); @a = lquantize(1, 0, 9, 3); }
