@@ -134,6 +134,55 @@ def test_pure_layers_do_no_io(path: Path) -> None:
                 assert function.attr not in IMPURE_METHODS, f"{path}:{node.lineno} calls {function.attr}"
 
 
+NATIVE = SOURCE / "native"
+#: What only a host may have, native/host: system calls, segments, the processor's clock and number.
+OF_A_HOST = re.compile(r"syscall|%gs|%fs|[fg]sbase|rdtsc|rdpid|\blsl\b|gilk_gs_", re.IGNORECASE)
+
+
+def c_files(*folders: str) -> list[Path]:
+    found = (path for folder in folders for path in sorted((NATIVE / folder).rglob("*")))
+    return [path for path in found if path.suffix in {".c", ".h", ".S"}]
+
+
+def test_the_runtime_has_no_instructions_of_a_host() -> None:
+    files = c_files("runtime")
+    assert len(files) > 20 and not [path for path in files if path.suffix == ".S"]
+    found = {path.name: OF_A_HOST.findall(path.read_text()) for path in files}
+    assert not {name: words for name, words in found.items() if words}
+
+
+def test_what_is_looked_for_is_in_the_host() -> None:
+    words = {word.lower() for path in c_files("host") for word in OF_A_HOST.findall(path.read_text())}
+    assert words >= {"syscall", "%gs", "fsbase", "gsbase", "rdtsc", "rdpid", "lsl"}
+
+
+def acyclic(graph: dict[Path, set[Path]]) -> None:
+    left = dict(graph)
+    while left:
+        ready = [each for each, needs in left.items() if not needs & left.keys()]
+        assert ready, f"a cycle among {sorted(path.name for path in left)}"
+        for each in ready:
+            del left[each]
+
+
+def test_no_cycle_among_headers() -> None:
+    files = c_files("abi", "host", "include", "runtime")
+    included = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+    graph = {path: {(path.parent / name).resolve() for name in included.findall(path.read_text())} for path in files}
+    assert set().union(*graph.values()) <= graph.keys()
+    acyclic(graph)
+
+
+def test_no_cycle_among_the_files_of_the_runtime() -> None:
+    """By calls: whoever is called does not call back."""
+    texts = {path: path.read_text() for path in sorted((NATIVE / "runtime").glob("*.c"))}
+    defined = re.compile(r"^(?!static)\w[\w *]*?\b(\w+)\([^;{]*\)\n\{", re.MULTILINE)
+    owner = {name: path for path, text in texts.items() for name in defined.findall(text)}
+    assert {"gilk_claim", "gilk_dispatch", "gilk_gate_reached", "gilk_signal_enter"} <= owner.keys()
+    calls = {path: set(re.findall(r"\b(\w+)\(", text)) for path, text in texts.items()}
+    acyclic({path: {owner[name] for name in names & owner.keys()} - {path} for path, names in calls.items()})
+
+
 def tracked_files() -> list[Path]:
     """What git knows; in an unpacked archive, everything that is not a build product."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True)

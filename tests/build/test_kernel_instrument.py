@@ -25,7 +25,8 @@ void seen(unsigned int iid) { static int n; n += AMOUNT; }
 def spaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory in which gilk's own headers, temporary files and the instrument lie."""
     place = tmp_path / "a place: of mine"
-    shutil.copytree(kernel_instrument.NATIVE / "include", place / "include")
+    for part in ("abi", "include"):
+        shutil.copytree(kernel_instrument.NATIVE / part, place / part)
     monkeypatch.setattr(kernel_instrument, "NATIVE", place)
     monkeypatch.setenv("TMPDIR", str(place))
     assert private.temporary() == place

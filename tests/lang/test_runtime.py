@@ -11,8 +11,7 @@ from gilk.build.toolchain import NATIVE
 from gilk.lang.operations import OPERATIONS
 from gilk.lang.runtime import FUNCTIONS, Does
 
-RUNTIME = NATIVE / "runtime"
-PATHS = [RUNTIME / "host.h", *sorted((RUNTIME / "d").glob("*.h"))]
+PATHS = [NATIVE / "host" / "process.h", *sorted((NATIVE / "runtime" / "d").glob("*.h"))]
 TEXT = re.sub(r"/\*.*?\*/", "", "\n".join(path.read_text() for path in PATHS), flags=re.DOTALL)
 _DEFINED = re.compile(r"^(static|GD_COLD)\b([^;{#]*?)\b(\w+)\([^;{()]*\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 BODIES = {found[3]: found[4] for found in _DEFINED.finditer(TEXT)}

@@ -24,7 +24,7 @@ from gilk.image.blobs import load_blob, store_blob
 FLAGS = (*("-I", str(NATIVE), "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unused-value"),)
 ARGUMENTS = 10
 _KIND = "d-programs"
-_READ = ("runtime/d", "runtime/host.h", "include/gilk.h", "abi/gilk_abi.h", "abi/gilk_d.h")
+_READ = ("runtime/d", "host", "include/gilk.h", "abi")
 
 
 class Event(ctypes.Structure):
@@ -42,7 +42,7 @@ class Event(ctypes.Structure):
 
 def program_flags() -> tuple[str, ...]:
     """The compiler's flags for this processor."""
-    return (*FLAGS, "-DGD_RDPID") if _has_rdpid() else FLAGS
+    return (*FLAGS, "-DHOST_RDPID") if _has_rdpid() else FLAGS
 
 
 @contextmanager

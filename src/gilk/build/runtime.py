@@ -14,8 +14,11 @@ from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.elf import load
 from gilk.values import dataclass
 
-_SOURCES = ("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "runtime/thunks.S")
-_READ = (*_SOURCES, "runtime/host.h", "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h")
+_SOURCES = ("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "host/process.S")
+_READ = (
+    *(*_SOURCES, "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h", "abi/gilk_regs.h"),
+    *("host/host.h", "host/process.h", "host/block.h"),
+)
 _SYMBOLS = (
     *("gilk_claim_thunk", "gilk_registers_thunk", "gilk_vector_thunk", "gilk_log_registers", "gilk_params"),
     *("gilk_side_claim_thunk", "gilk_side_registers_thunk", "gilk_side_vector_thunk"),

@@ -263,7 +263,7 @@ class CallWithRegisters:
 
 
 def _aside(builder: CodeBuilder, host: Host, context: Context, thunk: int, function: int, iid: int) -> None:
-    """Call ``function`` on the thread's side stack (native/runtime/thunks.S has what is expected of the patch)."""
+    """Call ``function`` on the thread's side stack (native/host/process.S has what is expected of the patch)."""
     below = host.red_zone
     builder.emit(asm.lea_stack(asm.RSP, -below) if below else b"")
     builder.emit(asm.push_immediate(iid))

@@ -14,7 +14,7 @@ from gilk.target.memory import Memory
 
 _AT, _COUNT = 1024, 8  # in the control page, native/abi/gilk_abi.h
 _GATE = struct.Struct("<6I3Q")  # struct gilk_gate
-_GOES_BACK = 18 * 8  # from struct gilk_regs to the return address that leads into the patch (native/runtime/thunks.S)
+_GOES_BACK = 18 * 8  # from struct gilk_regs to the return address that leads into the patch (native/host/process.S)
 _DEEPEST = 1024  # bytes of stack that a gate needs
 
 

@@ -29,9 +29,7 @@
 #ifndef GILK_ABI_H
 #define GILK_ABI_H
 
-typedef unsigned char gilk_u8;
-typedef unsigned int gilk_u32;
-typedef unsigned long gilk_u64;
+#include "gilk_regs.h"
 
 #define GILK_MAGIC 0x314b4c49474bUL
 #define GILK_ABI_VERSION 1

@@ -16,55 +16,12 @@
 #define GILK_H
 
 #include "../abi/gilk_abi.h"
-
-/* The machine at the point, before its instruction. rip is the original address. */
-struct gilk_regs {
-	gilk_u64 rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi;
-	gilk_u64 r8, r9, r10, r11, r12, r13, r14, r15;
-	gilk_u64 rip, rflags;
-};
+#include "../host/block.h"
 
 #define GILK_RING(class, field) (64 + 32 * (class) + (field))
 #define GILK_WPOS 0
 #define GILK_LIMIT 8
 #define GILK_DROPS 16
-
-static inline gilk_u64 gilk_gs_load(gilk_u64 offset)
-{
-	gilk_u64 value;
-
-	__asm__ volatile("movq %%gs:(%1), %0" : "=r"(value) : "r"(offset) : "memory");
-	return value;
-}
-
-static inline void gilk_gs_store(gilk_u64 offset, gilk_u64 value)
-{
-	__asm__ volatile("movq %0, %%gs:(%1)" : : "r"(value), "r"(offset) : "memory");
-}
-
-static inline void gilk_gs_store32(gilk_u64 offset, gilk_u32 value)
-{
-	__asm__ volatile("movl %0, %%gs:(%1)" : : "r"(value), "r"(offset) : "memory");
-}
-
-static inline void gilk_gs_increment(gilk_u64 offset)
-{
-	__asm__ volatile("incq %%gs:(%0)" : : "r"(offset) : "memory", "cc");
-}
-
-static inline void gilk_gs_decrement(gilk_u64 offset)
-{
-	__asm__ volatile("decq %%gs:(%0)" : : "r"(offset) : "memory", "cc");
-}
-
-/* Time stamp counter; gilk turns it into nanoseconds when it stores samples. */
-static inline gilk_u64 gilk_time(void)
-{
-	gilk_u32 low, high;
-
-	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-	return (gilk_u64)high << 32 | low;
-}
 
 extern __attribute__((visibility("hidden"))) struct gilk_control *const gilk_control;
 
@@ -73,18 +30,13 @@ static inline gilk_u64 gilk_reserve(int class, gilk_u64 size)
 {
 	const struct gilk_ring_class *ring = &gilk_control->ring[class];
 	gilk_u64 at = gilk_gs_load(GILK_RING(class, GILK_WPOS));
-	unsigned char ok;
 
 	do {
 		if (!ring->size || at + size > gilk_gs_load(GILK_RING(class, GILK_LIMIT))) {
 			gilk_gs_increment(GILK_RING(class, GILK_DROPS));
 			return 0;
 		}
-		__asm__ volatile("cmpxchgq %2, %%gs:(%3)\n\tsete %1"
-				 : "+a"(at), "=q"(ok)
-				 : "r"(at + size), "r"((gilk_u64)GILK_RING(class, GILK_WPOS))
-				 : "memory", "cc");
-	} while (!ok);
+	} while (!gilk_gs_swap(GILK_RING(class, GILK_WPOS), &at, at + size));
 	return ring->offset + (at & (ring->size - 1));
 }
 
@@ -127,7 +79,7 @@ static inline void ilk_log_string_sample(const char *text, gilk_u32 iid)
 	if (!at)
 		return;
 	for (n = 0; n < 232 && text[n]; n++)
-		__asm__ volatile("movb %0, %%gs:(%1)" : : "q"(text[n]), "r"(at + 24 + n) : "memory");
+		gilk_gs_store8(at + 24 + n, (gilk_u8)text[n]);
 	gilk_gs_store32(at + 16, n);
 	gilk_commit(at, iid);
 }

@@ -12,24 +12,16 @@ struct gilk_params gilk_params = {(struct gilk_control *)1, 0, 1, 1, 0, 1, 1, 0}
 
 typedef void (*instrument_fn)(const struct gilk_regs *regs, gilk_u32 iid);
 
-static struct gilk_block *own_block(void)
-{
-	struct gilk_block *block;
-
-	__asm__ volatile("rdgsbase %0" : "=r"(block));
-	return block;
-}
-
 static int attached(void)
 {
-	if (gilk_gs_load(0) == host_self() + gilk_key)
+	if (host_owner() == host_self() + gilk_key)
 		return 1;
 	return (int)gilk_claim();
 }
 
 static void call_out(instrument_fn instrument, const struct gilk_regs *regs, gilk_u32 iid)
 {
-	struct gilk_block *block = own_block();
+	struct gilk_block *block = host_block();
 	int *error = gilk_params.errno_location ? gilk_params.errno_location() : 0;
 	int kept = error ? *error : 0;
 
@@ -50,8 +42,8 @@ void gilk_dispatch(struct gilk_regs *regs, const struct gilk_call *call, int cal
 		return;
 	if (!calls_out) {
 		instrument(regs, (gilk_u32)call->iid);
-	} else if (own_block()->busy) {
-		own_block()->nested++;
+	} else if (host_block()->busy) {
+		host_block()->nested++;
 	} else {
 		call_out(instrument, regs, (gilk_u32)call->iid);
 	}

@@ -6,7 +6,7 @@
 #ifndef GILK_RUNTIME_H
 #define GILK_RUNTIME_H
 
-#include "host.h"
+#include "../host/host.h"
 #include "../include/gilk.h"
 
 struct gilk_params {

@@ -14,19 +14,9 @@
 #ifndef GILK_KERNEL_H
 #define GILK_KERNEL_H
 
-#include <linux/types.h>
 #include <asm/msr.h>
 
-typedef u8 gilk_u8;
-typedef u32 gilk_u32;
-typedef u64 gilk_u64;
-
-/* The machine at the point, before its instruction. rip is the original address. */
-struct gilk_regs {
-	gilk_u64 rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi;
-	gilk_u64 r8, r9, r10, r11, r12, r13, r14, r15;
-	gilk_u64 rip, rflags;
-};
+#include "../../abi/gilk_regs.h"
 
 extern gilk_u32 gilk_set;
 extern void (*gilk_log_pair)(gilk_u32 set, gilk_u32 iid, gilk_u64 value, gilk_u64 extra);

@@ -62,7 +62,7 @@ static inline void gd_extreme(struct gd_context *ctx, gd_u32 number, const void 
 	gd_u32 before, tries;
 	gd_u64 *cells;
 
-	for (tries = 0; tries < GD_TRIES; tries++) {
+	for (tries = 0; tries < HOST_TRIES; tries++) {
 		before = gd_generation(ctx, number);
 		cells = gd_aggregating(ctx, number, key, key_size, 2);
 		if (!cells)

@@ -8,12 +8,7 @@
 #ifndef GILK_D_BASE_H
 #define GILK_D_BASE_H
 
-#include <stdbool.h>
-
 #include "moment.h"
-
-/* How often something that only others' progress can make fail is tried again. Bounds what scribbled memory can do. */
-#define GD_TRIES 100000
 
 /* In loops over bytes: keeps the compiler from making a call of memcpy() out of them. */
 #define GD_LOOP() __asm__ volatile("" : : : "memory")

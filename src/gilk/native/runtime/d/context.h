@@ -8,6 +8,10 @@
 #ifndef GILK_D_CONTEXT_H
 #define GILK_D_CONTEXT_H
 
+#ifndef __KERNEL__ /* which has bool among its types */
+#include <stdbool.h>
+#endif
+
 #include "../../abi/gilk_d.h"
 
 #define GD_NO_CPU 0xffffffffU

@@ -66,8 +66,8 @@
 #include "dynamic.h"
 #include "strings.h"
 #include "paths.h"
-#include "files.h"
 #include "numbers.h"
 #include "clause.h"
+#include "files.h"
 
 #endif

@@ -7,9 +7,6 @@
  * firing have run and hold nothing any more: a thread that stops, dies, or leaves by a
  * longjmp of its handler then keeps no record open and no scratch memory.
  *
- * Need, besides host.h:
- *   host_signal(pid, tid, n)    send a signal to a thread, as tgkill(2) does
- *
  * Ownership: ctx->signals is a word of the caller's.
  */
 #ifndef GILK_D_DEEDS_H
@@ -21,11 +18,6 @@
 #define GD_SIGSTOP 19
 #define GD_CHILL_MOST 500000000UL /* ns, of */
 #define GD_CHILL_IN 1000000000UL  /* each such time, on a processor: as DTrace limits it */
-
-static inline void host_signal(gd_u32 pid, gd_u32 tid, gd_u32 number)
-{
-	host_syscall4(234, pid, tid, number, 0); /* tgkill */
-}
 
 /* Not where no process fired the probe: the thread there is the consumer's. */
 static inline bool gd_ask_signal(struct gd_context *ctx, gd_s64 number)

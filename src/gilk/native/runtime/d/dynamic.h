@@ -250,7 +250,7 @@ static inline bool gd_dynamic_store(struct gd_context *ctx, gd_u32 variable, con
 	struct gd_wanted w = gd_want(ctx, variable, key, key_size);
 	gd_u32 tries;
 
-	for (tries = 0; tries < GD_TRIES && gd_slot_fits(ctx, key_size, size); tries++) {
+	for (tries = 0; tries < HOST_TRIES && gd_slot_fits(ctx, key_size, size); tries++) {
 		if (gd_overwrite(ctx, &w, from, size) || gd_insert(ctx, &w, from, size))
 			return true;
 		if (!gd_has_free_slot(&w))
@@ -286,7 +286,7 @@ static inline void gd_dynamic_delete(struct gd_context *ctx, gd_u32 variable, co
 	gd_u64 slot, seen;
 	gd_u32 tries;
 
-	for (tries = 0; tries < GD_TRIES; tries++) {
+	for (tries = 0; tries < HOST_TRIES; tries++) {
 		if (!gd_slot_fits(ctx, key_size, 0) || !gd_find(ctx, &w, &slot, &seen))
 			return;
 		if (gd_delete_slot(&w.words[slot], seen))

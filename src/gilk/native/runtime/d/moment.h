@@ -12,43 +12,20 @@
 #ifndef GILK_D_MOMENT_H
 #define GILK_D_MOMENT_H
 
-#include <stdbool.h>
-
+#include "../../host/host.h"
 #include "context.h"
-
-/* Not volatile: what nobody asks for is not asked of the machine. */
-static inline gd_u64 gd_clock(void)
-{
-	gd_u32 low, high;
-
-	__asm__("rdtsc" : "=a"(low), "=d"(high));
-	return (gd_u64)high << 32 | low;
-}
-
-/* IA32_TSC_AUX, which Linux has hold the processor's number; the same is the limit of a segment (vdso, getcpu). */
-static inline gd_u32 gd_processor(void)
-{
-	gd_u64 number;
-
-#ifdef GD_RDPID
-	__asm__("rdpid %0" : "=r"(number));
-#else
-	__asm__("lsl %k1, %k0" : "=r"(number) : "r"(0x7bUL) : "cc");
-#endif
-	return number & 0xfff;
-}
 
 static inline gd_u64 gd_time(struct gd_context *ctx)
 {
 	if (!ctx->event->time)
-		ctx->event->time = gd_clock();
+		ctx->event->time = host_stamp();
 	return ctx->event->time;
 }
 
 static inline gd_u32 gd_cpu(struct gd_context *ctx)
 {
 	if (__builtin_expect(ctx->event->cpu == GD_NO_CPU, 1))
-		ctx->event->cpu = gd_processor();
+		ctx->event->cpu = host_processor();
 	return ctx->event->cpu;
 }
 

@@ -8,7 +8,6 @@
 #define GILK_D_NUMBERS_H
 
 #include "strings.h"
-#include "../host.h"
 
 struct gd_digits {
 	char text[72];

@@ -2,49 +2,14 @@
 /*
  * The memory of the process that a clause runs in, which may not be there.
  *
- * Need, besides host.h:
- *   host_peek(pid, to, from, size)   copy; 0, or less than 0 when any of it cannot be read
- *   host_peek_some(...)              the same, as far as it can be read: how many bytes, or less than 0
- *   host_poke(pid, to, from, size)   the same, to an address that may not be writable
- * These are the hosts of a process: process_vm_readv of oneself, for which the
- * kernel takes the faults. What cannot be read is a fault of the clause, never a signal.
+ * The host looks (host/host.h). What cannot be read is a fault of the clause, never a signal.
  *
  * Ownership: buffers are the caller's.
  */
 #ifndef GILK_D_PEEK_H
 #define GILK_D_PEEK_H
 
-#include "../host.h"
 #include "bytes.h"
-
-struct gd_span {
-	gd_u64 address;
-	gd_u64 size;
-};
-
-static inline long host_vm(long call, gd_u32 pid, const struct gd_span *here, const struct gd_span *there)
-{
-	return (long)host_syscall6((gd_u64)call, pid, (gd_u64)here, 1, (gd_u64)there, 1, 0);
-}
-
-static inline long host_peek_some(gd_u32 pid, void *to, gd_u64 from, gd_u64 size)
-{
-	struct gd_span here = {(gd_u64)to, size}, there = {from, size};
-
-	return host_vm(310, pid, &here, &there); /* process_vm_readv */
-}
-
-static inline int host_peek(gd_u32 pid, void *to, gd_u64 from, gd_u64 size)
-{
-	return host_peek_some(pid, to, from, size) == (long)size ? 0 : -1;
-}
-
-static inline int host_poke(gd_u32 pid, gd_u64 to, const void *from, gd_u64 size)
-{
-	struct gd_span here = {(gd_u64)from, size}, there = {to, size};
-
-	return host_vm(311, pid, &here, &there) == (long)size ? 0 : -1; /* process_vm_writev */
-}
 
 static inline gd_u32 gd_self(struct gd_context *ctx)
 {

@@ -75,19 +75,15 @@ static inline gd_u64 gd_walltimestamp(struct gd_context *c)
 /* What the thread has had of a processor, in ns: asked for once in a clause. */
 static inline gd_u64 gd_vtimestamp(gd_u64 *kept)
 {
-	struct host_time time = {0, 0};
-
-	if (!*kept) {
-		host_syscall4(228, 3, (gd_u64)&time, 0, 0); /* clock_gettime, CLOCK_THREAD_CPUTIME_ID */
-		*kept = (gd_u64)time.seconds * 1000000000UL + (gd_u64)time.nanoseconds;
-	}
+	if (!*kept)
+		*kept = host_thread_time();
 	return *kept;
 }
 
 /* In room for `size` bytes. A directory that was removed, or is out of reach, has no name. */
 static inline const char *gd_cwd(char *to, gd_u64 size)
 {
-	if ((gd_s64)host_syscall4(79, (gd_u64)to, size, 0, 0) <= 0 || to[0] != '/') /* getcwd */
+	if (host_cwd(to, size) < 0)
 		gd_put_string(to, "<unknown>", size);
 	return to;
 }

@@ -133,7 +133,7 @@ static __attribute__((noinline, unused)) struct gd_taken gd_take_record(struct g
 		return taken;
 	if (bytes > GD_MAX_RECORD || bytes > b.size)
 		step = GD_NONE;
-	for (tries = 0; step == GD_AGAIN && tries < GD_TRIES; tries++)
+	for (tries = 0; step == GD_AGAIN && tries < HOST_TRIES; tries++)
 		step = gd_try(by, &b, bytes, &at, &taken.value);
 	if (step == GD_GOT)
 		return (struct gd_taken){(struct gd_record *)(b.data + at), gd_mark_at(&b, at), taken.value};

@@ -1,28 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The ways from a patch into C. All of them keep every general register; the
+ * The ways from a patch in a process into C. All of them keep every general register; the
  * patch has already stepped over the red zone.
  */
+#include "../abi/gilk_regs.h"
+
 	.section .text.thunks, "ax"
-
-/* What C may change of the registers, besides rax, rcx and rdx. */
-	.macro	push_arguments
-	push	%rsi
-	push	%rdi
-	push	%r8
-	push	%r9
-	push	%r10
-	push	%r11
-	.endm
-
-	.macro	pop_arguments
-	pop	%r11
-	pop	%r10
-	pop	%r9
-	pop	%r8
-	pop	%rdi
-	pop	%rsi
-	.endm
 
 /* Claim a block for this thread. Carry set: there is none. Changes nothing but the carry. */
 	.globl gilk_claim_thunk
@@ -54,49 +37,14 @@ gilk_claim_thunk:
  * struct gilk_call: pc, shift, function, iid. Builds struct gilk_regs below.
  */
 	.macro	save_registers
-	pushfq
-	push	%rax			/* the place of rip */
-	push	%r15
-	push	%r14
-	push	%r13
-	push	%r12
-	push	%r11
-	push	%r10
-	push	%r9
-	push	%r8
-	push	%rdi
-	push	%rsi
-	push	%rbp
-	push	%rax			/* the place of rsp */
-	push	%rbx
-	push	%rdx
-	push	%rcx
-	push	%rax
-	cld
+	push_registers
 	mov	%rsp, %rbx
-	lea	152(%rbx), %rsi		/* 18 words of registers and the return address */
+	lea	REGISTERS_SIZE + 8(%rbx), %rsi	/* behind the registers and the return address */
 	.endm
 
 	.macro	restore_registers
 	mov	%rbx, %rsp
-	pop	%rax
-	pop	%rcx
-	pop	%rdx
-	pop	%rbx
-	lea	8(%rsp), %rsp
-	pop	%rbp
-	pop	%rsi
-	pop	%rdi
-	pop	%r8
-	pop	%r9
-	pop	%r10
-	pop	%r11
-	pop	%r12
-	pop	%r13
-	pop	%r14
-	pop	%r15
-	lea	8(%rsp), %rsp
-	popfq
+	pop_registers
 	.endm
 
 	.globl gilk_registers_thunk

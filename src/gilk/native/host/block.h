@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The words of the running thread's block by their offset (struct gilk_block, and what lies behind it), and the clock:
+ * all that records are written by. Instruments of users are compiled with this; so names begin with gilk_.
+ *
+ * Each is one instruction, which no handler of the thread's can come in the midst of. In a process GS is at the block.
+ */
+#ifndef GILK_BLOCK_H
+#define GILK_BLOCK_H
+
+#include "../abi/gilk_abi.h"
+
+static inline gilk_u64 gilk_gs_load(gilk_u64 offset)
+{
+	gilk_u64 value;
+
+	__asm__ volatile("movq %%gs:(%1), %0" : "=r"(value) : "r"(offset) : "memory");
+	return value;
+}
+
+static inline void gilk_gs_store(gilk_u64 offset, gilk_u64 value)
+{
+	__asm__ volatile("movq %0, %%gs:(%1)" : : "r"(value), "r"(offset) : "memory");
+}
+
+static inline void gilk_gs_store32(gilk_u64 offset, gilk_u32 value)
+{
+	__asm__ volatile("movl %0, %%gs:(%1)" : : "r"(value), "r"(offset) : "memory");
+}
+
+static inline void gilk_gs_store8(gilk_u64 offset, gilk_u8 value)
+{
+	__asm__ volatile("movb %0, %%gs:(%1)" : : "q"(value), "r"(offset) : "memory");
+}
+
+static inline void gilk_gs_increment(gilk_u64 offset)
+{
+	__asm__ volatile("incq %%gs:(%0)" : : "r"(offset) : "memory", "cc");
+}
+
+static inline void gilk_gs_decrement(gilk_u64 offset)
+{
+	__asm__ volatile("decq %%gs:(%0)" : : "r"(offset) : "memory", "cc");
+}
+
+/* Make the word `to` if it is what *seen says; else *seen says what it is. */
+static inline int gilk_gs_swap(gilk_u64 offset, gilk_u64 *seen, gilk_u64 to)
+{
+	unsigned char ok;
+
+	__asm__ volatile("cmpxchgq %2, %%gs:(%3)\n\tsete %1"
+			 : "+a"(*seen), "=q"(ok)
+			 : "r"(to), "r"(offset)
+			 : "memory", "cc");
+	return ok;
+}
+
+/* Time stamp counter; gilk turns it into nanoseconds when it stores samples. */
+static inline gilk_u64 gilk_time(void)
+{
+	gilk_u32 low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (gilk_u64)high << 32 | low;
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Need: all that the runtime asks of the place where it runs. Nothing else may be called, and native/runtime has no
+ * instruction of its own for any of it.
+ *
+ * A host is a header that defines, inline, every function declared here: process.h, in an arena of a traced process.
+ * The compiler says which function a host lacks, or has with other types. None of them allocates, takes a lock, waits
+ * (but for host_wait) or raises a signal, whatever it is given; what cannot be done is an answer.
+ *
+ * The words of a thread's block, and the clock as instruments have them, are in block.h.
+ */
+#ifndef GILK_HOST_H
+#define GILK_HOST_H
+
+#include "../abi/gilk_abi.h"
+
+/* Threads, processors, time. */
+
+/* The number of the process that runs, by its own PID namespace, as host_peek() takes it. */
+static inline gilk_u32 host_pid(void);
+
+/* The number of the thread that runs, by the same namespace. */
+static inline gilk_u32 host_tid(void);
+
+/* The processor that runs this, or ran it just now: a thread may be moved at any instruction. Below 4096. */
+static inline gilk_u32 host_processor(void);
+
+/* The counter that time stamps are taken from. It is read at each call, and on one processor never goes back. */
+static inline gilk_u64 host_clock(void);
+
+/* The same. One that nobody uses may be left out, and two may be one. */
+static inline gilk_u64 host_stamp(void);
+
+/* For how long the thread has run on processors, in ns; 0 where it is not told. */
+static inline gilk_u64 host_thread_time(void);
+
+/* Send signal `number` to a thread. Nobody is told when it cannot be sent. */
+static inline void host_signal(gilk_u32 pid, gilk_u32 tid, gilk_u32 number);
+
+/*
+ * Memory that may not be there. `pid` says whose, by host_pid(), or by a number of another process where the host can
+ * reach one. No address does harm.
+ */
+
+/* Copy from `from` on as much as can be read, in order: how many bytes, or less than 0 if there are none. */
+static inline long host_peek_some(gilk_u32 pid, void *to, gilk_u64 from, gilk_u64 size);
+
+/* Copy it all: 0, or less than 0 if any of it cannot be read; what `to` holds then is not said. */
+static inline int host_peek(gilk_u32 pid, void *to, gilk_u64 from, gilk_u64 size);
+
+/* Write it all: 0, or less than 0 if any of it cannot be written; what has been written then is not said. */
+static inline int host_poke(gilk_u32 pid, gilk_u64 to, const void *from, gilk_u64 size);
+
+/*
+ * HOST_TRIES	how often something is tried again that only the progress of others can make fail. It bounds what
+ *		memory that was scribbled on can do.
+ */
+
+/* The identity of the thread that runs: nonzero, and no other's that lives in this address space. */
+static inline gilk_u64 host_self(void);
+
+/* Make `block` the one of this thread. */
+static inline void host_attach(struct gilk_block *block);
+
+/* The block of this thread, or whatever its host had it begin with. */
+static inline struct gilk_block *host_block(void);
+
+/* The owner that is noted in that block. */
+static inline gilk_u64 host_owner(void);
+
+/* Sleep while *word is `value`, for at most so many ns. May come back earlier. */
+static inline void host_wait(const gilk_u32 *word, gilk_u32 value, long nanoseconds);
+
+/* Wake all who wait for *word, in whatever process. */
+static inline void host_wake(const gilk_u32 *word);
+
+/* The working directory, ended by NUL: bytes with that, or less than 0 if there is no room for it, or it has no name. */
+static inline long host_cwd(char *to, gilk_u64 size);
+
+/* What a descriptor is of, as /proc/PID/fd has it, not ended by NUL: bytes, at most `size`, or less than 0 if it is none. */
+static inline long host_fd_path(gilk_u32 fd, char *to, gilk_u64 size);
+
+/* Where its next byte is; less than 0 if it is none, or of something without places. */
+static inline long host_fd_offset(gilk_u64 fd);
+
+/* O_* of open(2); less than 0 if it is none. */
+static inline long host_fd_flags(gilk_u64 fd);
+
+/* The number of its mount, as in /proc/PID/mountinfo; 0 if that is not told, -1 if it is none. */
+static inline long host_fd_mount(gilk_u64 fd);
+
+#include "process.h"
+
+#endif
