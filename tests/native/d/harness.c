@@ -307,3 +307,42 @@ OUT gd_u64 t_rand(struct session *s)
 {
 	return gd_rand(&s->ctx);
 }
+
+OUT gd_u64 t_vtimestamp(struct session *s)
+{
+	gd_u64 kept = 0, first = gd_vtimestamp(&kept);
+
+	(void)s;
+	return gd_vtimestamp(&kept) == first ? first : 0; /* it is asked for once */
+}
+
+OUT const char *t_cwd(struct session *s, char *to)
+{
+	return gd_cwd(to, s->layout.strsize);
+}
+
+OUT char *t_fdpath(struct session *s, char *to, gd_s64 fd)
+{
+	return gd_fdpath(&s->ctx, to, fd);
+}
+
+OUT gd_s64 t_fdoffset(struct session *s, gd_s64 fd)
+{
+	return gd_fdoffset(&s->ctx, fd);
+}
+
+OUT gd_s64 t_fdflags(struct session *s, gd_s64 fd)
+{
+	return gd_fdflags(&s->ctx, fd);
+}
+
+OUT gd_s64 t_fdmount(struct session *s, gd_s64 fd)
+{
+	return gd_fdmount(&s->ctx, fd);
+}
+
+OUT gd_u64 t_walk(struct session *s, const gd_u64 *regs, gd_u64 *to, gd_u64 most)
+{
+	s->event.regs = regs;
+	return gd_walk_stack(&s->ctx, to, most);
+}

@@ -8,35 +8,47 @@ import functools
 import mmap
 import os
 import subprocess
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gilk.build.toolchain import NATIVE, compiler, flags
+from gilk.build.toolchain import flags
 from gilk.lang.data import Aggregating, Aggregation, Function
 from gilk.trace.d.layout import Layout
 from gilk.trace.d.memory import Memory, Options
+from tests.native.host import HOSTS, build
 
 HERE = Path(__file__).parent
 WORDS = ("t_index", "t_rindex", "t_strtoll", "t_speculation", "t_rand", "t_strlen", "t_fault_address", "t_session_size")
-WORDS += ("t_signals",)
+WORDS += ("t_signals", "t_vtimestamp", "t_fdoffset", "t_fdflags", "t_fdmount", "t_walk")
 POINTERS = ("t_alloca", "t_strchr", "t_strrchr", "t_strstr", "t_strtok")
 TRUTHS = ("t_reserve", "t_dynamic_load", "t_dynamic_store", "t_load", "t_store", "t_copyin_string", "t_store_string")
 TRUTHS += ("t_ask_signal", "t_chill")
 
 
-def build(source: str, *options: str) -> Path:
-    place = Path(tempfile.mkdtemp(prefix="gilk-test-"))
-    output = place / Path(source).stem
-    command = [*compiler(), *options, "-Werror", "-I", str(NATIVE), str(HERE / source), "-o", str(output)]
-    subprocess.run(command, check=True)
-    return output
+_host = "process"
+
+
+@contextmanager
+def on_host(name: str) -> Iterator[None]:
+    """All that is called meanwhile was compiled for that host."""
+    global _host
+    before, _host = _host, name
+    try:
+        yield
+    finally:
+        _host = before
+
+
+def library() -> ctypes.CDLL:
+    """With the flags that clauses are compiled with."""
+    return _library(_host)
 
 
 @functools.cache
-def library() -> ctypes.CDLL:
-    """With the flags that clauses are compiled with, and nothing else linked."""
-    loaded = ctypes.CDLL(str(build("harness.c", *flags(), "-shared", "-fPIC", "-nostdlib")))
+def _library(host: str) -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(build([HERE / "harness.c"], "harness", *flags(), "-shared", "-fPIC", *HOSTS[host])))
     for name in WORDS:
         getattr(loaded, name).restype = ctypes.c_int64
     for name in POINTERS:
@@ -46,10 +58,15 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
-@functools.cache
 def storm() -> Path:
+    return _storm(_host)
+
+
+@functools.cache
+def _storm(host: str) -> Path:
     hosted = [flag for flag in flags() if flag != "-ffreestanding"]
-    return build("storm.c", *hosted, "-pthread", "-mno-red-zone")
+    options = [option for option in HOSTS[host] if option.startswith("-D")]
+    return build([HERE / "storm.c"], "storm", *hosted, "-pthread", "-mno-red-zone", *options)
 
 
 class Shared:

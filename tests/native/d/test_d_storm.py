@@ -19,6 +19,7 @@ from gilk.trace.d.records import Record, Records
 from gilk.trace.d.tables import Key
 from tests.native.d.session import KNOWN, Shared
 
+pytestmark = pytest.mark.usefixtures("either_host")
 OPTIONS = {"processors": 2, "aggregations": len(KNOWN), "largest_variable": 48, "nspec": 3}
 Series = tuple[int, int, int]  # tid, source, how many
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from gilk.trace.d.memory import Options
 from tests.native.d.session import Session, Shared, library
 
+pytestmark = pytest.mark.usefixtures("either_host")
 STRSIZE = 64
 TEXT = st.binary(max_size=40).filter(lambda text: 0 not in text)
 FEW = st.text("ab/.", max_size=12).map(str.encode)

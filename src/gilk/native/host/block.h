@@ -3,12 +3,23 @@
  * The words of the running thread's block by their offset (struct gilk_block, and what lies behind it), and the clock:
  * all that records are written by. Instruments of users are compiled with this; so names begin with gilk_.
  *
- * Each is one instruction, which no handler of the thread's can come in the midst of. In a process GS is at the block.
+ * Each is one instruction, which no handler of the thread's can come in the midst of. In a process GS is at the block;
+ * programs of the tests have them from test.h.
  */
 #ifndef GILK_BLOCK_H
 #define GILK_BLOCK_H
 
 #include "../abi/gilk_abi.h"
+
+#ifdef GILK_HOST_TEST
+#include "test.h"
+#else
+
+/* Whether room that is there may be taken. */
+static inline int gilk_has_room(void)
+{
+	return 1;
+}
 
 static inline gilk_u64 gilk_gs_load(gilk_u64 offset)
 {
@@ -63,5 +74,7 @@ static inline gilk_u64 gilk_time(void)
 	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
 	return (gilk_u64)high << 32 | low;
 }
+
+#endif
 
 #endif

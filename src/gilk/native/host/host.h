@@ -3,9 +3,10 @@
  * Need: all that the runtime asks of the place where it runs. Nothing else may be called, and native/runtime has no
  * instruction of its own for any of it.
  *
- * A host is a header that defines, inline, every function declared here: process.h, in an arena of a traced process.
- * The compiler says which function a host lacks, or has with other types. None of them allocates, takes a lock, waits
- * (but for host_wait) or raises a signal, whatever it is given; what cannot be done is an answer.
+ * A host is a header that defines, inline, every function declared here: process.h in an arena of a traced process,
+ * test.h in a program of the tests, which decides what happens to the runtime there. The compiler
+ * says which function a host lacks, or has with other types. None of them allocates, takes a lock, waits (but for
+ * host_wait) or raises a signal, whatever it is given; what cannot be done is an answer.
  *
  * The words of a thread's block, and the clock as instruments have them, are in block.h.
  */
@@ -52,6 +53,12 @@ static inline int host_peek(gilk_u32 pid, void *to, gilk_u64 from, gilk_u64 size
 static inline int host_poke(gilk_u32 pid, gilk_u64 to, const void *from, gilk_u64 size);
 
 /*
+ * Whether room may be taken that is there: of a buffer, a table, a slot, a block. Always 1, except in test.h, which
+ * refuses it on demand.
+ */
+static inline int host_has_room(void);
+
+/*
  * HOST_TRIES	how often something is tried again that only the progress of others can make fail. It bounds what
  *		memory that was scribbled on can do.
  */
@@ -89,6 +96,10 @@ static inline long host_fd_flags(gilk_u64 fd);
 /* The number of its mount, as in /proc/PID/mountinfo; 0 if that is not told, -1 if it is none. */
 static inline long host_fd_mount(gilk_u64 fd);
 
+#if defined(GILK_HOST_TEST)
+#include "test.h"
+#else
 #include "process.h"
+#endif
 
 #endif

@@ -32,7 +32,7 @@ static inline gilk_u64 gilk_reserve(int class, gilk_u64 size)
 	gilk_u64 at = gilk_gs_load(GILK_RING(class, GILK_WPOS));
 
 	do {
-		if (!ring->size || at + size > gilk_gs_load(GILK_RING(class, GILK_LIMIT))) {
+		if (!ring->size || at + size > gilk_gs_load(GILK_RING(class, GILK_LIMIT)) || !gilk_has_room()) {
 			gilk_gs_increment(GILK_RING(class, GILK_DROPS));
 			return 0;
 		}

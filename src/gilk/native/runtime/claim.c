@@ -48,7 +48,7 @@ static struct gilk_block *find(struct gilk_control *control)
 {
 	gilk_u32 index;
 
-	if (__atomic_load_n(&control->exhausted, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&control->exhausted, __ATOMIC_RELAXED) || !host_has_room())
 		return 0;
 	for (index = 0; index < control->blocks; index++) {
 		struct gilk_block *block = block_at(control, index);

@@ -251,7 +251,11 @@ static inline bool gd_dynamic_store(struct gd_context *ctx, gd_u32 variable, con
 	gd_u32 tries;
 
 	for (tries = 0; tries < HOST_TRIES && gd_slot_fits(ctx, key_size, size); tries++) {
-		if (gd_overwrite(ctx, &w, from, size) || gd_insert(ctx, &w, from, size))
+		if (gd_overwrite(ctx, &w, from, size))
+			return true;
+		if (!host_has_room())
+			break;
+		if (gd_insert(ctx, &w, from, size))
 			return true;
 		if (!gd_has_free_slot(&w))
 			break;

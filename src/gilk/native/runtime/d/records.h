@@ -110,7 +110,7 @@ static inline enum gd_step gd_try(struct gd_writer by, const struct gd_place *b,
 		gd_swap(&b->head->wpos, w, w + gd_marked_bytes(seen));
 		return GD_AGAIN;
 	}
-	if (w + take > gd_get(&b->head->limit))
+	if (w + take > gd_get(&b->head->limit) || !host_has_room())
 		return gd_no_room(by.layout->policy, b) ? GD_AGAIN : GD_NONE;
 	*mark = gd_make_mark(lap, by.tid, take, fits ? GD_BUSY : GD_VOID);
 	if (!gd_swap(gd_mark_at(b, w), seen, *mark))

@@ -45,7 +45,8 @@ static inline void *gd_alloca(struct gd_context *ctx, gd_u64 size)
 	gd_u64 room = ctx->layout->scratch_size;
 	void *got;
 
-	if (size > room || (!ctx->scratch && !gd_claim_scratch(ctx)) || ((size + 7) & -8UL) > room - ctx->scratch_used) {
+	if (size > room || !host_has_room() || (!ctx->scratch && !gd_claim_scratch(ctx))
+	    || ((size + 7) & -8UL) > room - ctx->scratch_used) {
 		gd_fail(ctx, GD_FAULT_SCRATCH, 0);
 		return 0;
 	}

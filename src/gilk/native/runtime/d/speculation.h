@@ -65,7 +65,8 @@ static inline bool gd_reserve_speculative(struct gd_context *ctx, gd_u32 epid, g
 		word = gd_get(&s->word);
 		if (GD_SPEC_STATE(word) != GD_SPEC_ACTIVE)
 			return false;
-		if (GD_SPEC_BYTES(word) + bytes > ctx->layout->speculation_size || GD_SPEC_WRITERS(word) == 0x3fff) {
+		if (GD_SPEC_BYTES(word) + bytes > ctx->layout->speculation_size || GD_SPEC_WRITERS(word) == 0x3fff
+		    || !host_has_room()) {
 			gd_drop(ctx, GD_DROP_SPECULATION);
 			return false;
 		}

@@ -80,7 +80,7 @@ static inline gd_u32 gd_make_entry(struct gd_shard t, const struct gd_sought *s)
 
 		at = seen < GD_GRANULE ? GD_GRANULE : gd_round8(seen);
 		end = at + gd_entry_bytes(s);
-		if (at > t.layout->heap_size || end > t.layout->heap_size)
+		if (at > t.layout->heap_size || end > t.layout->heap_size || !host_has_room())
 			return 0;
 		if (gd_swap(used, seen, end))
 			break;
