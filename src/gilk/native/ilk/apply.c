@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A batch of units, in the order that makes it safe:
+ * A batch of units. Each becomes a site if its fields make sense (validate.c), no other
+ * unit is in its way (place.c), and the kernel has nothing against it (verify.c). Then all
+ * are written, in the order that makes it safe:
  *
  *	int3 over the windows of several instructions	live at once, by trap
  *	jumps over single instructions			nobody can be inside one
@@ -11,6 +13,7 @@
  */
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/slab.h>
 #include <linux/sort.h>
 #include <linux/string.h>
 
@@ -78,6 +81,70 @@ static int ascending(const void *left, const void *right)
 	return a->address < b->address ? -1 : a->address > b->address;
 }
 
+static struct ilk_site *from_unit(struct ilk_client *client, const struct ilk_unit *unit)
+{
+	struct ilk_site *site = kzalloc(sizeof(*site), GFP_KERNEL);
+
+	if (!site)
+		return NULL;
+	INIT_LIST_HEAD(&site->guests);
+	INIT_LIST_HEAD(&site->guest);
+	site->client = client;
+	site->address = unit->address;
+	site->patch = unit->patch;
+	site->copy = unit->copy;
+	site->id = unit->id;
+	site->kind = unit->kind;
+	site->length = unit->length;
+	site->flags = unit->flags;
+	memcpy(site->old, unit->old, ILK_WINDOW);
+	memcpy(site->new, unit->new, ILK_WINDOW);
+	return site;
+}
+
+static u32 enter(struct ilk_site *site, const struct ilk_unit *unit, u64 *detail)
+{
+	u32 status = ILK_OK;
+
+	if (site->client->nr_units >= ILK_UNITS_MAX)
+		return ILK_LIMIT;
+	if (xa_load(&site->client->units, site->id))
+		return ILK_DUPLICATE;
+	if (site->kind == ILK_SHORT)
+		status = ilk_place_pad(site, unit->pad);
+	if (status == ILK_OK)
+		status = ilk_place(site, detail);
+	if (status != ILK_OK)
+		return status;
+	ilk_site_insert(site);
+	status = ilk_verify(site, detail);
+	if (status == ILK_OK && !ilk_site_add(site))
+		status = ILK_NO_MEMORY;
+	if (status != ILK_OK)
+		ilk_site_remove(site);
+	return status;
+}
+
+/* A unit that may be written. Its place is taken from now on, its text is untouched. */
+static u32 create(struct ilk_client *client, const struct ilk_unit *unit, struct ilk_site **result,
+		  u64 *detail)
+{
+	u32 status = ilk_validate(client, unit);
+	struct ilk_site *site;
+
+	if (status != ILK_OK)
+		return status;
+	site = from_unit(client, unit);
+	if (!site)
+		return ILK_NO_MEMORY;
+	status = enter(site, unit, detail);
+	if (status == ILK_OK)
+		*result = site;
+	else
+		kfree(site);
+	return status;
+}
+
 /* How many; -EINTR: the client is killed. */
 static int create_all(struct ilk_client *client, struct ilk_unit *units, u32 count,
 		      struct ilk_site **made)
@@ -88,7 +155,7 @@ static int create_all(struct ilk_client *client, struct ilk_unit *units, u32 cou
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		units[i].detail = 0;
-		units[i].status = ilk_site_create(client, &units[i], &made[i], &units[i].detail);
+		units[i].status = create(client, &units[i], &made[i], &units[i].detail);
 		if (units[i].status == ILK_OK)
 			n++;
 		cond_resched();
@@ -129,8 +196,8 @@ int ilk_apply(struct ilk_client *client, struct ilk_unit *units, u32 count)
 			units[i].status = ILK_NO_MEMORY;
 		return 0;
 	}
-	ilk_leaders_forget();
-	ilk_inbound_forget();
+	ilk_branch_targets_forget();
+	ilk_xrefs_forget();
 	n = create_all(client, units, count, made);
 	if (n < 0) {
 		ilk_sites_forget(made, count);

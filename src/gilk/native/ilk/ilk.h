@@ -105,9 +105,13 @@ void ilk_arenas_free(struct ilk_client *client);
 void *ilk_code_alloc(size_t bytes);
 void ilk_code_free(void *code);
 
-/* shape.c: what can be said of a unit without looking at the kernel */
-u32 ilk_shape(struct ilk_client *client, const struct ilk_unit *unit);
+/* validate.c: what can be said of a unit without looking at the kernel */
+u32 ilk_validate(struct ilk_client *client, const struct ilk_unit *unit);
 u32 ilk_front(u8 kind);
+
+/* place.c: where it may lie beside other units */
+u32 ilk_place(struct ilk_site *site, u64 *detail);
+u32 ilk_place_pad(struct ilk_site *site, u32 id);
 
 /* verify.c: what the kernel says of the place */
 u32 ilk_verify(const struct ilk_site *site, u64 *detail);
@@ -117,23 +121,24 @@ int ilk_reserved_init(void);
 void ilk_reserved_exit(void);
 u32 ilk_reserved_core(unsigned long first, unsigned long last);
 
-/* leaders.c: where the function's own jumps lead, and what it runs into */
-int ilk_leaders_init(void);
-void ilk_leaders_exit(void);
-void ilk_leaders_forget(void);
-u32 ilk_leader(unsigned long first, unsigned long last, u64 *detail);
+/* branch_targets.c: where the function's own jumps lead, and what it runs into */
+int ilk_branch_targets_init(void);
+void ilk_branch_targets_exit(void);
+void ilk_branch_targets_forget(void);
+u32 ilk_branch_target(unsigned long first, unsigned long last, u64 *detail);
 u32 ilk_rest(unsigned long first, unsigned long last, unsigned long *start, u64 *detail);
-bool ilk_leaders_read(unsigned long at, unsigned long end, struct insn *insn);
+bool ilk_instruction_at(unsigned long at, unsigned long end, struct insn *insn);
 
-/* inbound.c: where all others lead */
-int ilk_inbound_init(void);
-void ilk_inbound_exit(void);
-void ilk_inbound_forget(void);
-u32 ilk_inbound(unsigned long first, unsigned long last, u64 *detail);
+/* xrefs.c: where all others lead */
+int ilk_xrefs_init(void);
+void ilk_xrefs_exit(void);
+void ilk_xrefs_forget(void);
+u32 ilk_xref(unsigned long first, unsigned long last, u64 *detail);
 
 /* sites.c: the set of all units */
-u32 ilk_site_create(struct ilk_client *client, const struct ilk_unit *unit,
-		    struct ilk_site **result, u64 *detail);
+void ilk_site_insert(struct ilk_site *site);
+void ilk_site_remove(struct ilk_site *site);
+bool ilk_site_add(struct ilk_site *site);
 void ilk_sites_forget(struct ilk_site **sites, u32 count);
 void ilk_site_leave(struct ilk_site *site);
 struct ilk_site *ilk_site_trapped(unsigned long address);

@@ -148,15 +148,15 @@ static int __init start(void)
 	error = ilk_reserved_init();
 	if (error)
 		return error;
-	error = ilk_leaders_init();
+	error = ilk_branch_targets_init();
 	if (error)
 		goto no_table;
-	error = ilk_inbound_init();
+	error = ilk_xrefs_init();
 	if (error)
-		goto no_leaders;
+		goto no_branch_targets;
 	error = ilk_filter_init();
 	if (error)
-		goto no_inbound;
+		goto no_xrefs;
 	error = ilk_trap_init();
 	if (error)
 		goto no_filter;
@@ -176,10 +176,10 @@ no_traps:
 	ilk_trap_exit();
 no_filter:
 	ilk_filter_exit();
-no_inbound:
-	ilk_inbound_exit();
-no_leaders:
-	ilk_leaders_exit();
+no_xrefs:
+	ilk_xrefs_exit();
+no_branch_targets:
+	ilk_branch_targets_exit();
 no_table:
 	ilk_reserved_exit();
 	return error;
@@ -193,8 +193,8 @@ static void __exit stop(void)
 	ilk_trap_exit();
 	ilk_counters_exit();
 	ilk_filter_exit();
-	ilk_inbound_exit();
-	ilk_leaders_exit();
+	ilk_xrefs_exit();
+	ilk_branch_targets_exit();
 	ilk_reserved_exit();
 }
 

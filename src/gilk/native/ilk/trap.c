@@ -27,7 +27,6 @@ static int on_die(struct notifier_block *self, unsigned long event, void *data)
 	return NOTIFY_STOP;
 }
 NOKPROBE_SYMBOL(on_die);
-NOKPROBE_SYMBOL(ilk_site_trapped);
 
 static struct notifier_block notifier = {
 	.notifier_call = on_die,

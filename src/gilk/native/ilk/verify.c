@@ -132,9 +132,9 @@ static u32 instructions(const struct ilk_site *site, u64 *detail)
 
 static u32 led_to(unsigned long first, unsigned long last, u64 *detail)
 {
-	u32 status = ilk_leader(first, last, detail);
+	u32 status = ilk_branch_target(first, last, detail);
 
-	return status == ILK_OK ? ilk_inbound(first, last, detail) : status;
+	return status == ILK_OK ? ilk_xref(first, last, detail) : status;
 }
 
 /* The jump before it may be a static key's, which becomes a nop. */

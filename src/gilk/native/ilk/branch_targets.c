@@ -4,7 +4,7 @@
  * leads there, and whether what is before may run into it. The client has seen to
  * that: this checks that its idea of the code and ours agree. Plans go through function
  * after function, so what was found in the one before is kept. What comes from
- * elsewhere inbound.c knows. ilk_mutex holds.
+ * elsewhere xrefs.c knows. ilk_mutex holds.
  *
  * A function is read from its start, up to what cannot be decoded or a kprobe has
  * changed. What is behind that is not known; neither is what a jump there of 8 bits
@@ -35,17 +35,17 @@ static unsigned long *targets; /* ascending; room for LARGEST / 2 */
 static struct rest *rests; /* ascending; room for LARGEST / 2 */
 static u32 nr_targets, nr_rests;
 
-int ilk_leaders_init(void)
+int ilk_branch_targets_init(void)
 {
 	targets = kvmalloc_array(LARGEST / 2, sizeof(*targets), GFP_KERNEL);
 	rests = kvmalloc_array(LARGEST / 2, sizeof(*rests), GFP_KERNEL);
 	if (targets && rests)
 		return 0;
-	ilk_leaders_exit();
+	ilk_branch_targets_exit();
 	return -ENOMEM;
 }
 
-void ilk_leaders_exit(void)
+void ilk_branch_targets_exit(void)
 {
 	kvfree(targets);
 	kvfree(rests);
@@ -97,7 +97,7 @@ static u32 original(unsigned long at, u8 *code, u32 most)
 }
 
 /* The instruction at `at` as it was before any unit. False: it cannot be told. Others write no text meanwhile. */
-bool ilk_leaders_read(unsigned long at, unsigned long end, struct insn *insn)
+bool ilk_instruction_at(unsigned long at, unsigned long end, struct insn *insn)
 {
 	u8 code[ILK_WINDOW];
 	u32 there = original(at, code, min_t(unsigned long, 15, end - at));
@@ -125,7 +125,7 @@ static void collect(void)
 	struct insn insn;
 	bool resting = false;
 
-	while (at < known_end && ilk_leaders_read(at, known_end, &insn)) {
+	while (at < known_end && ilk_instruction_at(at, known_end, &insn)) {
 		unsigned long behind = at + insn.length;
 
 		if (jumps(&insn))
@@ -170,7 +170,7 @@ static bool known(unsigned long address)
 }
 
 /* Code may have changed since the last message: a module may lie where another was. */
-void ilk_leaders_forget(void)
+void ilk_branch_targets_forget(void)
 {
 	known_end = 0;
 }
@@ -191,7 +191,7 @@ static unsigned long first_target(unsigned long from)
 }
 
 /* Whether a jump of the function leads to one of the bytes from `first` to `last`. */
-u32 ilk_leader(unsigned long first, unsigned long last, u64 *detail)
+u32 ilk_branch_target(unsigned long first, unsigned long last, u64 *detail)
 {
 	if (!known(first)) {
 		*detail = first;

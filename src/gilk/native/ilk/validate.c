@@ -159,7 +159,7 @@ static bool copy_needed(const struct ilk_unit *unit)
 	return unit->kind == ILK_MULTI || unit->kind == ILK_SHORT;
 }
 
-u32 ilk_shape(struct ilk_client *client, const struct ilk_unit *unit)
+u32 ilk_validate(struct ilk_client *client, const struct ilk_unit *unit)
 {
 	if (!fields(unit))
 		return ILK_BAD_UNIT;

@@ -2,7 +2,7 @@
 /*
  * Whether anything else leads into a window: a jump or call of another function
  * (a function's cold part goes back into the middle of it), the fixup of an
- * exception, the target of a static key. leaders.c knows the function's own jumps.
+ * exception, the target of a static key. branch_targets.c knows the function's own jumps.
  *
  * Whatever looks like a jump of 32 bits is noted, wherever it begins, by where it leads;
  * so is what an int3 may hide. Nothing is missed by that, and of the few that are
@@ -23,24 +23,24 @@
 
 #define PIECE 4096u
 #define LONGEST 6u /* bytes of a jump */
-#define GROUP 64u /* bytes of text whose leaders are kept together */
+#define GROUP 64u /* bytes of text whose xrefs are kept together */
 #define TABLE (~0u) /* from: a table says so */
 #define NONE (~0u - 1) /* from: it is none */
 #define READ_AT_ONCE 256u /* instructions, between two looks for a signal */
 
 /* Offsets from the start of the span. */
-struct leader {
+struct xref {
 	u32 from, to;
 };
 
-struct leaders {
-	struct leader *all;
+struct xrefs {
+	struct xref *all;
 	u32 count, room;
 };
 
 struct span {
 	unsigned long start, end;
-	struct leader *leaders; /* group by group */
+	struct xref *xrefs; /* group by group */
 	u32 *firsts; /* of each group, and the end of the last */
 	const struct exception_table_entry *fixups, *fixups_end;
 	struct jump_entry *keys, *keys_end;
@@ -53,28 +53,28 @@ static u32 groups_of(const struct span *span)
 	return (span->end - span->start) / GROUP + 1;
 }
 
-static bool grow(struct leaders *leaders)
+static bool grow(struct xrefs *xrefs)
 {
-	u32 room = max(2 * leaders->room, 4096u);
-	struct leader *all = kvmalloc_array(room, sizeof(*all), GFP_KERNEL);
+	u32 room = max(2 * xrefs->room, 4096u);
+	struct xref *all = kvmalloc_array(room, sizeof(*all), GFP_KERNEL);
 
 	if (!all)
 		return false;
-	memcpy(all, leaders->all, leaders->count * sizeof(*all));
-	kvfree(leaders->all);
-	leaders->all = all;
-	leaders->room = room;
+	memcpy(all, xrefs->all, xrefs->count * sizeof(*all));
+	kvfree(xrefs->all);
+	xrefs->all = all;
+	xrefs->room = room;
 	return true;
 }
 
 /* False: no memory. */
-static bool note(const struct span *span, struct leaders *leaders, u32 from, unsigned long to)
+static bool note(const struct span *span, struct xrefs *xrefs, u32 from, unsigned long to)
 {
 	if (to < span->start || to >= span->end)
 		return true;
-	if (leaders->count == leaders->room && !grow(leaders))
+	if (xrefs->count == xrefs->room && !grow(xrefs))
 		return false;
-	leaders->all[leaders->count++] = (struct leader){ from, to - span->start };
+	xrefs->all[xrefs->count++] = (struct xref){ from, to - span->start };
 	return true;
 }
 
@@ -87,7 +87,7 @@ static unsigned long jumps_to(unsigned long at, const u8 *code, u32 front)
 }
 
 /* `count` bytes of text, in `starts` of which a jump may begin. An int3 may be a kprobe over one. */
-static bool look(const struct span *span, struct leaders *leaders, unsigned long at, const u8 *code,
+static bool look(const struct span *span, struct xrefs *xrefs, unsigned long at, const u8 *code,
 		 u32 count, u32 starts)
 {
 	u32 i;
@@ -97,10 +97,10 @@ static bool look(const struct span *span, struct leaders *leaders, unsigned long
 		u32 from = at + i - span->start;
 
 		if (((code[i] & 0xfe) == 0xe8 || hidden) && count - i >= 5)
-			good = note(span, leaders, from, jumps_to(at + i, code + i, 1));
+			good = note(span, xrefs, from, jumps_to(at + i, code + i, 1));
 		if ((code[i] == 0x0f || hidden) && count - i >= LONGEST &&
 		    (code[i + 1] & 0xf0) == 0x80)
-			good = good && note(span, leaders, from, jumps_to(at + i, code + i, 2));
+			good = good && note(span, xrefs, from, jumps_to(at + i, code + i, 2));
 		if (!good)
 			return false;
 	}
@@ -114,7 +114,7 @@ static bool may_go_on(void)
 }
 
 /* Live text, and what units have taken the place of. */
-static int look_through(const struct span *span, struct leaders *leaders)
+static int look_through(const struct span *span, struct xrefs *xrefs)
 {
 	static u8 code[PIECE + LONGEST];
 	unsigned long at;
@@ -125,14 +125,14 @@ static int look_through(const struct span *span, struct leaders *leaders)
 		u32 count = min_t(u32, PIECE + LONGEST, span->end - at);
 
 		if (!copy_from_kernel_nofault(code, (void *)at, count) &&
-		    !look(span, leaders, at, code, count, starts))
+		    !look(span, xrefs, at, code, count, starts))
 			return -ENOMEM;
 		if (!may_go_on())
 			return -EINTR;
 	}
 	for (site = ilk_site_next(span->start); site && site->address < span->end;
 	     site = ilk_site_after(site))
-		if (!look(span, leaders, site->address, site->old, site->length, site->length))
+		if (!look(span, xrefs, site->address, site->old, site->length, site->length))
 			return -ENOMEM;
 	return 0;
 }
@@ -142,40 +142,40 @@ static unsigned long fixup_of(const struct exception_table_entry *entry)
 	return (unsigned long)&entry->fixup + entry->fixup;
 }
 
-static int look_into_tables(const struct span *span, struct leaders *leaders)
+static int look_into_tables(const struct span *span, struct xrefs *xrefs)
 {
 	const struct exception_table_entry *fixup;
 	struct jump_entry *key;
 	bool good = true;
 
 	for (fixup = span->fixups; fixup < span->fixups_end; fixup++)
-		good = good && note(span, leaders, TABLE, fixup_of(fixup));
+		good = good && note(span, xrefs, TABLE, fixup_of(fixup));
 	for (key = span->keys; key < span->keys_end; key++)
-		good = good && note(span, leaders, TABLE, jump_entry_target(key));
+		good = good && note(span, xrefs, TABLE, jump_entry_target(key));
 	return good ? 0 : -ENOMEM;
 }
 
 /* Each to its group: their sizes first, which become their ends, from which they fill downwards. */
-static int arrange(struct span *span, const struct leaders *found)
+static int arrange(struct span *span, const struct xrefs *found)
 {
 	u32 groups = groups_of(span), i;
 
 	span->firsts = kvcalloc(groups + 1, sizeof(*span->firsts), GFP_KERNEL);
-	span->leaders = kvmalloc_array(found->count + 1, sizeof(*span->leaders), GFP_KERNEL);
-	if (!span->firsts || !span->leaders)
+	span->xrefs = kvmalloc_array(found->count + 1, sizeof(*span->xrefs), GFP_KERNEL);
+	if (!span->firsts || !span->xrefs)
 		return -ENOMEM;
 	for (i = 0; i < found->count; i++)
 		span->firsts[found->all[i].to / GROUP]++;
 	for (i = 1; i <= groups; i++)
 		span->firsts[i] += span->firsts[i - 1];
 	for (i = 0; i < found->count; i++)
-		span->leaders[--span->firsts[found->all[i].to / GROUP]] = found->all[i];
+		span->xrefs[--span->firsts[found->all[i].to / GROUP]] = found->all[i];
 	return 0;
 }
 
 static int fill(struct span *span)
 {
-	struct leaders found = {};
+	struct xrefs found = {};
 	int error = look_through(span, &found);
 
 	if (!error)
@@ -188,7 +188,7 @@ static int fill(struct span *span)
 
 static void empty(struct span *span)
 {
-	kvfree(span->leaders);
+	kvfree(span->xrefs);
 	kvfree(span->firsts);
 	*span = (struct span){};
 }
@@ -210,7 +210,7 @@ static bool read_up_to(unsigned long at, unsigned long address)
 	for (; at <= address; at += insn.length) {
 		if (!(++count % READ_AT_ONCE) && !may_go_on())
 			return true;
-		if (!ilk_leaders_read(at, at + 15, &insn))
+		if (!ilk_instruction_at(at, at + 15, &insn))
 			return true;
 		if (at == address)
 			return is_long_jump(&insn);
@@ -231,19 +231,19 @@ static bool is_jump(unsigned long address)
 }
 
 /* One that was found to be none is not looked at again. */
-static bool leads(const struct span *span, struct leader *leader)
+static bool leads(const struct span *span, struct xref *xref)
 {
-	if (leader->from == TABLE)
+	if (xref->from == TABLE)
 		return true;
-	if (leader->from == NONE)
+	if (xref->from == NONE)
 		return false;
-	if (is_jump(span->start + leader->from))
+	if (is_jump(span->start + xref->from))
 		return true;
-	leader->from = NONE;
+	xref->from = NONE;
 	return false;
 }
 
-int ilk_inbound_init(void)
+int ilk_xrefs_init(void)
 {
 	int error;
 
@@ -261,14 +261,14 @@ int ilk_inbound_init(void)
 	return error;
 }
 
-void ilk_inbound_exit(void)
+void ilk_xrefs_exit(void)
 {
 	empty(&module);
 	empty(&core);
 }
 
 /* A module may lie where another was. */
-void ilk_inbound_forget(void)
+void ilk_xrefs_forget(void)
 {
 	empty(&module);
 }
@@ -280,7 +280,7 @@ static struct span *of_module(unsigned long address)
 
 	if (address >= module.start && address < module.end)
 		return &module;
-	ilk_inbound_forget();
+	ilk_xrefs_forget();
 	preempt_disable();
 	owner = ilk_kernel.__module_text_address(address);
 	preempt_enable();
@@ -295,14 +295,14 @@ static struct span *of_module(unsigned long address)
 		.keys_end = owner->jump_entries + owner->num_jump_entries,
 	};
 	if (address < module.start || address >= module.end || fill(&module)) {
-		ilk_inbound_forget();
+		ilk_xrefs_forget();
 		return NULL;
 	}
 	return &module;
 }
 
 /* Whether something leads to one of the bytes from `first` to `last`. */
-u32 ilk_inbound(unsigned long first, unsigned long last, u64 *detail)
+u32 ilk_xref(unsigned long first, unsigned long last, u64 *detail)
 {
 	struct span *span = ilk_in_core(first) ? &core : of_module(first);
 	u32 from, to, i;
@@ -313,11 +313,11 @@ u32 ilk_inbound(unsigned long first, unsigned long last, u64 *detail)
 	from = first - span->start;
 	to = min(last, span->end - 1) - span->start;
 	for (i = span->firsts[from / GROUP]; i < span->firsts[to / GROUP + 1]; i++) {
-		struct leader *leader = &span->leaders[i];
+		struct xref *xref = &span->xrefs[i];
 
-		if (leader->to < from || leader->to > to || !leads(span, leader))
+		if (xref->to < from || xref->to > to || !leads(span, xref))
 			continue;
-		*detail = span->start + leader->to;
+		*detail = span->start + xref->to;
 		return ILK_LEADER;
 	}
 	*detail = 0;
