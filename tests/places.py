@@ -34,8 +34,8 @@ def settle() -> None:
 
     gilk's own place for them, unless nothing can be written there.
     """
+    from gilk.cache.place import cache_dir
     from gilk.errors import GilkError
-    from gilk.image.cache import cache_dir
     from gilk.lab.kernels import store
 
     try:

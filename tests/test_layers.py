@@ -17,8 +17,8 @@ SOURCE = ROOT / "src" / "gilk"
 # From the top. A module may import from its own layer and from those below it.
 LAYERS = [
     "web", "cli", "api", "render", "session", "trace", "providers", "lab", "target", "build", "lang",
-    "splice", "analysis", "image", "arch", "spec", "native", "version", "private", "errors", "digest", "outputs",
-    "values",
+    "splice", "analysis", "image", "cache", "arch", "spec", "native", "version", "private", "errors", "digest",
+    "outputs", "values",
 ]  # fmt: skip
 ROOTS = {"__init__", "__main__"}  # the package root: for users, not for the package
 FRONT_ENDS = {"web", "cli"}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gilk import lab
     from gilk.arch.processor import flags as processor_flags
     from gilk.build.toolchain import compiler
-    from gilk.image.cache import intended as cache_place
+    from gilk.cache.place import intended as cache_place
     from gilk.private import complaints
     from gilk.render.report import RunReport
     from gilk.render.trace_report import TraceReport
@@ -121,7 +121,7 @@ _LAZY = {
     "write_dtrace_objects": "gilk.session.dtrace.provided:write_objects",
     "expect_dtrace": "gilk.session.dtrace.ahead:expect",
     "compiler": "gilk.build.toolchain",
-    "cache_place": "gilk.image.cache:intended",
+    "cache_place": "gilk.cache.place:intended",
     "complaints": "gilk.private",
     "processor_flags": "gilk.arch.processor:flags",
 }

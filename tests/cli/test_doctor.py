@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from gilk.build import toolchain
+from gilk.cache.place import cache_dir
 from gilk.cli import checks, doctor, trials
 from gilk.cli.checks import Check, Status
-from gilk.image.cache import cache_dir
 
 BROKEN = Check("broken", Status.MISSING, "nothing", "gilk cannot work", "buy another machine")
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from gilk.cache.place import cache_dir
 from gilk.digest import state_of
 from gilk.image import elf, remembered, source
-from gilk.image.cache import cache_dir
 from gilk.image.elf import load
 from gilk.image.model import Image
 

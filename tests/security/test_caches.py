@@ -17,10 +17,11 @@ from types import SimpleNamespace
 import pytest
 
 from gilk import private
+from gilk.cache import arrays
+from gilk.cache import place as cache
+from gilk.cache.blobs import load_blob, store_blob
 from gilk.digest import SIZE, digest
 from gilk.errors import ImageError
-from gilk.image import cache
-from gilk.image.blobs import load_blob, store_blob
 from gilk.lab import kernels
 from tests.security.partner import open_place
 
@@ -148,8 +149,8 @@ def test_who_has_no_place_goes_on_without(tmp_path: Path, monkeypatch: pytest.Mo
     def work() -> None:
         store_blob("kind", b"key", b"content")
         assert load_blob("kind", b"key") is None
-        cache.store_arrays("key", {})
-        assert cache.load_arrays("key") is None
+        arrays.store_arrays("key", {})
+        assert arrays.load_arrays("key") is None
         assert private.complaints() == [], "that it is root's is no danger"
         assert cache.intended().path is not None or cache.intended().why
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from gilk.image import cache, provenance
+from gilk.cache import arrays, key, place
 from gilk.image.elf import load
 from gilk.image.model import Image
 from gilk.session.follow import repository, timing
@@ -36,7 +36,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def as_it_is() -> Iterator[None]:
     yield
-    provenance.sources.cache_clear()
+    key.sources.cache_clear()
 
 
 def image(name: str) -> Image:
@@ -50,8 +50,8 @@ def same(a: Portable | None, b: Portable) -> bool:
     )
 
 
-def file_of(key: str) -> Path:
-    return cache.cache_dir() / cache._name(key)
+def file_of(text: str) -> Path:
+    return place.cache_dir() / arrays._name(text)
 
 
 def test_what_was_made_is_found_again() -> None:
@@ -89,17 +89,17 @@ def flipped(data: bytes, at: int) -> bytes:
 def test_plans_of_another_program_are_not_used() -> None:
     """Whole and sound, but not for these bytes."""
     other = timing.make(analyse(image("jumptable")), SHAPE)
-    cache.store_arrays(timing.key(image("shortblocks"), SHAPE), other.to_arrays())
+    arrays.store_arrays(timing.key(image("shortblocks"), SHAPE), other.to_arrays())
     assert timing.load(image("shortblocks"), SHAPE) is None
 
 
 def test_sites_outside_of_the_code_are_not_used() -> None:
     made = timing.make(analyse(image("shortblocks")), SHAPE)
     for far in (-(1 << 31), 1 << 20, (1 << 31) - 1 - int(made.site_at.max())):
-        arrays = {name: array.copy() for name, array in made.to_arrays().items()}
-        moved = Portable.from_arrays(arrays)
+        copies = {name: array.copy() for name, array in made.to_arrays().items()}
+        moved = Portable.from_arrays(copies)
         moved.site_at[...] = np.maximum(made.site_at.astype(np.int64) + far, -(1 << 31))
-        cache.store_arrays(timing.key(image("shortblocks"), SHAPE), moved.to_arrays())
+        arrays.store_arrays(timing.key(image("shortblocks"), SHAPE), moved.to_arrays())
         assert timing.load(image("shortblocks"), SHAPE) is None
 
 
@@ -112,8 +112,8 @@ def test_what_plans_follow_from_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -
     segments = tuple(replace(s, data=flipped(s.data, 0)) if s.executable else s for s in known.segments)
     keys.add(timing.key(replace(known, segments=segments), SHAPE))
     keys.add(timing.key(replace(known, spans=known.spans[1:]), SHAPE))
-    provenance.sources.cache_clear()
-    monkeypatch.setattr(provenance, "VERSION", "another")
+    key.sources.cache_clear()
+    monkeypatch.setattr(key, "VERSION", "another")
     keys.add(timing.key(known, SHAPE))
     assert len(keys) == 7
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gilk.cache import arrays
 from gilk.errors import GilkError, ImageError, TargetError, UsageError
-from gilk.image import cache
 from gilk.render.survey import REASONS
 from gilk.session.survey import count as survey_count
 from gilk.session.survey.scanning import Graph, Survey, cfg, refused, scan, spliced
@@ -105,11 +105,11 @@ def test_a_stripped_copy_is_scanned_for_itself(work: str, tmp_path: Path) -> Non
 
 def test_a_damaged_cache_is_not_believed(work: str) -> None:
     first = scan(work)
-    part: dict[str, cache.Array] = {"names": np.zeros(3, np.uint8), "about": np.zeros((2, 4), np.int64)}
-    cache.store_arrays(key_of(Path(work)).text, part)
+    part: dict[str, arrays.Array] = {"names": np.zeros(3, np.uint8), "about": np.zeros((2, 4), np.int64)}
+    arrays.store_arrays(key_of(Path(work)).text, part)
     assert figures(scan(work)) == figures(first)
     wrong = {**part, "counts": np.zeros(5, np.int32)}
-    cache.store_arrays(key_of(Path(work)).text, wrong)
+    arrays.store_arrays(key_of(Path(work)).text, wrong)
     assert figures(scan(work)) == figures(first)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gilk.image.cache import store_arrays
+from gilk.cache.arrays import store_arrays
 from gilk.image.elf import load
 from gilk.target import learnt
 from gilk.target.image import analyse

@@ -16,9 +16,9 @@ from gilk.build import relocatable, toolchain
 from gilk.build.relocatable import Relocatable
 from gilk.build.toolchain import FLAGS as COMMON
 from gilk.build.toolchain import NATIVE, compiler
-from gilk.digest import digest, stamp
+from gilk.cache import key as keys
+from gilk.cache.blobs import load_blob, store_blob
 from gilk.errors import CompileError
-from gilk.image.blobs import load_blob, store_blob
 
 #: D's arithmetic wraps, and its variables are bytes that are read as what they are declared to be.
 FLAGS = (*("-I", str(NATIVE), "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unused-value"),)
@@ -78,9 +78,8 @@ def _kept(key: bytes) -> Relocatable | None:
 
 def made_of() -> bytes:
     """Whatever else the code depends on: the compiler, what it is told, and the runtime."""
-    places = [NATIVE / name for name in _READ]
-    files = [path for place in places for path in (sorted(place.iterdir()) if place.is_dir() else (place,))]
-    return digest(repr((_identity(), COMMON, FLAGS, _has_rdpid())).encode() + stamp(files)).digest()
+    files = [file for name in _READ for file in keys.files_of(NATIVE / name)]
+    return keys.made_of((_identity(), COMMON, FLAGS, _has_rdpid()), files)
 
 
 def _identity() -> tuple[object, ...]:

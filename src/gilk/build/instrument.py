@@ -10,8 +10,8 @@ from pathlib import Path
 from gilk.build import relocatable
 from gilk.build.clobbers import CALLER_SAVED, of_function
 from gilk.build.toolchain import NATIVE, compile_object, directory, link, prune
+from gilk.cache.blobs import load_blob, store_blob
 from gilk.errors import CompileError, UsageError
-from gilk.image.blobs import load_blob, store_blob
 from gilk.image.elf import load
 from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN, VALUES, Form, link_script, wrapper
 from gilk.values import dataclass

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from gilk.build.toolchain import NATIVE, compile_object, compiler, directory, flags, link
-from gilk.digest import digest, stamp
-from gilk.image.cache import load_arrays, store_arrays
+from gilk.cache.arrays import load_arrays, store_arrays
+from gilk.cache.key import made_of
 from gilk.image.elf import load
 from gilk.values import dataclass
 
@@ -49,7 +49,7 @@ def runtime() -> Runtime:
 
 
 def _digest() -> str:
-    return digest(repr((compiler(), flags())).encode() + stamp(NATIVE / name for name in _READ)).hexdigest()
+    return made_of((compiler(), flags()), (NATIVE / name for name in _READ)).hex()
 
 
 def _build() -> Runtime:

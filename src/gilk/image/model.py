@@ -124,7 +124,13 @@ class Image:
 
     @cached_property
     def content(self) -> bytes:
-        """A digest of all of it but the path."""
+        """A digest of all of it but the path: equal for two images only if everything that was read of them is equal,
+        wherever it came from.
+
+        Nothing else may stand for an image in the key of a finding: what was found of one user's file would be believed
+        of another's. For whoever makes a file chooses its build-id, and any sum that is no cryptographic digest, and a
+        debug file brings names along.
+        """
         if self.digest:
             return self.digest
         shapes = [(s.address, s.size, s.offset, len(s.data), s.executable, s.writable) for s in self.segments]

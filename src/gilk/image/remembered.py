@@ -21,14 +21,15 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gilk.digest import digest, stamp
+from gilk.cache.blobs import load_blob, store_blob
+from gilk.cache.key import made_of, package_files
+from gilk.digest import digest
 from gilk.image import debug, dynamic
-from gilk.image.blobs import load_blob, store_blob
 from gilk.image.header import SHT_STRTAB, SHT_SYMTAB, Header
 from gilk.image.memory import MALFORMED
 from gilk.image.model import Frame, Segment, Span, Symbol, SymbolKind
-from gilk.image.provenance import package_files
 from gilk.values import dataclass
+from gilk.version import VERSION
 
 if TYPE_CHECKING:
     from hashlib import blake2b
@@ -54,7 +55,7 @@ class Contents:
     relative: dict[int, int]
     reserved: tuple[tuple[int, int, str], ...]
     unwinding: tuple[int, int]
-    digest: bytes = b""  # of the whole image (provenance.py)
+    digest: bytes = b""  # of the whole image (`Image.content`)
 
 
 class Once:
@@ -119,7 +120,7 @@ def _besides(header: Header) -> list[int]:
 
 @functools.cache
 def _reader() -> bytes:
-    return stamp(package_files("image"))
+    return made_of(VERSION, package_files("image"))
 
 
 def recall(key: bytes) -> Contents | None:

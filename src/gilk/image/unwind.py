@@ -11,13 +11,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from gilk.cache.arrays import load_arrays, store_arrays
 from gilk.image import cfi, eh_frame
-from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.cfi import NOTHING, SIGNAL, Common, How, Rule
 from gilk.image.encoding import Table, sleb, uleb
 from gilk.image.memory import MALFORMED, Memory
 from gilk.image.model import Image
-from gilk.image.provenance import content
 from gilk.values import dataclass
 
 _VERSION = 3  # of what is kept
@@ -43,7 +42,7 @@ class Unwind:
 
 def unwind(image: Image) -> Unwind:
     """Without rows when there is no .eh_frame, or it cannot be read."""
-    key = f"unwind-{_VERSION}-{content(image)}"
+    key = f"unwind-{_VERSION}-{image.content.hex()}"
     kept = load_arrays(key)
     if kept is not None and {"base", "starts", "ids", "rules"} <= kept.keys():
         rules = tuple(Rule(How(row[0]), *row[1:]) for row in kept["rules"].tolist())

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from gilk.cache.place import kernels_dir
 from gilk.errors import TargetError, UsageError
-from gilk.image.cache import kernels_dir
 from gilk.lab.bzimage import has_direct_entry, payload
 from gilk.lab.packages import Archive, require, tool
 from gilk.values import dataclass

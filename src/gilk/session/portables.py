@@ -8,10 +8,10 @@ import functools
 import numpy as np
 
 from gilk.build.runtime import runtime
+from gilk.cache.arrays import load_arrays, store_arrays
+from gilk.cache.key import sources
 from gilk.digest import digest
-from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.model import Image
-from gilk.image.provenance import content, sources
 from gilk.splice.portable import Malformed, Portable
 from gilk.target.blank import Shape
 
@@ -23,7 +23,7 @@ def key(what: str, image: Image, shape: Shape) -> str:
 
     Raises CompileError.
     """
-    return f"{what}-{content(image)}-{shape}-{_runtime()}-{sources(*_PLANNERS)}"
+    return f"{what}-{image.content.hex()}-{shape}-{_runtime()}-{sources(*_PLANNERS)}"
 
 
 def load(key: str, image: Image) -> Portable | None:

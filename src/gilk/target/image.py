@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.jumps import JumpTargets
-from gilk.image.cache import load_arrays, store_arrays
+from gilk.cache.arrays import load_arrays, store_arrays
+from gilk.cache.key import sources
 from gilk.image.model import Image
-from gilk.image.provenance import content, sources
 from gilk.splice.instrument import Host
 from gilk.splice.planner import Ground
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
@@ -25,7 +25,7 @@ def analyse(image: Image) -> Analysis:
 
 
 def _jumps(image: Image) -> JumpTargets:
-    key = f"jumps-{content(image)}-{sources('image', 'arch', 'analysis')}"
+    key = f"jumps-{image.content.hex()}-{sources('image', 'arch', 'analysis')}"
     kept = load_arrays(key)
     if kept is not None:
         try:

@@ -11,9 +11,9 @@ import numpy as np
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.liveness import Summary
 from gilk.analysis.summaries import Known
-from gilk.image.cache import load_arrays, store_arrays
+from gilk.cache.arrays import load_arrays, store_arrays
+from gilk.cache.key import sources
 from gilk.image.model import Image
-from gilk.image.provenance import content, sources
 
 _COLUMNS = ("start", "gen", "keeps", "cycle")
 
@@ -34,7 +34,7 @@ def store(analysis: Analysis) -> None:
 
 
 def _key(image: Image) -> str:
-    return f"functions-{content(image)}-{sources('image', 'arch', 'analysis')}"
+    return f"functions-{image.content.hex()}-{sources('image', 'arch', 'analysis')}"
 
 
 def _load(key: str) -> dict[int, Known]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk.image.cache import cache_dir, kernels_dir
+from gilk.cache.place import cache_dir, kernels_dir
 from gilk.session.kernel_session import KernelSession
 from gilk.target.kernel.target import KernelTarget
 from gilk.trace.reading import read

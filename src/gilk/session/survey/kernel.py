@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.analysis.kernel import KernelAnalysis
+from gilk.cache.arrays import load_arrays, store_arrays
+from gilk.cache.key import sources
 from gilk.errors import UsageError
-from gilk.image.cache import load_arrays, store_arrays
 from gilk.image.kernel.build import NAME, Kernel, kernel, owner_at
 from gilk.image.kernel.snapshot import Snapshot
 from gilk.image.model import Span
 from gilk.session.survey.count import Planning, Progress, analysed, outcomes, without_collector
 from gilk.session.survey.kernel_blocks import Blocks, Instructions
 from gilk.session.survey.kernel_tactics import Census
-from gilk.session.survey.table import OUTCOMES, Table, checked, own_code
+from gilk.session.survey.table import OUTCOMES, SOURCES, Table, checked
 from gilk.spec import image as image_names
 from gilk.spec.functions import Functions, parse
 from gilk.splice import points
@@ -115,7 +116,7 @@ def survey(subject: KernelSubject, glob: str, progress: Progress) -> tuple[list[
 
 
 def _whole(subject: KernelSubject, image: str, progress: Progress) -> tuple[list[Share], bool]:
-    key = f"kernel-{VERSION}-{own_code()}-{subject.identity}"
+    key = f"kernel-{VERSION}-{sources(*SOURCES)}-{subject.identity}"
     kept = load_arrays(key)
     table = checked(kept) if kept is not None and "owners" in kept else None
     known = table is not None

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -13,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.analysis.model import Function
+from gilk.cache.arrays import Array, load_arrays, store_arrays
+from gilk.cache.key import sources
 from gilk.digest import digest
 from gilk.image import debug, header, notes, remembered, symbols
-from gilk.image.cache import Array, load_arrays, store_arrays
 from gilk.image.source import open_source
 from gilk.splice.plan import Refusal, Tactic
 from gilk.values import dataclass
@@ -25,7 +24,7 @@ from gilk.version import VERSION
 OUTCOMES: Final = (*map(str, Tactic), *map(str, Refusal))
 PRE, POST = 0, 1
 _ABOUT: Final = 4  # address, size, blocks, unresolved
-_SOURCES: Final = ("analysis", "arch", "image", "image/kernel", "session/survey", "splice", "splice/kernel")
+SOURCES: Final = ("analysis", "arch", "image", "image/kernel", "session/survey", "splice", "splice/kernel")
 _ADDRESSES: Final = 1 << 64
 
 
@@ -127,18 +126,7 @@ def key_of(path: Path) -> Key:
             table = debug.debug_table(head)
             if table is not None:
                 state.update(b"%d;" % len(table.strings) + table.strings + table.rows.tobytes())
-        return Key(notes.build_id(head), f"survey-{VERSION}-{own_code()}-{state.hexdigest()}")
-
-
-def own_code() -> str:
-    """A digest of what figures follow from besides the target."""
-    state = hashlib.sha256()
-    for folder in _SOURCES:
-        for entry in sorted(os.scandir(Path(__file__).parents[2] / folder), key=lambda entry: entry.name):
-            if entry.name.endswith(".py"):
-                status = entry.stat()
-                state.update(f"{entry.name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return state.hexdigest()[:16]
+        return Key(notes.build_id(head), f"survey-{VERSION}-{sources(*SOURCES)}-{state.hexdigest()}")
 
 
 def recall(key: Key) -> Table | None:

@@ -15,8 +15,8 @@ from typing import Final
 from gilk import private
 from gilk.build.kernel_instrument import kbuild_directory, run_kbuild
 from gilk.build.toolchain import NATIVE
+from gilk.cache.place import kernels_dir, subdirectory
 from gilk.errors import CompileError, ImageError, TargetError
-from gilk.image.cache import kernels_dir, subdirectory
 
 NAME: Final = "ilk"
 

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gilk import private
+from gilk.cache import place as cache
+from gilk.cache.arrays import load_arrays, store_arrays
+from gilk.cache.place import cache_dir
 from gilk.errors import ImageError
-from gilk.image import cache
-from gilk.image.cache import cache_dir, load_arrays, store_arrays
 
 ARRAYS = {
     "starts": numpy.arange(1000, dtype=numpy.uint64),

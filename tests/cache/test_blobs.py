@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gilk import private
-from gilk.image import blobs
-from gilk.image.blobs import load_blob, store_blob
+from gilk.cache import blobs
+from gilk.cache.blobs import load_blob, store_blob
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 """A cache of byte strings in the user's cache directory, by the key of what they were made of; the oldest make room.
 
 A cache never fails: a string that cannot be stored is made again, and a damaged entry counts as missing. The directory
-is its owner's alone (image/cache.py), and each entry has a digest of its content, so that half an entry counts as
+is its owner's alone (place.py), and each entry has a digest of its content, so that half an entry counts as
 missing. The digest does not prove who wrote the entry, since anyone can compute it; only the directory keeps others
 out.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from gilk.cache.place import open_cache
 from gilk.digest import SIZE, digest
-from gilk.image.cache import open_cache
 from gilk.private import Directory
 
 MOST = 256  # entries of one kind
