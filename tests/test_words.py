@@ -30,7 +30,6 @@ DOCSTRINGS_ALLOWED = {
     "lang/syntax": 2,
     "lang/to_c": 11,
     "providers": 5,
-    "render/d": 10,
     "session": 26,
     "session/dtrace": 36,
     "session/experiment": 11,

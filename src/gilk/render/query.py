@@ -21,7 +21,8 @@ Json = dict[str, Any]
 
 
 def tables(path: Path) -> Mapping[str, pa.Table]:
-    """What a question about the file may name: of samples, or of what a D program has printed. Raises StoreError."""
+    """The tables that a question about the file may name: samples and so on, or the events of a D program. Raises
+    StoreError."""
     return event_file.read(path) if event_file.is_one(path) else query.tables(read(path))
 
 

@@ -240,7 +240,7 @@ def read(path: Path, what: str, maker: str, accept: Callable[[pa.Schema], None],
 
 
 def first_notes(path: Path) -> Notes:
-    """What the schema of a file, or of what was left of it, says; nothing where it cannot be read."""
+    """The notes in the schema of a file, or of its unfinished part; none where it cannot be read."""
     try:
         path = _present(path)
         if _start(path) == _PARQUET:

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What dtrace(1) prints, byte for byte as DTrace 2.0 for Linux does. Values in, bytes out; no input or output."""
+"""The output of dtrace(1), byte for byte as DTrace 2.0 for Linux prints it. Values in, bytes out; no input or
+output."""

@@ -77,7 +77,7 @@ class Rows:
                 self._add("refused", probe=_string(str(probe)), text=_string(reason))
 
     def take(self) -> pa.Table:
-        """What was added since the last time."""
+        """The rows added since the last time."""
         taken, self._rows = self._rows, []
         return pa.Table.from_pylist(taken, SCHEMA)
 
@@ -145,7 +145,7 @@ def _integer(value: int) -> Row:
 
 
 def _text(data: bytes) -> Row:
-    """What is not UTF-8 stays as bytes."""
+    """The text of ``data``, or the bytes where they are not UTF-8."""
     try:
         return {"text": data.decode()}
     except UnicodeDecodeError:
@@ -163,5 +163,5 @@ def _buckets(one: Distribution) -> list[Row]:
 
 
 def _string(text: str) -> str:
-    """What came from bytes that are not UTF-8 is written out."""
+    """The text with bytes that are not UTF-8 written out."""
     return text.encode(errors="surrogateescape").decode(errors="backslashreplace")

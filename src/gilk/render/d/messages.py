@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What goes to standard error: notices, losses, faults of clauses, and what is wrong with a program.
+"""Messages for standard error: notices, losses, faults of clauses, and errors in a program.
 
 Each is a line or more with its newline, and begins with the name that the command was called by.
 """
@@ -16,7 +16,7 @@ from gilk.values import dataclass
 
 
 class Fault(IntEnum):
-    """What arg4 of dtrace:::ERROR is."""
+    """A fault, by its number in arg4 of dtrace:::ERROR."""
 
     UNKNOWN = 0
     BAD_ADDRESS = 1
@@ -105,7 +105,7 @@ class Messages:
         return self.error(f"{text}{FAULTS[kind]}{_details(kind, address)}{where}")
 
     def library_fault(self, clause: str, probe: Probe, what: str) -> str:
-        """Of what the consumer does itself: freopen(), setopt()."""
+        """The message about a fault of the consumer's own: in freopen(), setopt()."""
         return self.error(f"error in {clause} for probe ID {probe.number} ({probe}): {what}")
 
     def rejected(self, script: str, line: int, diagnostic: Diagnostic, tagged: bool = False) -> str:

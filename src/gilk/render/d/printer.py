@@ -34,7 +34,7 @@ class Printer:
     _flows: dict[int, records.Flow] = field(default_factory=dict)
 
     def output(self, event: events.Event) -> bytes:
-        """What is printed of it. Every event is to be given once, in order."""
+        """The bytes to print for an event. Every event is to be given once, in order."""
         match event:
             case events.Printed():
                 return self._printed(event)
@@ -56,7 +56,7 @@ class Printer:
         return b""
 
     def complaint(self, event: events.Event) -> str:
-        """What standard error is told of it."""
+        """The text for standard error about an event; empty for most."""
         messages = self.messages
         match event:
             case events.Matched(kind=kind, name=name, probes=probes) if not self.style.quiet:

@@ -28,12 +28,12 @@ Name = Callable[[int], bytes]
 
 
 def nameless(address: int) -> bytes:
-    """Of an address of which nothing is known."""
+    """The text for an address of which nothing is known."""
     return b"0x%x" % address
 
 
 def formatted(printed: Printed) -> bytes:
-    """What has a format, or is empty."""
+    """The text of a printed value that has a format, or is empty."""
     return render(pieces(printed.format or ""), printed.values, name=named(printed.names))
 
 

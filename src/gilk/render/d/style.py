@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What options say of how things are printed."""
+"""The options that change the form of the output."""
 
 from __future__ import annotations
 

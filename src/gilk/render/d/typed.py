@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""print(): what lies in memory, member by member, as its type says. What is zero is left out, except in arrays."""
+"""print(): memory, member by member, as its type says. Zeros are left out, except in arrays."""
 
 from __future__ import annotations
 
