@@ -150,7 +150,7 @@ def test_cannot_write_says_where(file: Path, option: str, capsys: pytest.Capture
 
 def test_a_time_that_is_none(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(file), "--tree", "--min-time", "soon"]) == 2
-    assert "'soon' is no time" in capsys.readouterr().err
+    assert "'soon' is not a time" in capsys.readouterr().err
 
 
 PROGRAM = """

@@ -97,5 +97,5 @@ def test_an_option_says_what_is_no_time() -> None:
     for written in ("soon", "0", "-1s"):
         with pytest.raises(UsageError) as caught:
             Duration("10us or 1ms", least=1).convert(written, option, None)
-        assert caught.value.message == f"--bin: {written!r} is no time"
+        assert caught.value.message == f"--bin: {written!r} is not a time"
         assert caught.value.hint == "for example 10us or 1ms"

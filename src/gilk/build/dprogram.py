@@ -108,7 +108,7 @@ class Native:
         self._memory[: len(code)] = code
         protect = ctypes.CDLL(None, use_errno=True).mprotect
         if protect(ctypes.c_void_p(self._address), ctypes.c_size_t(len(self._memory)), mmap.PROT_READ | mmap.PROT_EXEC):
-            raise CompileError("does-not-link", f"its code may not be executed: {os.strerror(ctypes.get_errno())}")
+            raise CompileError("does-not-link", f"the system forbids to execute it: {os.strerror(ctypes.get_errno())}")
 
     def fire(self, group: int, memory: int, event: Event, always: bool = False, looks: bool = False) -> None:
         """Run the clauses of a group. ``memory``: its address here. ``always``: also when the program is not active.

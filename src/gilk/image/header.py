@@ -103,7 +103,7 @@ def _check_ident(source: Source) -> None:
 
 def _programs(source: Source, offset: int, entry_size: int, count: int) -> tuple[ProgramHeader, ...]:
     if count and entry_size != _PHDR.size:
-        raise ImageError("elf-malformed", f"{source.path}: program headers of {entry_size} bytes")
+        raise ImageError("elf-malformed", f"{source.path}: a program header has {entry_size} bytes")
     table = source.read(offset, count * _PHDR.size)
     return tuple(
         ProgramHeader(kind, flags, offset, address, file_size, size)
@@ -143,7 +143,7 @@ def loads(header: Header) -> list[ProgramHeader]:
     loads = sorted((p for p in header.programs if p.kind == PT_LOAD), key=lambda p: p.address)
     loads = [p for p in loads if p.size]
     if not 0 < len(loads) <= MOST_SEGMENTS:
-        raise ImageError("elf-malformed", f"{path}: {len(loads)} segments to load")
+        raise ImageError("elf-malformed", f"{path}: {len(loads)} segments to load, not 1 to {MOST_SEGMENTS}")
     for program, following in zip(loads, [*loads[1:], None], strict=True):
         limit = following.address if following else 1 << 64
         if program.file_size > program.size or program.address + program.size > limit:

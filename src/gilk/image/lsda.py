@@ -40,7 +40,7 @@ def call_sites(table: Table, offset: int, function: int) -> CallSites:
     encoding = data[cursor]
     size, cursor = uleb(data, cursor + 1)
     if cursor + size > len(data):
-        raise ImageError("elf-malformed", f"call sites of {size:#x} bytes")
+        raise ImageError("elf-malformed", f"a table of call sites has {size:#x} bytes, more than there are")
     return CallSites(data, cursor, cursor + size, encoding, base)
 
 

@@ -33,7 +33,7 @@ class Source:
     def read(self, offset: int, size: int) -> bytes:
         """Exactly ``size`` bytes. Raises ImageError elf-truncated or elf-malformed."""
         if size > LARGEST_READ:
-            raise ImageError("elf-malformed", f"{self.path}: a part of {size:#x} bytes is larger than any program")
+            raise ImageError("elf-malformed", f"{self.path}: {size:#x} bytes in one part are more than gilk reads")
         if offset + size > self.size:
             raise ImageError("elf-truncated", f"{self.path}: ends at {self.size:#x}, but {offset + size:#x} is needed")
         data = self.fetch(offset, size)
@@ -44,7 +44,7 @@ class Source:
     def chunks(self, size: int = 1 << 20) -> Iterator[bytes]:
         """The whole content, piece by piece. Raises ImageError elf-malformed when that would take minutes."""
         if self.size > LARGEST_WHOLE:
-            raise ImageError("elf-malformed", f"{self.path}: {self.size:#x} bytes is too large without a build id")
+            raise ImageError("elf-malformed", f"{self.path}: {self.size:#x} bytes, too large without a build id")
         for offset in range(0, self.size, size):
             yield self.read(offset, min(size, self.size - offset))
 

@@ -55,7 +55,7 @@ def _carry(vm: VM, process: Spawned, deadline: float | None, resized: int) -> in
     while process.status is None:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
-            raise TargetError("lab-timeout", "the command had not ended in the time it was given", vm.tail())
+            raise TargetError("lab-timeout", "the command did not end in the time that it was given", vm.tail())
         wanted = [0] if reading and process.hungry else []
         ready = vm.link.channel.pump(left, [*wanted, resized] if resized >= 0 else wanted)
         if resized in ready:

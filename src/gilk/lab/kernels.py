@@ -82,7 +82,7 @@ def find(release: str = "", notify: Notify = lambda _: None) -> Kernel:
     lab-no-tool, lab-fetch-failed.
     """
     if release and not _RELEASE.fullmatch(release):
-        raise UsageError("bad-release", f"{release!r} is not a kernel release", "one is 6.1.0-56-amd64, say")
+        raise UsageError("bad-release", f"{release!r} is not a kernel release", "for example 6.1.0-56-amd64")
     with _locked():
         for kernel in kept():
             if release in ("", kernel.release):
@@ -128,7 +128,7 @@ def _current(archive: Archive) -> str:
             return name
     raise TargetError(
         "lab-no-kernel",
-        f"no package {_STOCK} here",
+        f"this system has no package {_STOCK}",
         "the lab needs Debian's packages, or a kernel put into GILK_KERNELS",
     )
 

@@ -53,7 +53,7 @@ class Machine:
             if not path.is_dir():
                 raise UsageError("bad-machine", f"{path} is not a directory, and cannot be shared")
             if "," in str(path):
-                raise UsageError("bad-machine", f"{path} cannot be shared: a comma in its name")
+                raise UsageError("bad-machine", f"{path} cannot be shared, because its name has a comma")
 
 
 def program() -> str:

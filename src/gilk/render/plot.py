@@ -183,7 +183,7 @@ def _spectrum(found: Events, options: Options, title: str, notes: list[str]) -> 
         slope = series.slope(frequencies, power)
         if not len(power):
             raise UsageError(
-                "nothing-to-plot", f"{(end - start) / 1e9:g} s are too few bins of {width} ns for a spectrum"
+                "nothing-to-plot", f"{(end - start) / 1e9:g} s have too few bins of {width} ns for a spectrum"
             )
         lines.append(Line(f"{name}: f^{slope:.2f}" if slope is not None else name, frequencies, power, int(mask.sum())))
     notes.append(f"arrivals in bins of {_time(width)}; averaged over overlapping segments under a Hann window")

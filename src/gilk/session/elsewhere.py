@@ -73,7 +73,7 @@ def reach(where: str | Machine, cpus: int = 2) -> Elsewhere:
     if kind == "ssh" and host:
         link = start_relay(["ssh", *shlex.split(host)])
         return Elsewhere(link, link.close)
-    raise UsageError("bad-machine", f"{where!r} is no machine", "it is lab, or ssh:HOST")
+    raise UsageError("bad-machine", f"{where!r} is not a machine", "it is lab, or ssh:HOST")
 
 
 def _lab(machine: Machine) -> Elsewhere:

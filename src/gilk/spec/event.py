@@ -86,16 +86,16 @@ def _reach(text: str, word: str, rest: str) -> Reach:
         name, count = rest, "1"
     image, function = functions.split(name) or ("", "")
     if not function:
-        raise UsageError("bad-event", f"{text!r}: {name!r} is no function", f"an event is one of {_WORDS}")
+        raise UsageError("bad-event", f"{text!r}: {name!r} is not a function", f"an event is one of {_WORDS}")
     if not int(count):
-        raise UsageError("bad-event", f"{text!r}: counting begins with 1")
+        raise UsageError("bad-event", f"{text!r}: the number of a call is 1 or more")
     return Reach(text, Functions(image, function), "entry" if word == "call" else "return", int(count))
 
 
 def _seconds(text: str, rest: str) -> float:
     found = duration.seconds(rest)
     if found is None:
-        raise UsageError("bad-event", f"{text!r}: {rest!r} is no time", "for example 2s, 200ms or 1.5min")
+        raise UsageError("bad-event", f"{text!r}: {rest!r} is not a time", "for example 2s, 200ms or 1.5min")
     return found
 
 

@@ -113,7 +113,7 @@ def _offset(image: str, analysis: Analysis, function: Function, where: str) -> P
     steps = analysis.steps(function, block) if block else ()
     if not any(step.instruction.ip == address for step in steps):
         raise UsageError(
-            "not-an-instruction", f"{function.name}{where} is not the start of an instruction that is reached",
+            "not-an-instruction", f"{function.name}{where} does not begin an instruction that control reaches",
             "gilk cfg shows where instructions begin",
         )  # fmt: skip
     return Point(image, function.name, where, address, False)

@@ -52,7 +52,7 @@ class Keeper:
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
         """Where an answer is not waited for (Ctrl-C), that is the end: the keeper undoes everything, and goes."""
         if self._channel.fileno() < 0:
-            raise TargetError("keeper-gone", "the keeper, the process that holds the target, was closed")
+            raise TargetError("keeper-gone", "the session with this process has been closed")
         try:
             wire.send(self._channel, (name, arguments), fds)
             self._await(name)
@@ -80,7 +80,7 @@ class Keeper:
             signal.pidfd_send_signal(self._ended, signal.SIGKILL)
         return TargetError(
             "keeper-gone",
-            f"the process that holds the target had not answered for {_PATIENCE:.0f} s, and was ended",
+            f"the process that holds the target did not answer within {_PATIENCE:.0f} s, and was ended",
             "gilk restore puts its code right",
         )
 

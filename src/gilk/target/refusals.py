@@ -49,7 +49,7 @@ def check_alone(pid: int, name: str) -> None:
         raise TargetError(
             "shared-memory",
             f"process {others[0]} executes the memory of process {pid}",
-            "where kcmp(2) may not be used, gilk cannot find those that have to be stopped with it",
+            "without kcmp(2) gilk cannot find all processes that have to be stopped with it",
         )
 
 
@@ -107,6 +107,6 @@ def refusable(pid: int) -> Iterator[None]:
     except OSError as error:
         raise (OutOfMemory if error.errno in _NO_MEMORY else TargetError)(
             "refused-by-kernel",
-            f"process {pid} may not map what gilk needs: {error.strerror}",
+            f"process {pid} cannot map the memory that gilk needs: {error.strerror}",
             _HINTS.get(error.errno or 0, ""),
         ) from None

@@ -80,8 +80,8 @@ def _check_abandoned(pid: int, sessions: set[str]) -> None:
         if any(_keeps(int(entry.name), name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
             raise TargetError(
                 "in-session",
-                f"a session of gilk is in process {pid}, begun by process {name.partition('-')[0]}",
-                "end that: it puts the code back itself, also when it is killed",
+                f"process {pid} is in a session of gilk, which process {name.partition('-')[0]} began",
+                "end that process: its keeper then puts the code back, even after a kill",
             )
 
 

@@ -180,7 +180,7 @@ def _user(tid: int) -> int:
 def _not_ours(pid: int) -> TargetError:
     return TargetError(
         "not-our-memory",
-        f"process {pid} has something else where it was to have memory for gilk",
+        f"process {pid} did not make the memory that gilk asked for: something else is there",
         "a process that shares its descriptors interferes; nothing of what it has there was changed",
     )
 

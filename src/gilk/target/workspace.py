@@ -72,7 +72,7 @@ class Workspace:
             name = f"{os.getpid()}-{os.urandom(4).hex()}"
             code_fd, data_fd = process.keeper.set_up(name, _CODE_SIZE, data_size)
         except OSError as error:
-            raise TargetError("refused-by-kernel", f"the process may not map what gilk needs: {error}") from None
+            raise TargetError("refused-by-kernel", f"the process cannot map memory for gilk: {error}") from None
         self._code = mmap.mmap(code_fd, _CODE_SIZE)
         self.data = mmap.mmap(data_fd, data_size)
         self._sites: list[Site] = []

@@ -76,7 +76,7 @@ class Clock:
         away = [(tsc - tsc0 - tsc_mean, ns - ns0 - ns_mean) for tsc, ns in samples]
         slope = sum(tsc * ns for tsc, ns in away) / sum(ns * ns for _, ns in away)
         if not slope > 0:
-            raise StoreError("clock-unknown", "the time stamp counter does not go forwards with the clock")
+            raise StoreError("clock-unknown", "the time stamp counter does not advance with the clock")
         return cls(tsc0, ns0 + round(ns_mean - tsc_mean / slope), slope)
 
     @classmethod

@@ -247,7 +247,7 @@ class Drain:
         taken, room = int(self._taken[index, number]), self.geometry.rings[number].size
         if not taken < position <= taken + room or position % size:
             raise StoreError(
-                "stream-corrupt", f"block {index}: ring {number} is at {position}, with {taken} of {room} bytes read"
+                "stream-corrupt", f"block {index}: ring {number}: {position} cannot follow {taken} in {room} bytes"
             )
         ring = self._shared.ring(index, number)
         first, count = taken % room // size, (position - taken) // size

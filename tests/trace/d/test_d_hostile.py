@@ -131,4 +131,4 @@ def test_entries_that_cannot_be_are_left_out() -> None:
     found = reader.snapshot()
     assert len(found) >= len(whole) - 1
     assert [error.slug for error in reader.errors] == ["stream-corrupt"]
-    assert "2 entries" in reader.errors[0].message
+    assert "2 impossible entries" in reader.errors[0].message

@@ -80,7 +80,7 @@ def _ordered(found: dict[str, Source]) -> list[Source]:
                 done[name] = found[name]
                 del waiting[name]
             elif other in waiting:
-                raise UsageError("d-library-cycle", f"the library {other} depends on itself, by way of others")
+                raise UsageError("d-library-cycle", f"the library {other} depends on itself through other libraries")
             else:
                 waiting[other] = iter(needed[other])
     return list(done.values())

@@ -179,7 +179,7 @@ class _Reader:
             return found
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and math.isfinite(value):
             return float(value)
-        self._fail(_join(where, key), f"{value!r} is no time", 'write seconds, as 1.5, or "500ms", "2s", "3m"')
+        self._fail(_join(where, key), f"{value!r} is not a time", 'write seconds, as 1.5, or "500ms", "2s", "3m"')
 
     def _count(self, table: dict[str, Any]) -> int:
         value = self._get(table, "", "repetitions", int, 1)

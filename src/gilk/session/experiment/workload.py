@@ -140,7 +140,7 @@ def split(command: str) -> list[list[str]]:
                 programs.append([])
             elif word and set(word) <= _SHELL:
                 raise UsageError(
-                    "bad-command", f"{command!r}: {word!r} needs a shell, and the programs are targets themselves",
+                    "bad-command", f"{command!r}: {word!r} needs a shell, but gilk starts the programs itself",
                     "use only | between programs, and the keys stdin, stdout, directory and environment",
                 )  # fmt: skip
             else:

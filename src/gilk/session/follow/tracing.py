@@ -98,7 +98,7 @@ class Tracing(Run):
             self._zero = self._zero or follower.began
         self._insert_kernel()
         if self.processes and not any(follower.functions for follower in self._followers):
-            raise UsageError("nothing-to-follow", f"the scope {self.scope} has no function", "see gilk scan")
+            raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", "see gilk scan --list")
         self._kept.schema = schema_of(row.kind for session in self.sessions for row in session.rows)
         self._set_gates(present)
         for follower in self._followers:

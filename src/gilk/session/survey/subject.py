@@ -134,7 +134,7 @@ def _main_path(pid: int) -> str:
     except PermissionError:
         raise TargetError("no-permission", f"no permission to look into process {pid}") from None
     except OSError:
-        raise TargetError("no-program", f"process {pid} has no program: it has ended, or is the kernel's") from None
+        raise TargetError("no-program", f"process {pid} has no program: it has ended, or is a kernel thread") from None
 
 
 def _images(maps: tuple[Mapping, ...]) -> Iterator[tuple[str, Mapping]]:

@@ -269,4 +269,4 @@ def _release(kind: int, payload: bytes) -> str:
 
 
 def _nonsense(what: str) -> MachineGone:
-    return MachineGone("relay-broken", f"the relay's stream makes no sense: {what}")
+    return MachineGone("relay-broken", f"the relay sent bytes that make no sense: {what}")

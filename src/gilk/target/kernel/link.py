@@ -164,7 +164,7 @@ class RelayLink:
         if status is None:
             process.signal(signal.SIGKILL)
             process.wait(_PATIENCE)
-            raise TargetError("command-timeout", f"{command[0]} had not ended after {timeout:g} s, and was killed")
+            raise TargetError("command-timeout", f"{command[0]} did not end within {timeout:g} s, and was killed")
         return status, bytes(out), bytes(err)
 
     def spawn(

@@ -112,7 +112,7 @@ class Records:
         if self._memory.layout.policy == Policy.RING:
             start = max(head.limit - size, start)
         if not 0 <= start <= end <= min(start + size, _FARTHEST) or end % GRANULE or start % GRANULE:
-            raise StoreError("stream-corrupt", f"buffer {buffer} is at {end}, with {start} of {size} bytes read")
+            raise StoreError("stream-corrupt", f"buffer {buffer}: position {end} cannot follow {start} in {size} bytes")
         return start, end
 
     def _walk(self, buffer: int, start: int, end: int) -> Iterator[_Marked]:

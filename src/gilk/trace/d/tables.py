@@ -63,7 +63,7 @@ def entries(
         else:
             yield entry
     if bad:
-        errors.append(StoreError("stream-corrupt", f"table {bank}.{shard}: {bad} entries that cannot be"))
+        errors.append(StoreError("stream-corrupt", f"table {bank}.{shard}: {bad} impossible entries"))
 
 
 def _places(slots: memoryview) -> Iterator[int]:
