@@ -11,6 +11,7 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 
+#include "abi/gilk_abi.h"
 #include "abi/ilk_abi.h"
 #include "ilk/rings.h"
 

@@ -36,11 +36,14 @@
 #define GILK_PAGE 4096
 #define GILK_CLASSES 4 /* record classes: 16, 32, 64 and 256 bytes */
 
-/* Every record begins with this; sp is the low half of the stack pointer. */
+/* Every record begins with this, in the kernel too. */
 struct gilk_record {
 	gilk_u64 tsc;
 	gilk_u32 iid; /* 0: not committed */
-	gilk_u32 sp;
+	union {
+		gilk_u32 sp; /* in a process: the low half of the stack pointer */
+		gilk_u32 who; /* in the kernel: whose, and bits of the stack pointer (ilk_abi.h, RECORDS) */
+	};
 };
 
 struct gilk_record_stamp { /* class 0, 16 bytes */

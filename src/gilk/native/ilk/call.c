@@ -9,10 +9,6 @@
 
 #include "ilk.h"
 
-struct gilk_regs {
-	u64 word[18]; /* rax rcx rdx rbx rsp rbp rsi rdi r8..r15 rip rflags */
-};
-
 struct ilk_call {
 	u64 pc;
 	u64 shift;
@@ -20,9 +16,7 @@ struct ilk_call {
 	u64 iid;
 };
 
-#define RSP 4
-#define RIP 16
-#define TEXT_MOST 232
+#define TEXT_MOST sizeof_field(struct gilk_record_regs, u.text)
 
 /* One a context: an interrupt may come while a task's instrument runs. */
 static DEFINE_PER_CPU(u8[4], running);
@@ -40,8 +34,8 @@ void ilk_dispatch(struct gilk_regs *regs, const struct ilk_call *call)
 		(void *)(unsigned long)call->function;
 	u8 *flag;
 
-	regs->word[RIP] = call->pc;
-	regs->word[RSP] = (u64)(unsigned long)(call + 1) + call->shift;
+	regs->rip = call->pc;
+	regs->rsp = (u64)(unsigned long)(call + 1) + call->shift;
 	preempt_disable_notrace();
 	flag = &(*raw_cpu_ptr(&running))[context()];
 	if (*flag) {
@@ -66,21 +60,14 @@ u64 ilk_missed_sum(void)
 	return sum;
 }
 
-struct record {
-	u64 tsc;
-	u32 iid;
-	u32 who;
-	u64 body[];
-};
-
-static struct record *reserve(u32 set, u32 class_)
+static void *reserve(u32 set, u32 class_)
 {
 	if (set >= ILK_SETS || !ilk_filter_wants(set))
 		return NULL;
-	return (struct record *)(unsigned long)ilk_reserve_slow(class_ + ILK_CLASSES * set);
+	return (void *)(unsigned long)ilk_reserve_slow(class_ + ILK_CLASSES * set);
 }
 
-static void commit(struct record *record, u32 iid, u64 sp)
+static void commit(struct gilk_record *record, u32 iid, u64 sp)
 {
 	record->who = (u32)current->pid | (u32)(sp >> 4 & 0x3ff) << 22;
 	record->tsc = rdtsc();
@@ -89,41 +76,43 @@ static void commit(struct record *record, u32 iid, u64 sp)
 
 void ilk_log_pair(u32 set, u32 iid, u64 value, u64 extra)
 {
-	struct record *record = reserve(set, 1);
+	struct gilk_record_integer *record = reserve(set, 1);
 
 	if (!record)
 		return;
-	record->body[0] = value;
-	record->body[1] = extra;
-	commit(record, iid, (u64)(unsigned long)__builtin_frame_address(0));
+	record->value = value;
+	record->extra = extra;
+	commit(&record->head, iid, (u64)(unsigned long)__builtin_frame_address(0));
 }
 
 /* The text ends at its zero, at the end of what can be read, or of the record. */
 void ilk_log_string(u32 set, u32 iid, const char *text)
 {
-	struct record *record = reserve(set, 3);
-	char *to;
-	u32 n;
+	struct gilk_record_regs *record = reserve(set, 3);
+	u64 n;
+	u8 *to;
 
 	if (!record)
 		return;
-	to = (char *)&record->body[1];
+	to = record->u.text;
 	for (n = 0; n < TEXT_MOST; n++)
 		if (copy_from_kernel_nofault(to + n, text + n, 1) || !to[n])
 			break;
-	record->body[0] = n;
-	commit(record, iid, (u64)(unsigned long)__builtin_frame_address(0));
+	record->length = n;
+	record->reserved = 0;
+	commit(&record->head, iid, (u64)(unsigned long)__builtin_frame_address(0));
 }
 
 void ilk_log_registers(u32 set, u32 iid, const struct gilk_regs *regs)
 {
-	struct record *record = reserve(set, 3);
+	struct gilk_record_regs *record = reserve(set, 3);
 
 	if (!record)
 		return;
-	record->body[0] = 0;
-	memcpy(&record->body[1], regs, sizeof(*regs));
-	commit(record, iid, regs->word[RSP]);
+	record->length = 0;
+	record->reserved = 0;
+	memcpy(record->u.reg, regs, sizeof(*regs));
+	commit(&record->head, iid, regs->rsp);
 }
 
 /* How many there are; the first `room` of them are written. */

@@ -21,6 +21,7 @@
 #include <linux/wait.h>
 #include <linux/xarray.h>
 
+#include "../abi/gilk_abi.h"
 #include "../abi/ilk_abi.h"
 #include "compat.h"
 #include "rings.h"
@@ -269,7 +270,6 @@ bool ilk_filter_wants(u32 set);
 /* call.c, thunks.S: entry points for generated code */
 void ilk_reserve(void);
 void ilk_registers(void);
-struct gilk_regs;
 struct ilk_call;
 void ilk_dispatch(struct gilk_regs *regs, const struct ilk_call *call);
 void ilk_log_pair(u32 set, u32 iid, u64 value, u64 extra);

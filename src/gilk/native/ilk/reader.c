@@ -12,19 +12,13 @@
 #define NOWHERE (~0u)
 #define TRIES 16 /* at a ring whose chunks are given up faster than they are read */
 
-struct record {
-	u64 tsc;
-	u32 iid;
-	u32 who;
-};
-
 /* Of a chunk, the bytes from `taken` up to the first record that is not committed. */
 static u32 committed(u64 chunk, u32 taken, u32 size, u32 most)
 {
 	u32 at = taken;
 
 	while (at < ILK_CHUNK && at - taken + size <= most) {
-		const struct record *record = (const void *)(unsigned long)(chunk + at);
+		const struct gilk_record *record = (const void *)(unsigned long)(chunk + at);
 
 		if (!smp_load_acquire(&record->iid))
 			break;

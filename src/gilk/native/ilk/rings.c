@@ -19,12 +19,6 @@
 #define NOWHERE (~0u)
 #define TRIES 8u /* chunks looked at for one to give up */
 
-struct record {
-	u64 tsc;
-	u32 iid;
-	u32 who;
-};
-
 DEFINE_PER_CPU(struct ilk_ring, ilk_rings[ILK_RINGS]);
 
 u32 ilk_class_size(u32 class_)
@@ -45,7 +39,7 @@ static bool all_committed(u64 chunk, u32 size)
 
 #pragma GCC unroll 8
 	for (at = chunk; at < chunk + ILK_CHUNK; at += size)
-		if (!READ_ONCE(((struct record *)(unsigned long)at)->iid))
+		if (!READ_ONCE(((struct gilk_record *)(unsigned long)at)->iid))
 			return false;
 	return true;
 }
@@ -56,7 +50,7 @@ static void clear(u64 chunk, u32 size)
 
 #pragma GCC unroll 8
 	for (at = chunk; at < chunk + ILK_CHUNK; at += size)
-		WRITE_ONCE(((struct record *)(unsigned long)at)->iid, 0);
+		WRITE_ONCE(((struct gilk_record *)(unsigned long)at)->iid, 0);
 }
 
 /* Full chunks that have not been read, as the client says. */

@@ -19,6 +19,7 @@ from gilk.cache.place import kernels_dir, subdirectory
 from gilk.errors import CompileError, ImageError, TargetError
 
 NAME: Final = "ilk"
+_SHARED = ("gilk_abi.h", "gilk_regs.h", "ilk_abi.h")  # of native/abi
 
 
 def running_release() -> str:
@@ -67,10 +68,10 @@ def build(headers: Path) -> Path:
 
 def _sources() -> Iterator[tuple[str, Path]]:
     """What the build directory holds, by its name there."""
-    yield "abi/ilk_abi.h", NATIVE / "abi" / "ilk_abi.h"
-    for path in sorted((NATIVE / "ilk").iterdir()):
-        if path.suffix in (".c", ".S", ".h") or path.name == "Kbuild":
-            yield f"ilk/{path.name}", path
+    for folder, names in (("abi", _SHARED), ("ilk", sorted(os.listdir(NATIVE / "ilk")))):
+        for name in names:
+            if name.endswith((".c", ".S", ".h")) or name == "Kbuild":
+                yield f"{folder}/{name}", NATIVE / folder / name
 
 
 def _key(headers: Path) -> str:
