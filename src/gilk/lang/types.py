@@ -107,6 +107,11 @@ class Translated:
     pointer: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """Of an aggregation, and of what it is assigned: it has no value where it stands."""
+
+
 class Special(StrEnum):
     """What can be traced, printed or be a key, and nothing else."""
 
@@ -119,7 +124,9 @@ class Special(StrEnum):
     MOD = "mod"
 
 
-Type: TypeAlias = "Integer | Float | Void | String | Pointer | Array | Record | Enumeration | Translated | Special"
+Type: TypeAlias = (
+    "Integer | Float | Void | String | Pointer | Array | Record | Enumeration | Translated | Dynamic | Special"
+)
 
 CHAR = Integer("char", 1, True, 0)
 SHORT = Integer("short", 2, True, 1)
@@ -132,6 +139,7 @@ ULONG_LONG = Integer("unsigned long long", 8, False, 4)
 INT64, UINT64 = LONG, ULONG
 VOID = Void()
 STRING = String()
+DYNAMIC = Dynamic()
 
 #: Of words in any order, which the parser has sorted: see named().
 _BASIC: dict[tuple[str, ...], Integer | Float | Void | String] = {
@@ -278,4 +286,6 @@ def text(type_: Type) -> str:
             return f"enum {type_.tag or '(anon)'}"
         case Translated():
             return text(Pointer(type_.record) if type_.pointer else type_.record)
+        case Dynamic():
+            return "<DYN>"
     return str(type_)

@@ -28,10 +28,12 @@ from gilk.lang.d.printf_check import (
 from gilk.lang.data import Aggregation, Datum, Kind
 from gilk.lang.syntax.source import Rejected
 from gilk.lang.types import (
+    DYNAMIC,
     INT,
     INT64,
     UINT64,
     Array,
+    Dynamic,
     Enumeration,
     Float,
     Integer,
@@ -42,12 +44,13 @@ from gilk.lang.types import (
     Translated,
     Type,
     Void,
-    is_arithmetic,
+    is_scalar,
     text,
 )
 
 _LARGEST = 16384  # bytes of one tracemem()
 _Arguments: TypeAlias = Sequence[typed.Argument]
+AGGREGATION = ArgumentKind(Category.AGGREGATION, "aggregation")
 _USER_SYMBOLS = (Special.USYM, Special.UMOD, Special.UADDR)
 
 
@@ -79,16 +82,22 @@ class Actions:
     # With a format.
 
     def _format(self, call: ast.Call, given: _Arguments) -> str:
-        if not call.arguments or not isinstance(call.arguments[0], ast.Text):
-            argument = _valued(given[0]).type if given else Void()
+        if not isinstance(call.arguments[0], ast.Text):
+            first = given[0]
+            argument = DYNAMIC if isinstance(first, ast.Aggregate) else first.type
             wrong = mismatch(call, 1, "string constant", text(argument))
             raise Rejected(PrintfTag.ARG_FMT, call.span, wrong.diagnostic.message)
         return call.arguments[0].value
 
     def _printf(self, call: ast.Call, given: _Arguments) -> ir.Statement:
         format_ = self._format(call, given)
+        if (call.name, format_) == ("freopen", "."):
+            raise Rejected(Tag.D_FREOPEN_INVALID, call.span, 'freopen( ) argument #1 cannot be "."')
+        kinds = [
+            AGGREGATION if isinstance(each, ast.Aggregate) else kind_of(self._printable(each).type) for each in given
+        ]
+        check(parse_format(format_, call.span), kinds[1:], function=call.name, span=call.span)
         values = tuple(self._printable(_valued(argument)) for argument in given[1:])
-        check(parse_format(format_, call.span), [kind_of(v.type) for v in values], function=call.name, span=call.span)
         data = tuple(self.layout.add(v, a.span) for v, a in zip(values, call.arguments[1:], strict=True))
         return ir.Data(call.name, data, values, format_)
 
@@ -114,7 +123,7 @@ class Actions:
 
     def _kind(self, argument: typed.Argument) -> ArgumentKind:
         if isinstance(argument, ast.Aggregate):
-            return ArgumentKind(Category.AGGREGATION, "aggregation")
+            return AGGREGATION
         return kind_of(argument.type)
 
     # About aggregations.
@@ -134,26 +143,18 @@ class Actions:
         if first.name not in self._scope.aggregations:
             raise Rejected(_AGGBAD[call.name], call.span, f"undefined aggregation: @{first.name}")
         name = self._aggregation(first).name
-        values = tuple(self._factor(call, n, _valued(value)) for n, value in enumerate(given[1:], 2))
+        values = tuple(constants.convert(INT64, _valued(value)) for value in given[1:])
         data = tuple(self.layout.add(value, call.span) for value in values)
         return ir.Data(call.name, data, values, aggregations=(name,))
-
-    def _factor(self, call: ast.Call, number: int, value: ir.Expression) -> ir.Expression:
-        if not is_arithmetic(value.type):
-            tag = Tag.D_NORMALIZE_SCALAR if call.name == "normalize" else Tag.D_TRUNC_SCALAR
-            raise Rejected(tag, call.span, f"{call.name}( ) argument #{number} must be of scalar type")
-        return constants.convert(INT64, value)
 
     # Single values.
 
     def _trace(self, call: ast.Call, given: _Arguments) -> ir.Statement:
         value = given[0]
-        if isinstance(value, ast.Aggregate):
-            raise mismatch(call, 1, "something with a value", "aggregation")
+        if isinstance(value, ast.Aggregate) or isinstance(value.type, Dynamic | Translated):
+            raise Rejected(Tag.D_TRACE_DYN, call.span, "trace( ) may not be applied to a dynamic expression")
         if isinstance(value.type, Void):
             raise Rejected(Tag.D_TRACE_VOID, call.span, "trace( ) may not be applied to a void expression")
-        if isinstance(value.type, Translated):
-            raise Rejected(Tag.D_TRACE_DYN, call.span, "trace( ) may not be applied to what a translator gives")
         if not isinstance(value, ir.Field):
             value = self._printable(value)
         return ir.Data("trace", (self.layout.add(value, call.span),), (value,))
@@ -168,7 +169,7 @@ class Actions:
         if isinstance(shown, Record) and not shown.complete:
             raise Rejected(Tag.D_OP_INCOMPLETE, call.span, f"{text(shown)} is incomplete")
         if not self._scope.size(shown):
-            what = f"print( ) argument #1 reference has type '{text(shown)}' with size 0; cannot print value"
+            what = f"print( ) argument #1 reference has type '{text(shown)}' with size 0; cannot print( ) it."
             raise Rejected(Tag.D_PRINT_SIZE, call.span, what)
         place = self._declarations.own("print", UINT64, call.span)
         start = ir.Assign(UINT64, place, "", constants.convert(UINT64, pointer))
@@ -178,29 +179,18 @@ class Actions:
         return ir.Data("print", data, (start, whole), shown=shown)
 
     def _tracemem(self, call: ast.Call, given: _Arguments) -> ir.Statement:
-        address = self._tracemem_number(call, 1, "addr", given, Tag.D_TRACEMEM_ADDR)
-        size = given[1]
-        if not isinstance(size, ir.Constant):
-            raise Rejected(
-                Tag.D_TRACEMEM_SIZE,
-                call.span,
-                "tracemem( ) argument #2 must be a non-zero positive integral constant expression",
-            )
-        if not 0 < size.value <= _LARGEST:
+        address, size = operands.decayed(_valued(given[0])), given[1]
+        if not is_scalar(address.type):
+            wrong = mismatch(call, 1, "pointer or integer", text(address.type))
+            raise Rejected(Tag.D_TRACEMEM_ADDR, call.span, str(wrong))
+        if not isinstance(size, ir.Constant) or size.value <= 0:
+            what = "tracemem( ) argument #2 must be a non-zero positive integral constant expression"
+            raise Rejected(Tag.D_TRACEMEM_SIZE, call.span, what)
+        if size.value > _LARGEST:
             raise Rejected(Tag.D_TRACEMEM_SIZE, call.span, f"tracemem( ) argument #2 must be from 1 to {_LARGEST}")
-        whole = ir.Field(Array(Integer("char", 1, True, 0), size.value), address)
-        data: tuple[Datum, ...] = (self.layout.add(whole, call.span),)
-        values: tuple[ir.Expression, ...] = (whole,)
-        if len(given) > 2:
-            shown = self._tracemem_number(call, 3, "int", given, Tag.D_TRACEMEM_DYNSIZE)
-            data, values = (*data, self.layout.add(shown, call.span)), (*values, shown)
-        return ir.Data("tracemem", data, values)
-
-    def _tracemem_number(self, call: ast.Call, number: int, kind: str, given: _Arguments, tag: Tag) -> ir.Expression:
-        try:
-            return fit(call, number, kind, _valued(given[number - 1]))
-        except Rejected as rejected:
-            raise Rejected(tag, call.span, rejected.diagnostic.message) from None
+        whole = ir.Field(Array(Integer("char", 1, True, 0), size.value), constants.convert(UINT64, address))
+        values = (whole, *(constants.convert(INT64, _valued(shown)) for shown in given[2:]))
+        return ir.Data("tracemem", tuple(self.layout.add(value, call.span) for value in values), values)
 
     def _exit(self, call: ast.Call, given: _Arguments) -> ir.Statement:
         status = constants.convert(INT, fit(call, 1, "int", _valued(given[0])))
@@ -244,8 +234,7 @@ _AGGARG = {
 
 
 def _valued(argument: typed.Argument) -> ir.Expression:
-    assert not isinstance(argument, ast.Aggregate)
-    return argument
+    return ir.Call(DYNAMIC, f"@{argument.name}") if isinstance(argument, ast.Aggregate) else argument
 
 
 def kind_of(type_: Type) -> ArgumentKind:

@@ -27,11 +27,11 @@ class Aggregations:
         how, used = self._what(Function(given.call.name), given)
         values = [self._operand(given, n) for n in range(1, len(given.arguments) + 1) if n in (1, *used)]
         data = tuple(datum for datum, _ in keys)
-        name, span = given.target.name, given.assign.span
+        name = given.target.name
         known = self._scope.aggregations.get(name)
         if known is not None and known.what.function is how.function and known.what != how:
             quantizing.check_alike(given, known.what, how)
-        aggregation = self._scope.aggregation(span, name, how, data, layout.size, processor)
+        aggregation = self._scope.aggregation(name, how, data, layout.size, processor)
         value, weight = (*values, None, None)[:2]
         hidden = () if processor is None else (_PROCESSOR,)
         return ir.Aggregate(aggregation, (*hidden, *(key for _, key in keys)), value, weight)

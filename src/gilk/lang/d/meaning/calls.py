@@ -12,9 +12,23 @@ from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Callable_, R
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected
-from gilk.lang.types import INT, INT64, STRING, UINT64, Special, is_arithmetic, is_scalar, text
+from gilk.lang.types import (
+    DYNAMIC,
+    INT,
+    INT64,
+    STRING,
+    UINT64,
+    VOID,
+    Pointer,
+    Special,
+    is_arithmetic,
+    is_scalar,
+    text,
+)
 
-_PROTOTYPES = {"int": "integer", "addr": "pointer", "str": "string", "id": "int", "agg": "aggregation", "fmt": "string"}
+#: What messages call parameters that are no integers.
+_PROTOTYPES = {"addr": "uintptr_t", "ptr": "void *", "str": "char *", "fmt": "string"}
+_UNCHECKED = ("any", "agg", "rest", "fmt")
 
 
 def function(call: ast.Call) -> Callable_:
@@ -24,16 +38,20 @@ def function(call: ast.Call) -> Callable_:
     return found
 
 
-def check_length(call: ast.Call, known: Callable_, extra: int = 0) -> None:
-    """Raises Rejected; ``extra``: of what the prototype counts, how many are not among the arguments."""
+def check_length(call: ast.Call, known: Callable_) -> None:
+    """Raises Rejected."""
     given = len(call.arguments)
-    if given < known.least - extra or (known.most is not None and given > known.most - extra):
-        at_least = "at least " if known.most is None or known.most > known.least else ""
-        s = "" if given == 1 else "s"
-        raise Rejected(
-            Tag.D_PROTO_LEN, call.span,
-            f"{call.name}( ) prototype mismatch: {given} arg{s} passed, {at_least}{known.least} expected",
-        )  # fmt: skip
+    if given < known.least:
+        bound, expected = "at least " if known.most is None or known.most > known.least else "", known.least
+    elif known.most is not None and given > known.most:
+        bound, expected = "at most " if known.most > known.least else "", known.most
+    else:
+        return
+    s = "" if given == 1 else "s"
+    raise Rejected(
+        Tag.D_PROTO_LEN, call.span,
+        f"{call.name}( ) prototype mismatch: {given} arg{s} passed, {bound}{expected} expected",
+    )  # fmt: skip
 
 
 def mismatch(call: ast.Call, number: int, prototype: str, argument: str) -> Rejected:
@@ -52,21 +70,24 @@ class Calls:
     def subroutine(self, call: ast.Call) -> ir.Expression:
         """A call that has a value. Raises Rejected."""
         known = function(call)
+        arguments = self.arguments(call, known, tuple(map(self._check, call.arguments)))
         if known.role is Role.AGGREGATING:
-            raise Rejected(
-                Tag.D_AGG_CONTEXT, call.span, f"{call.name}( ) can only be used to aggregate: @ = {call.name}( )"
-            )
+            return ir.Call(DYNAMIC, known.name, arguments)
         if known.role is not Role.SUBROUTINE and not isinstance(known.type, Special):
-            raise Rejected(Tag.D_ACT_CONTEXT, call.span, f"{call.name}( ) is an action, and has no value")
-        check_length(call, known)
-        arguments = tuple(
-            self.argument(call, number, kind) for number, kind in enumerate(known.parameters[: len(call.arguments)], 1)
-        )
+            return ir.Call(VOID, known.name, arguments)
         if known.type in (Special.STACK, Special.USTACK):
             return self._stack(call, arguments)
         if known.name == "strtok":
             arguments += self._kept(call)
         return ir.Call(known.type, known.name, arguments)
+
+    @staticmethod
+    def arguments(call: ast.Call, known: Callable_, given: tuple[ir.Expression, ...]) -> tuple[ir.Expression, ...]:
+        """Of which each has a type: whether they are as many as they should be, and fit. Raises Rejected."""
+        check_length(call, known)
+        kinds = (*known.parameters, *("rest" for _ in given))
+        pairs = enumerate(zip(kinds, given, strict=False), 1)
+        return tuple(fit(call, number, kind, value) for number, (kind, value) in pairs)
 
     def _kept(self, call: ast.Call) -> tuple[ir.Expression, ...]:
         """Where strtok() keeps the rest of its text for the clauses that follow, if there is room for one."""
@@ -98,27 +119,35 @@ class Calls:
             raise Rejected(tag, call.span, f"{call.name}( ) argument #1 must be {what}")
         return self._scope.frames.limited(found.value)
 
-    def argument(self, call: ast.Call, number: int, parameter: str) -> ir.Expression:
-        """Checked and converted. Raises Rejected."""
-        return fit(call, number, parameter, self._check(call.arguments[number - 1]))
+
+def is_of_another_context(value: ir.Expression) -> bool:
+    """A call of an action, or of what aggregates, where a value is wanted; an aggregation."""
+    if not isinstance(value, ir.Call):
+        return False
+    known = FUNCTIONS.get(value.name)
+    return value.type == DYNAMIC or (value.type == VOID and known is not None and known.role is not Role.SUBROUTINE)
 
 
 def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir.Expression:
     """An argument converted to what its parameter takes. Raises Rejected."""
     given, kind = call.arguments[number - 1], parameter.rstrip("?")
+    if kind in _UNCHECKED and (kind, call.name) != ("fmt", "printf"):
+        return value
     if (call.name, number) == ("strtok", 1) and operands.is_null(value):
         return operands.NO_STRING
-    if kind == "str":
+    if kind in ("str", "fmt"):
         if not operands.is_text(operands.decayed(value).type) and not operands.holds_text(value):
-            raise mismatch(call, number, "string", text(value.type))
-        return operands.as_string(value, given.span)
-    value = operands.decayed(value)
-    if kind in ("int", "id"):
-        if not is_arithmetic(value.type):
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
-        return constants.convert(INT64, value)
+        return value if kind == "fmt" else operands.as_string(value, given.span)
+    value = operands.decayed(value)
     if kind == "addr":
         if not is_scalar(value.type):
-            raise mismatch(call, number, "pointer", text(value.type))
+            raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
         return constants.convert(UINT64, value)
-    return value
+    if kind == "ptr":
+        if not isinstance(value.type, Pointer) and not operands.is_null(value):
+            raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
+        return constants.convert(UINT64, value)
+    if not is_arithmetic(value.type):
+        raise mismatch(call, number, kind, text(value.type))
+    return constants.convert(INT64, value)

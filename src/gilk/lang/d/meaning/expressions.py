@@ -14,12 +14,13 @@ from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, OF_STACKS, OF_THE_
 from gilk.lang.d.meaning.calls import Calls
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.inlines import Inlines
-from gilk.lang.d.meaning.places import Places
+from gilk.lang.d.meaning.places import Places, multidimensional
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.meaning.translators import Translators, without_pointer
 from gilk.lang.syntax.source import Rejected
 from gilk.lang.types import (
+    DYNAMIC,
     INT,
     LONG,
     STRING,
@@ -122,11 +123,7 @@ class Expressions:
         return operands.at(self.declarations.complete(found.type), address)
 
     def _aggregate(self, aggregate: ast.Aggregate) -> ir.Expression:
-        raise Rejected(
-            Tag.D_AGG_NULL,
-            aggregate.span,
-            f"expression with aggregation @{aggregate.name} must call an aggregating function",
-        )
+        return ir.Call(DYNAMIC, f"@{aggregate.name}")
 
     # Operators.
 
@@ -158,10 +155,12 @@ class Expressions:
         operand = self.check(expression.operand)
         if isinstance(operand, ir.Field) and not operand.bits:
             return constants.convert(Pointer(operand.type), operand.address)
+        if operand.type == DYNAMIC:
+            raise Rejected(Tag.D_ADDROF_VAR, expression.span, "cannot take address of dynamic variable")
+        if isinstance(operand, ir.Part | ir.Field) and operand.bits:
+            raise Rejected(Tag.D_ADDROF_BITFIELD, expression.span, "cannot take address of bit-field")
         if isinstance(operand, ir.Place | ir.Keyed | ir.Part) or is_builtin(operand):
             raise Rejected(Tag.D_ADDROF_VAR, expression.span, "cannot take the address of a variable of D's own")
-        if isinstance(operand, ir.Field):
-            raise Rejected(Tag.D_ADDROF_BITFIELD, expression.span, "cannot take the address of a bit-field")
         raise Rejected(Tag.D_ADDROF_LVAL, expression.span, "operand of & must be an lvalue")
 
     def _binary(self, expression: ast.Binary) -> ir.Expression:
@@ -199,6 +198,8 @@ class Expressions:
 
     def _index(self, expression: ast.Index) -> ir.Expression:
         base = expression.base
+        if isinstance(base, ast.Aggregate):
+            raise multidimensional(base, expression.span)
         if isinstance(base, ast.Name) and self._scope.has_parameters(base.name):
             return self.inlines.indexed(base.name, expression)
         return self._places.index(expression, self._at)
@@ -278,7 +279,7 @@ class Expressions:
         type_ = self.declarations.complete(self.declarations.type_name(expression.type))
         member = type_.member(expression.member) if isinstance(type_, Record) else None
         if member is not None and member.bits:
-            what = f"cannot take the offset of a bit-field: {expression.member}"
+            what = f"cannot take offset of a bit-field: {expression.member}"
             raise Rejected(Tag.D_OFFSETOF_BITFIELD, expression.span, what)
         if member is None:
             raise Rejected(

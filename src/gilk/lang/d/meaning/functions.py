@@ -3,12 +3,12 @@
 
 Parameters are named by what they take:
 
-    int     an integer           addr    a pointer or an integer, an address in the process
+    int     an integer, as are int64_t, size_t and other names of C's: what messages call them
+    addr    a pointer or an integer, an address in the process     ptr  a pointer, or 0
     str     a string, or a pointer to characters, which is then copied in
     fmt     a string constant    agg     an aggregation
     any     whatever has a value that can be recorded
     rest    any number of what a format asks for
-    id      what speculation() gave    ptr  a pointer to something whose type is known
 
 A name that ends in ``?`` may be left out.
 """
@@ -58,16 +58,16 @@ FUNCTIONS: dict[str, Callable_] = {
     **_rows(
         Role.SUBROUTINE,
         """
-        copyinstr addr int?
+        copyinstr addr size_t?
         strjoin str str
         strtok str str
         substr str int int?
         basename str
         dirname str
         cleanpath str
-        lltostr int int?
-        strchr str int
-        strrchr str int
+        lltostr int64_t int?
+        strchr str char
+        strrchr str char
         strstr str str
         inet_ntoa addr
         fdpath int
@@ -76,41 +76,41 @@ FUNCTIONS: dict[str, Callable_] = {
     ),
     **_rows(Role.SUBROUTINE, "index str str int?\nrindex str str int?\nspeculation", INT),
     **_rows(Role.SUBROUTINE, "strlen str\nrand", UINT64),
-    **_rows(Role.SUBROUTINE, "progenyof int\nfdflags int\nfdmount int", INT),
-    **_rows(Role.SUBROUTINE, "alloca int\ncopyin addr int", Pointer(VOID)),
-    **_rows(Role.SUBROUTINE, "bcopy addr addr int\ncopyinto addr int addr"),
-    **_rows(Role.SUBROUTINE, "htons int\nntohs int", _U16),
-    **_rows(Role.SUBROUTINE, "htonl int\nntohl int", _U32),
-    **_rows(Role.SUBROUTINE, "htonll int\nntohll int", UINT64),
-    **_rows(Role.SUBROUTINE, "getmajor int\ngetminor int", _U32),
+    **_rows(Role.SUBROUTINE, "progenyof pid_t\nfdflags int\nfdmount int", INT),
+    **_rows(Role.SUBROUTINE, "alloca size_t\ncopyin addr size_t", Pointer(VOID)),
+    **_rows(Role.SUBROUTINE, "bcopy ptr ptr size_t\ncopyinto addr size_t ptr"),
+    **_rows(Role.SUBROUTINE, "htons uint16_t\nntohs uint16_t", _U16),
+    **_rows(Role.SUBROUTINE, "htonl uint32_t\nntohl uint32_t", _U32),
+    **_rows(Role.SUBROUTINE, "htonll uint64_t\nntohll uint64_t", UINT64),
+    **_rows(Role.SUBROUTINE, "getmajor dev_t\ngetminor dev_t", _U32),
     **_rows(Role.SUBROUTINE, "strtoll str int?\nfdoffset int", INT64),
     **_rows(Role.SUBROUTINE, "toupper str\ntolower str", STRING),
     **_rows(
         Role.AGGREGATING,
         """
         count
-        sum int
-        min int
-        max int
-        avg int
-        stddev int
-        quantize int int?
-        lquantize int int int int? int?
-        llquantize int int int int int int?
+        sum any
+        min any
+        max any
+        avg any
+        stddev any
+        quantize any any?
+        lquantize any int32_t int32_t any? any?
+        llquantize any int32_t int32_t int32_t int32_t any?
         """,
     ),
     **_rows(
         Role.ACTION,
         """
         printf fmt rest
-        printa fmt? agg rest
+        printa any rest
         trace any
-        tracemem addr int int?
+        tracemem any size_t size_t?
         print ptr
         exit int
         clear agg
-        trunc agg int?
-        normalize agg int
+        trunc agg int64_t?
+        normalize agg uint64_t
         denormalize agg
         freopen fmt rest
         ftruncate
@@ -127,14 +127,14 @@ FUNCTIONS: dict[str, Callable_] = {
             *(("sym", "sym"), ("func", "sym"), ("mod", "mod")),
         )
     },
-    **_rows(Role.DEED, "speculate id\ncommit id\ndiscard id"),
+    **_rows(Role.DEED, "speculate int\ncommit int\ndiscard int"),
     **_rows(
         Role.DEED,
         """
         stop
         raise int
-        copyout addr addr int
-        copyoutstr str addr int
+        copyout ptr addr size_t
+        copyoutstr str addr size_t
         breakpoint
         panic
         chill int

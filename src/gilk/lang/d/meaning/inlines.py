@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gilk.lang import ir
 from gilk.lang.d import ast, items
-from gilk.lang.d.meaning import operands, substitution
+from gilk.lang.d.meaning import keying, operands, substitution
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.extent import NOTHING
 from gilk.lang.d.meaning.scope import Inline, Scope
@@ -35,7 +35,7 @@ class Inlines:
             raise Rejected(Tag.D_DECL_IDRED, item.span, f"identifier redefined: {name}")
         parameters = self._parameters(item.declarator, keys) if keys is not None else ()
         with self._scope.bound({name: self._scope.fresh(each) for name, each in parameters}):
-            value = self._fit(type_, self._check(item.value), item.span)
+            value = self._fit(name, type_, self._check(item.value), item.span)
         text_ = item.value if keys is not None else None
         measure = self._scope.extent.measure() if keys is None else NOTHING
         self._scope.inlines[name] = Inline(type_, value, measure, parameters, text_)
@@ -53,12 +53,13 @@ class Inlines:
             found[name] = type_
         return tuple(found.items())
 
-    def _fit(self, type_: Type, found: ir.Expression, span: Span) -> ir.Expression:
+    def _fit(self, name: str, type_: Type, found: ir.Expression, span: Span) -> ir.Expression:
         value = operands.decayed(found)
         if isinstance(value, ir.Xlate) and is_fit(type_, value.type):
             return value
         if not operands.is_assignable(type_, value.type) and not (is_scalar(type_) and is_scalar(value.type)):
-            raise Rejected(*operands.incompatible("=", type_, value.type, span))
+            what = f'inline {name} definition uses incompatible types: "{text(type_)}" = "{text(value.type)}"'
+            raise Rejected(Tag.D_OP_INCOMPAT, span, what)
         return operands.converted(type_, found, span)
 
     def named(self, inline: Inline, span: Span) -> ir.Expression:
@@ -75,7 +76,7 @@ class Inlines:
         if len(expression.keys) != len(inline.parameters):
             given, wanted = len(expression.keys), len(inline.parameters)
             what = f"{name}[ ] prototype mismatch: {given} key{'' if given == 1 else 's'} passed, {wanted} expected"
-            raise Rejected(Tag.D_KEY_PROTO, expression.span, what)
+            raise Rejected(Tag.D_PROTO_LEN, expression.span, what)
         values: dict[str, ir.Expression] = {}
         bindings: substitution.Bindings = ()
         for number, ((parameter, type_), key) in enumerate(zip(inline.parameters, expression.keys, strict=True), 1):
@@ -83,13 +84,11 @@ class Inlines:
             values[parameter], more = substitution.bind(self._scope, type_, value, key.span)
             bindings += more
         with self._scope.bound(values):
-            found = self._fit(inline.type, self._check(inline.text), expression.span)
+            found = self._fit(name, inline.type, self._check(inline.text), expression.span)
         return substitution.let(bindings, found)
 
     def _key(self, name: str, number: int, type_: Type, key: ast.Expr) -> ir.Expression:
         value = operands.decayed(self._check(key))
         if not is_fit(type_, value.type):
-            what = f"{name}[ ] key #{number} is incompatible with prototype:"
-            both = f"\n\tprototype: {text(type_)}\n\t argument: {text(value.type)}"
-            raise Rejected(Tag.D_KEY_TYPE, key.span, what + both)
+            raise keying.mismatch(key.span, name, number, type_, value.type)
         return value

@@ -19,7 +19,6 @@ from gilk.lang.types import (
     Pointer,
     String,
     Type,
-    Void,
     common,
     is_arithmetic,
     is_scalar,
@@ -113,6 +112,8 @@ def binary(operator: str, left: ir.Expression, right: ir.Expression, span: Span,
     if operator in ("+", "-") and (isinstance(left.type, Pointer) or isinstance(right.type, Pointer)):
         return _pointer(operator, left, right, span, strsize)
     if not is_arithmetic(left.type) or not is_arithmetic(right.type):
+        if operator in ("+", "-"):
+            raise Rejected(*incompatible(operator, left.type, right.type, span))
         raise Rejected(*_not_arithmetic(operator, span))
     if operator in ("<<", ">>"):
         type_ = promoted(left.type)
@@ -134,8 +135,6 @@ def _not_arithmetic(operator: str, span: Span) -> tuple[str, Span, str]:
 def _check_kind(operator: str, type_: Type, span: Span) -> None:
     if isinstance(type_, Float):
         raise Rejected(Tag.D_OP_INCOMPAT, span, f"operator {operator} cannot be applied to floating point values")
-    if isinstance(type_, Void):
-        raise Rejected(Tag.D_OP_VOID, span, f"operator {operator} cannot be applied to a void expression")
 
 
 def _logic(operator: str, left: ir.Expression, right: ir.Expression, span: Span) -> ir.Expression:

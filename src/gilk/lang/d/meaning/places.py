@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from gilk.lang import ir
 from gilk.lang.d import ast, tree
-from gilk.lang.d.meaning import constants, operands
+from gilk.lang.d.meaning import constants, keying, operands
 from gilk.lang.d.meaning.arguments import Arguments
 from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS
+from gilk.lang.d.meaning.calls import is_of_another_context
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
@@ -20,6 +21,7 @@ from gilk.lang.types import (
     INT64,
     UINT64,
     Array,
+    Dynamic,
     Float,
     Member,
     Pointer,
@@ -82,23 +84,35 @@ class Places:
 
     def assign(self, expression: ast.Assign) -> ir.Expression:
         operator = expression.op[:-1]
+        if isinstance(expression.target, ast.Index) and isinstance(expression.target.base, ast.Aggregate):
+            raise multidimensional(expression.target.base, expression.span)
         value = self._value(expression.value)
-        if isinstance(value.type, Void | Special):
-            raise Rejected(Tag.D_OP_VOID, expression.span, f"cannot assign a value of type {text(value.type)}")
-        if isinstance(value.type, Translated):
-            raise Rejected(Tag.D_OP_DYN, expression.span, f"cannot assign what a translator gives: {text(value.type)}")
-        if isinstance(value.type, Record) and not value.type.complete:
-            raise Rejected(Tag.D_OP_INCOMPLETE, expression.span, f"{text(value.type)} is incomplete")
+        self._check_assigned(value, expression)
         target = self._target(
             expression.target, INT64 if operator and is_arithmetic(value.type) else value.type, expression.op
         )
         if operator:
             return self._compound(target, operator, value, expression)
+        if isinstance(target.type, Array):
+            what = f'operator {expression.op} may not be applied to operand of type "{text(target.type)}"'
+            raise Rejected(Tag.D_OP_ARRFUN, expression.span, what)
         if isinstance(target.type, String) and operands.is_null(value):
             return ir.Assign(target.type, target, "", operands.NO_STRING)
         if not operands.is_assignable(target.type, value.type) or isinstance(value.type, Float):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
         return ir.Assign(target.type, target, "", operands.converted(target.type, value, expression.span))
+
+    @staticmethod
+    def _check_assigned(value: ir.Expression, expression: ast.Assign) -> None:
+        if is_of_another_context(value) and isinstance(value.type, Void):
+            raise Rejected(Tag.D_OP_ACT, expression.span, f"operator {expression.op} operands cannot be actions")
+        if isinstance(value.type, Void | Special):
+            raise Rejected(Tag.D_OP_VOID, expression.span, f"cannot assign a value of type {text(value.type)}")
+        if isinstance(value.type, Dynamic | Translated):
+            what = f"operator {expression.op} operands cannot be of dynamic type"
+            raise Rejected(Tag.D_OP_DYN, expression.span, what)
+        if isinstance(value.type, Record) and not value.type.complete:
+            raise Rejected(Tag.D_OP_INCOMPLETE, expression.span, f"{text(value.type)} is incomplete")
 
     def _compound(
         self, target: ir.Target, operator: str, value: ir.Expression, expression: ast.Assign
@@ -164,7 +178,9 @@ class Places:
             return
         if name[0] == "global" and (name[1] in BUILTINS or name[1] in self._scope.inlines or name[1] == "args"):
             return
-        keys = tuple(_key_type(self._value(key), key.span) for key in expression.keys)
+        values = [(self._value(key), key.span) for key in expression.keys]
+        keying.check(expression.span, "associative array", [value.type for value, _ in values])
+        keys = tuple(_key_type(value, span) for value, span in values)
         self._scope.declare(expression.span, tree.Variable(name[1], name[0], type_, keys))
 
     def index(self, expression: ast.Index, at: Callable[[ir.Expression, ast.Expr], ir.Expression]) -> ir.Expression:
@@ -176,7 +192,8 @@ class Places:
         if name == ("global", "args") and known is None:
             return self._argument(expression)
         if len(expression.keys) != 1:
-            raise Rejected(Tag.D_KEY_PROTO, expression.span, "only an associative array has several keys")
+            what = f"cannot access {'an expression' if name is None else 'scalar ' + name[1]} as an associative array"
+            raise Rejected(Tag.D_ARR_BADREF, expression.span, what)
         own = BUILTINS.get(name[1]) if name is not None and known is None and name[0] == "global" else None
         key = self._value(expression.keys[0])
         if not is_arithmetic(key.type):
@@ -184,8 +201,9 @@ class Places:
         if isinstance(own, Array) and isinstance(expression.base, ast.Name):
             return ir.Register(own.of, constants.convert(UINT64, key))
         base = self._check(expression.base)
+        _check_bounds(base.type, key, expression.span)
         if isinstance(base, ir.Place | ir.Keyed | ir.Part) and isinstance(base.type, Array):
-            return self._part(base, base.type, key, expression.span)
+            return self._part(base, base.type, key)
         pointer = self._declarations.stepping(operands.decayed(base))
         if not isinstance(pointer.type, Pointer):
             raise Rejected(Tag.D_ARR_BADREF, expression.span, "[ ] must be applied to an array or a pointer")
@@ -196,19 +214,11 @@ class Places:
     def _element(self, known: tree.Variable, types: tuple[Type, ...], expression: ast.Index) -> ir.Keyed:
         given = [self._value(key) for key in expression.keys]
         if len(given) != len(types):
-            plural = "" if len(given) == 1 else "s"
-            raise Rejected(
-                Tag.D_KEY_PROTO, expression.span,
-                f"{known.name}[ ] prototype mismatch: {len(given)} key{plural} passed, {len(types)} expected",
-            )  # fmt: skip
+            keying.check_alike(expression.span, known.name, types, [key.type for key in given])
         layout, keys, data = Layout(self._scope.strsize), [], []
         for number, (key, type_) in enumerate(zip(given, types, strict=True), 1):
             if not operands.is_assignable(type_, key.type):
-                raise Rejected(
-                    Tag.D_KEY_TYPE, expression.span,
-                    f"{known.name}[ ] key #{number} is incompatible with prototype:\n\tprototype: {text(type_)}\n"
-                    f"\t argument: {text(key.type)}",
-                )  # fmt: skip
+                raise keying.mismatch(expression.span, known.name, number, type_, key.type)
             keys.append(operands.converted(type_, key, expression.span))
             data.append(layout.add(keys[-1], expression.span))
         type_ = self._declarations.complete(known.type)
@@ -220,9 +230,7 @@ class Places:
             raise Rejected(Tag.D_ARGS_TYPE, expression.span, "args[ ] must be referenced by an integral constant")
         return self._arguments.argument(key.value, expression.span)
 
-    def _part(self, base: ir.Place | ir.Keyed | ir.Part, array: Array, key: ir.Expression, span: Span) -> ir.Expression:
-        if isinstance(key, ir.Constant) and array.count and not 0 <= key.value < array.count:
-            raise Rejected(Tag.D_ARR_BADREF, span, f"index {key.value} is outside of an array of {array.count}")
+    def _part(self, base: ir.Place | ir.Keyed | ir.Part, array: Array, key: ir.Expression) -> ir.Expression:
         index = (constants.convert(UINT64, key), array.count, self._scope.size(array.of))
         if isinstance(base, ir.Part):
             return replace(base, type=array.of, indices=(*base.indices, index))
@@ -241,6 +249,20 @@ class Places:
             return ir.Part(type_, base, member.offset, (), member.bits, member.shift)
         start = operands.moved(ir.Convert(Pointer(type_), base), member.offset)
         return operands.at(type_, start, member.bits, member.shift)
+
+
+def multidimensional(base: ast.Aggregate, span: Span) -> Rejected:
+    what = f"improper attempt to reference @{base.name} as a multi-dimensional array"
+    return Rejected(Tag.D_AGG_MDIM, span, what)
+
+
+def _check_bounds(type_: Type, key: ir.Expression, span: Span) -> None:
+    """Arrays of one element, or of none, stand for longer ones at the ends of structs."""
+    if not isinstance(type_, Array) or not isinstance(key, ir.Constant) or type_.count < 2:
+        return
+    if not 0 <= key.value < type_.count:
+        index = key.value & (1 << 64) - 1
+        raise Rejected(Tag.D_ARR_BOUNDS, span, f"index outside array bounds: {index}, max is {type_.count}")
 
 
 def _is_fixed(address: ir.Expression) -> bool:

@@ -78,10 +78,10 @@ def _check_steps(given: typed.Aggregating, factor: int, low: int, steps: int) ->
 def check_alike(given: typed.Aggregating, known: Aggregating, now: Aggregating) -> None:
     """An aggregation's parameters are the same every time. Raises Rejected."""
     if known.function is Function.LQUANTIZE:
-        tops = [one.low + (one.high - one.low) // one.step * one.step for one in (known, now)]
-        rows = [
+        top, its = (one.low + (one.high - one.low) // one.step * one.step for one in (known, now))
+        rows: list[tuple[Tag, str, int, int]] = [
             (Tag.D_LQUANT_MATCHBASE, "base (argument #1)", known.low, now.low),
-            (Tag.D_LQUANT_MATCHLIM, "limit (argument #2)", *tops),
+            (Tag.D_LQUANT_MATCHLIM, "limit (argument #2)", top, its),
             (Tag.D_LQUANT_MATCHSTEP, "step (argument #3)", known.step, now.step),
         ]
     else:

@@ -9,6 +9,7 @@ from dataclasses import field, replace
 
 from gilk.lang import ir
 from gilk.lang.d import ast, tree
+from gilk.lang.d.meaning import keying
 from gilk.lang.d.meaning.extent import NOTHING, Extent, Measure
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.meaning.world import Nothing, World
@@ -67,6 +68,8 @@ class Scope:
     aggregations: dict[str, Aggregation] = field(default_factory=dict)
     globals_size: int = 0
     this_size: int = 0
+    _functions: dict[str, str] = field(default_factory=dict)  # by the name of an aggregation
+    _keys: dict[str, tuple[Type, ...]] = field(default_factory=dict)
     _looked_up: int = 0
     _bound: int = 0
 
@@ -137,33 +140,35 @@ class Scope:
 
     # Aggregations.
 
+    def aggregate(self, span: Span, name: str, function: str) -> None:
+        """It is aggregated by that function, as it always must be. Raises Rejected."""
+        known = self._functions.setdefault(name, function)
+        if known != function:
+            both = f"\t current: @{name} = {function}( )\n\tprevious: @{name} = {known}( )"
+            raise Rejected(Tag.D_AGG_REDEF, span, f"aggregation redefined: @{name}\n{both}")
+
+    def check_keys(self, span: Span, name: str, keys: tuple[Type, ...]) -> None:
+        """Those of an aggregation are alike at all of its uses. Raises Rejected."""
+        known = self._keys.get(name)
+        if known is None:
+            keying.check(span, "aggregation", keys)
+            self._keys[name] = keys
+        else:
+            keying.check_alike(span, f"@{name}", known, keys)
+
     def aggregation(
         self,
-        span: Span,
         name: str,
         what: Aggregating,
         keys: tuple[Datum, ...],
         key_size: int,
         processor: Datum | None = None,
     ) -> Aggregation:
-        """The one of that name, which is always made alike. Raises Rejected."""
+        """The one of that name: as it was made first."""
         known = self.aggregations.get(name)
         if known is None:
             known = Aggregation(len(self.aggregations) + 1, name, what, keys, key_size, processor)
             self.aggregations[name] = known
-        elif known.what.function is not what.function:
-            current, previous = f"@{name} = {what.function}( )", f"@{name} = {known.what.function}( )"
-            raise Rejected(
-                Tag.D_AGG_REDEF, span, f"aggregation redefined: @{name}\n\t current: {current}\n\tprevious: {previous}"
-            )
-        elif len(known.keys) != len(keys):
-            raise Rejected(
-                Tag.D_KEY_PROTO,
-                span,
-                f"@{name}[ ] prototype mismatch: {len(keys)} args passed, {len(known.keys)} expected",
-            )
-        elif [(d.kind, d.size) for d in known.keys] != [(d.kind, d.size) for d in keys]:
-            raise Rejected(Tag.D_KEY_TYPE, span, f"a key of @{name} is not of the type that it was before")
         return known
 
 

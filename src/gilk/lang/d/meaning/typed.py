@@ -9,6 +9,7 @@ from gilk.lang import ir
 from gilk.lang.d import ast, items
 from gilk.lang.d.meaning.functions import Callable_
 from gilk.lang.d.stability import USUAL, Attributes
+from gilk.lang.syntax.source import Span
 from gilk.values import dataclass
 
 #: Of a call: aggregations have no value.
@@ -17,6 +18,7 @@ Argument: TypeAlias = ir.Expression | ast.Aggregate
 
 @dataclass(frozen=True, slots=True)
 class Evaluate:
+    span: Span
     value: ir.Expression
 
 

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from gilk.lang import ir
-from gilk.lang.d import tree
+from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import typed
 from gilk.lang.d.meaning.actions import Actions
 from gilk.lang.d.meaning.aggregating import Aggregations
+from gilk.lang.d.meaning.calls import is_of_another_context
 from gilk.lang.d.meaning.functions import Role
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.passes.state import Symbols
 from gilk.lang.syntax.source import Rejected, Span
+from gilk.lang.types import DYNAMIC
+from gilk.lang.walk import walk
 from gilk.values import dataclass
 
 #: What the consumer is asked for, without anything being recorded of the probe.
@@ -28,13 +31,13 @@ class _Order:
 
     def act(self, name: str, span: Span) -> None:
         if name == "speculate":
-            self._refuse(self.speculating, Tag.D_SPEC_SPEC, span, "multiple calls to speculate( ) in one clause")
+            self._refuse(self.speculating, Tag.D_SPEC_SPEC, span, "speculate( ) may not follow speculate( )")
             self._refuse(self.committed, Tag.D_SPEC_COMM, span, "speculate( ) may not follow commit( )")
-            self._refuse(self.data, Tag.D_SPEC_DREC, span, "speculate( ) may not follow data-recording actions")
+            self._refuse(self.data, Tag.D_SPEC_DREC, span, "speculate( ) may not follow data-recording action(s)")
             self.speculating = True
         elif name == "commit":
             self._refuse(self.committed, Tag.D_COMM_COMM, span, "multiple calls to commit( ) in one clause")
-            self._refuse(self.data, Tag.D_COMM_DREC, span, "commit( ) may not follow data-recording actions")
+            self._refuse(self.data, Tag.D_COMM_DREC, span, "commit( ) may not follow data-recording action(s)")
             self.committed = True
 
     def record(self, name: str, span: Span, destructive: bool) -> None:
@@ -80,13 +83,16 @@ class _Records:
 
     def _statement(self, statement: typed.Statement) -> ir.Statement:
         match statement:
-            case typed.Evaluate(value=value):
+            case typed.Evaluate(span=span, value=value):
+                _check_context(span, value)
                 return ir.Evaluate(value)
             case typed.If(test=test, then=then, otherwise=otherwise):
                 return ir.If(test, self._branch(then), self._branch(otherwise))
             case typed.Aggregating():
                 self._order.aggregate(statement.assign.span)
-                return self._aggregations.statement(statement)
+                found = self._aggregations.statement(statement)
+                _check_context(statement.assign.span, *statement.keys, *statement.arguments)
+                return found
             case typed.Action():
                 return self._action(statement)
 
@@ -108,4 +114,18 @@ class _Records:
             self._order.act(call.name, call.span)
         if known.destructive and self._state.destructive is None:
             self._state.destructive = call.span
-        return self._actions.statement(action)
+        found = self._actions.statement(action)
+        _check_context(call.span, *(each for each in action.arguments if not isinstance(each, ast.Aggregate)))
+        return found
+
+
+def _check_context(span: Span, *values: ir.Expression) -> None:
+    """What is no subroutine is called by statements alone. Raises Rejected."""
+    for each in (node for value in values for node in walk(value)):
+        if not isinstance(each, ir.Call) or not is_of_another_context(each):
+            continue
+        if each.name.startswith("@"):
+            raise Rejected(Tag.D_AGG_NULL, span, f"expression has null effect: {each.name}")
+        kind = "aggregating" if each.type == DYNAMIC else "tracing"
+        what = f"{kind} function {each.name}( ) may not be called from a D expression (D program context required)"
+        raise Rejected(Tag.D_CG_EXPR, span, what)

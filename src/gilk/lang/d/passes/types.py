@@ -6,15 +6,11 @@ from __future__ import annotations
 from gilk.lang import ir
 from gilk.lang.d import ast, items
 from gilk.lang.d.meaning import constants, typed
-from gilk.lang.d.meaning.calls import check_length
-from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Callable_, Role
+from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Role
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.passes.state import Symbols
 from gilk.lang.syntax.source import Rejected
 from gilk.lang.types import Special
-
-#: Their first argument is an aggregation; all of printa()'s may be.
-_OF_AGGREGATIONS = ("clear", "trunc", "normalize", "denormalize", "trace")
 
 
 def run(clause: items.Clause, state: Symbols) -> typed.Clause:
@@ -64,7 +60,7 @@ def _expression(expression: ast.Expr, state: Symbols) -> tuple[typed.Statement, 
             return _conditional(expression, state)
         case ast.Call():
             return (_call(expression, state),)
-    return (typed.Evaluate(state.expressions.check(expression)),)
+    return (typed.Evaluate(expression.span, state.expressions.check(expression)),)
 
 
 def _conditional(expression: ast.Conditional, state: Symbols) -> tuple[typed.Statement, ...]:
@@ -74,49 +70,41 @@ def _conditional(expression: ast.Conditional, state: Symbols) -> tuple[typed.Sta
     if known is not None:
         return _expression(expression.yes if known else expression.no, state)
     if not any(_acts(branch) for branch in (expression.yes, expression.no)):
-        return (typed.Evaluate(state.expressions.check(expression)),)
+        return (typed.Evaluate(expression.span, state.expressions.check(expression)),)
     return (typed.If(test, _expression(expression.yes, state), _expression(expression.no, state)),)
 
 
 def _call(call: ast.Call, state: Symbols) -> typed.Statement:
     known = FUNCTIONS.get(call.name)
     if known is None or known.role in (Role.SUBROUTINE, Role.AGGREGATING):
-        return typed.Evaluate(state.expressions.check(call))
+        return typed.Evaluate(call.span, state.expressions.check(call))
     if isinstance(known.type, Special):
         return typed.Action(call, known, (state.expressions.calls.subroutine(call),))
-    if known.name != "printa":
-        check_length(call, known)
+    given = tuple(state.expressions.check(argument) for argument in call.arguments)
+    fit = state.expressions.calls.arguments(call, known, given)
     if known.role is Role.DEED:
-        return typed.Action(call, known, _converted(call, known, state))
-    return typed.Action(call, known, tuple(_argument(call, n, state) for n in range(len(call.arguments))))
+        if call.name in OF_THE_KERNEL:
+            raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
+        return typed.Action(call, known, fit)
+    return typed.Action(call, known, tuple(map(_argument, call.arguments, given)))
 
 
-def _converted(call: ast.Call, known: Callable_, state: Symbols) -> tuple[ir.Expression, ...]:
-    if call.name in OF_THE_KERNEL:
-        raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
-    return tuple(state.expressions.calls.argument(call, n, kind) for n, kind in enumerate(known.parameters, 1))
-
-
-def _argument(call: ast.Call, index: int, state: Symbols) -> typed.Argument:
-    given = call.arguments[index]
-    if isinstance(given, ast.Aggregate) and (call.name == "printa" or (not index and call.name in _OF_AGGREGATIONS)):
-        return given
-    return state.expressions.check(given)
+def _argument(given: ast.Expr, value: ir.Expression) -> typed.Argument:
+    return given if isinstance(given, ast.Aggregate) else value
 
 
 def _aggregating(assign: ast.Assign, target: ast.Aggregate, state: Symbols) -> typed.Aggregating:
     call = assign.value
-    if assign.op != "=" or not isinstance(call, ast.Call):
-        what = f"@{target.name} must be assigned the value of an aggregating function"
-        raise Rejected(Tag.D_AGG_FUNC, assign.span, what)
-    known = FUNCTIONS.get(call.name)
-    if known is None:
+    if isinstance(call, ast.Call) and call.name not in FUNCTIONS:
         raise Rejected(Tag.D_FUNC_UNDEF, call.span, f"undefined function name: {call.name}")
-    if known.role is not Role.AGGREGATING:
-        raise Rejected(Tag.D_AGG_FUNC, call.span, f"{call.name}( ) is not an aggregating function")
-    check_length(call, known)
-    keys = tuple(state.expressions.value(key) for key in target.keys or ())
+    if assign.op != "=" or not isinstance(call, ast.Call) or FUNCTIONS[call.name].role is not Role.AGGREGATING:
+        what = f"@{target.name} must be assigned the result of an aggregating function"
+        raise Rejected(Tag.D_AGG_FUNC, assign.span, what)
+    state.scope.aggregate(assign.span, target.name, call.name)
     arguments = tuple(state.expressions.value(argument) for argument in call.arguments)
+    state.expressions.calls.arguments(call, FUNCTIONS[call.name], arguments)
+    keys = tuple(state.expressions.value(key) for key in target.keys or ())
+    state.scope.check_keys(assign.span, target.name, tuple(key.type for key in keys))
     return typed.Aggregating(assign, target, call, keys, arguments)
 
 

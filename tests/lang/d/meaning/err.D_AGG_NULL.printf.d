@@ -1,2 +1,0 @@
-/* Nor is it for printf(). */
-BEGIN { @a = count(); printf("%d", @a); }

@@ -1,0 +1,2 @@
+/* An aggregation by itself does nothing. */
+BEGIN { @a = count(); @a; }

@@ -1,2 +1,0 @@
-/* An aggregation is not a value. */
-BEGIN { @a = count(); x = @a; }

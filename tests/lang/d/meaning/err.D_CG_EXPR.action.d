@@ -1,0 +1,2 @@
+/* An action has no value. */
+BEGIN { trace((exit(0), 2)); }

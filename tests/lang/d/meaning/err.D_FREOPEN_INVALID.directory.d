@@ -1,0 +1,2 @@
+/* What stands for the former output is no name. */
+BEGIN { freopen("."); }

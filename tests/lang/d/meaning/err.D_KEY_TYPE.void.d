@@ -1,0 +1,2 @@
+/* A void expression is no key. */
+BEGIN { @[trace(0)] = count(); }

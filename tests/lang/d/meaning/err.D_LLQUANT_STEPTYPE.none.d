@@ -1,0 +1,2 @@
+/* No steps. */
+BEGIN { @ = llquantize(1, 10, 0, 3, 0); }

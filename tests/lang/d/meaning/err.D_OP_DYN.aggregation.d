@@ -1,0 +1,2 @@
+/* An aggregation has no value. */
+BEGIN { @a = count(); x = @a; }

@@ -1,0 +1,2 @@
+/* A number is no format. */
+BEGIN { printf(1); }
