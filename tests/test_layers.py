@@ -79,6 +79,33 @@ def test_the_representation_imports_nothing_of_a_language() -> None:
             assert not module.startswith("lang/d/"), f"{path}:{line} imports {module}"
 
 
+#: It reads what the kernel's own build says of a user's C.
+READS_MESSAGES = {"build/kernel_instrument"}
+
+
+def _meets_generated_code(module: str, path: Path) -> bool:
+    """It makes C, or has it made: what it wants to know of that, lang/facts.py tells."""
+    if re.fullmatch(r"lang/(to_c/)?\w+|build/\w+", module):
+        return module not in READS_MESSAGES
+    makers = ("lang/to_c/", "lang/d/unit")
+    return any(other.startswith(makers) for _, other in internal_imports(path))
+
+
+def test_nothing_is_looked_up_in_generated_code() -> None:
+    found = {module for module, path in MODULES.items() if _meets_generated_code(module, path)}
+    assert {"lang/facts", "lang/to_c/sites", "build/clobbers", "session/dtrace/instruments"} <= found
+    for module in found:
+        assert "re" not in {name.split(".")[0] for _, name in imports(MODULES[module])}, f"{module} imports re"
+
+
+def test_providers_give_no_c() -> None:
+    said = re.compile(r"regs->|\b(gd|d|host)_[a-z]\w*")
+    for path in (SOURCE / "providers").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not said.search(node.value), f"{path}:{node.lineno} has C in it"
+
+
 #: What of render still knows sessions. Nothing is to be added here.
 RENDER_KNOWS_SESSION = {
     "render/d/verbose",

@@ -4,16 +4,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 
 import pytest
 
+from gilk.lang import ir, machine
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.d.unit import Unit, unit
+from gilk.lang.facts import Facts, facts, fetched
 from gilk.lang.runtime import FUNCTIONS, Does
 from gilk.lang.syntax.source import Source
+from gilk.lang.to_c.expressions import Expressions
+from gilk.lang.to_c.sites import Takes, entry
+from gilk.lang.types import INT, UINT64
+from gilk.providers import pid, proc, syscall
+from gilk.providers.operands import operands
 from gilk.session.dtrace.compiled import DoesNotCompile, Text, compile_programs
 from tests.lang.d.programs import HERE
 from tests.lang.d.worlds import Known
@@ -58,3 +66,66 @@ def test_facts_are_what_the_code_shows(text: str) -> None:
 
 def test_most_programs_are_compared() -> None:
     assert sum(compiled(text) is not None for text in PROGRAMS) > 0.9 * len(PROGRAMS)
+
+
+# Of places.
+
+_SYSCALLS = list(syscall._GIVEN.values())
+GIVEN = [*pid._GIVEN.values(), pid._INSIDE, *_SYSCALLS]
+GIVEN += [event.given(place) for events in proc._EVENTS.values() for event in events for place in _SYSCALLS]
+GIVEN += [ir.Given(operands("-4@%edi 1@%ch 8@-8(%rbp,%rax,8) 4@$7 8@here(%rip)", {"here": 64}.get))]
+EXPRESSIONS = [
+    value
+    for given in GIVEN
+    for value in (*given.arguments, given.select, given.condition, given.error)
+    if value is not None
+]
+#: What the C of a place asks the host, and what of the state that takes.
+_TAKES = {"d_word": ("rsp",), "d_number": ("rsp",), "d_error": ("rax",)}
+ALL = Facts(Does.ERROR, frozenset(range(10)))
+
+
+@pytest.mark.parametrize("value", dict.fromkeys(EXPRESSIONS), ids=lambda value: type(value).__name__)
+def test_facts_of_what_a_place_gives_are_what_its_code_shows(value: ir.Expression) -> None:
+    code, found = Expressions(0, 0).emit(value), facts(value)
+    shown = set(re.findall(r"regs->(\w+)", code))
+    shown.update(register for name, taken in _TAKES.items() if f"{name}(regs" in code for register in taken)
+    assert found.registers == shown
+    assert bool(found.does & Does.READS) == ("d_word(" in code)
+    assert found.calls == any(name in code for name in ("d_word(", "host_"))
+    assert bool(found.does & Does.BEGINS) == (re.search(r"\bstart\b", code) is not None)
+    assert {machine.StackWord(n) for n in found.stack} == {
+        machine.StackWord(int(n) // 8) for n in re.findall(r"regs->rsp \+ (\d+)", code)
+    }
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_what_is_fetched_is_what_clauses_look_at(given: ir.Given) -> None:
+    everything = fetched(given, ALL)
+    only = [fetched(replace(given, select=None, condition=None), Facts(arguments=frozenset((n,)))) for n in range(10)]
+    assert all(one.registers <= everything.registers and not one.does & ~everything.does for one in only)
+    assert [one == Facts() for one in only[len(given.arguments) :]] == [True] * (10 - len(given.arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments, used, takes",
+    [
+        ((machine.CallArg(0),), {0}, Takes.VALUES),
+        ((machine.CallArg(6),), {0}, Takes.REGISTERS),
+        ((machine.CallArg(0), machine.CallArg(6)), {0}, Takes.VALUES),
+        ((machine.Reg("rbx"),), {0}, Takes.REGISTERS),
+        ((machine.Reg("rbx"),), set(), Takes.NOTHING),
+        ((ir.Constant(UINT64, 1),), {0, 3}, Takes.NOTHING),
+        ((machine.CallResult(), machine.Start()), {0, 1}, Takes.VALUES),
+    ],
+)
+def test_a_place_takes_the_least_that_will_do(
+    arguments: tuple[ir.Expression, ...], used: set[int], takes: Takes
+) -> None:
+    assert entry(0, Facts(arguments=frozenset(used)), ir.Given(arguments)).takes is takes
+
+
+def test_what_may_fail_is_given_by_no_place() -> None:
+    divided = ir.Binary(INT, "/", machine.CallArg(0), machine.CallArg(1))
+    with pytest.raises(AssertionError):
+        entry(0, Facts(arguments=frozenset((0,))), ir.Given((divided,)))

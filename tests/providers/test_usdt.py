@@ -13,6 +13,8 @@ from gilk.errors import GilkError
 from gilk.image.elf import load
 from gilk.image.stapsdt import marks
 from gilk.lang.d.probes import described
+from gilk.lang.ir import Peek
+from gilk.lang.to_c.expressions import Expressions
 from gilk.providers import usdt
 from gilk.providers.operands import operands
 from gilk.target.process import Process, attach
@@ -57,20 +59,43 @@ def test_operands_that_cannot_be_fetched_are_named() -> None:
 @pytest.mark.parametrize(
     "text, expected",
     [
-        ("-4@%edi", "(gd_s32)regs->rdi"),
-        ("1@%ch", "(gd_u8)(regs->rcx >> 8)"),
-        ("8@%r9d", "(gd_u32)regs->r9"),
-        ("%r9", "(gd_u64)regs->r9"),
-        ("2@$-1", "(gd_u16)(0xffffffffffffffffUL)"),
-        ("8@$010", "(gd_u64)(0x8UL)"),
-        ("-8@-8(%rbp, %rax, 4)", "(gd_s64)d_word(regs, 0xfffffffffffffff8UL + regs->rbp * 1 + regs->rax * 4, 8)"),
-        ("4@(,%rbx,2)", "(gd_u32)d_word(regs, 0x0UL + regs->rbx * 2, 4)"),
-        ("4@here+4(%rip)", "(gd_u32)d_word(regs, 0x44UL, 4)"),
-        ("4@0x10-here(%rdi)", "(gd_u32)d_word(regs, 0xffffffffffffffd0UL + regs->rdi * 1, 4)"),
+        ("-4@%edi", "((gd_s32)regs->rdi)"),
+        ("1@%ch", "((gd_u8)((gd_u64)(regs->rcx >> (((gd_u64)0x8UL) & 63))))"),
+        ("8@%r9d", "((gd_u32)regs->r9)"),
+        ("%r9", "((gd_u64)regs->r9)"),
+        ("2@$-1", "((gd_u16)65535)"),
+        ("8@$010", "((gd_u64)0x8UL)"),
+        (
+            "4@(%rdi)",
+            "((gd_u32)d_word(regs, ((gd_u64)(((gd_u64)0x0UL) + ((gd_u64)(regs->rdi * ((gd_u64)0x1UL))))), 4))",
+        ),
+        ("4@here+4(%rip)", "((gd_u32)d_word(regs, ((gd_u64)0x44UL), 4))"),
     ],
-)  # fmt: skip
-def test_an_operand_is_c(text: str, expected: str) -> None:
-    assert operands(text, {"here": 64}.get) == (expected,)
+)
+def test_an_operand_as_c(text: str, expected: str) -> None:
+    (found,) = operands(text, {"here": 64}.get)
+    assert found is not None
+    assert Expressions(0, 0).emit(found) == expected
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("-8@-8(%rbp, %rax, 4)", -8 + 0x1000 + 4 * 0x30),
+        ("4@(,%rbx,2)", 2 * 0x50),
+        ("4@0x10-here(%rdi)", 0x10 - 64 + 0x7000),
+        ("1@010(%rdi,%rdi)", 8 + 0xE000),
+        ("4@here+4(%rip)", 68),
+    ],
+)
+def test_the_address_of_an_operand(text: str, expected: int) -> None:
+    (found,) = operands(text, {"here": 64}.get)
+    assert isinstance(found, Peek)
+    registers = {"rax": 0x30, "rbx": 0x50, "rbp": 0x1000, "rdi": 0x7000}
+    code = Expressions(0, 0).emit(found.address).replace("(gd_u64)", "").replace("UL", "")
+    for name, value in registers.items():
+        code = code.replace(f"regs->{name}", str(value))
+    assert eval(code, {"__builtins__": {}}) & (1 << 64) - 1 == expected
 
 
 def test_every_passage_fires_with_the_values_of_the_program(capfd: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,8 @@ NOTHING = Facts()
 LARGE_KEY = 512  # bytes: a longer one is not kept on the stack of the thread
 #: Registers that system calls have their arguments in, in order.
 SYSCALL_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
+#: The same of functions; further ones are behind the return address.
+CALL_ARGUMENTS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
 
 
 def facts(node: ir.Node) -> Facts:
@@ -55,6 +57,13 @@ def facts(node: ir.Node) -> Facts:
         return _written(node)
     own: Callable[[Any], Facts] | None = _OWN.get(type(node))
     return union((*map(facts, operands(node)), *(() if own is None else (own(node),))))
+
+
+def fetched(given: ir.Given, used: Facts) -> Facts:
+    """What it takes to give ``used`` what it looks at."""
+    wanted = [given.arguments[number] for number in used.arguments if number < len(given.arguments)]
+    wanted += [given.select, given.condition, *([given.error] if used.does & Does.ERROR else ())]
+    return union(facts(each) for each in wanted if each is not None)
 
 
 def union(some: Iterable[Facts]) -> Facts:
@@ -109,6 +118,20 @@ def _aggregated(node: ir.Aggregate) -> Facts:
     return NOTHING if node.aggregation.key_size <= LARGE_KEY else _SCRATCH
 
 
+def _stack_word(number: int) -> Facts:
+    return Facts(_PEEK.does, registers=_PEEK.registers, stack=frozenset((number,)))
+
+
+def _call_argument(number: int) -> Facts:
+    inside = number < len(CALL_ARGUMENTS)
+    return Facts(registers=frozenset((CALL_ARGUMENTS[number],))) if inside else _stack_word(stack_word(number))
+
+
+def stack_word(argument: int) -> int:
+    """Where in the stack an argument of a function is, from the sixth on; the return address is word 0."""
+    return argument - len(CALL_ARGUMENTS) + 1
+
+
 _ASSIGNED, _MASKED = _of("gd_assign"), _of("gd_load", "gd_assign")
 _SCRATCH, _STRING = _of("gd_alloca"), _of("gd_alloca", "gd_copyin_string")
 _LOADED, _MEMORY, _FAILING = _of("gd_load"), _of("gd_alloca", "gd_load"), _of("gd_fail")
@@ -126,12 +149,16 @@ _OWN: dict[type, Callable[[Any], Facts]] = {
     ir.Convert: _converted,
     ir.Aggregate: _aggregated,
     machine.Reg: lambda node: Facts(registers=frozenset((node.name,))),
-    machine.StackWord: lambda node: Facts(_PEEK.does, registers=_PEEK.registers, stack=frozenset((node.number,))),
+    machine.StackWord: lambda node: _stack_word(node.number),
     ir.Peek: lambda node: _PEEK,
+    machine.CallArg: lambda node: _call_argument(node.number),
+    machine.CallResult: lambda node: Facts(registers=frozenset(("rax",))),
     machine.Start: lambda node: Facts(Does.BEGINS),
     machine.SyscallNumber: lambda node: Facts(registers=frozenset(("rsp" if node.left else "rax",))),
     machine.SyscallArg: lambda node: Facts(registers=frozenset((SYSCALL_ARGUMENTS[node.number],))),
     machine.SyscallResult: lambda node: Facts(registers=frozenset(("rax",))),
     machine.SyscallError: lambda node: Facts(registers=frozenset(("rax",))),
+    machine.ProcessId: lambda node: Facts(Does.CALLS),
+    machine.ThreadId: lambda node: Facts(Does.CALLS),
     ir.Ask: lambda node: Facts(Does.CALLS),
 }

@@ -306,3 +306,21 @@ class Function:
 
 
 Node: TypeAlias = Expression | Statement | Function
+
+# Places.
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a place gives the probe that fires there, in expressions that cannot fail: lang/machine.py has most of them.
+
+    ``arguments``: by number from 0; None for one that cannot be had. ``select``: which of several probes fires, by its
+    value. ``condition``: none does where it is 0. Both None: always. ``error``: errno. ``edge``: a function begins or
+    ends there, and its return address is on top of the stack.
+    """
+
+    arguments: tuple[Expression | None, ...] = ()
+    select: Expression | None = None
+    condition: Expression | None = None
+    error: Expression = field(default_factory=lambda: Constant(INT, 0))
+    edge: bool = False

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The state of the machine where a probe is: what providers make the arguments of its events of.
 
-Leaves of lang/ir.py. They say what is wanted, not where a host has it: how a system call's arguments are fetched is the
-business of whoever prints code for that host. No function has these in it, but what fetches its arguments.
+Leaves of lang/ir.py. They say what is wanted, not where a host has it: how arguments are fetched is the business of
+whoever prints code for that host. No function has these in it, but what fetches its arguments (ir.Given).
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from gilk.lang.types import INT, UINT64, Integer
+from gilk.lang.types import INT, UINT, UINT64, Integer
 from gilk.values import dataclass
 
 
@@ -26,6 +26,23 @@ class StackWord:
     """A word of the stack; number 0 is the one that the stack pointer points to. 0 where there is no memory."""
 
     number: int
+    type: Integer = UINT64
+
+
+@dataclass(frozen=True, slots=True)
+class CallArg:
+    """What the function that begins there is given, by number from 0: of integers and addresses, as x86-64's ABI has
+    them. From 6 on they are in memory, which may not be there: then 0.
+    """
+
+    number: int
+    type: Integer = UINT64
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What the function returns that ends there, in 64 bits."""
+
     type: Integer = UINT64
 
 
@@ -63,7 +80,7 @@ class SyscallResult:
 class SyscallError:
     """The errno that it returns; 0 where it has not failed."""
 
-    type: Integer = INT
+    type: Integer = UINT
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +98,6 @@ class ThreadId:
 
 
 Machine: TypeAlias = (
-    Reg | StackWord | Start | SyscallNumber | SyscallArg | SyscallResult | SyscallError | ProcessId | ThreadId
-)
+    Reg | StackWord | CallArg | CallResult | Start | SyscallNumber | SyscallArg | SyscallResult | SyscallError
+    | ProcessId | ThreadId
+)  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Operands as an assembler writes them, to C that fetches them at a probe: ``-4@%edi``, ``8@-8(%rbp,%rax,8)``.
+"""Operands as an assembler writes them, to what fetches them at a probe: ``-4@%edi``, ``8@-8(%rbp,%rax,8)``.
 
 What stands before the @ is the size in bytes, negative of what has a sign; f after it: a floating-point number.
 """
@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+
+from gilk.lang.ir import Binary, Constant, Convert, Expression, Peek
+from gilk.lang.machine import Reg
+from gilk.lang.types import ALIASES, UINT64, Integer, wrapped
 
 #: The address of a symbol at run time; None for one that is not known, or that is not the only one of its name.
 Symbol = Callable[[str], int | None]
@@ -41,24 +45,33 @@ def _registers() -> dict[str, tuple[str, int, int]]:
 _REGISTERS = _registers()
 
 
-def operands(text: str, symbol: Symbol) -> tuple[str | None, ...]:
-    """C for each operand; None for one that cannot be fetched. At a probe ``regs`` is the machine's state."""
+def operands(text: str, symbol: Symbol) -> tuple[Expression | None, ...]:
+    """The value of each operand; None for one that cannot be fetched."""
     return tuple(_operand(found[0], symbol) for found in _SPLIT.finditer(text[:_LONGEST]))
 
 
-def _operand(text: str, symbol: Symbol) -> str | None:
+def _operand(text: str, symbol: Symbol) -> Expression | None:
     sized = _SIZED.match(text)
     if sized is None:
         return None
     size, place = int(sized[2] or 8), sized[3]
-    type_ = f"gd_{'s' if sized[1] else 'u'}{8 * size}"
     if literal := _LITERAL.match(place):
         value = _number(literal[1])
-        return None if value is None else f"({type_})({value & (1 << 64) - 1:#x}UL)"
+        return None if value is None else _constant(value, _type(size, bool(sized[1])))
     if place.startswith("%"):
         return _register(place[1:], size, bool(sized[1]))
     address = _address(place, symbol)
-    return None if address is None else f"({type_})d_word(regs, {address}, {size})"
+    return None if address is None else Peek(_type(size, bool(sized[1])), address)
+
+
+def _type(size: int, signed: bool) -> Integer:
+    found = ALIASES[f"{'' if signed else 'u'}int{8 * size}_t"]
+    assert isinstance(found, Integer)
+    return found
+
+
+def _constant(value: int, type_: Integer = UINT64) -> Constant:
+    return Constant(type_, wrapped(value, type_))
 
 
 def _number(text: str) -> int | None:
@@ -71,16 +84,16 @@ def _number(text: str) -> int | None:
         return None
 
 
-def _register(name: str, size: int, signed: bool) -> str | None:
+def _register(name: str, size: int, signed: bool) -> Expression | None:
     known = _REGISTERS.get(name)
     if known is None:
         return None
     whole, there, first = known
-    shifted = f"(regs->{whole} >> {8 * first})" if first else f"regs->{whole}"
-    return f"(gd_{'s' if signed else 'u'}{8 * min(size, there)}){shifted}"
+    shifted = Binary(UINT64, ">>", Reg(whole), _constant(8 * first)) if first else Reg(whole)
+    return Convert(_type(min(size, there), signed), shifted)
 
 
-def _address(place: str, symbol: Symbol) -> str | None:
+def _address(place: str, symbol: Symbol) -> Expression | None:
     found = _MEMORY.match(place)
     if found is None or (not found[1] and found[2] is None and found[3] is None):
         return None
@@ -88,14 +101,14 @@ def _address(place: str, symbol: Symbol) -> str | None:
     relative = found[2] == "rip"
     if displacement is None or (relative and (found[3] or _is_number(found[1]))):
         return None
-    terms = [f"{displacement & (1 << 64) - 1:#x}UL"]
+    total: Expression = _constant(displacement)
     for name, scale in ((None if relative else found[2], "1"), (found[3], found[4] or "1")):
         if name is not None:
             known = _REGISTERS.get(name)
             if known is None or known[1] != 8:
                 return None
-            terms.append(f"regs->{known[0]} * {scale}")
-    return " + ".join(terms)
+            total = Binary(UINT64, "+", total, Binary(UINT64, "*", Reg(known[0]), _constant(int(scale))))
+    return total
 
 
 def _is_number(text: str) -> bool:

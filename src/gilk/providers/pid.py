@@ -12,6 +12,9 @@ from gilk.analysis.analysis import Analysis
 from gilk.errors import UsageError
 from gilk.image.model import Image, Span
 from gilk.lang.d.probes import Description
+from gilk.lang.ir import Binary, Given
+from gilk.lang.machine import CallArg, CallResult, Reg, Start
+from gilk.lang.types import UINT64
 from gilk.providers.probe import ProcessProbe, Site
 from gilk.splice import points
 from gilk.splice.points import Point
@@ -21,9 +24,10 @@ from gilk.target.process import Process
 _Where = tuple[tuple[int, Point], ...]
 _OFFSET = re.compile(r"[0-9a-f]+\Z")
 
-_STACK = tuple(f"d_word(regs, regs->rsp + {8 * n + 8}, 8)" for n in range(4))
-_ENTRY = ("regs->rdi", "regs->rsi", "regs->rdx", "regs->rcx", "regs->r8", "regs->r9", *_STACK)
-_RETURN = ("regs->rip - start", "regs->rax")
+_ARGUMENTS = tuple(CallArg(number) for number in range(10))
+_OFFSET_IN_IT = Binary(UINT64, "-", Reg("rip"), Start())
+_GIVEN = {"entry": Given(_ARGUMENTS, edge=True), "return": Given((_OFFSET_IN_IT, CallResult()), edge=True)}
+_INSIDE = Given(_ARGUMENTS)
 
 
 def probes(process: Process, description: Description) -> Iterator[ProcessProbe]:
@@ -36,9 +40,8 @@ def probes(process: Process, description: Description) -> Iterator[ProcessProbe]
             continue
         image, module = process.image(loaded.path), "a.out" if loaded.main else loaded.name
         for span, name, where in _places(image, partial(process.analysis, loaded), description):
-            arguments = _RETURN if name == "return" else _ENTRY
-            start, whole = span.start + loaded.bias, name in ("entry", "return")
-            sites = tuple([Site(loaded, part, point, arguments, start, whole) for part, point in where])
+            given, start = _GIVEN.get(name, _INSIDE), span.start + loaded.bias
+            sites = tuple([Site(loaded, part, point, given, start) for part, point in where])
             yield ProcessProbe((provider, module, span.name, name), sites)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gilk.lang.d.probes import Description, Key
+from gilk.lang.ir import Given
 from gilk.splice.points import Point
 from gilk.target.base import Loaded
 from gilk.target.process import Process
@@ -14,23 +15,17 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """``part``: where the part of the function begins that ``point`` lies in, link-time. ``arguments``: C for arg0 and
-    so on, in which ``regs`` is the machine's state and ``start`` what is given here; None for one that cannot be had.
-    ``function``: one begins or ends there, and its return address is on top of the stack. ``select``: C that has to be
-    ``value`` for the probe to fire; empty where it always does. ``condition``: what has to hold besides. ``error``: C
-    for errno.
+    """``part``: where the part of the function begins that ``point`` lies in, link-time; ``start``: the same of the
+    whole function, at run time. ``given``: places share it where they can, for to compare two takes long; where it
+    selects, the probe fires for ``value``.
     """
 
     loaded: Loaded
     part: int
     point: Point
-    arguments: tuple[str | None, ...]
+    given: Given
     start: int = 0
-    function: bool = False
-    select: str = ""
     value: int = 0
-    condition: str = ""
-    error: str = "0"
 
 
 @dataclass(frozen=True, slots=True)

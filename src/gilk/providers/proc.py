@@ -9,14 +9,16 @@ from dataclasses import replace
 
 from gilk.arch.syscalls import NUMBERS
 from gilk.lang.d.probes import Description
+from gilk.lang.ir import Ask, Binary, Constant, Convert, Expression, Given, Peek, Unary
+from gilk.lang.machine import ProcessId, SyscallArg, SyscallError, SyscallResult, ThreadId
+from gilk.lang.types import INT, INT64, UINT, UINT64, Integer
 from gilk.providers import syscall
 from gilk.providers.probe import ProcessProbe
 from gilk.target.process import Process
 from gilk.values import dataclass
 
-_THREAD = 0x10000  # CLONE_THREAD, sched.h
 _SIGNALS = 64  # _NSIG, signal.h
-_FLAGS, _FLAGS3 = f"regs->rdi & {_THREAD}", f"d_word(regs, regs->rdi, 8) & {_THREAD}"
+_PID, _TID, _RESULT = ProcessId(), ThreadId(), SyscallResult()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,53 +27,79 @@ class _Event:
 
     call: str
     side: str
-    arguments: tuple[str, ...]
-    condition: str = ""
+    arguments: tuple[Expression, ...]
+    condition: Expression | None = None
+
+    def given(self, place: Given) -> Given:
+        """At a place of that call."""
+        return replace(place, arguments=self.arguments, condition=self.condition)
 
 
-def _creations(who: str) -> tuple[_Event, ...]:
-    """``who``: C that tells the creator's return from that of what it has created."""
-    rows = (("fork", "1"), ("vfork", "1"), ("clone", f"!({_FLAGS})"), ("clone3", f"!({_FLAGS3})"))
-    return tuple(_Event(call, "return", ("regs->rax",), f"{who} && {test}") for call, test in rows)
+def _number(type_: Integer, value: int) -> Constant:
+    return Constant(type_, value)
 
 
-def _beginnings(who: str, number: str) -> tuple[_Event, ...]:
+def _test(left: Expression, operator: str, right: Expression) -> Binary:
+    return Binary(INT, operator, left, right)
+
+
+def _not(value: Expression) -> Unary:
+    return Unary(INT, "!", value)
+
+
+def _makes_thread(flags: Expression) -> Binary:
+    """By the flags of clone(2): CLONE_THREAD, sched.h."""
+    return Binary(UINT64, "&", flags, _number(UINT64, 0x10000))
+
+
+_FLAGS, _FLAGS3 = _makes_thread(SyscallArg(0)), _makes_thread(Peek(UINT64, SyscallArg(0)))
+#: The call has made something, and this is its maker's return.
+_BORN = _test(Convert(INT64, _RESULT), ">", _number(INT64, 0))
+
+
+def _creations() -> tuple[_Event, ...]:
+    rows = (("fork", _number(INT, 1)), ("vfork", _number(INT, 1)), ("clone", _not(_FLAGS)), ("clone3", _not(_FLAGS3)))
+    return tuple(_Event(call, "return", (_RESULT,), _test(_BORN, "&&", test)) for call, test in rows)
+
+
+def _beginnings(operator: str, number: Expression) -> tuple[_Event, ...]:
     """What a call returns to that has been made by it. Its flags may be gone by then: they lie in another's stack."""
-    calls = ("fork", "vfork", "clone", "clone3")
-    return tuple(_Event(call, "return", (number,), f"!regs->rax && {who}") for call in calls)
+    begins = _test(_not(_RESULT), "&&", _test(_PID, operator, _TID))
+    return tuple(_Event(call, "return", (number,), begins) for call in ("fork", "vfork", "clone", "clone3"))
 
 
-def _sending(call: str, signal: str, thread: str, process: str, arguments: str) -> _Event:
-    """Of one that there is, and that may be sent: the kernel says so when signal 0 is asked for in its place."""
-    given = (f"(gd_s32)regs->{thread}", f"(gd_s32)regs->{process}", f"(gd_s32)regs->{signal}")
-    asked = f"!(gd_s32)host_syscall4({arguments}, 0)"
-    return _Event(call, "entry", given, f"(gd_u32)regs->{signal} - 1U < {_SIGNALS}U && {asked}")
+def _sending(call: str, signal: int, thread: int, process: int, asked: str) -> _Event:
+    """Of one that there is, and that may be sent: the kernel says so when signal 0 is asked for in its place.
+
+    ``signal``, ``thread``, ``process``: which arguments they are. ``asked``: the call that asks for it.
+    """
+    given = tuple(Convert(INT, SyscallArg(number)) for number in (thread, process, signal))
+    whom = (SyscallArg(0), SyscallArg(1)) if asked == "tgkill" else (SyscallArg(0),)
+    allowed = _not(Ask(NUMBERS[asked], (*whom, _number(INT, 0))))
+    before = Binary(UINT, "-", Convert(UINT, SyscallArg(signal)), _number(UINT, 1))
+    return _Event(call, "entry", given, _test(_test(before, "<", _number(UINT, _SIGNALS)), "&&", allowed))
 
 
-_KILL, _TGKILL = (NUMBERS[call] for call in ("kill", "tgkill"))
-_TO_PROCESS = f"{_KILL}, regs->rdi, 0, 0"
-_TO_THREAD = f"{_TGKILL}, regs->rdi, regs->rsi, 0"
-_BORN = "(gd_s64)regs->rax > 0"
 _EVENTS = {
-    "exec": (_Event("execve", "entry", ("regs->rdi",)), _Event("execveat", "entry", ("regs->rsi",))),
-    "exec-failure": tuple(_Event(call, "return", ("d_error(regs)",)) for call in ("execve", "execveat")),
-    "exit": (_Event("exit_group", "entry", ("1",)),),
+    "exec": (_Event("execve", "entry", (SyscallArg(0),)), _Event("execveat", "entry", (SyscallArg(1),))),
+    "exec-failure": tuple(_Event(call, "return", (SyscallError(),)) for call in ("execve", "execveat")),
+    "exit": (_Event("exit_group", "entry", (_number(INT, 1),)),),
     "lwp-exit": (_Event("exit", "entry", ()),),
-    "create": _creations(_BORN),
-    "start": _beginnings("host_pid() == host_tid()", "host_pid()"),
-    "lwp-start": _beginnings("host_pid() != host_tid()", "host_tid()"),
+    "create": _creations(),
+    "start": _beginnings("==", _PID),
+    "lwp-start": _beginnings("!=", _TID),
     "lwp-create": (
-        _Event("clone", "return", ("regs->rax",), f"{_BORN} && {_FLAGS}"),
-        _Event("clone3", "return", ("regs->rax",), f"{_BORN} && {_FLAGS3}"),
+        _Event("clone", "return", (_RESULT,), _test(_BORN, "&&", _FLAGS)),
+        _Event("clone3", "return", (_RESULT,), _test(_BORN, "&&", _FLAGS3)),
     ),
     "signal-send": (
-        _sending("kill", "rsi", "rdi", "rdi", _TO_PROCESS),
-        _sending("tkill", "rsi", "rdi", "rdi", f"{NUMBERS['tkill']}, regs->rdi, 0, 0"),
-        _sending("tgkill", "rdx", "rsi", "rdi", _TO_THREAD),
-        _sending("rt_sigqueueinfo", "rsi", "rdi", "rdi", _TO_PROCESS),
-        _sending("rt_tgsigqueueinfo", "rdx", "rsi", "rdi", _TO_THREAD),
+        _sending("kill", 1, 0, 0, "kill"),
+        _sending("tkill", 1, 0, 0, "tkill"),
+        _sending("tgkill", 2, 1, 0, "tgkill"),
+        _sending("rt_sigqueueinfo", 1, 0, 0, "kill"),
+        _sending("rt_tgsigqueueinfo", 2, 1, 0, "tgkill"),
     ),
-    "signal-clear": (_Event("rt_sigtimedwait", "return", ("regs->rax",), _BORN),),
+    "signal-clear": (_Event("rt_sigtimedwait", "return", (_RESULT,), _BORN),),
 }
 #: Those that DTrace has, and the process itself does not show.
 NOT_SEEN = {
@@ -90,7 +118,7 @@ def probes(process: Process, description: Description) -> Iterator[ProcessProbe]
         if fnmatch.fnmatchcase(name, description.name or "*"):
             made = syscall.calls(process)
             sites = (
-                replace(site, arguments=event.arguments, condition=event.condition)
+                replace(site, given=event.given(site.given))
                 for event in events
                 for site in syscall.sites(made, NUMBERS[event.call], event.side)
             )

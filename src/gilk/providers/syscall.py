@@ -5,20 +5,30 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from gilk.analysis.system_calls import SystemCall, system_calls
 from gilk.arch.syscalls import NAMES, NUMBERS
 from gilk.errors import TargetError
 from gilk.lang.d.probes import Description
+from gilk.lang.ir import Given
+from gilk.lang.machine import SyscallArg, SyscallError, SyscallNumber, SyscallResult
 from gilk.providers.probe import ProcessProbe, Site
 from gilk.splice.points import Point
 from gilk.target import seccomp
 from gilk.target.base import Loaded
 from gilk.target.process import Process
 
-ENTRY = ("regs->rdi", "regs->rsi", "regs->rdx", "regs->r10", "regs->r8", "regs->r9")
-RETURN = ("regs->rax", "regs->rax")
+_ENTRY = Given(tuple(SyscallArg(number) for number in range(6)))
+_RETURN = Given((SyscallResult(), SyscallResult()), error=SyscallError())
+#: By whether the call is over, and whether one of several is made there.
+_GIVEN = {
+    (False, False): _ENTRY,
+    (False, True): replace(_ENTRY, select=SyscallNumber(left=False)),
+    (True, False): _RETURN,
+    (True, True): replace(_RETURN, select=SyscallNumber(left=True)),
+}
 _MODULE = "vmlinux"
 #: Nothing comes back from these. The last one is made by the code that a signal's handler returns to, by which
 #: debuggers and unwinders know such a frame: it is left as it is, and has no probe.
@@ -58,9 +68,7 @@ def sites(made: Made, number: int, side: str) -> Iterator[Site]:
     for loaded, call in (*made.get(number, ()), *made.get(None, ())):
         offset = call.address - call.function.start
         point = Point(loaded.name, call.function.name, f"+{offset:#x}", call.address, leaves)
-        select = "" if call.number is not None else "d_number(regs)" if leaves else "(gd_s32)regs->rax"
-        arguments, error = (RETURN, "d_error(regs)") if leaves else (ENTRY, "0")
-        yield Site(loaded, call.function.start, point, arguments, select=select, value=number, error=error)
+        yield Site(loaded, call.function.start, point, _GIVEN[leaves, call.number is None], value=number)
 
 
 @lru_cache(maxsize=4)

@@ -12,6 +12,7 @@ from gilk.errors import GilkError, UsageError
 from gilk.image.model import Image
 from gilk.image.stapsdt import Mark, marks
 from gilk.lang.d.probes import Description, Key
+from gilk.lang.ir import Given
 from gilk.providers.operands import operands
 from gilk.providers.probe import ProcessProbe, Semaphore, Site
 from gilk.splice import points
@@ -77,7 +78,7 @@ def _add(by_key: dict[Key, _Found], process: Process, loaded: Loaded, mark: Mark
         return  # of no instruction that is known: the note is wrong, or nobody knows how to get there
     fetched = operands(mark.arguments, lambda symbol: _symbol(image, loaded.bias, symbol))
     key = (f"{mark.provider}{process.pid}", loaded.name, span.name, name(mark))
-    by_key.setdefault(key, []).append((Site(loaded, part.start, point, fetched), mark))
+    by_key.setdefault(key, []).append((Site(loaded, part.start, point, Given(fetched)), mark))
 
 
 def _probe(key: Key, loaded: Loaded, found: _Found) -> ProcessProbe:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from gilk.lang import effects, ir
 from gilk.lang.to_c import calls
 from gilk.lang.to_c.emit import Names, c_type, constant, string
+from gilk.lang.to_c.machine import PRINTERS
 from gilk.lang.to_c.places import Emit, Places, bit_field
 from gilk.lang.types import UINT64, Array, Integer, Record, String, Type, Void, promoted
 from gilk.lang.walk import with_parts
@@ -28,8 +29,8 @@ class Expressions:
 
     def emit(self, expression: ir.Expression) -> str:
         """Of the C type that goes with its type."""
-        handler: Callable[[Any, Any], str] = _HANDLERS[type(expression)]
-        return handler(self, expression)
+        handler: Callable[[Any, Any], str] | None = _HANDLERS.get(type(expression))
+        return handler(self, expression) if handler is not None else PRINTERS[type(expression)](self.emit, expression)
 
     def _constant(self, node: ir.Constant) -> str:
         return constant(node.type, node.value)

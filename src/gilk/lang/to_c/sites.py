@@ -3,22 +3,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
-from gilk.lang.facts import Facts
+from gilk.lang import ir
+from gilk.lang.facts import Facts, fetched
 from gilk.lang.runtime import Does
+from gilk.lang.to_c.expressions import Expressions
 from gilk.values import dataclass
 
 #: What is handed over as it is (splice/instrument.py, CallWithValues).
 _VALUES = frozenset(("rdi", "rsi", "rdx", "rcx", "r8", "r9", "rax"))
-_VALUE = re.compile(r"regs->(\w+)")
-_PEEKS = "d_word(regs"  # in what providers want fetched: it may not be there
 
 
 class Takes(IntEnum):
-    """What of the machine's state C is given: nothing, the registers that a call has arguments in and rax, or all."""
+    """What of the machine's state C is given: nothing, the registers that a call has arguments in and rax, or all.
+
+    The less of it is needed, the less has to be saved.
+    """
 
     NOTHING = 0
     VALUES = 1
@@ -27,37 +29,53 @@ class Takes(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is done at a place: the clauses of ``group`` run, which need ``used``.
+    """What is done at a place: the clauses of ``group`` run. ``body``: C that makes the event.
 
-    ``arguments``: C for each of those that there are. ``function``: one begins or ends there, and the return address
-    is on top of the stack. ``select`` is C; for each of its values in ``cases`` another probe fires, for others none.
-    ``condition``: what has to hold. ``error``: C for errno.
+    ``select`` is C; for each of its values in ``cases`` another probe fires, for others none; empty where the one does.
+    ``calls``: what is fetched, or done there, takes system calls in the process (native/runtime/d/peek.h). ``begins``:
+    it matters where the function begins that the place lies in.
     """
 
     group: int
-    used: Facts
-    arguments: tuple[str, ...]
-    error: str = "0"
-    function: bool = False
+    takes: Takes
+    calls: bool
+    begins: bool
+    body: str
     select: str = ""
     cases: tuple[tuple[int, int], ...] = ()
-    condition: str = ""
 
-    @property
-    def takes(self) -> Takes:
-        """The less of the machine's state is needed, the less has to be saved."""
-        if self.select or self.condition or self.used.does & (Does.REGISTERS | Does.ERROR):
-            return Takes.REGISTERS
-        used = "".join(self.arguments[n] for n in self.used.arguments if n < len(self.arguments))
-        if used.count("regs") != len(values := _VALUE.findall(used)) or not _VALUES.issuperset(values):
-            return Takes.REGISTERS
-        return Takes.VALUES if self.used.arguments else Takes.NOTHING
 
-    @property
-    def calls(self) -> bool:
-        """Whether what is fetched, or done there, takes system calls in the process: native/runtime/d/peek.h."""
-        wanted = (self.arguments[n] for n in self.used.arguments if n < len(self.arguments))
-        return self.used.calls or any(_PEEKS in text for text in (*wanted, self.select, self.condition))
+def entry(group: int, used: Facts, given: ir.Given) -> Entry:
+    """Of a group of clauses that need ``used``, at places that give that much."""
+    need, printer = fetched(given, used), Expressions(0, 0)  # there are neither strings nor variables
+    assert not need.does & (Does.FAILS | Does.SCRATCH), given
+    select = "" if given.select is None else printer.emit(given.select)
+    return Entry(
+        group, _takes(given, used, need), used.calls or need.calls, bool(need.does & Does.BEGINS),
+        "".join(f"\t{line}\n" for line in _event(given, used, printer)), select,
+    )  # fmt: skip
+
+
+def _takes(given: ir.Given, used: Facts, need: Facts) -> Takes:
+    chooses = given.select is not None or given.condition is not None
+    if chooses or used.does & (Does.REGISTERS | Does.ERROR) or not _VALUES.issuperset(need.registers):
+        return Takes.REGISTERS
+    return Takes.VALUES if need.registers else Takes.NOTHING
+
+
+def _event(given: ir.Given, used: Facts, printer: Expressions) -> list[str]:
+    """Statements that make the event, or leave where nothing fires."""
+    lines = []
+    if given.condition is not None:  # which may take a system call
+        lines.append(f"if (!{printer.emit(given.condition)})\n\t\treturn;")
+    lines.append("d_event(&event, probe);")
+    if used.does & Does.REGISTERS:
+        lines += ["event.regs = (const gd_u64 *)regs;", f"event.edge = {int(given.edge)};"]
+    if used.does & Does.ERROR:
+        lines.append(f"event.error = {printer.emit(given.error)};")
+    fetch = dict(enumerate(given.arguments))
+    values = ((number, fetch.get(number)) for number in sorted(used.arguments))
+    return lines + [f"event.arg[{n}] = {'0' if value is None else printer.emit(value)};" for n, value in values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,30 +145,17 @@ def entries(
 def _entry(number: int, entry: Kind, takes: Takes) -> str:
     if isinstance(entry, Step):
         return _STEP.format(number=number, code=entry.code)
-    lines = []
+    body = entry.body
     if entry.select:
         cases = "".join(f"\tcase {value}:\n\t\tprobe = {probe};\n\t\tbreak;\n" for value, probe in entry.cases)
-        lines.append(f"switch ({entry.select}) {{\n{cases}\tdefault:\n\t\treturn;\n\t}}")
-    if entry.condition:  # which may take a system call
-        lines.append(f"if (!({entry.condition}))\n\t\treturn;")
-    lines.append("d_event(&event, probe);")
-    if entry.used.does & Does.REGISTERS:
-        lines += ["event.regs = (const gd_u64 *)regs;", f"event.edge = {int(entry.function)};"]
-    if entry.used.does & Does.ERROR:
-        lines.append(f"event.error = {entry.error};")
-    given = dict(enumerate(entry.arguments))
-    lines += [f"event.arg[{n}] = {given.get(n, '0')};" for n in sorted(entry.used.arguments)]
-    body = "".join(f"\t{line}\n" for line in lines)
-    start = _START * _starts((entry,))
+        body = f"\tswitch ({entry.select}) {{\n{cases}\tdefault:\n\t\treturn;\n\t}}\n{body}"
+    start = _START * entry.begins
     return _ONE.format(number=number, regs=_REGS[takes], body=body, group=entry.group, start=start)
 
 
 def _starts(kinds: Iterable[Kind]) -> bool:
     """Whether it matters where functions begin. Else nothing is said of it, and the code is the same in all runs."""
-    entries = (kind for kind in kinds if isinstance(kind, Entry))
-    return any(
-        "start" in entry.arguments[n] for entry in entries for n in entry.used.arguments if n < len(entry.arguments)
-    )
+    return any(isinstance(kind, Entry) and kind.begins for kind in kinds)
 
 
 _START = "\tconst gd_u64 start = d_starts[iid];\n"
@@ -259,11 +264,11 @@ static inline __attribute__((unused)) void d_note(const struct gilk_regs *regs)
 	note->number = (gd_u32)regs->rax;
 }}
 
-static inline __attribute__((unused)) gd_s64 d_number(const struct gilk_regs *regs)
+static inline __attribute__((unused)) gd_s32 d_number(const struct gilk_regs *regs)
 {{
 	struct d_note *note = d_noted(regs->rsp);
 
-	return note ? (gd_s64)note->number : -1;
+	return note ? (gd_s32)note->number : -1;
 }}
 
 static inline __attribute__((unused)) void d_forget(const struct gilk_regs *regs)

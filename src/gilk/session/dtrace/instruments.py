@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gilk.lang.d.probes import Probe
 from gilk.lang.facts import Facts, union
-from gilk.lang.to_c.sites import FORGET, NOTE, Entry, Kind
+from gilk.lang.to_c.sites import FORGET, NOTE, Entry, Kind, entry
 from gilk.providers.probe import Site
 from gilk.session.dtrace.enabling import Enabled
 from gilk.values import dataclass
@@ -38,7 +38,7 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
     refused = {}
     used = {clauses: union(needs[clause] for clause in clauses) for clauses in groups}
     numbers = {clauses: number for number, clauses in enumerate(groups)}
-    alike: dict[tuple[object, ...], Entry] = {}
+    alike: dict[tuple[int, int], Entry] = {}
     for probe, made in enabled.in_process:
         clauses = tuple(enabled.clauses[probe.number])
         for site in made.sites:
@@ -47,12 +47,12 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
                 refused[probe] = f"arg{missing} is where it cannot be fetched from"
                 continue
             group = numbers[clauses]
-            kind = group, site.arguments, site.error, site.function, site.select, site.condition
-            entry = alike.get(kind) or alike.setdefault(kind, _entry(site, group, used[clauses]))
-            if site.select:
-                chosen.setdefault((site.loaded, site.point, entry), []).append((probe, site, entry))
+            kind = group, id(site.given)  # places share them: to compare whole trees would take longer than all else
+            made_there = alike.get(kind) or alike.setdefault(kind, entry(group, used[clauses], site.given))
+            if site.given.select is not None:
+                chosen.setdefault((site.loaded, site.point, made_there), []).append((probe, site, made_there))
             else:
-                firing.append(Instrument(probe, site, entry))
+                firing.append(Instrument(probe, site, made_there))
     notes, forgets = _steps(chosen)
     firing += [_choice(rows) for rows in chosen.values()]
     return Instruments((*notes, *firing, *forgets), refused)
@@ -60,19 +60,15 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
 
 def _missing(site: Site, used: Facts) -> int | None:
     """The first argument that is wanted and cannot be had."""
-    wanted = (n for n in sorted(used.arguments) if n < len(site.arguments))
-    return next((n for n in wanted if site.arguments[n] is None), None)
-
-
-def _entry(site: Site, group: int, used: Facts) -> Entry:
-    arguments = tuple(each or "0" for each in site.arguments)
-    return Entry(group, used, arguments, site.error, site.function, site.select, condition=site.condition)
+    arguments = site.given.arguments
+    wanted = (n for n in sorted(used.arguments) if n < len(arguments))
+    return next((n for n in wanted if arguments[n] is None), None)
 
 
 def _choice(rows: list[tuple[Probe, Site, Entry]]) -> Instrument:
     """Probes at the same place that run the same clauses, of which one fires."""
-    probe, site, entry = rows[0]
-    return Instrument(probe, site, replace(entry, cases=tuple((site.value, probe.number) for probe, site, _ in rows)))
+    probe, site, made = rows[0]
+    return Instrument(probe, site, replace(made, cases=tuple((site.value, probe.number) for probe, site, _ in rows)))
 
 
 def _steps(chosen: dict[tuple[object, ...], list[tuple[Probe, Site, Entry]]]) -> tuple[list[Instrument], ...]:
