@@ -17,7 +17,7 @@ from gilk.target.call_list import END, LOOP, MOST, CallList
 from gilk.target.copies import Copy
 from gilk.target.keeper import Keeper
 from gilk.target.maps import read_maps
-from gilk.target.remote import MMAP, MUNMAP
+from gilk.target.system_calls import MMAP, MUNMAP
 from tests.behaviour.harness import Loop, leftovers, wait_for
 from tests.programs.build import build
 from tests.target.keepers import borrowed, kept

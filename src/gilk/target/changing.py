@@ -11,10 +11,11 @@ from gilk.errors import TargetError
 from gilk.target import caches
 from gilk.target.held import Held
 from gilk.target.live_code import LiveCode
+from gilk.target.mapping import Mapper
 from gilk.target.movement import Busy, Movement, Place, Write
 from gilk.target.newcomers import give_own, in_common
 from gilk.target.places import Places
-from gilk.target.traced import Mappings, Traced
+from gilk.target.traced import Traced
 from gilk.target.world import Thread
 from gilk.target.writer import Change
 from gilk.values import dataclass
@@ -57,12 +58,12 @@ class Changer:
     """``held`` and ``everywhere`` give what is in the process, and the patches of all batches, as they are by then."""
 
     def __init__(
-        self, process: Traced, mappings: Mappings, code: LiveCode, held: Callable[[], Held],
+        self, process: Traced, mapper: Mapper, code: LiveCode, held: Callable[[], Held],
         everywhere: Callable[[], Places],
     ) -> None:  # fmt: skip
         self._process = process
         self._threads = process.threads
-        self._mappings = mappings
+        self._mapper = mapper
         self._memory = process.memory
         self._code = code
         self._held = held
@@ -76,9 +77,9 @@ class Changer:
 
     def apply(self, task: Task) -> Outcome:
         """Raises TargetError `code-changed`, `busy`; OSError when the kernel will not have an exchange."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = self._process.now() + _PATIENCE
         while True:
-            late = time.monotonic() > deadline
+            late = self._process.now() > deadline
             try:
                 return self._attempt(task, late and not task.new)
             except Busy:
@@ -86,7 +87,7 @@ class Changer:
                     raise TargetError(
                         "busy", f"a thread of process {self._process.pid} stays inside an instrument", "try again later"
                     ) from None
-                time.sleep(_PAUSE)
+                self._process.pause(_PAUSE)
 
     def _attempt(self, task: Task, tolerant: bool) -> Outcome:
         """``tolerant``: threads inside an instrument may stay; the memory they run in is then never freed."""
@@ -107,15 +108,16 @@ class Changer:
     def wait_until_out(self) -> None:
         """Where contexts were left in patches, which lead back to the program: until they have gone on. Those that do
         not although the program runs may be left over from handlers that have ended."""
-        until, idle = time.monotonic() + _LEAVING, time.monotonic() + _IDLE
+        now = self._process.now
+        until, idle = now() + _LEAVING, now() + _IDLE
         began = used = self._process.cpu_time()
-        while self._movement.left_behind and used - began < _USED and time.monotonic() < min(until, idle):
+        while self._movement.left_behind and used - began < _USED and now() < min(until, idle):
             with self._threads.stopped() as threads:
                 self._movement.left_behind = not self._movement.are_out(threads)
-            time.sleep(_LOOK)
+            self._process.pause(_LOOK)
             before, used = used, self._process.cpu_time()
             if used > before:
-                idle = time.monotonic() + _IDLE
+                idle = now() + _IDLE
 
     def search_stacks(self) -> None:
         """From now on, also for handlers that wait on stacks on which no thread is."""
@@ -166,7 +168,7 @@ class Changer:
 
     def exchange(self) -> None:
         """Code and copies, in a stopped process. Raises OSError; then nothing has changed."""
-        self._held().copies = self._mappings.exchange(self._held().copies)
+        self._held().copies = self._mapper.exchange(self._held().copies)
 
     def _stand(self, threads: dict[int, Thread], task: Task, tolerant: bool) -> tuple[dict[int, Place], list[Write]]:
         try:

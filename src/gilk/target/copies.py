@@ -26,7 +26,7 @@ from gilk.target.batch import Batch
 from gilk.target.call_list import Call, CallList
 from gilk.target.maps import Mapping, occupied
 from gilk.target.memory import Memory
-from gilk.target.remote import MMAP, MREMAP, MUNMAP, Remote
+from gilk.target.system_calls import MMAP, MREMAP, MUNMAP, SystemCalls
 from gilk.target.writer import Change, Mismatch, write
 from gilk.values import dataclass
 
@@ -71,11 +71,11 @@ class Copy:
             _reserving(back, self.size),
         )
 
-    def put_back(self, call: Remote) -> None:
+    def put_back(self, call: SystemCalls) -> None:
         """Have the program execute the original; the copy is gone. Raises OSError, with all as it was."""
         call.call(MREMAP, self.shelf, self.size, self.size, _MOVE, self.start)
 
-    def unmap(self, call: Remote) -> None:
+    def unmap(self, call: SystemCalls) -> None:
         """Give up the copy, which must not be in force."""
         call.call(MUNMAP, self.spare, self.size)
         call.call(MUNMAP, self.shelf, self.size)
@@ -117,7 +117,7 @@ def place(maps: tuple[Mapping, ...], mappings: Sequence[Mapping]) -> list[Copy]:
     return copies
 
 
-def reserve(call: Remote, copies: Sequence[Copy]) -> None:
+def reserve(call: SystemCalls, copies: Sequence[Copy]) -> None:
     """Map the places. Raises OSError; some may be mapped then."""
     for copy in copies:
         call.call(MMAP, copy.spare, copy.size, _WRITABLE, _PRIVATE | _ANONYMOUS | _NOREPLACE, -1, 0)
@@ -137,7 +137,7 @@ def fill(memory: Memory, copies: Sequence[Copy], change: Change) -> None:
         memory.write(copy.spare, content.tobytes())
 
 
-def make_executable(call: Remote, copies: Sequence[Copy]) -> None:
+def make_executable(call: SystemCalls, copies: Sequence[Copy]) -> None:
     """From writable to executable: never both."""
     for copy in copies:
         call.call(_MPROTECT, copy.spare, copy.size, _CODE)
@@ -164,7 +164,7 @@ def units_inside(copies: Sequence[Copy], batches: dict[int, Batch]) -> Units:
     return inside
 
 
-def exchange_all(call: Remote, place: CallList, copies: Sequence[Copy]) -> list[Copy]:
+def exchange_all(call: SystemCalls, place: CallList, copies: Sequence[Copy]) -> list[Copy]:
     """All, or none: raises OSError, with all as it was. Every thread must be stopped."""
     calls = [one for copy in copies for one in copy.exchange_calls()]
     results = call.many(place, calls)
@@ -178,7 +178,7 @@ def _exchanged(copy: Copy) -> Copy:
     return replace(copy, in_force=not copy.in_force)
 
 
-def _undo(call: Remote, copies: Sequence[Copy], made: int) -> None:
+def _undo(call: SystemCalls, copies: Sequence[Copy], made: int) -> None:
     """The first so many of the system calls of an exchange."""
     whole, part = divmod(made, _CALLS)
     if part == 1:

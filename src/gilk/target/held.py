@@ -8,11 +8,11 @@ from dataclasses import field
 from gilk.target.call_list import CallList
 from gilk.target.copies import Copy
 from gilk.target.haven import SIZE
-from gilk.target.semaphores import RECORD_NAME
 from gilk.target.shelter import Shelter
 from gilk.values import dataclass
 
 _PAGE = 4096
+RECORD_NAME = "gilk-raised-"  # begins the name of a record of semaphores (semaphores.py)
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from gilk.target.changing import Changer, Outcome, Task
 from gilk.target.copies import Copy, Units
 from gilk.target.held import Held
 from gilk.target.live_code import LiveCode, Staged
+from gilk.target.mapping import Mapper
 from gilk.target.places import Places
 from gilk.target.running import Sample
-from gilk.target.semaphores import Raised, Semaphore
+from gilk.target.semaphores import Raised, Semaphore, Semaphores
 from gilk.target.steps import Exchanged, Steps
 from gilk.target.traced import Traced
 from gilk.target.writer import combine
@@ -50,8 +51,8 @@ class Keeper:
         self.process = process
         self.memory = process.memory
         self.held = Held()
-        self.mapper = process.mappings(lambda: self.held)
-        self.semaphores = process.semaphores(lambda: self.held)
+        self.mapper = Mapper(process, lambda: self.held)
+        self.semaphores = Semaphores(process, lambda: self.held.raised_name, self.mapper.map_record)
         self._staged: dict[int, Staged] = {}
         self._past: list[Staged] = []
         self._everywhere: Places | None = None  # the patches of all batches, made when asked for

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 
@@ -12,15 +13,18 @@ from gilk.target.alive import cpu_time, is_alive
 from gilk.target.bounds import Bounds, bounds_in
 from gilk.target.frames import SignalFrame
 from gilk.target.held import Held
-from gilk.target.mapping import Mapper
-from gilk.target.maps import Mapping, holders, read_maps
+from gilk.target.maps import Mapping, holders, program_of, read_maps
 from gilk.target.memory import ProcessMemory
 from gilk.target.newcomers import Newcomers
 from gilk.target.parked import parked_frames
 from gilk.target.places import Places
+from gilk.target.refusals import check_alone
+from gilk.target.remote import remote
 from gilk.target.running import Sample, sampled
-from gilk.target.semaphores import Semaphores
+from gilk.target.shared_memory import share
 from gilk.target.sharing import is_same_memory
+from gilk.target.shelter import Shelter
+from gilk.target.system_calls import SystemCalls
 from gilk.target.world import World
 
 
@@ -35,11 +39,20 @@ class LinuxProcess:
         self._late: list[World] = []  # of heirs: threads of theirs were asked to stop, and have not
         self._newcomers: Newcomers | None = None
 
-    def mappings(self, held: Callable[[], Held]) -> Mapper:
-        return Mapper(self.threads, self.memory, held)
+    def calls(self) -> AbstractContextManager[SystemCalls]:
+        return remote(self.threads, self.memory)
 
-    def semaphores(self, held: Callable[[], Held]) -> Semaphores:
-        return Semaphores(self.threads, self.memory, lambda: held().raised_name, self.mappings(held).map_record)
+    def share(self, call: SystemCalls, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
+        return share(call, self.pid, name, size, place)
+
+    def shelter(self, place: Shelter | None) -> None:
+        self.memory.haven = place
+
+    def check_alone(self, name: str) -> None:
+        check_alone(self.pid, name)
+
+    def program(self) -> str:
+        return program_of(self.pid)
 
     def maps(self) -> tuple[Mapping, ...]:
         return read_maps(self.pid)
@@ -49,6 +62,12 @@ class LinuxProcess:
 
     def parked(self, restorers: frozenset[int], seen: Collection[int]) -> Iterator[SignalFrame]:
         return parked_frames(self.pid, restorers, self.memory, seen)
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def cpu_time(self) -> float:
         return cpu_time(self.pid)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 
@@ -11,12 +12,11 @@ from gilk.errors import TargetError
 from gilk.target import copies, haven
 from gilk.target.copies import Copy
 from gilk.target.held import ArenaMap, Held
-from gilk.target.maps import Mapping, occupied, program_of, read_maps
-from gilk.target.memory import ProcessMemory
-from gilk.target.refusals import check_alone, check_free, check_gs, expecting, refusable
-from gilk.target.remote import MADV_WIPEONFORK, MADVISE, MPROTECT, Remote, remote
-from gilk.target.shared_memory import room_for_memory, share
-from gilk.target.world import World
+from gilk.target.maps import Mapping, occupied
+from gilk.target.refusals import check_free, check_gs, expecting, refusable
+from gilk.target.shared_memory import room_for_memory
+from gilk.target.system_calls import MADV_WIPEONFORK, MADVISE, MPROTECT, SystemCalls
+from gilk.target.traced import Traced
 from gilk.target.writer import Change
 
 _PAGE = 4096
@@ -27,43 +27,44 @@ _SA_SIGINFO = 4
 class Mapper:
     """``held`` gives what is in the process by then."""
 
-    def __init__(self, world: World, memory: ProcessMemory, held: Callable[[], Held]) -> None:
-        self._pid = world.pid
-        self._world = world
-        self._memory = memory
+    def __init__(self, process: Traced, held: Callable[[], Held]) -> None:
+        self._process = process
+        self._pid = process.pid
+        self._memory = process.memory
         self._held = held
 
     def adopt(self) -> None:
         """What is in the process came with the fork."""
-        self._memory.haven = self._held().haven
+        self._process.shelter(self._held().haven)
 
     @contextlib.contextmanager
-    def borrowed(self) -> Iterator[Remote]:
+    def borrowed(self) -> Iterator[SystemCalls]:
         """All threads stand still, and one makes system calls for us."""
-        with self._world.stopped(), remote(self._world, self._memory) as call:
+        with self._process.threads.stopped(), self._process.calls() as call:
             yield call
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
         """Create and map the shared memory; (code fd, data fd) for the client."""
-        held, pid = self._held(), self._pid
-        with self._world.stopped() as threads:
-            check_gs(pid, self._memory, threads.values())
-            with refusable(pid), remote(self._world, self._memory) as call:
+        held, share = self._held(), self._process.share
+        with self._process.threads.stopped() as threads:
+            check_gs(self._process, threads.values())
+            with refusable(self._pid), self._process.calls() as call:
                 held.name = name
                 held.code_size, held.data_size = code_size, data_size
-                held.code_fd, held.code = share(call, pid, held.code_name, held.code_size, call.code)
-                held.data_fd, held.data = share(call, pid, f"gilk-data-{name}", held.data_size, call.data)
+                held.code_fd, held.code = share(call, held.code_name, held.code_size, call.code)
+                held.data_fd, held.data = share(call, f"gilk-data-{name}", held.data_size, call.data)
                 held.calls = call.call_list()
                 held.shelter = call.anonymous(0, haven.SIZE)
-            check_alone(pid, held.code_name)
-            self._memory.haven = held.haven
+            self._process.check_alone(held.code_name)
+            self._process.shelter(held.haven)
         return held.code_fd, held.data_fd
 
     def share_memory(self, size: int) -> tuple[int, int]:
         """More memory for the client: its file descriptor, and its address."""
         with refusable(self._pid), self.borrowed() as call:
-            at = room_for_memory(occupied(read_maps(self._pid), growth=False), size)
-            return share(call, self._pid, self._held().memory_name, size, lambda size, fd: call.data(size, fd, at))
+            at = room_for_memory(occupied(self._process.maps(), growth=False), size)
+            place = functools.partial(call.data, at=at)
+            return self._process.share(call, self._held().memory_name, size, place)
 
     def unshare_memory(self, address: int, size: int) -> None:
         with refusable(self._pid), self.borrowed() as call:
@@ -72,7 +73,7 @@ class Mapper:
     def map_record(self, name: str, size: int) -> int:
         """Memory of the process's own, which a fork copies, to be found by its name; its address."""
         with refusable(self._pid), self.borrowed() as call:
-            mine, address = share(call, self._pid, name, size, call.record)
+            mine, address = self._process.share(call, name, size, call.record)
         os.close(mine)
         return address
 
@@ -80,7 +81,7 @@ class Mapper:
         """With its key page. Raises MemoryTaken."""
         held = self._held()
         with refusable(self._pid), self.borrowed() as call:
-            check_free(self._pid, arena.start, arena.base + arena.size)
+            check_free(self._process, arena.start, arena.base + arena.size)
             call.anonymous(arena.start, arena.held + _PAGE)
             held.arenas.append(arena)
             call.call(MADVISE, arena.base - _PAGE, _PAGE, MADV_WIPEONFORK)
@@ -101,7 +102,7 @@ class Mapper:
         """Single pages for puns (address -> offset); those that the process has meanwhile mapped itself come back."""
         held = self._held()
         with refusable(self._pid), self.borrowed() as call:
-            space = occupied(read_maps(self._pid), growth=False)
+            space = occupied(self._process.maps(), growth=False)
             free = [page for page in pages if space.free(page, page + _PAGE)]
             for address in free:
                 call.again(held.code + pages[address], _PAGE, address)
@@ -119,11 +120,11 @@ class Mapper:
     def copy(self, change: Change, maps: tuple[Mapping, ...]) -> list[Copy]:
         """Copies of the code, where they are worth it, in which the change is made; none where the kernel will not
         have them. Raises TargetError `code-changed`."""
-        made = copies.place(maps, copies.worth_copying(maps, change.at, program_of(self._pid)))
+        made = copies.place(maps, copies.worth_copying(maps, change.at, self._process.program()))
         try:
             with self.borrowed() as call:
                 copies.reserve(call, made)
-            with expecting(self._pid, lambda: read_maps(self._pid)):
+            with expecting(self._pid, self._process.maps):
                 copies.fill(self._memory, made, change)
             with self.borrowed() as call:
                 copies.make_executable(call, made)
@@ -145,7 +146,7 @@ class Mapper:
         changed."""
         calls = self._held().calls
         assert calls is not None
-        with remote(self._world, self._memory) as call:
+        with self._process.calls() as call:
             return copies.exchange_all(call, calls, made)
 
     def put_back(self, exchanged: Sequence[Copy]) -> None:
@@ -157,13 +158,13 @@ class Mapper:
 
     def take_out(self) -> None:
         """All of it, where the process lets itself be asked. No thread may be in it, nor have a block of it after."""
-        with contextlib.suppress(TargetError, OSError), self._world.stopped() as threads:
-            with contextlib.suppress(PermissionError), remote(self._world, self._memory) as call:
+        with contextlib.suppress(TargetError, OSError), self._process.threads.stopped() as threads:
+            with contextlib.suppress(PermissionError), self._process.calls() as call:
                 self._unmap_all(call)
             for thread in threads.values():
                 thread.attach_block(0)
 
-    def _unmap_all(self, call: Remote) -> None:
+    def _unmap_all(self, call: SystemCalls) -> None:
         held = self._held()
         for copy in held.copies:
             copy.unmap(call)
@@ -180,6 +181,6 @@ class Mapper:
             call.unmap(held.calls.page, _PAGE)
         if held.shelter:
             call.unmap(held.shelter, haven.SIZE)
-        for mapping in read_maps(self._pid):  # a child may have some that its parent has no more
+        for mapping in self._process.maps():  # a child may have some that its parent has no more
             if mapping.path.startswith((f"/memfd:{held.memory_name}", f"/memfd:{held.raised_name}")):
                 call.unmap(mapping.start, mapping.end - mapping.start)

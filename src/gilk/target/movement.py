@@ -7,7 +7,6 @@ handler that it is in will return to.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 from gilk.target import gates
@@ -88,9 +87,9 @@ class Movement:
         It stays in the patch, since others may not be ready yet. Raises Busy when it is inside an instrument that does
         not end, or calls out, or when a signal is on its way to it.
         """
-        deadline, rounds = time.monotonic() + _LONGEST, 0
+        deadline, rounds = self._process.now() + _LONGEST, 0
         while self._is_amid(thread, old):
-            if thread.signal or (time.monotonic() > deadline and rounds >= _TRIES):
+            if thread.signal or (self._process.now() > deadline and rounds >= _TRIES):
                 raise Busy
             rounds += 1
             try:

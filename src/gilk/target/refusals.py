@@ -8,25 +8,26 @@ import errno
 from collections.abc import Callable, Iterable, Iterator
 
 from gilk.errors import MemoryTaken, OutOfMemory, TargetError
-from gilk.target.maps import DATA_NAME, Mapping, holders, occupied, read_maps
-from gilk.target.memory import Memory
+from gilk.target.maps import DATA_NAME, Mapping, holders, occupied
 from gilk.target.sharing import can_be_told
+from gilk.target.traced import Traced
 from gilk.target.world import Thread
 from gilk.target.writer import Mismatch
 
 
-def check_gs(pid: int, memory: Memory, threads: Iterable[Thread]) -> None:
+def check_gs(process: Traced, threads: Iterable[Thread]) -> None:
     """Raises TargetError `gs-in-use` when a thread's GS base is somebody else's, which what `gilk restore` has left
     behind is not."""
+    pid, maps = process.pid, process.maps
     for base in {thread.registers.gs_base for thread in threads} - {0}:
-        session = _session_at(pid, base)
+        session = _session_at(maps(), base)
         if session is None:
             raise TargetError(
                 "gs-in-use",
                 f"process {pid} uses the GS base itself",
                 "gilk keeps per-thread state there, as few programs do",
             )
-        if any(memory.read(session.start, 8)):
+        if any(process.memory.read(session.start, 8)):
             owner = session.path.removeprefix(DATA_NAME).partition("-")[0]
             raise TargetError(
                 "gs-in-use",
@@ -35,9 +36,9 @@ def check_gs(pid: int, memory: Memory, threads: Iterable[Thread]) -> None:
             )
 
 
-def _session_at(pid: int, base: int) -> Mapping | None:
+def _session_at(maps: Iterable[Mapping], base: int) -> Mapping | None:
     """The shared data of a session, if that is where ``base`` points."""
-    mappings = (mapping for mapping in read_maps(pid) if mapping.start <= base < mapping.end)
+    mappings = (mapping for mapping in maps if mapping.start <= base < mapping.end)
     return next((mapping for mapping in mappings if mapping.path.startswith(DATA_NAME)), None)
 
 
@@ -63,10 +64,10 @@ def check_private(pid: int, shared: Mapping | None) -> None:
         )
 
 
-def check_free(pid: int, start: int, end: int) -> None:
+def check_free(process: Traced, start: int, end: int) -> None:
     """Raises MemoryTaken when the process has mapped something there meanwhile."""
-    if not occupied(read_maps(pid), growth=False).free(start, end):
-        raise taken(pid)
+    if not occupied(process.maps(), growth=False).free(start, end):
+        raise taken(process.pid)
 
 
 def taken(pid: int) -> MemoryTaken:

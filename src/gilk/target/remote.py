@@ -12,36 +12,23 @@ import contextlib
 import errno
 import os
 import signal
-import struct
 from collections.abc import Iterator, Sequence
 
 from gilk.errors import TargetError
-from gilk.splice.space import PAGE
 from gilk.target import haven, ptrace, rseq, seccomp
-from gilk.target.call_list import LOOP, MOST, STAND_IN, Call, CallList
+from gilk.target.call_list import MOST, STAND_IN, Call, CallList
 from gilk.target.haven import Haven
 from gilk.target.maps import Mapping, read_maps
 from gilk.target.memory import Memory, ProcessMemory, stretches
 from gilk.target.shelter import Shelter
+from gilk.target.system_calls import SystemCalls, not_our_call
 from gilk.target.world import Thread, World
 
 _SYSCALL = b"\x0f\x05"
-_ACTION = struct.Struct("<QQQ")
 _ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 _ALL = (1 << 64) - 1
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP)
-_USER = 0x7FFFFFFFF000  # what a process can map ends here, where it is not asked for more by its address
-_DESCRIPTORS = 1 << 31
 _ERRORS = 4095  # numbers of errors end here (syscall(2))
-RT_SIGACTION = 13
-MMAP, MPROTECT, MUNMAP, MREMAP, MADVISE, CLOSE, MEMFD_CREATE = 9, 10, 11, 25, 28, 3, 319
-_MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
-_PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
-_MAP_SHARED, _MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NOREPLACE = 1, 2, 0x20, 0x100000
-#: Wishes. Where the kernel itself puts so large a mapping, just below the libraries, it is in the way of their puns.
-_CODE_AT, _DATA_AT, _RECORD_AT, _LIST_AT = 0x2000_0000_0000, 0x2100_0000_0000, 0x2180_0000_0000, 0x21F0_0000_0000
-MADV_DONTDUMP, MADV_WIPEONFORK = 16, 18
-_MFD_CLOEXEC, _MFD_ALLOW_SEALING, _MFD_EXEC = 1, 2, 0x10
 
 
 def find_syscall(maps: tuple[Mapping, ...], memory: Memory) -> int:
@@ -65,10 +52,11 @@ def _exchangeable(mapping: Mapping) -> tuple[bool, bool, bool, bool]:
     return mapping.path != "[vdso]", permissions.endswith("s"), "w" in permissions, not mapping.path.startswith("/")
 
 
-class Remote:
+class Remote(SystemCalls):
     """Runs system calls in ``thread``, which is in a ptrace stop. ``mask`` is its own signal mask."""
 
     def __init__(self, thread: Thread, pid: int, memory: ProcessMemory, mask: int) -> None:
+        super().__init__(memory)
         self._thread = thread
         self._pid = pid
         self._memory = memory
@@ -88,12 +76,11 @@ class Remote:
         ptrace.set_mask(self._thread.tid, _ALL)
 
     def leave_our_memory(self) -> None:
-        """It is going to be unmapped."""
         self._memory.haven = None
         self._shelter(haven.on_stack(self._thread, self._pid, self._memory))
 
     def leave_code_of_files(self) -> None:
-        """It is going to be moved: from now on calls are made where the vdso has one, with no way back of their own."""
+        """From now on calls are made where the vdso has one, with no way back of their own."""
         self._haven = None
         ptrace.set_registers(self._thread.tid, self._sheltered())
 
@@ -107,12 +94,10 @@ class Remote:
 
     @property
     def tid(self) -> int:
-        """The thread."""
         return self._thread.tid
 
     def call(self, number: int, *arguments: int) -> int:
-        """The result. Raises OSError when the call failed, ProcessLookupError when the thread died, ptrace.Late when
-        it does not come back, TargetError `not-our-call` where it was another call than was asked for."""
+        """Raises ptrace.Late besides, when the thread does not come back."""
         registers, tid = self._sheltered(), self._thread.tid
         if self._haven is None:
             registers.rip, registers.rax = self._gate, number
@@ -127,7 +112,7 @@ class Remote:
         self._to_system_call(tid)
         found = ptrace.get_registers(tid)
         if not _is_answer(found, registers):
-            raise _not_our_call(tid, "has made another system call than gilk had it make")
+            raise not_our_call(tid, "has made another system call than gilk had it make")
         result = int(found.rax)
         if result > _ALL - _ERRORS - 1:
             code = _ALL + 1 - result
@@ -135,17 +120,14 @@ class Remote:
         return result
 
     def many(self, place: CallList, calls: Sequence[Call]) -> list[int]:
-        """Results of calls, which the thread makes by itself, until one fails: -errno is then the last.
-
-        Raises ProcessLookupError when the thread died.
-        """
+        """The thread makes them by itself."""
         results: list[int] = []
         for part in (calls[at : at + MOST] for at in range(0, len(calls), MOST)):
             made = self._by_itself(place, part)
             if not made:
                 raise ProcessLookupError(errno.ESRCH, "the process died")
             if made[-1] < -_ERRORS:
-                raise _not_our_call(self.tid, f"says that a system call failed with {-made[-1]}")
+                raise not_our_call(self.tid, f"says that a system call failed with {-made[-1]}")
             results += made
             if made[-1] < 0:
                 break
@@ -209,86 +191,14 @@ class Remote:
         number = os.WSTOPSIG(status)
         if number in _FAULTS:
             self.leave_code_of_files()
-            raise _not_our_call(self.tid, f"is sent {signal.Signals(number).name} where gilk has it make a system call")
+            raise not_our_call(self.tid, f"is sent {signal.Signals(number).name} where gilk has it make a system call")
         self.late.append(number)
-
-    def map(self, address: int, size: int, protection: int, flags: int, fd: int) -> int:
-        """mmap(2), from a file's beginning; the address, which is a page's, and below what the kernel has."""
-        found = self.call(MMAP, address, size, protection, flags, fd, 0)
-        if found % PAGE or not 0 < found <= _USER - size or (flags & _MAP_NOREPLACE and found != address):
-            raise _not_our_call(self.tid, f"says that memory was mapped at {found:#x}")
-        return found
-
-    def anonymous(self, address: int, size: int) -> int:
-        flags = _MAP_PRIVATE | _MAP_ANONYMOUS | (_MAP_NOREPLACE if address else 0)
-        return self.map(address, size, _PROT_READ | _PROT_WRITE, flags, -1)
-
-    def code(self, size: int, fd: int) -> int:
-        """Map all of ``fd`` readable and executable, away from any code."""
-        return self.map(_CODE_AT, size, _PROT_READ | _PROT_EXEC, _MAP_SHARED, fd)
-
-    def call_list(self) -> CallList:
-        """Room for one, in memory of the process's own: what a forked child could write, it could have it do."""
-        page = self.map(_LIST_AT, PAGE, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS, -1)
-        loop = self.map(_LIST_AT + PAGE, PAGE, _PROT_READ | _PROT_EXEC, _MAP_PRIVATE | _MAP_ANONYMOUS, -1)
-        self._memory.write(loop, LOOP)
-        return CallList(loop, page)
-
-    def again(self, source: int, size: int, address: int) -> None:
-        """Map what lies at ``source``, of a shared mapping, also at ``address``, which must be free.
-
-        mremap(2) with an old size of 0: no file descriptor has to stay open in the target, which may close any.
-        """
-        self.call(MREMAP, source, 0, size, _MREMAP_MAYMOVE | _MREMAP_FIXED, address)
-
-    def data(self, size: int, fd: int, at: int = _DATA_AT) -> int:
-        """``at``: a wish."""
-        return self.map(at, size, _PROT_READ | _PROT_WRITE, _MAP_SHARED, fd)
-
-    def record(self, size: int, fd: int) -> int:
-        """As data, but each process has its own, after a fork too."""
-        return self.map(_RECORD_AT, size, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE, fd)
-
-    def unmap(self, address: int, size: int) -> None:
-        self.call(MUNMAP, address, size)
-
-    def handlers(self, signals: list[int]) -> list[tuple[int, int, int]]:
-        """(handler, flags, restorer) of each signal: struct kernel_sigaction without its mask."""
-        page = self.anonymous(0, 4096)
-        found = []
-        try:
-            for number in signals:
-                self.call(RT_SIGACTION, number, 0, page, 8)
-                found.append(_ACTION.unpack(self._memory.read(page, _ACTION.size).ljust(_ACTION.size, b"\0")))
-        finally:
-            self.unmap(page, 4096)
-        return found
-
-    def memory_file(self, name: str) -> int:
-        """memfd_create(2) in the target; its file descriptor there. Executable where that must be asked for (6.3)."""
-        page = self.anonymous(0, 4096)
-        try:
-            self._memory.write(page, name.encode() + b"\0")
-            try:
-                fd = self.call(MEMFD_CREATE, page, _MFD_CLOEXEC | _MFD_ALLOW_SEALING | _MFD_EXEC)
-            except OSError:
-                fd = self.call(MEMFD_CREATE, page, _MFD_CLOEXEC | _MFD_ALLOW_SEALING)
-        finally:
-            self.unmap(page, 4096)
-        if fd >= _DESCRIPTORS:
-            raise _not_our_call(self.tid, f"says that a file was opened as {fd:#x}")
-        return fd
 
 
 def _is_answer(found: ptrace.Registers, asked: ptrace.Registers) -> bool:
     """It is the end of that very call: no other instruction was there, and no other thread has changed what it asks."""
     same = all(getattr(found, name) == getattr(asked, name) for name in _ARGUMENTS)
     return same and found.orig_rax == asked.orig_rax and found.rip == asked.rip
-
-
-def _not_our_call(tid: int, what: str) -> TargetError:
-    hint = "something interferes with it; nothing was changed by what it said"
-    return TargetError("not-our-call", f"thread {tid} {what}", hint)
 
 
 @contextlib.contextmanager

@@ -12,16 +12,15 @@ import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gilk.target.maps import Mapping, read_maps
-from gilk.target.memory import Memory
-from gilk.target.world import World
+from gilk.target.held import RECORD_NAME
+from gilk.target.maps import Mapping
+from gilk.target.traced import Traced
 from gilk.values import dataclass
 
 _SIZE, _MOST = 2, (1 << 16) - 1
 _ROW = struct.Struct("<QQQ")  # address, inode of the file there, number; before the first row how many there are, twice
 _ROOM = 1 << 18  # bytes
 _MOST_ROWS = _ROOM // _ROW.size - 1
-RECORD_NAME = "gilk-raised-"
 Semaphore = tuple[int, str]  # its address, and the file that is mapped there
 
 
@@ -35,14 +34,11 @@ class Raised:
 
 
 class Semaphores:
-    """Of the process of ``world``. ``name``: of the session's record there; ``map_record(name, size)`` maps one."""
+    """Of one process. ``name``: of the session's record there; ``map_record(name, size)`` maps one."""
 
-    def __init__(
-        self, world: World, memory: Memory, name: Callable[[], str], map_record: Callable[[str, int], int]
-    ) -> None:
-        self._pid = world.pid
-        self._world = world
-        self._memory = memory
+    def __init__(self, process: Traced, name: Callable[[], str], map_record: Callable[[str, int], int]) -> None:
+        self._process = process
+        self._memory = process.memory
         self._name = name
         self._map_record = map_record
         self._last = 0
@@ -50,7 +46,7 @@ class Semaphores:
     def raise_(self, counters: Sequence[Semaphore]) -> list[Raised]:
         """Add one to each; those that could be: others have gone, are at their end, or too many."""
         at = self._records(self._name()) or [self._map_record(self._name(), _ROOM)]
-        with self._world.stopped():
+        with self._process.threads.stopped():
             known = self._rows(at[0])
             fresh = self._present(counters)[: max(_MOST_ROWS - len(known), 0)]
             self._write(at[0], [*known, *fresh])  # first: who is killed in between leaves no counter unknown
@@ -73,8 +69,8 @@ class Semaphores:
         records = self._records(name)
         if not records:
             return
-        with contextlib.suppress(OSError), self._world.stopped():
-            maps = read_maps(self._pid)
+        with contextlib.suppress(OSError), self._process.threads.stopped():
+            maps = self._process.maps()
             for at in records:
                 rows = self._rows(at)
                 going = [one for one in rows if numbers is None or one.number in numbers]
@@ -93,7 +89,7 @@ class Semaphores:
 
     def _present(self, counters: Sequence[Semaphore]) -> list[Raised]:
         """Those whose file is still mapped there, and may be written."""
-        maps, found = read_maps(self._pid), []
+        maps, found = self._process.maps(), []
         for address, path in counters:
             mapping = _mapping(maps, address)
             if mapping is not None and (Path(mapping.path).name == Path(path).name or path.startswith("/proc/")):
@@ -107,7 +103,7 @@ class Semaphores:
         """Where those begin whose name begins so."""
         if not name:
             return []
-        found = (each for each in read_maps(self._pid) if each.path.startswith(f"/memfd:{name}"))
+        found = (each for each in self._process.maps() if each.path.startswith(f"/memfd:{name}"))
         return [each.start for each in found if each.offset == 0]
 
     def _rows(self, at: int) -> list[Raised]:

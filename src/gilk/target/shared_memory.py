@@ -29,8 +29,8 @@ from typing import Final
 from gilk.errors import TargetError
 from gilk.splice.space import PAGE, Occupied
 from gilk.target.bounds import backing_at
-from gilk.target.remote import CLOSE, MADV_DONTDUMP, MADVISE, Remote
 from gilk.target.status import status_of
+from gilk.target.system_calls import CLOSE, MADV_DONTDUMP, MADVISE, SystemCalls
 
 _MEMORY_AT, _STEP, _PLACES = 0x2200_0000_0000, 1 << 36, 512
 _EXEC_SEAL = 0x20  # F_SEAL_EXEC, set by the system where vm.memfd_noexec says so (Linux 6.3)
@@ -40,7 +40,7 @@ _MOUNT = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
 _FILES = 3  # of the numbers of ``Uid``: real, effective, saved, for files
 
 
-def share(call: Remote, pid: int, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
+def share(call: SystemCalls, pid: int, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
     """A file descriptor of ours, and its address in the target, where ``place(size, fd)`` maps it.
 
     The file has that size for as long as it exists. Raises TargetError `not-our-memory`.
@@ -67,7 +67,7 @@ def room_for_memory(space: Occupied, size: int) -> int:
     return next((at for at in starts if space.free(at, at + size)), _MEMORY_AT)
 
 
-def _close(call: Remote, fd: int) -> None:
+def _close(call: SystemCalls, fd: int) -> None:
     try:
         call.call(CLOSE, fd)
     except OSError as error:

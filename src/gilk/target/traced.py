@@ -2,26 +2,26 @@
 """How the keeper reaches a process that it holds. Linux is the way that there is (linux.py).
 
 To add another: write a class with these members. Whatever works on one of them works on all; what is peculiar to
-Linux (ptrace, /proc, system calls of the target's own) belongs in linux.py and in the modules that it composes.
+Linux (ptrace, /proc) belongs in linux.py and in the modules that it composes. What is mapped is decided once
+(mapping.py, semaphores.py), over system calls of the target's own (system_calls.py), however it is had to make them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from gilk.target.bounds import Bounds
-from gilk.target.copies import Copy
 from gilk.target.frames import SignalFrame
-from gilk.target.held import ArenaMap, Held
+from gilk.target.held import Held
 from gilk.target.maps import Mapping
 from gilk.target.memory import Memory
 from gilk.target.places import Places
 from gilk.target.running import Sample
-from gilk.target.semaphores import Raised, Semaphore
+from gilk.target.shelter import Shelter
+from gilk.target.system_calls import SystemCalls
 from gilk.target.world import Thread
-from gilk.target.writer import Change
 
 
 class StoppedThreads(Protocol):
@@ -47,36 +47,6 @@ class StoppedThreads(Protocol):
         ...
 
 
-
-class Mappings(Protocol):
-    """Memory of ours in the process. Each raises TargetError `refused-by-kernel`, `no-such-process`."""
-
-    def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]: ...
-    def share_memory(self, size: int) -> tuple[int, int]: ...
-    def unshare_memory(self, address: int, size: int) -> None: ...
-    def map_arena(self, arena: ArenaMap) -> None: ...
-    def map_side(self, blocks: int) -> int: ...
-    def map_pages(self, pages: dict[int, int]) -> list[int]: ...
-    def handlers(self, signals: list[int]) -> list[tuple[int, int]]: ...
-    def copy(self, change: Change, maps: tuple[Mapping, ...]) -> list[Copy]: ...
-    def exchange(self, copies: Sequence[Copy]) -> list[Copy]: ...
-    def adopt(self) -> None:
-        """The memory of ours that is held came with a fork."""
-        ...
-
-    def put_back(self, exchanged: Sequence[Copy]) -> None: ...
-    def take_out(self) -> None: ...
-
-
-class Raising(Protocol):
-    """Counters in the process by which it knows that somebody listens (semaphores.py)."""
-
-    def raise_(self, counters: Sequence[Semaphore]) -> list[Raised]: ...
-    def lower(self, raised: Sequence[Raised]) -> None: ...
-    def lower_all(self) -> None: ...
-    def lower_abandoned(self) -> None: ...
-
-
 class Traced(Protocol):
     """One process, as its keeper sees it."""
 
@@ -87,8 +57,32 @@ class Traced(Protocol):
     @property
     def threads(self) -> StoppedThreads: ...
 
-    def mappings(self, held: Callable[[], Held]) -> Mappings: ...
-    def semaphores(self, held: Callable[[], Held]) -> Raising: ...
+    # Memory of ours in it (mapping.py).
+
+    def calls(self) -> AbstractContextManager[SystemCalls]:
+        """Have a thread make system calls, while all stand still. Raises PermissionError, TargetError `busy`."""
+        ...
+
+    def share(self, call: SystemCalls, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
+        """Memory that both have: a file descriptor of ours, and its address there, where ``place(size, fd)`` maps it.
+
+        Raises OSError, TargetError `not-our-memory`.
+        """
+        ...
+
+    def shelter(self, place: Shelter | None) -> None:
+        """From now on this is where a borrowed thread's own state lies meanwhile."""
+        ...
+
+    def check_alone(self, name: str) -> None:
+        """Raises TargetError `shared-memory` when a process that would not be stopped has memory of this name too."""
+        ...
+
+    def program(self) -> str:
+        """The file that it executes, as its mappings name it; '' of one that has ended."""
+        ...
+
+    # What it is doing.
 
     def maps(self) -> tuple[Mapping, ...]:
         """All that is mapped, by address. Raises TargetError `no-such-process`, `no-permission`."""
@@ -100,6 +94,14 @@ class Traced(Protocol):
 
     def parked(self, restorers: frozenset[int], seen: Collection[int]) -> Iterator[SignalFrame]:
         """Signal frames on stacks on which no thread is."""
+        ...
+
+    def now(self) -> float:
+        """Seconds, on a clock that only goes forwards."""
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Leave it alone for that long."""
         ...
 
     def cpu_time(self) -> float:
