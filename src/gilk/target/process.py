@@ -17,17 +17,15 @@ from gilk.splice.space import Occupied
 from gilk.target import launch, learnt, wire
 from gilk.target.alive import is_alive
 from gilk.target.base import Loaded
-from gilk.target.batch import Batch
-from gilk.target.changing import Outcome
 from gilk.target.copies import Copy, Units, as_executed
 from gilk.target.files import Files
-from gilk.target.held import ArenaMap
 from gilk.target.image import analyse
 from gilk.target.inner_threads import threads_of
 from gilk.target.launch import End, Until
 from gilk.target.maps import Mapping, heap_start, occupied, read_maps
 from gilk.target.meeting import Meeting
 from gilk.target.namespaces import own_number
+from gilk.target.requests import Requests
 from gilk.target.running import Sample
 from gilk.target.semaphores import Raised, Semaphore
 from gilk.target.spawning import spawned
@@ -40,14 +38,14 @@ _FAREWELL = 30.0  # seconds in which a keeper has undone all; one that has not g
 _AS_LONG_AS_IT_TAKES = frozenset(("launch", "run_until_linked", "run_to", "wait"))  # the program itself is awaited
 
 
-class Keeper:
+class Keeper(Requests):
     """Requests to the keeper's process, ``pid``; each raises what the keeper raised."""
 
     def __init__(self) -> None:
+        super().__init__()
         made = spawned()
         self.pid, self._reap, self._channel, self._ended = made.pid, made.reap, made.channel, made.ended
         self._channel.settimeout(_PATIENCE)  # also what is sent is taken, or it has gone
-        self._fds: tuple[int, ...] = ()
 
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
         """Where an answer is not waited for (Ctrl-C), that is the end: the keeper undoes everything, and goes."""
@@ -56,7 +54,7 @@ class Keeper:
         try:
             wire.send(self._channel, (name, arguments), fds)
             self._await(name)
-            (good, value), self._fds = wire.receive(self._channel)
+            (good, value), self.received = wire.receive(self._channel)
         except wire.Closed:
             raise TargetError("keeper-gone", "the process that holds the target has gone") from None
         except TimeoutError:
@@ -84,81 +82,14 @@ class Keeper:
             "gilk restore puts its code right",
         )
 
-    def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
-        """File descriptors of code and data."""
-        self.ask("set_up", name, code_size, data_size)
-        return self._fds[0], self._fds[1]
-
-    def share_memory(self, size: int) -> tuple[int, int]:
-        """A file descriptor, and the address in the target."""
-        _, address = self.ask("share_memory", size)
-        return self._fds[0], address
-
-    def data_address(self) -> int:
-        return cast(int, self.ask("data_address"))
-
-    def code_address(self) -> int:
-        """Where all of the code object is mapped in the target, to be read."""
-        return cast(int, self.ask("code_address"))
-
-    def map_side(self, blocks: int) -> int:
-        return cast(int, self.ask("map_side", blocks))
-
-    def poke(self, address: int, data: bytes) -> None:
-        self.ask("poke", address, data)
-
-    def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
-        return cast("list[tuple[int, int]]", self.ask("handlers", signals))
-
-    def search_stacks(self) -> None:
-        self.ask("search_stacks")
-
-    def is_present(self) -> bool:
-        return bool(self.ask("present"))
-
-    def lower_semaphores(self, raised: list[Raised]) -> None:
-        self.ask("lower_semaphores", raised)
-
-    def unshare_memory(self, address: int, size: int) -> None:
-        self.ask("unshare_memory", address, size)
-
     def keep_name(self, fd: int) -> None:
         self.ask("keep_name", fds=(fd,))
 
     def give_up_name(self) -> None:
         self.ask("give_up_name")
 
-    def map_arena(self, arena: ArenaMap) -> None:
-        self.ask("map_arena", arena)
-
-    def map_pages(self, pages: dict[int, int]) -> list[int]:
-        return cast("list[int]", self.ask("map_pages", pages))
-
-    def stage(self, number: int, batch: Batch) -> None:
-        self.ask("stage", number, batch)
-
-    def forget(self, number: int) -> None:
-        self.ask("forget", number)
-
-    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome:
-        return cast(Outcome, self.ask("change", remove, add))
-
-    def expect(self, add: dict[int, set[int]], busy: dict[int, set[int]]) -> None:
-        self.ask("expect", add, busy)
-
-    def begin(self) -> Outcome:
-        """Make the change that was expected."""
-        return cast(Outcome, self.ask("begin"))
-
     def wait(self, block: bool) -> End | None:
         return cast("End | None", self.ask("wait", block))
-
-    def close(self) -> bool:
-        return bool(self.ask("close"))
-
-    def notes(self) -> list[str]:
-        """What the user is to know of what was done since they were last asked for."""
-        return cast("list[str]", self.ask("notes"))
 
     def leave(self) -> None:
         """Let the keeper go; it undoes what is left, and has gone then."""

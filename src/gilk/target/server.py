@@ -13,20 +13,15 @@ import os
 import signal
 import socket
 import sys
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gilk.errors import GilkError, TargetError
 from gilk.target import launch, ptrace, wire
+from gilk.target.answers import Answer, Answers
 from gilk.target.apart import KEEPER, stand_apart
-from gilk.target.batch import Batch
-from gilk.target.changing import Outcome
-from gilk.target.copies import Copy, Units
-from gilk.target.held import ArenaMap
 from gilk.target.keeper import Keeper
 from gilk.target.launch import Command, End
 from gilk.target.linux import LinuxProcess
-from gilk.target.running import Sample
-from gilk.target.semaphores import Raised, Semaphore
 from gilk.target.world import World
 
 _TICK = 0.005  # seconds, for threads that were asked to stop and have not
@@ -34,22 +29,16 @@ _LOOK = 0.1  # seconds, for processes that come to share the target's memory
 _FIRST = -20  # nice(2)
 
 
-class Server:
-    """One method per request; the names are the protocol."""
+class Server(Answers):
+    """Answers besides what only a process of this machine can be asked for: to be attached to, launched, awaited."""
 
     def __init__(self, channel: socket.socket) -> None:
+        super().__init__()
         self._channel = channel
-        self._keeper: Keeper | None = None
         self._process: LinuxProcess | None = None
         self._child = 0
         self._status: int | None = None
         self._kept: list[int] = []
-
-    @property
-    def keeper(self) -> Keeper:
-        if self._keeper is None:
-            raise TargetError("no-such-process", "no process is attached")
-        return self._keeper
 
     @property
     def threads(self) -> World:
@@ -100,22 +89,6 @@ class Server:
     def release(self) -> None:
         self.threads.release()
 
-    def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
-        return self.keeper.mapper.set_up(name, code_size, data_size)
-
-    def data_address(self) -> int:
-        return self.keeper.held.data
-
-    def code_address(self) -> int:
-        """Where all of the code object is mapped in the target, to be read."""
-        return self.keeper.held.code
-
-    def share_memory(self, size: int) -> tuple[int, int]:
-        return self.keeper.mapper.share_memory(size)
-
-    def unshare_memory(self, address: int, size: int) -> bool:
-        return self.keeper.unshare_memory(address, size)
-
     def keep_name(self) -> None:
         """The socket that comes with it is kept to the end, as its name is: who finds none may have the target.
 
@@ -127,84 +100,11 @@ class Server:
         while self._kept:
             os.close(self._kept.pop())
 
-    def map_arena(self, arena: ArenaMap) -> None:
-        self.keeper.mapper.map_arena(arena)
-
-    def search_stacks(self) -> None:
-        self.keeper.search_stacks()
-
-    def map_side(self, blocks: int) -> int:
-        return self.keeper.mapper.map_side(blocks)
-
-    def map_pages(self, pages: dict[int, int]) -> list[int]:
-        return self.keeper.mapper.map_pages(pages)
-
-    def poke(self, address: int, data: bytes) -> None:
-        """Initial values of an instrument's variables."""
-        self.keeper.memory.write(address, data)
-
-    def peek(self, address: int, size: int) -> bytes:
-        return self.keeper.memory.read(address, size)
-
-    def put_back(self, copies: tuple[Copy, ...]) -> None:
-        """Have the original code executed in place of copies."""
-        self.keeper.mapper.put_back(copies)
-
-    def repair(self, pieces: list[tuple[int, bytes]]) -> None:
-        """Put bytes of code back while nothing runs."""
-        with self.threads.stopped():
-            for address, content in pieces:
-                self.keeper.memory.write(address, content)
-
-    def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
-        return self.keeper.handlers(signals)
-
-    def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
-        return self.keeper.raise_semaphores(counters)
-
-    def lower_semaphores(self, raised: list[Raised]) -> None:
-        self.keeper.lower_semaphores(raised)
-
-    def lower_abandoned(self) -> None:
-        """Semaphores that sessions have raised whose keepers are gone."""
-        self.keeper.semaphores.lower_abandoned()
-
-    def sample(self, stack: int) -> list[Sample]:
-        return self.keeper.sample(stack)
-
-    def stage(self, number: int, batch: Batch) -> None:
-        self.keeper.stage(number, batch)
-
-    def expect(self, units: Units, busy: Units) -> None:
-        self.keeper.expect(units, busy)
-
-    def begin(self) -> Outcome:
-        return self.keeper.begin()
-
-    def copy_code(self, units: Units) -> tuple[Copy, ...]:
-        return self.keeper.copy_code(units)
-
-    def forget(self, number: int) -> None:
-        self.keeper.forget(number)
-
-    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome:
-        return self.keeper.change(remove, add)
-
     def close(self) -> bool:
-        """Undo everything; whether all code is what it was. The process stays ours to set up again."""
-        if self._keeper is None:
-            return True
-        restored = self._keeper.close()
-        self.threads.release()
+        restored = super().close()
+        if self._process is not None:
+            self._process.threads.release()
         return restored
-
-    def notes(self) -> list[str]:
-        """What the user is to know of what was done since this was last asked."""
-        notes, self.keeper.notes = self.keeper.notes, []
-        return notes
-
-    def present(self) -> bool:
-        return self._keeper is not None and self._keeper.present()
 
     def wait(self, block: bool) -> End | None:
         """How a launched process ended; None while it runs."""
@@ -229,11 +129,14 @@ class Server:
                     self._idle()
                     (name, arguments), fds = wire.receive(self._channel)
                     self._kept += fds
-                    self._answer(name, arguments)
+                    self.answer(name, arguments, self._send)
         finally:
             self._end_unstarted()
             with contextlib.suppress(GilkError, OSError, ptrace.Late):
                 self.close()
+
+    def _send(self, answer: Answer, fds: tuple[int, ...]) -> None:
+        wire.send(self._channel, answer, fds)
 
     def _end_unstarted(self) -> None:
         """What was launched and has not begun does not begin without who wanted to see it."""
@@ -254,27 +157,6 @@ class Server:
     def _round(self) -> float | None:
         """Seconds until one looks around again; None where nothing of ours is in the target."""
         return _LOOK if self._keeper is not None and self._keeper.held.data else None
-
-    def _answer(self, name: str, arguments: tuple[Any, ...]) -> None:
-        fds: tuple[int, ...] = ()
-        try:
-            value = getattr(self, name)(*arguments)
-            if name == "set_up":
-                fds = value
-            elif name == "share_memory":
-                fds = value[:1]
-            wire.send(self._channel, (True, value), fds)
-            if name == "share_memory":
-                os.close(fds[0])  # it is the client's alone
-        except ProcessLookupError:
-            wire.send(self._channel, (False, TargetError("no-such-process", "the process has ended")))
-        except ptrace.Late:
-            wire.send(self._channel, (False, TargetError("busy", "a thread does not stop", "try again later")))
-        except (GilkError, OSError) as error:
-            wire.send(self._channel, (False, error))
-        finally:
-            if self._keeper is not None:
-                self._keeper.catch_up()
 
 
 def _go_first() -> None:
