@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Executes the code of an address space, an instruction at a time if need be, by unicorn.
+
+Nothing runs unless it is told to, and everything runs the same each time: a program is where it is because a test has
+let it come there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from gilk.target.ptrace import Registers
+from tests.fake.space import PAGE, Region, Space
+
+# Untyped, so imported as values without types.
+u: Any = import_module("unicorn")
+x: Any = import_module("unicorn.x86_const")
+
+_PART = 16 * PAGE  # is handed to the emulator at a time: most of what is mapped is never touched
+_NAMES = (
+    *("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi"),
+    *("rip", "rsp"),
+)
+_SPECIAL = {"eflags": x.UC_X86_REG_EFLAGS, "fs_base": x.UC_X86_REG_FS_BASE, "gs_base": x.UC_X86_REG_GS_BASE}
+_IDS = {name: getattr(x, f"UC_X86_REG_{name.upper()}") for name in _NAMES} | _SPECIAL
+_NOWHERE = 0
+
+
+class Crash(Exception):
+    """The program has done what a kernel would have sent a signal for."""
+
+
+class Emulator:
+    """``on_call(registers)`` makes a system call, and says whether the thread goes on at once."""
+
+    def __init__(self, space: Space, on_call: Callable[[Registers], bool]) -> None:
+        self._space = space
+        self._on_call = on_call
+        self._engine = u.Uc(u.UC_ARCH_X86, u.UC_MODE_64)
+        self._parts: dict[int, int] = {}  # that the engine has: where each begins and ends
+        self._resume = _NOWHERE
+        self.pristine = self._engine.context_save()
+        space.on_change = self._forget
+        self._engine.hook_add(u.UC_HOOK_MEM_UNMAPPED, self._on_unmapped)
+        self._engine.hook_add(u.UC_HOOK_INSN, self._on_syscall, None, 1, 0, x.UC_X86_INS_SYSCALL)
+
+    def watch(self, start: int, end: int, executed: Callable[[int], None]) -> None:
+        """Have every instruction told of that is executed there."""
+        self._engine.hook_add(u.UC_HOOK_CODE, lambda _engine, at, _size, _data: executed(at), None, start, end - 1)
+
+    def run(self, registers: Registers, vectors: Any, instructions: int) -> Any:
+        """Execute so many, or up to a system call after which the thread waits; ``registers`` are then those it has.
+
+        ``vectors``, and what is returned: the rest of its state. Raises Crash.
+        """
+        engine = self._engine
+        engine.context_restore(vectors)
+        engine.ctl_flush_tb()  # code may have changed meanwhile
+        engine.reg_write_batch([(number, getattr(registers, name)) for name, number in _IDS.items()])
+        self._resume = _NOWHERE
+        try:
+            engine.emu_start(registers.rip, _NOWHERE, count=instructions)
+        except u.UcError as error:
+            raise Crash(f"{error} at {engine.reg_read(x.UC_X86_REG_RIP):#x}") from None
+        finally:
+            self._read(registers)
+        if self._resume:
+            registers.rip = self._resume
+        return engine.context_save()
+
+    def _read(self, registers: Registers) -> None:
+        for name, value in zip(_IDS, self._engine.reg_read_batch(list(_IDS.values())), strict=True):
+            setattr(registers, name, value)
+
+    def _on_syscall(self, engine: Any, _: object) -> None:
+        registers = Registers()
+        self._read(registers)
+        registers.rcx, registers.r11 = registers.rip + 2, registers.eflags
+        goes_on = self._on_call(registers)
+        for name in ("rax", "rcx", "r11"):
+            engine.reg_write(_IDS[name], getattr(registers, name))
+        if not goes_on:
+            self._resume = registers.rcx
+            engine.emu_stop()
+
+    def _on_unmapped(self, engine: Any, access: int, address: int, size: int, value: int, _: object) -> bool:
+        """What is mapped is handed over when it is first touched."""
+        pages = {address & -PAGE, address + max(size, 1) - 1 & -PAGE}
+        for page in sorted(pages):
+            if not self._has(page) and (region := self._space.at(page)) is not None:
+                self._hand_over(region, page)
+        return all(map(self._has, pages))
+
+    def _has(self, page: int) -> bool:
+        return any(start <= page < end for start, end in self._parts.items())
+
+    def _hand_over(self, region: Region, page: int) -> None:
+        start = max(region.start, page & -_PART)
+        end = min(region.end, (page & -_PART) + _PART)
+        flags = {"r": u.UC_PROT_READ, "w": u.UC_PROT_WRITE, "x": u.UC_PROT_EXEC}
+        rights = sum(flags.get(letter, 0) for letter in region.rights)
+        part = region.part(start, end)
+        self._engine.mem_map_ptr(start, end - start, rights, part.backing.address + part.at)
+        self._parts[start] = end
+
+    def _forget(self, start: int, end: int) -> None:
+        for low, high in list(self._parts.items()):
+            if low < end and start < high:
+                self._engine.mem_unmap(low, high - low)
+                del self._parts[low]

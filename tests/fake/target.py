@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The fake as a target: what sessions ask a process for (target/base.py). Its keeper is called, not written to."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from gilk.analysis.analysis import Analysis
+from gilk.image.elf import load
+from gilk.image.model import Image, Symbol
+from gilk.splice.space import Occupied
+from gilk.target.answers import Answer, Answers
+from gilk.target.base import Loaded
+from gilk.target.copies import Units
+from gilk.target.image import analyse
+from gilk.target.keeper import Keeper
+from gilk.target.maps import occupied
+from gilk.target.requests import Requests
+from gilk.target.running import Sample
+from gilk.target.semaphores import Raised, Semaphore
+from tests.fake.program import Program
+from tests.fake.traced import FakeTraced
+
+_images: dict[Path, Image] = {}
+
+
+class Called(Requests):
+    """A keeper in the same thread. What goes to it and comes back is copied, as by a socket."""
+
+    def __init__(self, traced: FakeTraced) -> None:
+        super().__init__()
+        self.keeper = Keeper(traced)
+        self._answers = Answers(self.keeper)
+
+    def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
+        found: list[Answer] = []
+
+        def send(answer: Answer, descriptors: tuple[int, ...]) -> None:
+            self.received = tuple(map(os.dup, descriptors))
+            found.append(pickle.loads(pickle.dumps(answer)))
+
+        self._answers.answer(name, pickle.loads(pickle.dumps(arguments)), send)
+        good, value = found[-1]
+        if not good:
+            raise value
+        return value
+
+
+class FakeThreadNames:
+    """Those of the fake's threads that have not ended."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def live(self, threads: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+        return {(self._program.pid, tid) for tid in self._program.tasks}
+
+    def name(self, pid: int, tid: int) -> str:
+        return f"thread-{tid - pid}" if tid in self._program.tasks else ""
+
+
+class FakeProcess:
+    """``traced``: how its keeper reaches it."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.traced = FakeTraced(program)
+        self.keeper = Called(self.traced)
+        self.threads = FakeThreadNames(program)
+        self.unstarted = False
+        self._analyses: dict[Path, Analysis] = {}
+
+    @property
+    def pid(self) -> int:
+        return self.program.pid
+
+    @property
+    def who(self) -> str:
+        return f"process {self.pid}"
+
+    @property
+    def own_number(self) -> int:
+        return self.pid
+
+    def loaded(self) -> tuple[Loaded, ...]:
+        return () if self.program.space.gone else self.program.loaded
+
+    def image(self, path: Path) -> Image:
+        if path not in _images:
+            _images[path] = load(path)
+        return _images[path]
+
+    def analysis(self, loaded: Loaded) -> Analysis:
+        if loaded.path not in self._analyses:
+            self._analyses[loaded.path] = analyse(self.image(loaded.path))
+        return self._analyses[loaded.path]
+
+    def caught(self) -> int:
+        return 0
+
+    def occupied(self) -> Occupied:
+        return occupied(self.traced.maps())
+
+    def exported(self, path: Path, name: str) -> Symbol | None:
+        return next((one for one in self.image(path).symbols if one.name == name and one.exported), None)
+
+    def mentions(self, path: Path, names: frozenset[str]) -> bool:
+        image = self.image(path)
+        return not names.isdisjoint({*image.plt.values(), *image.got.values()}) or any(map(image.named, names))
+
+    def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
+        found: list[Raised] = self.keeper.ask("raise_semaphores", counters)
+        return found
+
+    def sample(self, stack: int = 0) -> list[Sample]:
+        found: list[Sample] = self.keeper.ask("sample", stack)
+        return found
+
+    def copy_code(self, units: Units) -> int:
+        return len(self.keeper.ask("copy_code", units))
+
+    def keep_learnt(self) -> None: ...

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Counts are how often the code is executed: of a whole run, and of what is left of it, wherever a thread stands.
+
+What is right is what the emulator has executed of the program's own code while nobody looked at it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from gilk.errors import TargetError
+from gilk.session.request import Builtin
+from tests.fake.programs import VARIANTS
+from tests.fake.sessions import alone, code, counts, data, ours, program, session, wanted
+from tests.fake.target import FakeProcess
+
+EVERYTHING = ("*:entry", "*:return", "*:blocks")
+_STEP = 41  # instructions; prime, so that all of a loop is met
+#: Instructions from one moment to the next; each of them is one in `make stress`.
+DISTANCES = [pytest.param(307, id="some"), pytest.param(1, id="all", marks=pytest.mark.stress)]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("points", [("*:entry",), ("*:return",), ("*:blocks",), EVERYTHING], ids="+".join)
+def test_a_whole_run(variant: str, points: tuple[str, ...]) -> None:
+    one, (result, executed, variables) = program(variant), alone(variant)
+    process = FakeProcess(one)
+    with session(process) as of:
+        asked = wanted(process, *points)
+        found = counts(of, asked, of.insert_wanted(asked))
+        assert len(found) > 0.7 * len({each.point.address for each in asked}), of.refusals()
+        assert one.finish() == result
+        found = counts(of, asked, of.probes)
+    assert found == {address: executed[address] for address in found}
+    assert any(found.values())
+    assert data(one) == variables
+
+
+@pytest.mark.parametrize("instrument", ["count", "stamp", "args", "regs", "time"])
+def test_the_code_is_what_it_was(instrument: str) -> None:
+    one = program()
+    before, result = code(one), alone()[0]
+    process = FakeProcess(one)
+    with session(process) as of:
+        of.insert_wanted(wanted(process, "*:entry", instrument=Builtin(instrument)))
+        one.rounds(3)
+        assert code(one) != before
+        assert ours(one)
+    assert of.restored is True
+    assert code(one) == before
+    assert not ours(one)
+    assert {task.registers.gs_base for task in one.tasks.values()} == {0}
+    assert one.finish() == result
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_what_is_put_in_at_any_moment_counts_what_comes_after(distance: int) -> None:
+    """The thread may stand in bytes that are displaced: it goes on in the patch, and is counted or not as it should."""
+    result, executed, variables = alone()
+    total = sum(executed.values())
+    for moment in range(0, total, distance):
+        one = program()
+        one.count()
+        one.step(one.tasks[one.pid], moment)
+        before = one.executed.copy()
+        process = FakeProcess(one)
+        with session(process) as of:
+            asked = wanted(process, *EVERYTHING)
+            probes = of.insert_wanted(asked)
+            assert one.finish() == result, moment
+            found = counts(of, asked, probes)
+        assert found == {address: executed[address] - before[address] for address in found}, moment
+        assert data(one) == variables
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_what_is_taken_out_at_any_moment_has_counted_what_came_before(distance: int) -> None:
+    """The thread may stand anywhere in a patch, or in what that calls: it goes on where that is in the program."""
+    result, executed, variables = alone()
+    moment = 0
+    while True:
+        one = program()
+        process = FakeProcess(one)
+        with session(process) as of:
+            asked = wanted(process, *EVERYTHING)
+            probes = of.insert_wanted(asked)
+            one.step(one.tasks[one.pid], moment)
+        assert of.restored is True
+        if not one.tasks:
+            return  # it came to its end by then, or when its thread was let out of a patch
+        stands = one.tasks[one.pid].registers.rip
+        found = counts(of, asked, probes)
+        one.count()
+        assert one.finish() == result, moment
+        both = {at: n + one.executed[at] for at, n in found.items()}
+        if both.get(stands, 0) == executed[stands] + 1:
+            both[stands] -= 1  # counted already, and not yet executed
+        assert both == {at: executed[at] for at in found}, moment
+        assert data(one) == variables
+        moment += distance
+
+
+def test_what_stays_counts_all_while_others_come_and_go() -> None:
+    """A function is planned anew whenever one of its probes comes or goes; a thread in the old patch goes on in the new
+    one, at a place where as many of its instruments have run."""
+    result, executed, _ = alone()
+    one = program()
+    process = FakeProcess(one)
+    with session(process) as of:
+        asked = wanted(process, "*:entry")
+        probes = of.insert_wanted(asked)
+        others = ["*:return", "*:blocks"]
+        with contextlib.suppress(TargetError):  # it comes to its end, once when a thread is let out of a patch
+            while one.tasks:
+                one.step(one.tasks[one.pid], _STEP)
+                come = of.insert_wanted(wanted(process, others[0]))
+                one.turn()
+                of.remove(come)
+                others.reverse()
+        found = counts(of, asked, probes)
+    assert one.ended[one.pid].result == result
+    assert found == {address: executed[address] for address in found}

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The fake, as its keeper reaches it: the protocol of target/traced.py.
+
+Whatever a keeper does to it is a *step*, which can be made to fail: the same steps come in the same order every time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Collection, Iterator
+
+from gilk.errors import TargetError
+from gilk.target.bounds import Bounds
+from gilk.target.frames import SignalFrame
+from gilk.target.held import Held
+from gilk.target.maps import Mapping
+from gilk.target.places import Places
+from gilk.target.running import Sample
+from gilk.target.shelter import Shelter
+from gilk.target.system_calls import CLOSE, MADV_DONTDUMP, MADVISE, SystemCalls
+from gilk.target.world import Thread
+from tests.fake.kernel import FakeCalls
+from tests.fake.program import Program, Task
+
+_PER_SECOND = 1_000_000  # instructions
+_A_STOP = 0.25  # seconds that a stop takes, for who waits for something
+
+
+class Steps:
+    """What is done to a fake, by name. ``fails``: the number of the step that raises, from 0, and what."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.fails: tuple[int, BaseException] | None = None
+
+    def __call__(self, name: str) -> None:
+        self.done.append(name)
+        if self.fails is not None and self.fails[0] == len(self.done) - 1:
+            raise self.fails[1]
+
+
+class FakeMemory:
+    """As /proc/PID/mem."""
+
+    def __init__(self, program: Program, step: Steps) -> None:
+        self._space = program.space
+        self._step = step
+
+    def read(self, address: int, size: int) -> bytes:
+        self._step("read")
+        return self._space.read(address, size)
+
+    def some(self, address: int, size: int) -> bytes:
+        return self._space.some(address, size)
+
+    def write(self, address: int, data: bytes) -> None:
+        self._step("write")
+        self._space.write(address, data)
+
+
+class FakeThreads:
+    """``on_stop``: called with all threads stopped, before anybody looks at them."""
+
+    def __init__(self, program: Program, step: Steps, take: Callable[[float], None]) -> None:
+        self._program = program
+        self._step = step
+        self._take = take
+        self._threads: dict[int, Thread] = {}
+        self.standing = False
+
+    @property
+    def pid(self) -> int:
+        return self._program.pid
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[dict[int, Thread]]:
+        self._step("stop")
+        if not self._program.tasks:
+            raise TargetError("no-such-process", f"process {self.pid} has ended")
+        assert not self.standing
+        self.standing = True
+        self._take(_A_STOP)
+        self._threads = {tid: _thread(task) for tid, task in self._program.tasks.items()}
+        try:
+            yield self._threads
+        finally:
+            for thread in self._threads.values():
+                with contextlib.suppress(ProcessLookupError):
+                    self._give(thread)
+            self.standing = False
+
+    def run_on(self, thread: Thread, seconds: float) -> Thread:
+        self._step("run_on")
+        self._give(thread)
+        del self._threads[thread.tid]
+        self._take(seconds)
+        self._program.step(self._program.tasks[thread.tid], max(1, int(seconds * _PER_SECOND)))
+        task = self._task(thread.tid)
+        self._threads[thread.tid] = made = _thread(task)
+        return made
+
+    def catch_up(self) -> bool:
+        fresh = self._program.tasks.keys() - self._threads.keys()
+        self._threads |= {tid: _thread(self._program.tasks[tid]) for tid in fresh}
+        return bool(fresh)
+
+    def flush(self, thread: Thread) -> None:
+        self._step("flush")
+        self._give(thread)
+
+    def _give(self, thread: Thread) -> None:
+        if thread.dirty:
+            self._task(thread.tid).registers = thread.registers.copy()
+            thread.dirty = False
+
+    def _task(self, tid: int) -> Task:
+        if tid not in self._program.tasks:
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+        return self._program.tasks[tid]
+
+
+class FakeTraced:
+    """``took``: seconds that have gone by for the keeper, by its own clock."""
+
+    def __init__(self, program: Program, step: Steps | None = None) -> None:
+        self.running = program
+        self.step = step or Steps()
+        self.took = 0.0
+        self.memory = FakeMemory(program, self.step)
+        self.threads = FakeThreads(program, self.step, self._take)
+
+    @property
+    def pid(self) -> int:
+        return self.running.pid
+
+    def _take(self, seconds: float) -> None:
+        self.took += seconds
+
+    @contextlib.contextmanager
+    def calls(self) -> Iterator[SystemCalls]:
+        assert self.threads.standing
+        self.step("borrow")
+        tid = min(self.running.tasks)
+        yield FakeCalls(self.running.space, self.running.files, self.memory, tid, self.step)
+
+    def share(self, call: SystemCalls, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
+        fd = call.memory_file(name)
+        try:
+            mine = os.dup(self.running.files.real[fd])
+            try:
+                self.step("share")
+                os.ftruncate(mine, size)
+                address = place(size, fd)
+            except BaseException:
+                os.close(mine)
+                raise
+            with contextlib.suppress(OSError):
+                call.call(MADVISE, address, size, MADV_DONTDUMP)
+        finally:
+            call.call(CLOSE, fd)
+        return mine, address
+
+    def shelter(self, place: Shelter | None) -> None: ...
+
+    def check_alone(self, name: str) -> None:
+        self.step("check_alone")
+
+    def program(self) -> str:
+        return str(self.running.loaded[0].path)
+
+    # What is mapped.
+
+    def maps(self) -> tuple[Mapping, ...]:
+        self.step("maps")
+        if self.running.space.gone:
+            raise TargetError("no-such-process", f"there is no process {self.pid}")
+        return self.running.space.maps()
+
+    @contextlib.contextmanager
+    def bounds(self) -> Iterator[Bounds]:
+        def ask(address: int) -> tuple[int, int] | None:
+            found = self.running.space.at(address)
+            return None if found is None else (found.start, found.end)
+
+        yield ask
+
+    def parked(self, restorers: frozenset[int], seen: Collection[int]) -> Iterator[SignalFrame]:
+        """No signal is handled."""
+        return iter(())
+
+    def still_has(self, address: int) -> bool:
+        return not self.running.space.gone and self.running.space.at(address) is not None
+
+    # What it is doing.
+
+    def now(self) -> float:
+        return self.took
+
+    def pause(self, seconds: float) -> None:
+        """All threads go on meanwhile."""
+        self._take(seconds)
+        self.running.turn(max(1, int(seconds * _PER_SECOND)))
+
+    def cpu_time(self) -> float:
+        return self.took
+
+    def lives(self, pid: int) -> bool:
+        return any(one.pid == pid and one.tasks for one in (self.running, *self.running.children))
+
+    def sample(self, held: Held, patches: Places, stack: int) -> list[Sample]:
+        return []
+
+    def look_for_newcomers(self, held: Callable[[], Held]) -> list[str]:
+        return []
+
+    def release_late(self) -> bool:
+        return False
+
+    # Forked children.
+
+    def heirs(self, name: str) -> list[int]:
+        return [one.pid for one in self.running.children if one.tasks and self._has(one, name)]
+
+    @staticmethod
+    def _has(one: Program, name: str) -> bool:
+        return any(each.path.startswith(f"/memfd:{name}") for each in one.space.maps())
+
+    @contextlib.contextmanager
+    def heir(self, pid: int) -> Iterator[FakeTraced]:
+        yield FakeTraced(next(one for one in self.running.children if one.pid == pid), self.step)
+
+
+def _thread(task: Task) -> Thread:
+    return Thread(task.tid, 0, task.registers.copy())
