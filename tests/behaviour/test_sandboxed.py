@@ -191,8 +191,10 @@ def test_d_looks_at_no_memory_where_that_may_kill(program: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", ["20", "300", "2000"])
-def test_a_process_without_the_room_keeps_nothing_of_ours(program: Path, limit: str) -> None:
+@pytest.mark.parametrize("flags", [(), ("-no-pie", "-fno-pie", "-static")], ids=["anywhere", "low"])
+def test_a_process_without_the_room_keeps_nothing_of_ours(tmp_path: Path, flags: tuple[str, ...], limit: str) -> None:
     """Megabytes of address space: for nothing, for the code only, and for a part of the data."""
+    program = compile_text(tmp_path, "limited", PROGRAM, "-O2", *flags)
     with sandboxed(program, limit) as child:
         assert slug(count(child)) == "refused-by-kernel"
         assert (differences(child.pid), leftovers(child.pid)) == ([], [])

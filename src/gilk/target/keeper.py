@@ -56,6 +56,7 @@ class Keeper:
         self._staged: dict[int, Staged] = {}
         self._past: list[Staged] = []
         self._everywhere: Places | None = None  # the patches of all batches, made when asked for
+        self._unsettled: list[Staged] = []  # have come into force, and it is yet to be noted where
         self._code = LiveCode(process)
         self._changer = Changer(process, self.mapper, self._code, lambda: self.held, self._all_patches)
         self._known_places: dict[object, Places] = {}
@@ -150,21 +151,14 @@ class Keeper:
         if made is None:
             return
         self._exchanged.made(self.held.copies, made.steps)
-        with self._unless_gone():
-            self._code.settle([self._staged[n] for n in made.add], self.held.copies)
         for n, units in made.remove.items():
             self._staged[n].active -= units
         for n, units in made.add.items():
             self._staged[n].active |= units
-
-    @contextlib.contextmanager
-    def _unless_gone(self) -> Iterator[None]:
-        """A process that has ended meanwhile has no code to note."""
-        try:
-            yield
-        except TargetError as error:
-            if error.slug != "no-such-process":
-                raise
+        self._unsettled += [self._staged[n] for n in made.add]
+        with contextlib.suppress(TargetError, OSError):  # else after the next change: at the latest, when all is undone
+            self._code.settle(self._unsettled, self.held.copies)
+            self._unsettled = []
 
     def _places(self, units: Units) -> Places:
         """Of a change that is made again and again, they are kept."""
@@ -210,7 +204,7 @@ class Keeper:
         """Restore all code here and in forked children, take out what was put in; whether every byte is what it was."""
         staged = [*self._past, *self._staged.values()]
         restored = True
-        if self.present():
+        if self.held.name and self.present():
             try:
                 restored = self._undo_own(staged)
             except ProcessLookupError:  # its memory has gone while it was written to
@@ -243,7 +237,7 @@ class Keeper:
             if fd >= 0:
                 os.close(fd)
         self._known_places = {}
-        self._staged, self._past, self.held = {}, [], Held()
+        self._staged, self._past, self._unsettled, self.held = {}, [], [], Held()
         self._exchanged = Exchanged()
         self._expected, self._ready, self._warm, self._made = {}, None, [], None
 

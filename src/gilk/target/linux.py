@@ -21,7 +21,7 @@ from gilk.target.places import Places
 from gilk.target.refusals import check_alone
 from gilk.target.remote import remote
 from gilk.target.running import Sample, sampled
-from gilk.target.shared_memory import share
+from gilk.target.shared_memory import Taken
 from gilk.target.sharing import is_same_memory
 from gilk.target.shelter import Shelter
 from gilk.target.system_calls import SystemCalls
@@ -36,14 +36,12 @@ class LinuxProcess:
         self.pid = pid
         self.memory = ProcessMemory(pid)
         self.threads = World(pid)
+        self.taking = Taken(pid)
         self._late: list[World] = []  # of heirs: threads of theirs were asked to stop, and have not
         self._newcomers: Newcomers | None = None
 
     def calls(self) -> AbstractContextManager[SystemCalls]:
         return remote(self.threads, self.memory)
-
-    def share(self, call: SystemCalls, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
-        return share(call, self.pid, name, size, place)
 
     def shelter(self, place: Shelter | None) -> None:
         self.memory.haven = place

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gilk.errors import TargetError
 from gilk.target import copies, haven
@@ -14,7 +14,7 @@ from gilk.target.copies import Copy
 from gilk.target.held import ArenaMap, Held
 from gilk.target.maps import Mapping, occupied
 from gilk.target.refusals import check_free, check_gs, expecting, refusable
-from gilk.target.shared_memory import room_for_memory
+from gilk.target.shared_memory import room_for_memory, share
 from gilk.target.system_calls import MADV_WIPEONFORK, MADVISE, MPROTECT, SystemCalls
 from gilk.target.traced import Traced
 from gilk.target.writer import Change
@@ -45,26 +45,30 @@ class Mapper:
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
         """Create and map the shared memory; (code fd, data fd) for the client."""
-        held, share = self._held(), self._process.share
+        held, share = self._held(), self._share
         with self._process.threads.stopped() as threads:
             check_gs(self._process, threads.values())
             with refusable(self._pid), self._process.calls() as call:
                 held.name = name
-                held.code_size, held.data_size = code_size, data_size
-                held.code_fd, held.code = share(call, held.code_name, held.code_size, call.code)
-                held.data_fd, held.data = share(call, f"gilk-data-{name}", held.data_size, call.data)
+                held.code_fd, held.code = share(call, held.code_name, code_size, call.code)
+                held.code_size = code_size  # what has no place yet has no size: it would be unmapped from address 0 on
+                held.data_fd, held.data = share(call, f"gilk-data-{name}", data_size, call.data)
+                held.data_size = data_size
                 held.calls = call.call_list()
                 held.shelter = call.anonymous(0, haven.SIZE)
             self._process.check_alone(held.code_name)
             self._process.shelter(held.haven)
         return held.code_fd, held.data_fd
 
+    def _share(self, call: SystemCalls, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
+        return share(call, self._process.taking, name, size, place)
+
     def share_memory(self, size: int) -> tuple[int, int]:
         """More memory for the client: its file descriptor, and its address."""
         with refusable(self._pid), self.borrowed() as call:
             at = room_for_memory(occupied(self._process.maps(), growth=False), size)
             place = functools.partial(call.data, at=at)
-            return self._process.share(call, self._held().memory_name, size, place)
+            return self._share(call, self._held().memory_name, size, place)
 
     def unshare_memory(self, address: int, size: int) -> None:
         with refusable(self._pid), self.borrowed() as call:
@@ -73,7 +77,7 @@ class Mapper:
     def map_record(self, name: str, size: int) -> int:
         """Memory of the process's own, which a fork copies, to be found by its name; its address."""
         with refusable(self._pid), self.borrowed() as call:
-            mine, address = self._process.share(call, name, size, call.record)
+            mine, address = self._share(call, name, size, call.record)
         os.close(mine)
         return address
 
@@ -159,28 +163,36 @@ class Mapper:
     def take_out(self) -> None:
         """All of it, where the process lets itself be asked. No thread may be in it, nor have a block of it after."""
         with contextlib.suppress(TargetError, OSError), self._process.threads.stopped() as threads:
-            with contextlib.suppress(PermissionError), self._process.calls() as call:
+            with contextlib.suppress(TargetError, OSError), self._process.calls() as call:
                 self._unmap_all(call)
             for thread in threads.values():
                 thread.attach_block(0)
 
     def _unmap_all(self, call: SystemCalls) -> None:
+        """One that stays, because the kernel will not have it go, is no reason for others to stay."""
         held = self._held()
         for copy in held.copies:
             copy.unmap(call)
-        for address in held.pages:
-            call.unmap(address, _PAGE)
-        for arena in held.arenas:
-            call.unmap(arena.start, arena.size + arena.base - arena.start)
+        _unmap(call, [(address, _PAGE) for address in held.pages])
+        _unmap(call, [(arena.start, arena.size + arena.base - arena.start) for arena in held.arenas])
         call.leave_our_memory()
-        for address, size in (held.side, (held.data, held.data_size), (held.code, held.code_size)):
-            if size:  # it was refused
-                call.unmap(address, size)
+        _unmap(call, [held.side, (held.data, held.data_size), (held.code, held.code_size)])
         if held.calls is not None:
-            call.unmap(held.calls.loop, _PAGE)
-            call.unmap(held.calls.page, _PAGE)
+            _unmap(call, [(held.calls.loop, _PAGE), (held.calls.page, _PAGE)])
         if held.shelter:
-            call.unmap(held.shelter, haven.SIZE)
-        for mapping in self._process.maps():  # a child may have some that its parent has no more
-            if mapping.path.startswith((f"/memfd:{held.memory_name}", f"/memfd:{held.raised_name}")):
-                call.unmap(mapping.start, mapping.end - mapping.start)
+            _unmap(call, [(held.shelter, haven.SIZE)])
+        named = tuple(f"/memfd:{name}" for name in (held.memory_name, held.raised_name))
+        found = [each for each in self._process.maps() if each.path.startswith(named)]  # some only a child may have
+        _unmap(call, [(each.start, each.end - each.start) for each in found])
+
+
+def _unmap(call: SystemCalls, ranges: Iterable[tuple[int, int]]) -> None:
+    """What was mapped of these: address and size. Raises ProcessLookupError."""
+    for address, size in ranges:
+        try:
+            if size:  # else it was refused
+                call.unmap(address, size)
+        except ProcessLookupError:
+            raise
+        except OSError:  # cutting a mapping in two may take it beyond vm.max_map_count
+            pass

@@ -24,7 +24,7 @@ import re
 import resource
 import stat
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from gilk.errors import TargetError
 from gilk.splice.space import PAGE, Occupied
@@ -40,24 +40,57 @@ _MOUNT = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
 _FILES = 3  # of the numbers of ``Uid``: real, effective, saved, for files
 
 
-def share(call: SystemCalls, pid: int, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
+class Taking(Protocol):
+    """How memory that a target has made is had here as well."""
+
+    def take(self, tid: int, fd: int, size: int) -> int:
+        """A file descriptor of ours of what its thread ``tid`` has as ``fd``, which has that size from now on. Raises
+        OSError, TargetError `not-our-memory`."""
+        ...
+
+    def check_mapped(self, address: int, size: int, mine: int) -> None:
+        """Raises TargetError `not-our-memory` where the target has mapped something else there."""
+        ...
+
+
+class Taken:
+    """From process ``pid``."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    def take(self, tid: int, fd: int, size: int) -> int:
+        return _open(self._pid, tid, fd, size)
+
+    def check_mapped(self, address: int, size: int, mine: int) -> None:
+        _check_mapped(self._pid, address, size, mine)
+
+
+def share(call: SystemCalls, taking: Taking, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
     """A file descriptor of ours, and its address in the target, where ``place(size, fd)`` maps it.
 
-    The file has that size for as long as it exists. Raises TargetError `not-our-memory`.
+    The file has that size for as long as it exists. Raises OSError, TargetError `not-our-memory`.
     """
     fd = call.memory_file(name)
     try:
-        mine = _open(pid, call.tid, fd, size)
+        mine = taking.take(call.tid, fd, size)
         try:
             address = place(size, fd)
-            _check_mapped(pid, address, size, mine)
+            taking.check_mapped(address, size, mine)
         except BaseException:
             os.close(mine)
             raise
-        with contextlib.suppress(OSError):
-            call.call(MADVISE, address, size, MADV_DONTDUMP)
-    finally:
+    except BaseException:
         _close(call, fd)
+        raise
+    try:
+        _close(call, fd)
+    except BaseException:
+        os.close(mine)
+        call.unmap(address, size)
+        raise
+    with contextlib.suppress(OSError):
+        call.call(MADVISE, address, size, MADV_DONTDUMP)
     return mine, address
 
 

@@ -19,6 +19,7 @@ from gilk.target.maps import Mapping
 from gilk.target.memory import Memory
 from gilk.target.places import Places
 from gilk.target.running import Sample
+from gilk.target.shared_memory import Taking
 from gilk.target.shelter import Shelter
 from gilk.target.system_calls import SystemCalls
 from gilk.target.world import Thread
@@ -63,11 +64,9 @@ class Traced(Protocol):
         """Have a thread make system calls, while all stand still. Raises PermissionError, TargetError `busy`."""
         ...
 
-    def share(self, call: SystemCalls, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
-        """Memory that both have: a file descriptor of ours, and its address there, where ``place(size, fd)`` maps it.
-
-        Raises OSError, TargetError `not-our-memory`.
-        """
+    @property
+    def taking(self) -> Taking:
+        """How memory that it has made for us is had here as well."""
         ...
 
     def shelter(self, place: Shelter | None) -> None:
