@@ -25,7 +25,9 @@ from gilk.target.semaphores import Raised, Semaphore
 from tests.fake.program import Program
 from tests.fake.traced import FakeTraced
 
+#: Of files that do not change.
 _images: dict[Path, Image] = {}
+_analyses: dict[Path, Analysis] = {}
 
 
 class Called(Requests):
@@ -72,7 +74,6 @@ class FakeProcess:
         self.keeper = Called(self.traced)
         self.threads = FakeThreadNames(program)
         self.unstarted = False
-        self._analyses: dict[Path, Analysis] = {}
 
     @property
     def pid(self) -> int:
@@ -95,9 +96,9 @@ class FakeProcess:
         return _images[path]
 
     def analysis(self, loaded: Loaded) -> Analysis:
-        if loaded.path not in self._analyses:
-            self._analyses[loaded.path] = analyse(self.image(loaded.path))
-        return self._analyses[loaded.path]
+        if loaded.path not in _analyses:
+            _analyses[loaded.path] = analyse(self.image(loaded.path))
+        return _analyses[loaded.path]
 
     def caught(self) -> int:
         return 0

@@ -19,7 +19,7 @@ from gilk.target.maps import Mapping
 from gilk.target.places import Places
 from gilk.target.running import Sample
 from gilk.target.shelter import Shelter
-from gilk.target.system_calls import CLOSE, MADV_DONTDUMP, MADVISE, SystemCalls
+from gilk.target.system_calls import SystemCalls
 from gilk.target.world import Thread
 from tests.fake.kernel import FakeCalls
 from tests.fake.program import Program, Task
@@ -29,15 +29,20 @@ _A_STOP = 0.25  # seconds that a stop takes, for who waits for something
 
 
 class Steps:
-    """What is done to a fake, by name. ``fails``: the number of the step that raises, from 0, and what."""
+    """What is done to a fake, by name. ``fails``: the number of the step that raises, from 0, and what; ``before``: of
+    one before which something happens, and what does."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
         self.fails: tuple[int, BaseException] | None = None
+        self.before: tuple[int, Callable[[], object]] | None = None
 
     def __call__(self, name: str) -> None:
         self.done.append(name)
-        if self.fails is not None and self.fails[0] == len(self.done) - 1:
+        number = len(self.done) - 1
+        if self.before is not None and self.before[0] == number:
+            self.before[1]()
+        if self.fails is not None and self.fails[0] == number:
             raise self.fails[1]
 
 
@@ -96,7 +101,7 @@ class FakeThreads:
         self._give(thread)
         del self._threads[thread.tid]
         self._take(seconds)
-        self._program.step(self._program.tasks[thread.tid], max(1, int(seconds * _PER_SECOND)))
+        self._program.step(self._task(thread.tid), max(1, int(seconds * _PER_SECOND)))
         task = self._task(thread.tid)
         self._threads[thread.tid] = made = _thread(task)
         return made
@@ -121,6 +126,23 @@ class FakeThreads:
         return self._program.tasks[tid]
 
 
+class FakeTaking:
+    """Descriptors of the program's are ours, by other numbers."""
+
+    def __init__(self, program: Program, step: Steps) -> None:
+        self._files = program.files
+        self._step = step
+
+    def take(self, tid: int, fd: int, size: int) -> int:
+        self._step("take")
+        mine = os.dup(self._files.real[fd])
+        os.ftruncate(mine, size)
+        return mine
+
+    def check_mapped(self, address: int, size: int, mine: int) -> None:
+        self._step("check_mapped")
+
+
 class FakeTraced:
     """``took``: seconds that have gone by for the keeper, by its own clock."""
 
@@ -130,6 +152,7 @@ class FakeTraced:
         self.took = 0.0
         self.memory = FakeMemory(program, self.step)
         self.threads = FakeThreads(program, self.step, self._take)
+        self.taking = FakeTaking(program, self.step)
 
     @property
     def pid(self) -> int:
@@ -142,25 +165,10 @@ class FakeTraced:
     def calls(self) -> Iterator[SystemCalls]:
         assert self.threads.standing
         self.step("borrow")
-        tid = min(self.running.tasks)
+        tid = min(self.running.tasks, default=0)
+        if not tid:
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         yield FakeCalls(self.running.space, self.running.files, self.memory, tid, self.step)
-
-    def share(self, call: SystemCalls, name: str, size: int, place: Callable[[int, int], int]) -> tuple[int, int]:
-        fd = call.memory_file(name)
-        try:
-            mine = os.dup(self.running.files.real[fd])
-            try:
-                self.step("share")
-                os.ftruncate(mine, size)
-                address = place(size, fd)
-            except BaseException:
-                os.close(mine)
-                raise
-            with contextlib.suppress(OSError):
-                call.call(MADVISE, address, size, MADV_DONTDUMP)
-        finally:
-            call.call(CLOSE, fd)
-        return mine, address
 
     def shelter(self, place: Shelter | None) -> None: ...
 

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Whatever fails, and wherever, the program is left as it was, and goes on as if nobody had been there.
+
+A session takes so many steps in the target: system calls, reads and writes of its memory, stops. Each is made to fail
+once, in a run of its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+
+import pytest
+
+from gilk.errors import GilkError
+from gilk.session.request import Builtin
+from gilk.session.session import Session
+from tests.fake.sessions import alone, code, data, ours, program, session, wanted
+from tests.fake.target import FakeProcess
+
+_MOMENT = 500  # instructions that the program has executed before
+Use = Callable[[Session, FakeProcess], None]
+
+
+def a_count(of: Session, process: FakeProcess) -> None:
+    """One probe, put in and taken out."""
+    probes = of.insert_wanted(wanted(process, "leaf:entry"))
+    process.program.rounds()
+    of.remove(probes)
+
+
+def many(of: Session, process: FakeProcess) -> None:
+    """Probes everywhere, some of them in the way of others, twice."""
+    first = of.insert_wanted(wanted(process, "*:entry", instrument=Builtin.TIME))
+    process.program.rounds()
+    of.insert_wanted(wanted(process, "*:blocks"))
+    process.program.rounds()
+    of.remove(first)
+    of.poll()
+
+
+USES = [a_count, many]
+#: It is not ours, for all that is known; or the program lets nothing be unmapped.
+MAY_LEAVE_MEMORY = {"check_mapped", "stop", "borrow", "munmap", "leave_our_memory"}
+MAY_LEAVE_BLOCKS = {"stop"}  # of threads, which are then taken for those of somebody else's session
+
+
+def started() -> FakeProcess:
+    one = program()
+    one.step(one.tasks[one.pid], _MOMENT)
+    return FakeProcess(one)
+
+
+def used(use: Use, process: FakeProcess, errors: list[BaseException] | None = None) -> bool:
+    """Have a session, whatever comes of it, and leave; whether it says that all is as it was. Notes ``errors``."""
+    of, errors = None, [] if errors is None else errors
+    try:
+        of = session(process)
+        use(of, process)
+    except (GilkError, OSError) as error:
+        errors.append(error)
+    for close in (*((of.close,) if of else ()), process.keeper.close):
+        try:
+            close()
+        except (GilkError, OSError) as error:
+            errors.append(error)
+    return not errors and of is not None and of.restored is True
+
+
+def steps(use: Use) -> list[str]:
+    """What a session does to the program, one after the other."""
+    process = started()
+    assert used(use, process)
+    return process.traced.step.done
+
+
+@pytest.mark.parametrize("use", USES)
+def test_it_takes_the_same_steps_each_time(use: Use) -> None:
+    """Else a number would mean another one."""
+    assert steps(use) == steps(use)
+
+
+@pytest.mark.parametrize(("use", "number"), [(a_count, errno.EPERM), (many, errno.ENOMEM)])
+def test_a_step_that_fails(use: Use, number: int) -> None:
+    result, _, variables = alone()
+    for at, name in enumerate(steps(use)):
+        process, where = started(), f"{at}: {name}"
+        one = process.program
+        before = code(one)
+        process.traced.step.fails = at, OSError(number, os.strerror(number))
+        used(use, process)
+        assert code(one) == before, where
+        if name not in MAY_LEAVE_MEMORY:
+            assert not ours(one), where
+        if name not in MAY_LEAVE_BLOCKS:
+            assert used(use, FakeProcess(one)), where
+        assert one.finish() == result, where
+        assert data(one) == variables, where
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_program_that_is_killed_at_a_step(use: Use) -> None:
+    """Nothing is left of it that could be wrong; what it has counted until then is known."""
+    for at, name in enumerate(steps(use)):
+        process, where = started(), f"{at}: {name}"
+        process.traced.step.before = at, process.program.end
+        errors: list[BaseException] = []
+        used(use, process, errors)
+        assert all(isinstance(error, GilkError) for error in errors), (where, errors)
