@@ -50,6 +50,10 @@ def test_fields_of_a_record(reg: int, base: int) -> None:
         assert text(asm.store_gs(reg, base, offset)) == f"mov qword ptr {place}, {WIDE[reg]}"
         assert text(asm.store_gs32(reg, base, offset)) == f"mov dword ptr {place}, {NARROW[reg]}"
         assert text(asm.store_gs32_immediate(base, offset, 0x12345)) == f"mov dword ptr {place}, 0x12345"
+        assert text(asm.load_gs_based(reg, base, offset)) == f"mov {WIDE[reg]}, qword ptr {place}"
+        assert text(asm.cmp_gs_based(reg, base, offset)) == f"cmp {WIDE[reg]}, qword ptr {place}"
+        assert text(asm.cmpxchg_gs_based(reg, base, offset)) == f"cmpxchg qword ptr {place}, {WIDE[reg]}"
+        assert text(asm.inc_gs_based(base, offset)) == f"inc qword ptr {place}"
         assert text(asm.lea(reg, base, offset)) == f"lea {WIDE[reg]}, [{WIDE[base]}{signed(offset)}]"
 
 
@@ -92,6 +96,7 @@ def test_registers_alone(reg: int) -> None:
     assert text(asm.add_rip(reg) + b"\x10\0\0\0") == f"add {WIDE[reg]}, qword ptr [rip + 0x10]"
     for source in range(16):
         assert text(asm.move(reg, source)) == f"mov {WIDE[reg]}, {WIDE[source]}"
+        assert text(asm.add(reg, source)) == f"add {WIDE[reg]}, {WIDE[source]}"
 
 
 @pytest.mark.parametrize("base", BASES)

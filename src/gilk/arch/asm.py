@@ -120,6 +120,27 @@ def store_gs32_immediate(base: int, offset: int, value: int) -> bytes:
     return _gs_based(0xC7, 0, base, offset, wide=False) + struct.pack("<I", value)
 
 
+def inc_gs_based(base: int, offset: int) -> bytes:
+    """``inc qword ptr gs:[base + offset]``"""
+    return _gs_based(0xFF, 0, base, offset, wide=True)
+
+
+def load_gs_based(reg: int, base: int, offset: int) -> bytes:
+    """``mov reg, gs:[base + offset]``"""
+    return _gs_based(0x8B, reg, base, offset, wide=True)
+
+
+def cmp_gs_based(reg: int, base: int, offset: int) -> bytes:
+    """``cmp reg, gs:[base + offset]``"""
+    return _gs_based(0x3B, reg, base, offset, wide=True)
+
+
+def cmpxchg_gs_based(reg: int, base: int, offset: int) -> bytes:
+    """``cmpxchg gs:[base + offset], reg``: no lock, the one writer is this thread."""
+    fields = 0x80 | (reg & 7) << 3 | base & 7
+    return struct.pack("<BBBBBi", _GS, _rex(reg, base), 0x0F, 0xB1, fields, offset)
+
+
 def inc_gs_at(base: int) -> bytes:
     """``inc qword ptr gs:[base]``; ``base`` is neither rsp nor r12."""
     return bytes((_GS,)) + _based(0xFF, 0, base, 0, wide=True)
@@ -223,6 +244,11 @@ def lea(reg: int, base: int, offset: int) -> bytes:
 def move(to: int, source: int) -> bytes:
     """``mov to, source``"""
     return bytes((_rex(source, to), 0x89, 0xC0 | (source & 7) << 3 | to & 7))
+
+
+def add(to: int, source: int) -> bytes:
+    """``add to, source``"""
+    return bytes((_rex(source, to), 0x01, 0xC0 | (source & 7) << 3 | to & 7))
 
 
 def and_immediate(reg: int, value: int) -> bytes:

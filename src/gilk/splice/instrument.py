@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Instruments as machine code: what a patch does at a point before it goes on.
 
-``Count``, ``Stamp`` and ``Arguments`` are inlined; ``Call`` runs a compiled C
+``Count``, ``Stamp`` and ``Arguments`` are inlined, and write to the memory of
+one client if they are given a ``Part``; ``Call`` runs a compiled C
 function. Every one first makes sure that GS points at the block of this very
 thread (native/abi/gilk_abi.h); the first hit of a thread takes the slow way
 and claims one.
@@ -21,6 +22,7 @@ from gilk.splice.frame import DIRECTION, FLAGS, RED_ZONE, Frame, enter, enter_c,
 from gilk.values import dataclass
 
 _OWNER = 0
+_PARTS = 2048
 _RINGS, _RING_STRIDE = 64, 32
 _WPOS, _LIMIT, _DROPS = 0, 8, 16
 _CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))
@@ -72,6 +74,20 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Memory of one client among several (native/abi/gilk_abi.h): its number, and the shape of a block as in `Host`."""
+
+    number: int
+    counters: int
+    rings: tuple[tuple[int, int], ...]
+
+    @property
+    def at(self) -> int:
+        """Where a block says how far behind it the block in that memory lies."""
+        return _PARTS + 8 * self.number
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """Where an instrument is put: what is live there, the original address, bytes pushed by the splice."""
 
@@ -95,13 +111,14 @@ class _Inlined(ABC):
     """An instrument that is the same wherever the same is live, but for one number."""
 
     __slots__ = ()
+    part: Part | None
 
     @property
     def reads(self) -> int:
         return 0
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        key = (type(self), context.live, context.pushed, host.red_zone, host.claim)
+        key = (type(self), self.part, context.live, context.pushed, host.red_zone, host.claim)
         template = host.templates.get(key)
         if template is None:
             fresh = CodeBuilder()
@@ -122,17 +139,21 @@ class Count(_Inlined):
     """Adds one to counter ``slot`` of this thread."""
 
     slot: int
+    part: Part | None = None
 
     def _number(self, host: Host) -> int:
-        return host.counters + 8 * self.slot
+        return (self.part or host).counters + 8 * self.slot
 
     def _write(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        avoid = 1 << asm.RSP | (1 << asm.RAX if context.live & FLAGS else 0)
+        avoid = 1 << asm.RSP | (1 << asm.RAX if context.live & FLAGS else 0) | (1 << asm.R12 if self.part else 0)
         reg = scratch(context.live, avoid)
         frame = frame_for(context.live, 1 << reg | FLAGS, red_zone=host.red_zone)
         enter(builder, frame)
         skip = _own_block(builder, host, reg)
-        builder.emit(asm.inc_gs(0))
+        if self.part is None:
+            builder.emit(asm.inc_gs(0))
+        else:
+            builder.emit(asm.load_gs(reg, self.part.at) + asm.inc_gs_based(reg, 0))
         builder.hole()
         builder.place(skip)
         leave(builder, frame)
@@ -143,6 +164,7 @@ class Stamp(_Inlined):
     """Records time, iid and the low half of the stack pointer (16 bytes)."""
 
     iid: int
+    part: Part | None = None
 
     def _number(self, host: Host) -> int:
         return self.iid
@@ -151,7 +173,7 @@ class Stamp(_Inlined):
         frame = frame_for(context.live, _RECORDER, red_zone=host.red_zone)
         enter(builder, frame)
         skip = _own_block(builder, host, asm.RCX)
-        _record(builder, host, STAMP_CLASS, frame.size + context.pushed)
+        _record(builder, host, self.part, STAMP_CLASS, frame.size + context.pushed)
         builder.place(skip)
         leave(builder, frame)
 
@@ -161,6 +183,7 @@ class Arguments(_Inlined):
     """Records time and the six integer argument registers (64 bytes)."""
 
     iid: int
+    part: Part | None = None
 
     @property
     def reads(self) -> int:
@@ -173,7 +196,7 @@ class Arguments(_Inlined):
         frame = frame_for(context.live, _RECORDER, 1 << asm.RCX | 1 << asm.RDX, host.red_zone)
         enter(builder, frame)
         skip = _own_block(builder, host, asm.RCX)
-        _record(builder, host, ARGUMENTS_CLASS, frame.size + context.pushed, _store_arguments(frame))
+        _record(builder, host, self.part, ARGUMENTS_CLASS, frame.size + context.pushed, _store_arguments(frame))
         builder.place(skip)
         leave(builder, frame)
 
@@ -330,6 +353,7 @@ def _store_arguments(frame: Frame) -> dict[int, int | None]:
 def _record(
     builder: CodeBuilder,
     host: Host,
+    part: Part | None,
     kind: int,
     depth: int,
     values: dict[int, int | None] | None = None,
@@ -338,17 +362,12 @@ def _record(
 
     ``depth`` is how far rsp has moved.
     """
-    ring = _RINGS + kind * _RING_STRIDE
-    offset, size = host.rings[kind]
-    again, full, done = builder.label(), builder.label(), builder.label()
-    builder.emit(asm.load_gs(asm.RAX, ring + _WPOS))
-    builder.place(again)
-    builder.emit(asm.lea(asm.RCX, asm.RAX, RECORD_SIZE[kind]))
-    builder.emit(asm.cmp_gs(asm.RCX, ring + _LIMIT))
-    builder.local(asm.JA32, full)
-    builder.emit(asm.cmpxchg_gs(asm.RCX, ring + _WPOS))
-    builder.local(asm.JNE32, again)
+    offset, size = (part or host).rings[kind]
+    full, done = builder.label(), builder.label()
+    _reserve(builder, part, kind, full)
     builder.emit(asm.move(asm.RCX, asm.RAX) + asm.and_immediate(asm.RCX, size - 1))
+    if part is not None:
+        builder.emit(asm.add(asm.RCX, asm.RDX))
     builder.emit(asm.RDTSC + asm.SHL_RDX_32 + asm.OR_RAX_RDX)
     builder.emit(asm.store_gs(asm.RAX, asm.RCX, offset))
     builder.emit(asm.lea_stack(asm.RAX, depth) + asm.store_gs32(asm.RAX, asm.RCX, offset + 12))
@@ -362,8 +381,31 @@ def _record(
     builder.place(done)
 
     def drop() -> None:
+        drops = _RINGS + kind * _RING_STRIDE + _DROPS
         builder.place(full)
-        builder.emit(asm.inc_gs(ring + _DROPS))
+        builder.emit(asm.inc_gs(drops) if part is None else asm.inc_gs_based(asm.RDX, drops))
         builder.local(asm.JMP32, done)
 
     builder.cold(drop)
+
+
+def _reserve(builder: CodeBuilder, part: Part | None, kind: int, full: int) -> None:
+    """A place in a ring: rax is its position, and rdx the way to the block of ``part``; to ``full`` where there is
+    none."""
+    position = _RINGS + kind * _RING_STRIDE + _WPOS
+    limit, again = position - _WPOS + _LIMIT, builder.label()
+    if part is None:
+        load, compare = asm.load_gs(asm.RAX, position), asm.cmp_gs(asm.RCX, limit)
+        exchange = asm.cmpxchg_gs(asm.RCX, position)
+    else:
+        builder.emit(asm.load_gs(asm.RDX, part.at))
+        load, compare = (
+            asm.load_gs_based(asm.RAX, asm.RDX, position), asm.cmp_gs_based(asm.RCX, asm.RDX, limit)
+        )  # fmt: skip
+        exchange = asm.cmpxchg_gs_based(asm.RCX, asm.RDX, position)
+    builder.emit(load)
+    builder.place(again)
+    builder.emit(asm.lea(asm.RCX, asm.RAX, RECORD_SIZE[kind]) + compare)
+    builder.local(asm.JA32, full)
+    builder.emit(exchange)
+    builder.local(asm.JNE32, again)

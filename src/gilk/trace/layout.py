@@ -60,7 +60,8 @@ CONTROL = np.dtype(
     [
         *(("magic", "<u8"), ("version", "<u4"), ("blocks", "<u4"), ("first", "<u8"), ("stride", "<u8")),
         *(("counters", "<u4"), ("exhausted", "<u4"), ("ring", RING_CLASS, (CLASSES,))),
-        *(("lost", "<u8"), ("next", "<u8"), ("noted", "<u8")),
+        *(("lost", "<u8"), ("next", "<u8"), ("noted", "<u8"), ("generation", "<u8"), ("claiming", "<u8")),
+        *(("self", "<u4"), ("unused", "<u4")),
     ]
 )
 
@@ -72,6 +73,9 @@ GATE = np.dtype(
 )
 GATES_AT, GATES = 1024, 8
 CLOSED, ARMED, REACHED = 0, 1, 2
+#: Of several clients (native/abi/gilk_abi.h): where, in pages of control and of blocks, their parts are.
+PARTS_AT, PARTS = 2048, 128
+IID_BITS = 24
 
 Array = NDArray[Any]
 

@@ -88,7 +88,26 @@ struct gilk_control {
 	gilk_u64 lost;	  /* hits that found no free block; atomic */
 	gilk_u64 next;	  /* highest block ever claimed, plus one; atomic */
 	gilk_u64 noted;	  /* contexts that were noted and have not been gone on with; atomic */
+	gilk_u64 generation; /* raised when the memory of a client comes or goes */
+	gilk_u64 claiming; /* threads that may be looking at memory of clients; atomic */
+	gilk_u32 self;	  /* in memory of a client: its number among the parts; 0: this is where blocks are claimed */
+	gilk_u32 unused;
 };
+
+/*
+ * Parts. Several clients may have memory in one process, each laid out as
+ * above; GS leads to a block of the first. In its control page, part[n] is where
+ * the control page of client n lies, or 0; in a block, by how much the
+ * thread's block in that memory lies behind this one, and part[0] is 0. A
+ * thread whose block has an owner has all its parts. When a client comes or
+ * goes, part[n] of the control page is set, `generation` raised, and then the
+ * owner of all blocks cleared: threads look at the parts again before they next
+ * write. A thread that finds no block free has the one behind the last:
+ * what it would record there is dropped.
+ */
+#define GILK_PARTS_AT 2048
+#define GILK_PARTS 128
+#define GILK_IID_BITS 24 /* of the number that the instrument `regs` is given; above them is that of the client */
 
 /*
  * Gates. The client sets all but state, and then state to ARMED. Hits take

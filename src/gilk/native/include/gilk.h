@@ -25,19 +25,25 @@
 
 extern __attribute__((visibility("hidden"))) struct gilk_control *const gilk_control;
 
-/* A place of `size` bytes in the ring of `class`, relative to gs; 0 when it is full. */
-static inline gilk_u64 gilk_reserve(int class, gilk_u64 size)
+/* A place of `size` bytes in the ring of `class` of a client, relative to gs; 0 when it is full. */
+static inline gilk_u64 gilk_reserve_in(const struct gilk_control *control, int class, gilk_u64 size)
 {
-	const struct gilk_ring_class *ring = &gilk_control->ring[class];
-	gilk_u64 at = gilk_gs_load(GILK_RING(class, GILK_WPOS));
+	const struct gilk_ring_class *ring = &control->ring[class];
+	gilk_u64 part = gilk_gs_load(GILK_PARTS_AT + 8UL * control->self);
+	gilk_u64 at = gilk_gs_load(part + GILK_RING(class, GILK_WPOS));
 
 	do {
-		if (!ring->size || at + size > gilk_gs_load(GILK_RING(class, GILK_LIMIT)) || !gilk_has_room()) {
-			gilk_gs_increment(GILK_RING(class, GILK_DROPS));
+		if (!ring->size || at + size > gilk_gs_load(part + GILK_RING(class, GILK_LIMIT)) || !gilk_has_room()) {
+			gilk_gs_increment(part + GILK_RING(class, GILK_DROPS));
 			return 0;
 		}
-	} while (!gilk_gs_swap(GILK_RING(class, GILK_WPOS), &at, at + size));
-	return ring->offset + (at & (ring->size - 1));
+	} while (!gilk_gs_swap(part + GILK_RING(class, GILK_WPOS), &at, at + size));
+	return part + ring->offset + (at & (ring->size - 1));
+}
+
+static inline gilk_u64 gilk_reserve(int class, gilk_u64 size)
+{
+	return gilk_reserve_in(gilk_control, class, size);
 }
 
 static inline void gilk_commit(gilk_u64 at, gilk_u32 iid)
@@ -84,11 +90,10 @@ static inline void ilk_log_string_sample(const char *text, gilk_u32 iid)
 	gilk_commit(at, iid);
 }
 
-/* All registers. */
-static inline void ilk_log_registers_sample(const struct gilk_regs *regs, gilk_u32 iid)
+static inline void gilk_log_registers_in(const struct gilk_control *control, const struct gilk_regs *regs, gilk_u32 iid)
 {
 	const gilk_u64 *from = (const gilk_u64 *)regs;
-	gilk_u64 at = gilk_reserve(3, sizeof(struct gilk_record_regs));
+	gilk_u64 at = gilk_reserve_in(control, 3, sizeof(struct gilk_record_regs));
 	int n;
 
 	if (!at)
@@ -97,6 +102,12 @@ static inline void ilk_log_registers_sample(const struct gilk_regs *regs, gilk_u
 		gilk_gs_store(at + 24 + 8 * n, from[n]);
 	gilk_gs_store32(at + 16, 0);
 	gilk_commit(at, iid);
+}
+
+/* All registers. */
+static inline void ilk_log_registers_sample(const struct gilk_regs *regs, gilk_u32 iid)
+{
+	gilk_log_registers_in(gilk_control, regs, iid);
 }
 
 #endif

@@ -5,7 +5,8 @@
  * Runs on the thread's own stack at any instruction of the program, so it
  * takes no lock and allocates nothing. A signal may come in between and claim
  * for the same thread; then the outer claim wins and the inner block, whatever
- * it holds, is drained and retired like any other.
+ * it holds, is drained and retired like any other. The same holds for the
+ * blocks in memory of clients (abi/gilk_abi.h, parts).
  */
 #include "runtime.h"
 
@@ -73,29 +74,102 @@ static void give_side_stack(struct gilk_block *block)
 	block->side_top = first + (block->index + 1UL) * GILK_SIDE_STACK;
 }
 
+static void name(struct gilk_block *block, gilk_u32 pid, gilk_u32 tid)
+{
+	block->pid = pid;
+	block->tid = tid;
+	block->birth = host_clock();
+}
+
+static int holds(struct gilk_control *control, gilk_u64 address)
+{
+	return address - (gilk_u64)block_at(control, 0) < control->blocks * control->stride;
+}
+
+static int is_of(const struct gilk_block *block, const struct gilk_block *own, gilk_u64 owner)
+{
+	return block->owner == owner && block->tid == own->tid && block->pid == own->pid;
+}
+
+/* The thread's block in a client's memory: the one at `before`, if it is still its own, or another. */
+static struct gilk_block *block_in(struct gilk_control *client, gilk_u64 before,
+				   const struct gilk_block *own, gilk_u64 owner)
+{
+	struct gilk_block *block = (struct gilk_block *)before;
+
+	if (holds(client, before) && is_of(block, own, owner))
+		return block;
+	block = find(client);
+	if (!block) {
+		__atomic_fetch_add(&client->lost, 1, __ATOMIC_RELAXED);
+		return block_at(client, client->blocks);
+	}
+	name(block, own->pid, own->tid);
+	block->owner = owner;
+	return block;
+}
+
+static void give_parts(struct gilk_control *control, struct gilk_block *own, gilk_u64 owner)
+{
+	gilk_u64 *part = gilk_part(own);
+	gilk_u32 n;
+
+	for (n = 1; n < GILK_PARTS; n++) {
+		gilk_u64 client = __atomic_load_n(&gilk_part(control)[n], __ATOMIC_ACQUIRE);
+		gilk_u64 at = (gilk_u64)own, before = at + part[n];
+
+		if (client)
+			part[n] = (gilk_u64)block_in((struct gilk_control *)client, before, own, owner) - at;
+	}
+}
+
+/* Who comes or goes meanwhile raises the generation before it clears owners: one of us sees the other. */
+static void make_owned(struct gilk_control *control, struct gilk_block *own, gilk_u64 owner)
+{
+	gilk_u64 generation;
+
+	__atomic_fetch_add(&control->claiming, 1, __ATOMIC_SEQ_CST);
+	do {
+		generation = __atomic_load_n(&control->generation, __ATOMIC_ACQUIRE);
+		give_parts(control, own, owner);
+		__atomic_exchange_n(&own->owner, owner, __ATOMIC_SEQ_CST);
+	} while (__atomic_load_n(&control->generation, __ATOMIC_SEQ_CST) != generation);
+	__atomic_fetch_sub(&control->claiming, 1, __ATOMIC_SEQ_CST);
+}
+
+/* It is this thread's, and was only told to look at its parts again. */
+static int is_cleared(const struct gilk_block *block, gilk_u32 pid, gilk_u32 tid)
+{
+	if ((const void *)block == (const void *)gilk_params.control || block->state != 1)
+		return 0;
+	return !block->owner && block->pid == pid && block->tid == tid;
+}
+
 /* 1 when the thread now has a block; 0 when there is none, and the hit is counted as lost. */
 gilk_u32 gilk_claim(void)
 {
 	struct gilk_control *control = gilk_params.control;
-	gilk_u32 pid = host_pid();
+	gilk_u32 pid = host_pid(), tid;
 	gilk_u64 key = process_key(pid);
-	struct gilk_block *block;
+	struct gilk_block *block = host_block();
 
 	if (host_owner() == host_self() + key) {
-		give_side_stack(host_block()); /* claimed from another arena, or before there were any */
+		give_side_stack(block); /* claimed from another arena, or before there were any */
 		return 1;
 	}
-	block = find(control);
-	if (!block) {
-		__atomic_fetch_add(&control->lost, 1, __ATOMIC_RELAXED);
-		return 0;
+	pid = known_pid(pid);
+	tid = host_tid();
+	if (!is_cleared(block, pid, tid)) {
+		block = find(control);
+		if (!block) {
+			__atomic_fetch_add(&control->lost, 1, __ATOMIC_RELAXED);
+			return 0;
+		}
+		name(block, pid, tid);
+		block->side_top = 0;
 	}
-	block->pid = known_pid(pid);
-	block->tid = host_tid();
-	block->birth = host_clock();
-	block->side_top = 0;
 	give_side_stack(block);
-	__atomic_store_n(&block->owner, host_self() + key, __ATOMIC_RELEASE);
+	make_owned(control, block, host_self() + key);
 	host_attach(block);
 	return 1;
 }

@@ -27,6 +27,12 @@ static inline gilk_u32 known_pid(gilk_u32 pid)
 	return pid == gilk_params.inner ? gilk_params.outer : pid;
 }
 
+/* The parts, of a control page or of a block. */
+static inline gilk_u64 *gilk_part(void *page)
+{
+	return (gilk_u64 *)((char *)page + GILK_PARTS_AT);
+}
+
 /* In the private page below the code; the kernel zeroes it in a forked child. */
 extern gilk_u64 gilk_key;
 
