@@ -206,7 +206,7 @@ def _is_below(pid: int, top: int) -> bool:
         (ctrl_c, 1, "tests/cli/test_experiment.py::test_pipe", "sort"),
         (ctrl_c, 0, "tests/behaviour/test_attach.py", "gilk-keeper"),
         (terminated, 1, "tests/behaviour/test_attach.py", "gilk-keeper"),
-        (worker_killed, 1, "tests/session/shared/test_deaths.py", "gilk-hub"),
+        (worker_killed, 1, "tests/session/broker/test_deaths.py", "gilk-broker"),
         (killed, 0, "tests/behaviour/test_client_killed.py", "gilk-keeper"),
         (group_killed, 1, "tests/cli/test_experiment.py::test_pipe", "sort"),
     ],

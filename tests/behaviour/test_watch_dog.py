@@ -28,7 +28,7 @@ COMMANDS = {
     "trace": ["trace", "-q", "--scope", "hot8:", "--stop", "for:5s"],
     "dtrace": ["dtrace", "-q", "-n", "pid$target:hot8::entry { @[probefunc] = count(); } tick-5s { exit(0); }"],
 }
-PARTS = {"client": ("",), "keeper": ("gilk-keeper",), "hub": ("gilk-hub",), "both": ("gilk-keeper", "")}
+PARTS = {"client": ("",), "keeper": ("gilk-keeper",), "hub": ("gilk-broker",), "both": ("gilk-keeper", "")}
 #: Steps of a command, as they can be told from outside.
 STEPS: dict[str, Callable[[int], object]] = {
     "held": lambda pid: True,

@@ -33,7 +33,7 @@ WRITERS = {
     "session/experiment/workload.py": "what an experiment names as standard output of its program",
     "session/survey/count.py": "a pipe of its own",
     "trace/destination.py": "a new file, to see whether that may be made",
-    "session/shared/founding.py": "/dev/null",
+    "session/broker/forking.py": "/dev/null",
     "target/server.py": "/dev/null",
     "cli/failure.py": "/dev/null",
     "target/memory.py": "the memory of a target",

@@ -138,7 +138,7 @@ def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
 def _process(asked: Asked, evaltime: str) -> Process | None:
     """Another that traces the same may be met there."""
     if asked.pid is not None:
-        from gilk.session.shared.member import approached
+        from gilk.session.broker.client import approached
 
         return approached(asked.pid)
     if not asked.command:

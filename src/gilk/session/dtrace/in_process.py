@@ -13,8 +13,8 @@ from gilk.lang.to_c.sites import ENTER, INSIDE, NOTES, Kind, entries
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.instruments import Instrument, instruments
 from gilk.session.request import CFunction
-from gilk.session.shared.member import Member
-from gilk.session.shared.words import THREADS, Asked
+from gilk.session.broker.client import BrokerClient
+from gilk.session.broker.messages import THREADS, InsertRequest
 from gilk.target import seccomp
 from gilk.target.process import Process
 from gilk.trace.layout import PAGE
@@ -29,7 +29,7 @@ class InProcess:
         self._process, self._unit, self._enabled = process, made, enabled
         self._made = instruments(enabled, groups, made.needs)
         self._size = size + PAGE - 1 & -PAGE
-        self._member = Member(process, self._size + THREADS * NOTES)
+        self._member = BrokerClient(process, self._size + THREADS * NOTES)
         self.memory = memoryview(self._member.memory)[:size]
 
     def insert(self, marked: bool) -> list[tuple[Probe, str]]:
@@ -41,7 +41,7 @@ class InProcess:
         flags = (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked))
         function = CFunction(Path("program.c"), ENTER, flags, made_of(), self._whole(rows, marked))
         sites = [row.site for row in rows]
-        asked = [Asked(each.loaded, each.part, each.point.address, each.point.after, function) for each in sites]
+        asked = [InsertRequest(each.loaded, each.part, each.point.address, each.point.after, function) for each in sites]
         refused = dict(self._made.refused)
         places = {probe: made.sites for probe, made in self._enabled.in_process}
         for place, reason in self._member.insert(asked).items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is said on a line, as values: written by a consumer, and read by a hub that believes none of it."""
+"""What is said on a line, as values: written by a consumer, and read by a broker that believes none of it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _MOST_IID, _MOST_ADDRESS = (1 << 31) - 1, (1 << 47) - 1
 _T = TypeVar("_T")
 
 
-class Nonsense(Exception):
+class ProtocolError(Exception):
     """It is not what a consumer would say."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class InsertRequest:
     """One instrument at one point, as a consumer asks for it; ``start``: of the function, or of the part of one."""
 
     loaded: Loaded
@@ -42,8 +42,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """The same as the hub has it; ``iid`` is what the instrument is called with."""
+class ResolvedInsert:
+    """The same as the broker has it; ``iid`` is what the instrument is called with."""
 
     loaded: Loaded
     start: int
@@ -71,7 +71,7 @@ def raise_error(words: dict[str, Any]) -> None:
 # Instruments.
 
 
-def insert_words(asked: Sequence[Asked], compiled: dict[CFunction, Compiled]) -> tuple[dict[str, Any], bytes]:
+def insert_words(asked: Sequence[InsertRequest], compiled: dict[CFunction, Compiled]) -> tuple[dict[str, Any], bytes]:
     """What is asked for, in order, numbered from 1; the objects are behind it."""
     objects, images = {made: n for n, made in enumerate(compiled)}, dict[Loaded, int]()
     rows = []
@@ -87,8 +87,8 @@ def insert_words(asked: Sequence[Asked], compiled: dict[CFunction, Compiled]) ->
     return words, b"".join(made.content for made in compiled.values())
 
 
-def placed(process: Target, words: dict[str, Any], content: bytes, name: str) -> list[Placed]:
-    """``name``: what nothing else that was compiled goes by. Raises Nonsense, GilkError."""
+def placed(process: Target, words: dict[str, Any], content: bytes, name: str) -> list[ResolvedInsert]:
+    """``name``: what nothing else that was compiled goes by. Raises ProtocolError, GilkError."""
     images = [_image(process, row) for row in _rows(words, "images", 2)]
     known = [(loaded, process.image(loaded.path)) for loaded in images]
     objects = list(_objects(_rows(words, "objects", 3), content, name))
@@ -96,21 +96,21 @@ def placed(process: Target, words: dict[str, Any], content: bytes, name: str) ->
 
 
 def semaphores(words: dict[str, Any]) -> list[Semaphore]:
-    """Raises Nonsense."""
+    """Raises ProtocolError."""
     return [(number(address, 1, _MOST_ADDRESS), str(path)) for address, path in _rows(words, "counters", 2)]
 
 
 def number(value: object, low: int, high: int) -> int:
-    """Raises Nonsense."""
+    """Raises ProtocolError."""
     if type(value) is not int or not low <= value <= high:
-        raise Nonsense(f"{value!r} is no number from {low} to {high}")
+        raise ProtocolError(f"{value!r} is no number from {low} to {high}")
     return value
 
 
 def _rows(words: dict[str, Any], name: str, width: int) -> list[list[Any]]:
     rows = words.get(name)
     if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == width for row in rows):
-        raise Nonsense(name)
+        raise ProtocolError(name)
     return rows
 
 
@@ -129,9 +129,9 @@ def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[Compiled]
     for n, (function, undefined, size) in enumerate(rows):
         end = at + number(size, 0, len(content) - at)
         if not isinstance(function, str) or not isinstance(undefined, list):
-            raise Nonsense("objects")
+            raise ProtocolError("objects")
         if not all(isinstance(each, str) and each.isidentifier() for each in (function, *undefined)):
-            raise Nonsense("names")
+            raise ProtocolError("names")
         made.append(Compiled(Path(f"{name}-{n}"), function, content[at:end], tuple(undefined)))
         at = end
     return made
@@ -139,17 +139,17 @@ def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[Compiled]
 
 def _placed(
     process: Target, row: list[Any], images: list[tuple[Loaded, Image]], objects: list[Compiled]
-) -> Placed:
+) -> ResolvedInsert:
     image, start, address, after, made, iid = row
     loaded, code = _item(images, image)
     where, behind = number(address, 0, _MOST_ADDRESS), bool(number(after, 0, 1))
     span = code.span_at(number(start, 0, _MOST_ADDRESS))
     if span is None or span.start != start:
-        raise Nonsense(f"no function begins at {start:#x}")
+        raise ProtocolError(f"no function begins at {start:#x}")
     entry = where == start and not behind  # there is no need to look into the function
     if not entry and not _is_point(process.analysis(loaded), span, where, behind):
-        raise Nonsense(f"{where:#x} is no point of {span.name}")
-    return Placed(loaded, span.start, where, behind, _item(objects, made), number(iid, 1, _MOST_IID))
+        raise ProtocolError(f"{where:#x} is no point of {span.name}")
+    return ResolvedInsert(loaded, span.start, where, behind, _item(objects, made), number(iid, 1, _MOST_IID))
 
 
 def _item(items: list[_T], index: object) -> _T:

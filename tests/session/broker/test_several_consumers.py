@@ -11,7 +11,7 @@ import pytest
 
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.programs.build import build
-from tests.session.shared.consumers import CALLS, FUNCTIONS, THREADS, Worker, consume, counting
+from tests.session.broker.consumers import CALLS, FUNCTIONS, THREADS, Worker, consume, counting
 
 
 def play(loop: Loop, first: int, number: int) -> None:

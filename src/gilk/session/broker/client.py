@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A consumer's part in the session of a process: the first founds the hub that has it, the others come to that."""
+"""A consumer's part in the session of a process: the first founds the broker that has it, the others come to that."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 from gilk.build.instrument import Compiled, compile_instrument
 from gilk.errors import TargetError
 from gilk.session.request import CFunction
-from gilk.session.shared.guest import MOST_MEMORY
-from gilk.session.shared.line import Closed, Line, Message
-from gilk.session.shared.words import Asked, insert_words, raise_error
+from gilk.session.broker.client_state import MOST_MEMORY
+from gilk.session.broker.transport import Closed, Line, Message
+from gilk.session.broker.messages import InsertRequest, insert_words, raise_error
 from gilk.target import process as processes
 from gilk.target.alive import is_alive, reap
 from gilk.target.launch import End
@@ -24,20 +24,20 @@ from gilk.target.running import MOST_STACK, Sample
 from gilk.version import VERSION
 
 _PATIENCE = 120.0  # seconds: a change may take ten of them, and there may be some before ours
-_FAREWELL = 60.0  # seconds for the hub, and its keeper, to end
+_FAREWELL = 60.0  # seconds for the broker, and its keeper, to end
 _TRIES = 100
 
 
-class Away(Keeper):
+class RemoteTracer(Keeper):
     """Stands in for a keeper that another process is the client of. ``line``: to that one, once there is one."""
 
-    def __init__(self, pid: int, line: Line | None = None, keeper: Keeper | None = None, hub: int = 0) -> None:
-        self._pid, self._line, self._mine, self._hub = pid, line, keeper, hub
+    def __init__(self, pid: int, line: Line | None = None, keeper: Keeper | None = None, broker: int = 0) -> None:
+        self._pid, self._line, self._mine, self._broker = pid, line, keeper, broker
         self.restored: bool | None = None
         self.told: list[str] = []
 
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
-        """Raises TargetError `keeper-gone`, and what the hub raises."""
+        """Raises TargetError `keeper-gone`, and what the broker raises."""
         match name:
             case "release":
                 self.say({"do": "release"})
@@ -63,7 +63,7 @@ class Away(Keeper):
         return self._line is not None and self._line.is_open()
 
     def say(self, words: dict[str, Any], content: bytes = b"") -> Message:
-        """The answer. Raises TargetError `keeper-gone`, and what the hub raises."""
+        """The answer. Raises TargetError `keeper-gone`, and what the broker raises."""
         if self._line is None:
             raise TargetError("keeper-gone", f"the session of process {self._pid} is closed")
         try:
@@ -85,11 +85,11 @@ class Away(Keeper):
         return self.restored
 
     def leave(self) -> None:
-        """Hub and keeper are gone by now if nobody else has a part in them."""
+        """Broker and keeper are gone by now if nobody else has a part in them."""
         self._close()
-        if self._hub and self.restored is not None:
-            reap(self._hub, _FAREWELL)
-            self._hub = 0
+        if self._broker and self.restored is not None:
+            reap(self._broker, _FAREWELL)
+            self._broker = 0
             if self._mine is not None:
                 self._mine.reap()
 
@@ -99,7 +99,7 @@ class Away(Keeper):
             self._line = None
 
 
-class Member:
+class BrokerClient:
     """``memory`` is mapped in the process too, at ``offset`` from the session's control page (gilk_abi.h)."""
 
     def __init__(self, process: Process, size: int) -> None:
@@ -116,7 +116,7 @@ class Member:
         self.offset = int(answer.words["offset"])
         self._compiled: dict[CFunction, Compiled] = {}
 
-    def insert(self, asked: Sequence[Asked]) -> dict[int, str]:
+    def insert(self, asked: Sequence[InsertRequest]) -> dict[int, str]:
         """Put in C functions, which are called with their place among them, from 1, all in one change.
 
         Why those that are refused are, by their place, from 0. Raises CompileError, TargetError; then nothing has
@@ -156,7 +156,7 @@ def approached(pid: int) -> Process:
     """A process to have a part in the session of; attached, if nobody else is. Raises TargetError."""
     meeting = meet(pid)
     try:
-        process = processes.attach(pid) if meeting.line is None else Process(Away(pid), pid, launched=False)
+        process = processes.attach(pid) if meeting.line is None else Process(RemoteTracer(pid), pid, launched=False)
     except BaseException:
         meeting.close()
         raise
@@ -164,9 +164,9 @@ def approached(pid: int) -> Process:
     return process
 
 
-def joined(process: Process) -> Away:
+def joined(process: Process) -> RemoteTracer:
     """As before, if it was joined already. Raises TargetError."""
-    if isinstance(process.keeper, Away) and process.keeper.there:
+    if isinstance(process.keeper, RemoteTracer) and process.keeper.there:
         return process.keeper
     for _ in range(_TRIES):
         if process.meeting.line is None:
@@ -180,18 +180,18 @@ def joined(process: Process) -> Away:
     )
 
 
-def _founded(process: Process) -> Away:
-    if isinstance(process.keeper, Away):
+def _founded(process: Process) -> RemoteTracer:
+    if isinstance(process.keeper, RemoteTracer):
         process.keeper = processes.keeper_of(process.pid)
-    from gilk.session.shared.founding import found  # what those who come later need not wait for
+    from gilk.session.broker.forking import fork_broker  # what those who come later need not wait for
 
     keeper = process.keeper
-    end, hub = found(process)
-    process.keeper = away = Away(process.pid, Line(end, _PATIENCE), keeper, hub)
+    end, broker = fork_broker(process)
+    process.keeper = away = RemoteTracer(process.pid, Line(end, _PATIENCE), keeper, broker)
     return away
 
 
-def _arrived(process: Process) -> Away | None:
+def _arrived(process: Process) -> RemoteTracer | None:
     """None when who was there has gone. Raises TargetError."""
     assert process.meeting.line is not None
     line = Line(process.meeting.line, _PATIENCE)
@@ -210,7 +210,7 @@ def _arrived(process: Process) -> Away | None:
         ) from None
     finally:
         os.close(right)
-    process.keeper = away = Away(process.pid, line)
+    process.keeper = away = RemoteTracer(process.pid, line)
     return away
 
 

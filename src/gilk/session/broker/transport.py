@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Messages between a hub and those who have a part in its session: JSON, bytes behind it, and file descriptors.
+"""Messages between a broker and those who have a part in its session: JSON, bytes behind it, and file descriptors.
 
-The hub believes nothing of what it is sent, and waits for nobody: half a message waits in a buffer, an answer that is
+The broker believes nothing of what it is sent, and waits for nobody: half a message waits in a buffer, an answer that is
 not read waits in another, and what is no message ends the line.
 """
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from gilk.errors import TargetError
 from gilk.session.ledger import Entry, Result
 from gilk.session.session import Session
-from gilk.session.shared.words import THREADS, Placed
+from gilk.session.broker.messages import THREADS, ResolvedInsert
 from gilk.splice.instrument import Instrument
 from gilk.splice.plan import Want
 from gilk.splice.planner import Ground
@@ -35,7 +35,7 @@ class SharedSession(Session):
         self._orphans: list[Carried] = []
         self._last = 0
 
-    def put_in(self, placed: Sequence[Placed]) -> tuple[list[Carried], dict[int, str]]:
+    def put_in(self, placed: Sequence[ResolvedInsert]) -> tuple[list[Carried], dict[int, str]]:
         """In one change; what is in force, and why the rest, by its place in ``placed``, is not. Raises as add()."""
         first = self._last + 1
         mine = self._carry(placed)
@@ -51,7 +51,7 @@ class SharedSession(Session):
         self._orphans.clear()
         return kept, reasons
 
-    def _carry(self, placed: Sequence[Placed]) -> list[Carried]:
+    def _carry(self, placed: Sequence[ResolvedInsert]) -> list[Carried]:
         """What is alike, as an image or an instrument, is the same value."""
         calls: dict[tuple[int, int], tuple[Ground, Callable[[int], Instrument]]] = {}
         carried = []

@@ -13,8 +13,8 @@ import pytest
 
 from tests.behaviour.harness import Loop, children, cpu, differences, leftovers, wait_for
 from tests.programs.build import build
-from tests.session.shared.consumers import Worker, consume, counting
-from tests.session.shared.test_several_consumers import expected, is_clean, play
+from tests.session.broker.consumers import Worker, consume, counting
+from tests.session.broker.test_several_consumers import expected, is_clean, play
 
 ONE = counting(("one",))
 
@@ -31,8 +31,8 @@ def started(loop: Loop) -> Worker:
     return worker
 
 
-def hub_of(founder: Worker) -> int:
-    return next(pid for pid in children(founder.pid) if Path(f"/proc/{pid}/comm").read_text() == "gilk-hub\n")
+def broker_of(founder: Worker) -> int:
+    return next(pid for pid in children(founder.pid) if Path(f"/proc/{pid}/comm").read_text() == "gilk-broker\n")
 
 
 def keeper_of(founder: Worker) -> int:
@@ -64,7 +64,7 @@ def test_the_founder_leaves_first_and_comes_back(loop: Loop) -> None:
 
 def test_the_hub_is_killed(loop: Loop) -> None:
     founder, second = started(loop), started(loop)
-    os.kill(hub_of(founder), signal.SIGKILL)
+    os.kill(broker_of(founder), signal.SIGKILL)
     assert wait_for(lambda: is_clean(loop.pid))
     for worker in (founder, second):
         with pytest.raises(AssertionError, match="could not be compared"):
@@ -77,9 +77,9 @@ def test_the_hub_is_killed(loop: Loop) -> None:
 @pytest.mark.stress
 def test_who_comes_while_a_keeper_undoes_what_a_killed_hub_has_left(loop: Loop) -> None:
     founder = started(loop)
-    hub, keeper = hub_of(founder), keeper_of(founder)
+    broker, keeper = broker_of(founder), keeper_of(founder)
     os.kill(keeper, signal.SIGSTOP)
-    os.kill(hub, signal.SIGKILL)
+    os.kill(broker, signal.SIGKILL)
     later = consume(loop.pid, ONE)
     os.kill(keeper, signal.SIGCONT)
     later.wait_until_in()
@@ -92,9 +92,9 @@ def test_who_comes_while_a_keeper_undoes_what_a_killed_hub_has_left(loop: Loop) 
 @pytest.mark.stress
 def test_hub_and_keeper_are_killed(loop: Loop, gilk_on_path: dict[str, str]) -> None:
     founder = started(loop)
-    hub, keeper = hub_of(founder), keeper_of(founder)
+    broker, keeper = broker_of(founder), keeper_of(founder)
     os.kill(keeper, signal.SIGSTOP)
-    os.kill(hub, signal.SIGKILL)
+    os.kill(broker, signal.SIGKILL)
     os.kill(keeper, signal.SIGKILL)
     with pytest.raises(AssertionError, match="could not be compared"):
         founder.finish()

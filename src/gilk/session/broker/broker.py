@@ -15,10 +15,10 @@ import time
 from typing import Any
 
 from gilk.errors import GilkError, TargetError
-from gilk.session.shared.guest import Guest
-from gilk.session.shared.line import MOST, MOST_FROM_STRANGERS, Closed, Inbox, Message, packed, send
-from gilk.session.shared.session import SharedSession
-from gilk.session.shared.words import Nonsense, error_words, number
+from gilk.session.broker.client_state import ClientState
+from gilk.session.broker.transport import MOST, MOST_FROM_STRANGERS, Closed, Inbox, Message, packed, send
+from gilk.session.broker.session import SharedSession
+from gilk.session.broker.messages import ProtocolError, error_words, number
 from gilk.target.meeting import is_own, is_right_to_trace, right_to_trace
 from gilk.target.process import Process
 from gilk.target.running import MOST_STACK
@@ -30,12 +30,12 @@ _PATIENCE = 30.0  # seconds between attempts to take out what a thread was in th
 _MOST_LINES, _MOST_NOTES = 512, 64
 
 
-class Visitor:
+class Connection:
     """Somebody on a line, who has a part in the session once it has shown that it may."""
 
     def __init__(self, end: socket.socket, identity: int, known: bool) -> None:
         end.setblocking(False)
-        self.end, self.guest, self.known = end, Guest(identity), known
+        self.end, self.state, self.known = end, ClientState(identity), known
         self.due = time.monotonic() + _SHYNESS
         self.inbox = Inbox(end, MOST if known else MOST_FROM_STRANGERS, takes_fds=not known)
         self._unsent = b""
@@ -78,7 +78,7 @@ class Visitor:
             self._fd = -1
 
 
-class Hub:
+class Broker:
     """``listener``: where others come to, if that could be had; ``first``: the line of who has founded it."""
 
     def __init__(self, process: Process, listener: socket.socket | None, first: socket.socket) -> None:
@@ -86,8 +86,8 @@ class Hub:
         self._session: SharedSession | None = None
         self._right = right_to_trace(process.pid)
         self._identities = 0
-        self._visitors: dict[int, Visitor] = {}
-        self._leaving: list[Guest] = []  # whose probes could not be taken out yet
+        self._connections: dict[int, Connection] = {}
+        self._leaving: list[ClientState] = []  # whose probes could not be taken out yet
         self._patient_until = 0.0
         self._admit(first, known=True)
         if listener is not None:
@@ -96,7 +96,7 @@ class Hub:
 
     def serve(self) -> None:
         due = time.monotonic() + _TURN
-        while any(visitor.known for visitor in self._visitors.values()):
+        while any(connection.known for connection in self._connections.values()):
             for fd, events in self._wait(due - time.monotonic()):
                 self._turn(fd, events)
             if time.monotonic() >= due:
@@ -109,22 +109,22 @@ class Hub:
         poll = select.poll()
         if self._listener is not None:
             poll.register(self._listener, select.POLLIN)
-        for fd, visitor in self._visitors.items():
-            poll.register(fd, select.POLLIN | (select.POLLOUT if visitor.waits_for_room else 0))
+        for fd, connection in self._connections.items():
+            poll.register(fd, select.POLLIN | (select.POLLOUT if connection.waits_for_room else 0))
         return poll.poll(max(seconds, 0) * 1000)
 
     def _turn(self, fd: int, events: int) -> None:
-        visitor = self._visitors.get(fd)
-        if visitor is None:
+        connection = self._connections.get(fd)
+        if connection is None:
             self._accept()
             return
         try:
             if events & select.POLLOUT:
-                visitor.flush()
+                connection.flush()
             if events & ~select.POLLOUT:
-                self._hear(visitor)
+                self._hear(connection)
         except Closed:
-            self._part(visitor)
+            self._part(connection)
 
     def _accept(self) -> None:
         assert self._listener is not None
@@ -132,73 +132,73 @@ class Hub:
             end, _ = self._listener.accept()
         except OSError:
             return
-        if is_own(end) and len(self._visitors) < _MOST_LINES:
+        if is_own(end) and len(self._connections) < _MOST_LINES:
             self._admit(end, known=False)
         else:
             end.close()
 
     def _admit(self, end: socket.socket, known: bool) -> None:
         self._identities += 1
-        self._visitors[end.fileno()] = Visitor(end, self._identities, known)
+        self._connections[end.fileno()] = Connection(end, self._identities, known)
 
     # What is asked.
 
-    def _hear(self, visitor: Visitor) -> None:
+    def _hear(self, connection: Connection) -> None:
         """Raises Closed."""
         try:
-            visitor.inbox.read()
+            connection.inbox.read()
         except BlockingIOError:
             return
-        while (message := visitor.inbox.next()) is not None:
-            self._answer(visitor, message)
+        while (message := connection.inbox.next()) is not None:
+            self._answer(connection, message)
 
-    def _answer(self, visitor: Visitor, message: Message) -> None:
+    def _answer(self, connection: Connection, message: Message) -> None:
         try:
-            self._carry_out(visitor, message)
+            self._carry_out(connection, message)
         except GilkError as error:
-            visitor.answer(error_words(error))
-        except Nonsense:
+            connection.answer(error_words(error))
+        except ProtocolError:
             raise Closed from None
         except Closed:
             raise
-        except Exception as error:  # an object file that is none, for one: it is this visitor's trouble only
-            visitor.answer(error_words(TargetError("not-understood", f"the shared session failed: {error!r}")))
+        except Exception as error:  # an object file that is none, for one: it is this connection's trouble only
+            connection.answer(error_words(TargetError("not-understood", f"the shared session failed: {error!r}")))
         finally:
             if message.fd >= 0:
                 os.close(message.fd)
 
-    def _carry_out(self, visitor: Visitor, message: Message) -> None:
-        words, guest = message.words, visitor.guest
+    def _carry_out(self, connection: Connection, message: Message) -> None:
+        words, state = message.words, connection.state
         match words.get("do"):
-            case "hello" if not visitor.known:
-                self._meet(visitor, message)
-            case "memory" if visitor.known:
-                visitor.answer(*guest.have_memory(self._opened(), words))
-            case "insert" if visitor.known:
-                visitor.answer(guest.insert(self._opened(), words, message.content))
-            case "inside" if visitor.known:
-                visitor.answer({"blocks": self._opened().inside()})
-            case "listen" if visitor.known:
-                visitor.answer(guest.listen(self._opened(), words))
-            case "release" if visitor.known:
+            case "hello" if not connection.known:
+                self._meet(connection, message)
+            case "memory" if connection.known:
+                connection.answer(*state.have_memory(self._opened(), words))
+            case "insert" if connection.known:
+                connection.answer(state.insert(self._opened(), words, message.content))
+            case "inside" if connection.known:
+                connection.answer({"blocks": self._opened().inside()})
+            case "listen" if connection.known:
+                connection.answer(state.listen(self._opened(), words))
+            case "release" if connection.known:
                 self._process.release()
-                visitor.answer({})
-            case "sample" if visitor.known:
+                connection.answer({})
+            case "sample" if connection.known:
                 stack = number(words.get("stack"), 0, MOST_STACK)
                 samples = self._process.sample(stack) if not self._process.unstarted else []
                 rows = [[one.tid, one.cpu, one.thread, one.registers, len(one.stack)] for one in samples]
-                visitor.answer({"samples": rows}, content=b"".join(one.stack for one in samples))
-            case "wait" if visitor.known:
+                connection.answer({"samples": rows}, content=b"".join(one.stack for one in samples))
+            case "wait" if connection.known:
                 end = self._process.wait(block=False)
-                visitor.answer({"code": None if end is None else end.code})
-            case "leave" if visitor.known:
-                self._take_leave(visitor)
+                connection.answer({"code": None if end is None else end.code})
+            case "leave" if connection.known:
+                self._take_leave(connection)
             case _:
-                raise Nonsense
+                raise ProtocolError
 
-    def _meet(self, visitor: Visitor, message: Message) -> None:
+    def _meet(self, connection: Connection, message: Message) -> None:
         if message.fd < 0 or not is_right_to_trace(message.fd, self._right):
-            raise Nonsense
+            raise ProtocolError
         if message.words.get("version") != VERSION:
             raise TargetError(
                 "another-version",
@@ -208,9 +208,9 @@ class Hub:
         if not self._process.keeper.is_present():
             self._process.keeper.give_up_name()
             self._give_up_name()  # it has executed another program, of which whoever comes now is to be the first
-            raise Nonsense
-        visitor.meet()
-        visitor.answer({})
+            raise ProtocolError
+        connection.meet()
+        connection.answer({})
 
     def _opened(self) -> SharedSession:
         if self._session is None:
@@ -219,41 +219,41 @@ class Hub:
 
     # Going.
 
-    def _take_leave(self, visitor: Visitor) -> None:
+    def _take_leave(self, connection: Connection) -> None:
         """The last is told how it ended, when all of it has."""
-        if sum(other.known for other in self._visitors.values()) > 1:
-            self._leave(visitor.guest)
-            visitor.answer({"restored": None})
+        if sum(other.known for other in self._connections.values()) > 1:
+            self._leave(connection.state)
+            connection.answer({"restored": None})
             raise Closed
         restored = self._close()
-        visitor.answer({"restored": restored, "notes": self._notes()})
+        connection.answer({"restored": restored, "notes": self._notes()})
         raise Closed
 
-    def _part(self, visitor: Visitor) -> None:
+    def _part(self, connection: Connection) -> None:
         """It is gone, and so is all that it had."""
-        del self._visitors[visitor.end.fileno()]
-        visitor.close()
-        self._leave(visitor.guest)
+        del self._connections[connection.end.fileno()]
+        connection.close()
+        self._leave(connection.state)
 
-    def _leave(self, guest: Guest) -> None:
-        if self._session is not None and not self._session.closed and not guest.leave(self._session):
-            self._leaving.append(guest)
+    def _leave(self, state: ClientState) -> None:
+        if self._session is not None and not self._session.closed and not state.leave(self._session):
+            self._leaving.append(state)
 
     def _look_after(self) -> None:
         now = time.monotonic()
-        for visitor in [one for one in self._visitors.values() if not one.known and one.due < now]:
-            self._part(visitor)
+        for connection in [one for one in self._connections.values() if not one.known and one.due < now]:
+            self._part(connection)
         if self._session is not None:
             self._session.take()  # blocks of threads that have ended are free for others
         if self._session is not None and now >= self._patient_until:
             self._patient_until = now + _PATIENCE
             self._session.tidy()
-            self._leaving = [guest for guest in self._leaving if not guest.leave(self._session)]
+            self._leaving = [state for state in self._leaving if not state.leave(self._session)]
 
     def _end(self) -> None:
         self._close()
-        for visitor in self._visitors.values():
-            visitor.close()
+        for connection in self._connections.values():
+            connection.close()
 
     def _close(self) -> bool | None:
         """Take everything out. The keeper goes before the name does."""

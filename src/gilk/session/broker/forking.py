@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How a hub comes to be: a fork of the first consumer, which has everything that it needs in memory."""
+"""How a broker comes to be: a fork of the first consumer, which has everything that it needs in memory."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ import os
 import signal
 import socket
 
-from gilk.session.shared.hub import Hub
+from gilk.session.broker.broker import Broker
 from gilk.target.apart import stand_apart
 from gilk.target.process import Process
 
 
-def found(process: Process) -> tuple[socket.socket, int]:
-    """A line to a hub that has the process from now on, and the hub's number, of a child of ours."""
+def fork_broker(process: Process) -> tuple[socket.socket, int]:
+    """A line to a broker that has the process from now on, and the broker's number, of a child of ours."""
     listener = process.meeting.listener
     mine, theirs = socket.socketpair()
-    hub = os.fork()
-    if not hub:
+    broker = os.fork()
+    if not broker:
         try:
-            _be_hub(process, listener, theirs)
+            _be_broker(process, listener, theirs)
         finally:
             os._exit(0)
     theirs.close()
     process.meeting.close()
     process.keeper.hand_over()
-    return mine, hub
+    return mine, broker
 
 
-def _be_hub(process: Process, listener: socket.socket | None, first: socket.socket) -> None:
+def _be_broker(process: Process, listener: socket.socket | None, first: socket.socket) -> None:
     gc.disable()  # what was the consumer's is never looked at again
     signal.set_wakeup_fd(-1)
-    stand_apart("gilk-hub")
+    stand_apart("gilk-broker")
     ends = [end.fileno() for end in (first, listener) if end is not None]
     _let_go_of_files({*ends, *process.keeper.files, *process.files.descriptors})
     gc.freeze()
     gc.enable()
-    Hub(process, listener, first).serve()
+    Broker(process, listener, first).serve()
 
 
 def _let_go_of_files(kept: set[int]) -> None:

@@ -7,15 +7,15 @@ import contextlib
 from typing import Any
 
 from gilk.errors import GilkError, TargetError
-from gilk.session.shared.session import Carried, SharedSession
-from gilk.session.shared.words import Nonsense, number, placed, semaphores
+from gilk.session.broker.session import Carried, SharedSession
+from gilk.session.broker.messages import ProtocolError, number, placed, semaphores
 from gilk.target.base import Target
 from gilk.target.semaphores import Raised
 
 MOST_MEMORY = 1 << 36
 
 
-class Guest:
+class ClientState:
     """``identity``: no two of a session have the same."""
 
     def __init__(self, identity: int) -> None:
@@ -28,18 +28,18 @@ class Guest:
 
     def have_memory(self, session: SharedSession, words: dict[str, Any]) -> tuple[dict[str, Any], int]:
         """Where it lies, from the beginning of the shared data, and its file. What is not used yet may be exchanged
-        for less. Raises Nonsense, TargetError.
+        for less. Raises ProtocolError, TargetError.
         """
         size = number(words.get("size"), 1, MOST_MEMORY)
         if self._inserted:
-            raise Nonsense("one has memory before anything else")
+            raise ProtocolError("one has memory before anything else")
         self._give_memory_back(session.process)
         fd, address = session.process.keeper.share_memory(size)
         self._memory = address, size
         return {"offset": address - session.data_address}, fd
 
     def insert(self, session: SharedSession, words: dict[str, Any], content: bytes) -> dict[str, Any]:
-        """Why what is refused is, by its place. Raises Nonsense, GilkError; nothing has changed then."""
+        """Why what is refused is, by its place. Raises ProtocolError, GilkError; nothing has changed then."""
         self._inserted += 1
         asked = placed(session.process, words, content, f"{self._identity}-{self._inserted}")
         self._sources |= {str(one.compiled.source) for one in asked}
@@ -48,7 +48,7 @@ class Guest:
         return {"refused": sorted(reasons.items())}
 
     def listen(self, session: SharedSession, words: dict[str, Any]) -> dict[str, Any]:
-        """Raise semaphores. Raises Nonsense, TargetError."""
+        """Raise semaphores. Raises ProtocolError, TargetError."""
         wanted = semaphores(words)
         self._listening += session.process.raise_semaphores(wanted)
         return {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the hub is sent by whoever comes: random bytes, half messages, nonsense. It harms nobody else."""
+"""What the broker is sent by whoever comes: random bytes, half messages, nonsense. It harms nobody else."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gilk.errors import TargetError
-from gilk.session.shared.line import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
-from gilk.session.shared.member import Away
+from gilk.session.broker.transport import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
+from gilk.session.broker.client import RemoteTracer
 from gilk.splice import points
 from gilk.target.meeting import is_right_to_trace, meet, right_to_trace
 from gilk.target.process import Process
 from gilk.version import VERSION
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.programs.build import build
-from tests.session.shared.consumers import Worker, consume, counting
-from tests.session.shared.test_several_consumers import expected, play
+from tests.session.broker.consumers import Worker, consume, counting
+from tests.session.broker.test_several_consumers import expected, play
 
 words = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=20) | st.lists(st.integers(), max_size=5))
 
@@ -84,16 +84,16 @@ def test_deep_nesting_and_sizes_that_are_not_believed() -> None:
 
 
 def test_who_answers_and_goes_at_once_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    consumer, hub = socket.socketpair()
+    consumer, broker = socket.socketpair()
 
     def answered(end: socket.socket, data: bytes, fd: int = -1) -> int:
         sent = send(end, data, fd)
-        assert hub.recv(1 << 16) == data
-        hub.sendall(packed({"restored": None}))
-        hub.close()
+        assert broker.recv(1 << 16) == data
+        broker.sendall(packed({"restored": None}))
+        broker.close()
         return sent
 
-    monkeypatch.setattr("gilk.session.shared.line.send", answered)
+    monkeypatch.setattr("gilk.session.broker.transport.send", answered)
     assert Line(consumer, 5).ask({"do": "leave"}).words == {"restored": None}
     consumer.close()
 
@@ -209,7 +209,7 @@ def test_a_member_that_asks_nonsense_is_let_go(scene: Scene, asked: dict[str, ob
 
 def test_what_cannot_be_put_in(scene: Scene) -> None:
     """An object that is none, an image that is not there, and places that are no points."""
-    process = Process(Away(scene.loop.pid), scene.loop.pid, launched=False)
+    process = Process(RemoteTracer(scene.loop.pid), scene.loop.pid, launched=False)
     main = process.loaded()[0]
     start = points.spans(process.image(main.path), "one")[0].start
 
@@ -280,7 +280,7 @@ def test_who_has_gone_is_told_apart(ended: bool) -> None:
             os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it is a zombie
         mine, theirs = socket.socketpair()
         theirs.close()
-        away = Away(child.pid, Line(mine, 10.0))
+        away = RemoteTracer(child.pid, Line(mine, 10.0))
         with pytest.raises(TargetError) as raised:
             away.say({"do": "wait"})
         child.kill()
