@@ -60,7 +60,8 @@ def test_constants_are_those_of_c(tmp_path: Path) -> None:
     names = ("GILK_GATES_AT", "GILK_GATES", "GILK_GATE_CLOSED", "GILK_GATE_ARMED", "GILK_GATE_REACHED")
     values = c_values(tmp_path, [f'printf("%zu\\n", (size_t){name});' for name in names])
     assert values == [layout.GATES_AT, layout.GATES, layout.CLOSED, layout.ARMED, layout.REACHED]
-    values = c_values(tmp_path, [f'printf("%zu\\n", (size_t)GILK_{name});' for name in ("PARTS_AT", "PARTS", "IID_BITS")])
+    parts = ("PARTS_AT", "PARTS", "IID_BITS")
+    values = c_values(tmp_path, [f'printf("%zu\\n", (size_t)GILK_{name});' for name in parts])
     assert values == [layout.PARTS_AT, layout.PARTS, layout.IID_BITS]
     assert tuple(record.itemsize for record in layout.RECORDS) == layout.RECORD_SIZES
 

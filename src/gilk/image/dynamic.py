@@ -18,7 +18,7 @@ _LONGEST_NAME = 4096  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Dynamic:
+class DynamicSection:
     """Values of the dynamic table by tag (the last of a repeated one), with its strings."""
 
     values: dict[int, int]
@@ -33,10 +33,10 @@ class Dynamic:
         return memory.read(self.values[start], self.values[size])
 
 
-NOTHING = Dynamic({}, b"", (), "")
+NOTHING = DynamicSection({}, b"", (), "")
 
 
-def parse(header: Header, memory: Memory) -> Dynamic:
+def parse(header: Header, memory: Memory) -> DynamicSection:
     """The dynamic table, or NOTHING for a program without one, or with one that is broken."""
     program = header.program(PT_DYNAMIC)
     if program is None:
@@ -48,7 +48,7 @@ def parse(header: Header, memory: Memory) -> Dynamic:
     except (*MALFORMED, KeyError):
         return NOTHING
     needed = tuple(text(strings, value) for tag, value in pairs if tag == DT_NEEDED)
-    return Dynamic(values, strings, needed, text(strings, values[DT_SONAME]) if DT_SONAME in values else "")
+    return DynamicSection(values, strings, needed, text(strings, values[DT_SONAME]) if DT_SONAME in values else "")
 
 
 def _pairs(table: bytes) -> list[tuple[int, int]]:
@@ -98,7 +98,7 @@ def _file_offset(header: Header, address: int) -> int:
     raise ValueError(f"no segment has the address {address:#x}")
 
 
-def symbol_count(dynamic: Dynamic, memory: Memory) -> int:
+def symbol_count(dynamic: DynamicSection, memory: Memory) -> int:
     """How many rows DT_SYMTAB has, by its hash tables. 0 when they do not say.
 
     DT_GNU_HASH only covers defined symbols, and undefined ones that precede them: a program that

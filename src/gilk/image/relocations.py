@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gilk.errors import ImageError
 from gilk.image import dynamic as dyn
-from gilk.image.dynamic import Dynamic
+from gilk.image.dynamic import DynamicSection
 from gilk.image.header import SHT_RELA, Header
 from gilk.image.memory import MALFORMED, Memory, Words
 from gilk.values import dataclass
@@ -32,7 +32,7 @@ class Relocations:
         return max(self.named.values(), default=-1) + 1
 
 
-def parse(header: Header, dynamic: Dynamic, memory: Memory) -> Relocations:
+def parse(header: Header, dynamic: DynamicSection, memory: Memory) -> Relocations:
     """The relocations of DT_RELA, DT_JMPREL and DT_RELR, or of the sections of a static program; broken tables are left
     out."""
     rows = _rows(header, dynamic, memory)
@@ -50,7 +50,7 @@ def _pick(rows: Rows, kind: int, column: str) -> list[tuple[int, int]]:
     return list(zip(chosen["slot"].tolist(), chosen[column].tolist(), strict=True))
 
 
-def _rows(header: Header, dynamic: Dynamic, memory: Memory) -> Rows:
+def _rows(header: Header, dynamic: DynamicSection, memory: Memory) -> Rows:
     tables = []
     for start, size in ((dyn.DT_RELA, dyn.DT_RELASZ), (dyn.DT_JMPREL, dyn.DT_PLTRELSZ)):
         try:

@@ -9,7 +9,7 @@ import numpy
 from numpy.typing import NDArray
 
 from gilk.image import dynamic as dyn
-from gilk.image.dynamic import Dynamic
+from gilk.image.dynamic import DynamicSection
 from gilk.image.header import SHT_DYNSYM, SHT_SYMTAB, Header
 from gilk.image.memory import MALFORMED, Memory
 from gilk.image.model import Symbol, SymbolKind
@@ -58,7 +58,7 @@ def symtab(header: Header, source: str = "symtab") -> Table | None:
     return section_table(header, SHT_SYMTAB, source)
 
 
-def dynsym(header: Header, dynamic: Dynamic, memory: Memory, referenced: int) -> Table | None:
+def dynsym(header: Header, dynamic: DynamicSection, memory: Memory, referenced: int) -> Table | None:
     """The dynamic symbols, from the dynamic segment or else from the section.
 
     ``referenced`` is one more than the highest row that a relocation names.

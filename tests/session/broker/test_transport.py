@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gilk.errors import TargetError
-from gilk.session.broker.transport import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
 from gilk.session.broker.client import RemoteTracer
+from gilk.session.broker.transport import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
 from gilk.splice import points
 from gilk.target.meeting import is_right_to_trace, meet, right_to_trace
 from gilk.target.process import Process

@@ -11,10 +11,10 @@ from typing import Any
 
 from gilk.build.instrument import Compiled, compile_instrument
 from gilk.errors import TargetError
-from gilk.session.request import CFunction
 from gilk.session.broker.client_state import MOST_MEMORY
-from gilk.session.broker.transport import Closed, Line, Message
 from gilk.session.broker.messages import InsertRequest, insert_words, raise_error
+from gilk.session.broker.transport import Closed, Line, Message
+from gilk.session.request import CFunction
 from gilk.target import process as processes
 from gilk.target.alive import is_alive, reap
 from gilk.target.launch import End

@@ -7,8 +7,8 @@ import contextlib
 from typing import Any
 
 from gilk.errors import GilkError, TargetError
-from gilk.session.broker.session import Carried, SharedSession
 from gilk.session.broker.messages import ProtocolError, number, placed, semaphores
+from gilk.session.broker.session import Carried, SharedSession
 from gilk.target.base import Target
 from gilk.target.semaphores import Raised
 

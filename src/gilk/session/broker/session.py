@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 from gilk.errors import TargetError
+from gilk.session.broker.messages import THREADS, ResolvedInsert
 from gilk.session.ledger import Entry, Result
 from gilk.session.session import Session
-from gilk.session.broker.messages import THREADS, ResolvedInsert
 from gilk.splice.instrument import Instrument
 from gilk.splice.plan import Want
 from gilk.splice.planner import Ground

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Messages between a broker and those who have a part in its session: JSON, bytes behind it, and file descriptors.
 
-The broker believes nothing of what it is sent, and waits for nobody: half a message waits in a buffer, an answer that is
-not read waits in another, and what is no message ends the line.
+The broker believes nothing of what it is sent, and waits for nobody: half a message waits in a buffer, an answer that
+is not read waits in another, and what is no message ends the line.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ from gilk.errors import TargetError
 from gilk.lang.d.probes import Probe
 from gilk.lang.d.unit import Unit
 from gilk.lang.to_c.sites import ENTER, INSIDE, NOTES, Kind, entries
+from gilk.session.broker.client import BrokerClient
+from gilk.session.broker.messages import THREADS, InsertRequest
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.instruments import Instrument, instruments
 from gilk.session.request import CFunction
-from gilk.session.broker.client import BrokerClient
-from gilk.session.broker.messages import THREADS, InsertRequest
 from gilk.target import seccomp
 from gilk.target.process import Process
 from gilk.trace.layout import PAGE
@@ -41,7 +41,8 @@ class InProcess:
         flags = (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked))
         function = CFunction(Path("program.c"), ENTER, flags, made_of(), self._whole(rows, marked))
         sites = [row.site for row in rows]
-        asked = [InsertRequest(each.loaded, each.part, each.point.address, each.point.after, function) for each in sites]
+        points = ((each.loaded, each.part, each.point.address, each.point.after) for each in sites)
+        asked = [InsertRequest(*point, function) for point in points]
         refused = dict(self._made.refused)
         places = {probe: made.sites for probe, made in self._enabled.in_process}
         for place, reason in self._member.insert(asked).items():

@@ -21,7 +21,7 @@ class Aggregations:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
-    def statement(self, given: typed.Aggregating) -> ir.Aggregate:
+    def statement(self, given: typed.AggregateCall) -> ir.Aggregate:
         """Raises Rejected."""
         keys, layout, processor = self._keys(given)
         how, used = self._what(Function(given.call.name), given)
@@ -36,7 +36,7 @@ class Aggregations:
         hidden = () if processor is None else (_PROCESSOR,)
         return ir.Aggregate(aggregation, (*hidden, *(key for _, key in keys)), value, weight)
 
-    def _operand(self, given: typed.Aggregating, number: int) -> ir.Expression:
+    def _operand(self, given: typed.AggregateCall, number: int) -> ir.Expression:
         value, call = given.arguments[number - 1], given.call
         if is_scalar(value.type):
             return constants.convert(INT64, value)
@@ -46,7 +46,7 @@ class Aggregations:
             raise Rejected(Tag.D_PROTO_ARG, span, what)
         raise Rejected(Tag.D_AGG_SCALAR, span, f"{call.name}( ) argument #1 must be of scalar type")
 
-    def _keys(self, given: typed.Aggregating) -> tuple[list[tuple[Datum, ir.Expression]], Layout, Datum | None]:
+    def _keys(self, given: typed.AggregateCall) -> tuple[list[tuple[Datum, ir.Expression]], Layout, Datum | None]:
         """With that of the processor, which comes before them."""
         target, layout = given.target, Layout(self._scope.strsize)
         processor = layout.add(_PROCESSOR, target.span) if self._scope.by_processor else None
@@ -61,7 +61,7 @@ class Aggregations:
             keys.append((layout.add(value, key.span), value))
         return keys, layout, processor
 
-    def _what(self, function: Function, given: typed.Aggregating) -> tuple[Aggregating, tuple[int, ...]]:
+    def _what(self, function: Function, given: typed.AggregateCall) -> tuple[Aggregating, tuple[int, ...]]:
         """And which arguments, besides the first, are values: weights."""
         match function:
             case Function.QUANTIZE:

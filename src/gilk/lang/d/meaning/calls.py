@@ -83,7 +83,7 @@ class Calls:
 
     @staticmethod
     def arguments(call: ast.Call, known: Callable_, given: tuple[ir.Expression, ...]) -> tuple[ir.Expression, ...]:
-        """Of which each has a type: whether they are as many as they should be, and fit. Raises Rejected."""
+        """The arguments as the function takes them: as many as it wants, each fit for its place. Raises Rejected."""
         check_length(call, known)
         kinds = (*known.parameters, *("rest" for _ in given))
         pairs = enumerate(zip(kinds, given, strict=False), 1)

@@ -17,7 +17,7 @@ _U16 = (1 << 16) - 1
 _MOST_CELLS = 1 << 16
 
 
-def linear(given: typed.Aggregating) -> Aggregating:
+def linear(given: typed.AggregateCall) -> Aggregating:
     """Raises Rejected."""
     low = _constant(given, 1, Tag.D_LQUANT_BASETYPE)
     _refuse(given, not _is_int32(low), Tag.D_LQUANT_BASEVAL, "argument #1 must be a 32-bit quantity")
@@ -37,7 +37,7 @@ def linear(given: typed.Aggregating) -> Aggregating:
     return Aggregating(Function.LQUANTIZE, low, high, step)
 
 
-def logarithmic(given: typed.Aggregating) -> Aggregating:
+def logarithmic(given: typed.AggregateCall) -> Aggregating:
     """Raises Rejected."""
     factor = _constant(given, 1, Tag.D_LLQUANT_FACTORTYPE)
     what = "argument #1 must be an unsigned 16-bit quantity greater than or equal to 2"
@@ -58,7 +58,7 @@ def logarithmic(given: typed.Aggregating) -> Aggregating:
     return Aggregating(Function.LLQUANTIZE, low, high, 1, factor, steps)
 
 
-def _check_steps(given: typed.Aggregating, factor: int, low: int, steps: int) -> None:
+def _check_steps(given: typed.AggregateCall, factor: int, low: int, steps: int) -> None:
     """Steps of a magnitude begin where integers do."""
     what = "argument #4 (steps) must evenly divide argument #1 (factor) when steps<factor"
     _refuse(given, steps < factor and factor % steps != 0, Tag.D_LLQUANT_STEPVAL, what)
@@ -75,7 +75,7 @@ def _check_steps(given: typed.Aggregating, factor: int, low: int, steps: int) ->
         _refuse(given, factor ** (low + 1) % steps != 0, Tag.D_LLQUANT_STEPVAL, what)
 
 
-def check_alike(given: typed.Aggregating, known: Aggregating, now: Aggregating) -> None:
+def check_alike(given: typed.AggregateCall, known: Aggregating, now: Aggregating) -> None:
     """An aggregation's parameters are the same every time. Raises Rejected."""
     if known.function is Function.LQUANTIZE:
         top, its = (one.low + (one.high - one.low) // one.step * one.step for one in (known, now))
@@ -96,14 +96,14 @@ def check_alike(given: typed.Aggregating, known: Aggregating, now: Aggregating) 
         _refuse(given, before != found, tag, what)
 
 
-def _constant(given: typed.Aggregating, number: int, tag: Tag) -> int:
+def _constant(given: typed.AggregateCall, number: int, tag: Tag) -> int:
     value = given.arguments[number]
     if isinstance(value, ir.Constant) and is_arithmetic(value.type):
         return value.value
     raise _wrong(given, tag, f"argument #{number} must be an integer constant")
 
 
-def _positive(given: typed.Aggregating, number: int, tag: Tag) -> int:
+def _positive(given: typed.AggregateCall, number: int, tag: Tag) -> int:
     value = given.arguments[number]
     if isinstance(value, ir.Constant) and is_arithmetic(value.type) and value.value > 0:
         return value.value
@@ -114,10 +114,10 @@ def _is_int32(value: int) -> bool:
     return -(1 << 31) <= value < 1 << 31
 
 
-def _refuse(given: typed.Aggregating, wrong: bool, tag: Tag, what: str) -> None:
+def _refuse(given: typed.AggregateCall, wrong: bool, tag: Tag, what: str) -> None:
     if wrong:
         raise _wrong(given, tag, what)
 
 
-def _wrong(given: typed.Aggregating, tag: Tag, what: str) -> Rejected:
+def _wrong(given: typed.AggregateCall, tag: Tag, what: str) -> Rejected:
     return Rejected(tag, given.call.span, f"{given.call.name}( ) {what}")

@@ -12,12 +12,12 @@ from gilk.lang.d.stability import USUAL, Attributes
 from gilk.lang.syntax.source import Span
 from gilk.values import dataclass
 
-#: Of a call: aggregations have no value.
+#: An argument of a call: aggregations have no value.
 Argument: TypeAlias = ir.Expression | ast.Aggregate
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluate:
+class Evaluation:
     span: Span
     value: ir.Expression
 
@@ -32,7 +32,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregating:
+class AggregateCall:
     """``@target[keys] = call(arguments)``."""
 
     assign: ast.Assign
@@ -49,7 +49,7 @@ class If:
     otherwise: tuple[Statement, ...]
 
 
-Statement: TypeAlias = Evaluate | Action | Aggregating | If
+Statement: TypeAlias = Evaluation | Action | AggregateCall | If
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The passes in their order, each with the reason for its place.
 
-A program has several mistakes at times, and is refused for one. What DTrace finds first is to be what is found first
-here: that is the reason for most of the order. A pass is a function of a frozen value and of the state (state.py) to
-the value that the next one takes. To add one: a module with ``run``, and a row here.
+A program has several mistakes at times, and is refused for one. The mistake that DTrace finds first is to be found
+first here: that is the reason for most of the order. A pass is a function of a frozen value and of the state (state.py)
+to the value that the next one takes. To add one: a module with ``run``, and a row here.
 """
 
 from __future__ import annotations

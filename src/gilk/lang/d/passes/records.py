@@ -23,7 +23,7 @@ _NOT_DATA = ("clear", "trunc", "normalize", "denormalize", "setopt", "exit")
 
 @dataclass
 class _Order:
-    """What the clause has done so far, of what must come in order: see d.md and the Guide, Speculation."""
+    """The steps done so far of those that must come in order (the Guide, Speculation)."""
 
     data: bool = False
     speculating: bool = False
@@ -70,7 +70,7 @@ def run(clause: typed.Clause, state: Symbols) -> tree.Clause:
 
 
 class _Records:
-    """Of one clause."""
+    """The records of one clause."""
 
     def __init__(self, state: Symbols) -> None:
         self._state = state
@@ -83,12 +83,12 @@ class _Records:
 
     def _statement(self, statement: typed.Statement) -> ir.Statement:
         match statement:
-            case typed.Evaluate(span=span, value=value):
+            case typed.Evaluation(span=span, value=value):
                 _check_context(span, value)
                 return ir.Evaluate(value)
             case typed.If(test=test, then=then, otherwise=otherwise):
                 return ir.If(test, self._branch(then), self._branch(otherwise))
-            case typed.Aggregating():
+            case typed.AggregateCall():
                 self._order.aggregate(statement.assign.span)
                 found = self._aggregations.statement(statement)
                 _check_context(statement.assign.span, *statement.keys, *statement.arguments)
@@ -120,7 +120,7 @@ class _Records:
 
 
 def _check_context(span: Span, *values: ir.Expression) -> None:
-    """What is no subroutine is called by statements alone. Raises Rejected."""
+    """Refuse an action, which only statements call, within an expression. Raises Rejected."""
     for each in (node for value in values for node in walk(value)):
         if not isinstance(each, ir.Call) or not is_of_another_context(each):
             continue

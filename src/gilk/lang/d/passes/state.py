@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What passes know besides the value that they are given. Each pass names the fields it reads: see order.py."""
+"""The state of the passes, besides the value that each is given. Each names the fields that it reads (order.py)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gilk.values import dataclass
 
 @dataclass
 class Invocation:
-    """Of all programs: what the command line says."""
+    """The command line, as far as all programs depend on it."""
 
     macros: Macros
     options: Options
@@ -27,7 +27,7 @@ class Invocation:
 
 @dataclass
 class Symbols:
-    """Of all programs together, which share their names. ``inlines``: how far one may rely on each. ``least``: the
+    """The names that all programs share. ``inlines``: how far one may rely on each. ``least``: the
     option amin. ``clauses`` so far; ``destructive``: where the first such action stands.
     """
 

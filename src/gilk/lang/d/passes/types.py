@@ -60,7 +60,7 @@ def _expression(expression: ast.Expr, state: Symbols) -> tuple[typed.Statement, 
             return _conditional(expression, state)
         case ast.Call():
             return (_call(expression, state),)
-    return (typed.Evaluate(expression.span, state.expressions.check(expression)),)
+    return (typed.Evaluation(expression.span, state.expressions.check(expression)),)
 
 
 def _conditional(expression: ast.Conditional, state: Symbols) -> tuple[typed.Statement, ...]:
@@ -70,14 +70,14 @@ def _conditional(expression: ast.Conditional, state: Symbols) -> tuple[typed.Sta
     if known is not None:
         return _expression(expression.yes if known else expression.no, state)
     if not any(_acts(branch) for branch in (expression.yes, expression.no)):
-        return (typed.Evaluate(expression.span, state.expressions.check(expression)),)
+        return (typed.Evaluation(expression.span, state.expressions.check(expression)),)
     return (typed.If(test, _expression(expression.yes, state), _expression(expression.no, state)),)
 
 
 def _call(call: ast.Call, state: Symbols) -> typed.Statement:
     known = FUNCTIONS.get(call.name)
     if known is None or known.role in (Role.SUBROUTINE, Role.AGGREGATING):
-        return typed.Evaluate(call.span, state.expressions.check(call))
+        return typed.Evaluation(call.span, state.expressions.check(call))
     if isinstance(known.type, Special):
         return typed.Action(call, known, (state.expressions.calls.subroutine(call),))
     given = tuple(state.expressions.check(argument) for argument in call.arguments)
@@ -93,7 +93,7 @@ def _argument(given: ast.Expr, value: ir.Expression) -> typed.Argument:
     return given if isinstance(given, ast.Aggregate) else value
 
 
-def _aggregating(assign: ast.Assign, target: ast.Aggregate, state: Symbols) -> typed.Aggregating:
+def _aggregating(assign: ast.Assign, target: ast.Aggregate, state: Symbols) -> typed.AggregateCall:
     call = assign.value
     if isinstance(call, ast.Call) and call.name not in FUNCTIONS:
         raise Rejected(Tag.D_FUNC_UNDEF, call.span, f"undefined function name: {call.name}")
@@ -105,7 +105,7 @@ def _aggregating(assign: ast.Assign, target: ast.Aggregate, state: Symbols) -> t
     state.expressions.calls.arguments(call, FUNCTIONS[call.name], arguments)
     keys = tuple(state.expressions.value(key) for key in target.keys or ())
     state.scope.check_keys(assign.span, target.name, tuple(key.type for key in keys))
-    return typed.Aggregating(assign, target, call, keys, arguments)
+    return typed.AggregateCall(assign, target, call, keys, arguments)
 
 
 def _acts(expression: ast.Expr) -> bool:

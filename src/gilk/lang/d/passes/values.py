@@ -20,7 +20,7 @@ class Text:
 
     @property
     def said(self) -> str:
-        """What messages call it: of a description what stands before its predicate and its actions."""
+        """The name in messages: a script's, or what a description has before its predicate and its actions."""
         name = self.source.name
         if self.kind == "script":
             return name
