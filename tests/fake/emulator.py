@@ -70,6 +70,11 @@ class Emulator:
             registers.rip = self._resume
         return engine.context_save()
 
+    def register(self, name: str) -> int:
+        """Of the thread that executes something."""
+        value: int = self._engine.reg_read(_IDS[name])
+        return value
+
     def _read(self, registers: Registers) -> None:
         for name, value in zip(_IDS, self._engine.reg_read_batch(list(_IDS.values())), strict=True):
             setattr(registers, name, value)

@@ -81,7 +81,7 @@ NOIPA unsigned long work(unsigned long n)
 }
 
 /* What other threads execute. */
-unsigned long worker(unsigned long n)
+NOIPA unsigned long worker(unsigned long n)
 {
 	unsigned long sum = 0;
 
@@ -90,6 +90,13 @@ unsigned long worker(unsigned long n)
 		system_call(24, 0);
 	}
 	return sum;
+}
+
+/* A child and its parent go on alike. */
+NOIPA unsigned long parent(unsigned long n)
+{
+	system_call(57, 0);
+	return worker(n);
 }
 
 /* It never returns, and never enters the kernel. */

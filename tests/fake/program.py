@@ -56,6 +56,7 @@ class Program:
         self.executed: Counter[int] = Counter()
         self._current: Task | None = None
         self._through = True
+        self.stalled: set[int] = set()  # threads that get no processor
         self.loaded: tuple[Loaded, ...] = ()
         if space is None:
             self.loaded = load(self.space, paths)
@@ -95,7 +96,7 @@ class Program:
     def step(self, task: Task, instructions: int = 1, through: bool = True) -> None:
         """Let one thread go on for so many instructions, unless it ends before; or, if not ``through``, up to where it
         lets others go first."""
-        if not instructions:
+        if not instructions or task.tid in self.stalled:
             return
         self._current, self._through = task, through
         task.vectors = self.emulator.run(task.registers, task.vectors, instructions)
@@ -136,6 +137,13 @@ class Program:
 
     def _note(self, address: int) -> None:
         self.executed[address] += 1
+
+    def watch(self, name: str, register: str) -> list[int]:
+        """What a register holds whenever a function is entered, from now on."""
+        found: list[int] = []
+        at = self.at(name)
+        self.emulator.watch(at, at + 1, lambda _: found.append(self.emulator.register(register)))
+        return found
 
     # Its system calls.
 
