@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
 from dataclasses import field
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, Key, Probe, described
-from gilk.providers import own
+from gilk.providers import IN_PROCESS, own
 from gilk.providers.clock import Tick, ticks
 from gilk.values import dataclass
 
@@ -109,13 +111,12 @@ def _reason(description: Description, process: Process | None) -> str:
     if provider in _OF_THE_KERNEL:
         return "it is about the kernel, where no clause runs"
     if process is None:
-        of_processes = ("pid", "syscall", "proc")
-        return "that takes a process, by -p or -c" if provider.rstrip("0123456789") in of_processes else ""
-    from gilk.providers import proc
-
+        known = provider and provider.rstrip("0123456789") in IN_PROCESS.values()
+        return "that takes a process, by -p or -c" if known else ""
     if provider.startswith("pid"):
         return _inlined(description, process)
-    return proc.NOT_SEEN.get(description.name, "") if provider == "proc" else ""
+    files = (_module(file) for file, name in IN_PROCESS.items() if name == provider)
+    return next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
 
 
 def _inlined(description: Description, process: Process) -> str:
@@ -129,7 +130,9 @@ def _inlined(description: Description, process: Process) -> str:
 
 
 def _in_process() -> tuple[Provider, ...]:
-    """What looks for probes in processes takes long to import, which programs without one need not wait for."""
-    from gilk.providers import pid, proc, syscall, usdt
+    return tuple(_module(file).probes for file in IN_PROCESS)
 
-    return (pid.probes, usdt.probes, syscall.probes, proc.probes)
+
+def _module(file: str) -> ModuleType:
+    """What looks for probes in processes takes long to import, which programs without one need not wait for."""
+    return importlib.import_module(f"gilk.providers.{file}")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -39,6 +40,7 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
     used = {clauses: union(needs[clause] for clause in clauses) for clauses in groups}
     numbers = {clauses: number for number, clauses in enumerate(groups)}
     alike: dict[tuple[int, int], Entry] = {}
+    taken: Counter[tuple[object, int]] = Counter()
     for probe, made in enabled.in_process:
         clauses = tuple(enabled.clauses[probe.number])
         for site in made.sites:
@@ -50,7 +52,9 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
             kind = group, id(site.given)  # places share them: to compare whole trees would take longer than all else
             made_there = alike.get(kind) or alike.setdefault(kind, entry(group, used[clauses], site.given))
             if site.given.select is not None:
-                chosen.setdefault((site.loaded, site.point, made_there), []).append((probe, site, made_there))
+                place = site.loaded, site.point, made_there
+                taken[place, site.value] += 1  # two probes of the same value are not for one choice
+                chosen.setdefault((place, taken[place, site.value]), []).append((probe, site, made_there))
             else:
                 firing.append(Instrument(probe, site, made_there))
     notes, forgets = _steps(chosen)

@@ -14,6 +14,7 @@ from gilk.image.model import Symbol as Row
 from gilk.lang.d.meaning.world import Symbol
 from gilk.lang.d.probes import described, is_glob
 from gilk.lang.types import INT64, Record, Type
+from gilk.providers import IN_PROCESS
 from gilk.session.dtrace.parameters import placed, returned
 from gilk.values import dataclass
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from gilk.target.process import Process
 
 #: That are always there; those of programs and libraries (USDT) are besides.
-_PROVIDERS = frozenset(("dtrace", "profile", "pid", "syscall", "proc"))
+_PROVIDERS = frozenset(("dtrace", "profile", *filter(None, IN_PROCESS.values())))
 _CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
 
 
