@@ -82,13 +82,15 @@ def _compile(consumer: api.Consumer, messages: Messages, output: Output) -> bool
     except api.NoSuchProbe as error:
         text = consumer.compiled.origins[error.clause - 1]
         tag = "[D_PDESC_ZERO] " if tagged else ""
+        line = consumer.compiled.program.clauses[error.clause - 1].line if text.kind == "script" else 0
         what = (
             f"failed to compile script {text.source.name}: "
             if text.kind == "script"
             else f"invalid probe specifier {text.source.name}: "
         )
-        said = messages.error(f"{what}{tag}{error}")
-        output.fail(said, tag="D_PDESC_ZERO", message=str(error), file=text.source.name, line=0)
+        where = f"line {line}: " if line else ""
+        said = messages.error(f"{what}{tag}{where}{error}")
+        output.fail(said, tag="D_PDESC_ZERO", message=str(error), file=text.source.name, line=line)
     return False
 
 

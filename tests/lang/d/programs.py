@@ -8,7 +8,7 @@ from pathlib import Path
 from gilk.lang.d import ast, items
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.parser import Parsed, parse
-from gilk.lang.syntax.source import Source
+from gilk.lang.syntax.source import Source, Span
 
 HERE = Path(__file__).parent
 SCRIPTS = sorted(HERE.glob("scripts/*.d"))
@@ -28,5 +28,6 @@ def program(text: str, macros: Macros = GIVEN) -> items.Program:
 def plain(value: object) -> object:
     """A tree as tuples, its spans left out."""
     if isinstance(value, ast.Node):
-        return (type(value).__name__, *(plain(getattr(value, name)) for name in type(value).__slots__))
+        parts = (getattr(value, name) for name in type(value).__slots__)
+        return (type(value).__name__, *(plain(part) for part in parts if not isinstance(part, Span)))
     return tuple(plain(one) for one in value) if isinstance(value, tuple) else value

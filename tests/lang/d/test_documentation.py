@@ -83,7 +83,8 @@ def test_each_row_has_an_example_of_its_own() -> None:
             assert f"{name}(" in cells[-1], cells
 
 
-_ARGUMENTS = {"int": "1", "addr": "arg0", "str": '"a"', "fmt": '"a"', "agg": "@", "any": "1", "id": "1"}
+_ARGUMENTS = {"int": "1", "addr": "arg0", "str": '"a"', "fmt": '"a"', "agg": "@", "any": "1", "ptr": "alloca(8)"}
+_ARGUMENTS["object"] = _ARGUMENTS["ptr"]
 
 
 @pytest.mark.parametrize("name", named("actions.md", *_REFUSED))

@@ -211,8 +211,11 @@ class BasicType(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Enumerator(Node):
+    """``behind``: where it is known what is wrong with it, at what comes next."""
+
     name: str
     value: Expr | None
+    behind: Span = Span(0, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

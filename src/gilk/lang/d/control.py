@@ -41,7 +41,7 @@ class Line:
             case ("line",):
                 return self._marker(words[1:])
             case ("error",):
-                raise Rejected(Tag.D_PRAGERR, self.span, f"#error: {' '.join(words[1:])}")
+                raise Rejected(Tag.D_PRAGERR, self.span, f"#error: {' '.join(words[1:])} ")
         if words[0] == "ident":
             return None
         if len(words) == len(self.words):
@@ -61,7 +61,7 @@ class Line:
         if kind == "ident" or not words:
             return None
         if kind == "error":
-            raise Rejected(Tag.D_PRAGERR, self.span, f"#error: {' '.join(words[1:])}")
+            raise Rejected(Tag.D_PRAGERR, self.span, f"#error: {' '.join(words[1:])} ")
         if kind not in _SHAPES:
             raise Rejected(Tag.D_PRAGMA_INVAL, self.span, f"invalid D pragma: {kind}")
         getattr(self, f"_check_{kind}")(words[1:])
@@ -80,7 +80,7 @@ class Line:
         if len(words) < (4 if provider else 2):
             self._malformed("attributes")
         if stability.read(words[0]) is None or (provider and words[3] not in stability.PARTS):
-            self._invalid(f"invalid attributes {' '.join(words)} specified by #pragma attributes")
+            self._invalid("invalid attributes specified by #pragma attributes")
 
     def _check_binding(self, words: tuple[str, ...]) -> None:
         if len(words) < 2 or not self.quoted[-len(words)]:

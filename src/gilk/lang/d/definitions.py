@@ -39,7 +39,11 @@ class Definitions(Expressions):
         if found.name is None:
             raise self.unexpected("expected a name to declare")
         if any(isinstance(one, ast.ArrayOf) and one.size is None for one in found.shape) and storage != "extern":
-            raise Rejected(Tag.D_DECL_ARRNULL, found.span, "array declaration requires array dimension or tuple")
+            raise Rejected(
+                Tag.D_DECL_ARRNULL,
+                found.span,
+                f"array declaration requires array dimension or tuple signature: {found.name}",
+            )
         if storage == "typedef":
             self._define_type(found.name, found.span)
         elif not storage:
@@ -89,7 +93,7 @@ class Definitions(Expressions):
         self.expect("=")
         value = self.assignment()
         self.expect(";")
-        return items.TranslatorMember(self.since(name.span), name.word, value)
+        return items.TranslatorMember(self.since(name.span), name.word, value, self.peek().span)
 
     def provider(self) -> items.ProviderDefinition:
         """provider: 'provider' IDENT '{' probe* '}' ';'"""

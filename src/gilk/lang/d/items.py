@@ -78,8 +78,11 @@ class Inline(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TranslatorMember(Node):
+    """``behind``: where it is known what is wrong with it, at what comes next."""
+
     name: str
     value: Expr
+    behind: Span = Span(0, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -58,7 +58,7 @@ _TOKEN = re.compile(
     (?P<symbol>(?:\d+`)?(?:a\.out|[A-Za-z_][\w.+-]{0,80}?\.so(?:\.\d+)*)`[A-Za-z_]\w*|\d+`[A-Za-z_][\w`]*)
   | (?P<name>[A-Za-z_`][\w`]*)
   | (?P<real>\d+\.\d*(?:[eE][-+]?\d+)?[fFlL]? | \.\d+(?:[eE][-+]?\d+)?[fFlL]? | \d+[eE][-+]?\d+[fFlL]?)
-  | (?P<number>\d\w*)
+  | (?P<number>(?:0[xX][0-9A-Fa-f]+|\d+)(?:[uU][lL]{0,2}|[lL]{1,2}[uU]?)?)
   | (?P<text>"(?:[^"\\\n]|\\[^\n])*"?)
   | (?P<character>'(?:[^'\\\n]|\\[^\n])*'?)
   | (?P<macro>\$\$?(?:\d+|[A-Za-z_]\w*))
@@ -190,7 +190,7 @@ class Lexer:
         what, tag = ("string literal", Tag.D_STR_NL) if text[0] == '"' else ("character constant", Tag.D_CHR_NL)
         if span.end == len(self.text):
             raise Rejected(Tag.D_SYNTAX, span, f"end-of-file encountered in {what}")
-        raise Rejected(tag, span, f"newline encountered in {what}")
+        raise Rejected(tag, Span(span.end + 1, span.end + 1), f"newline encountered in {what}")
 
     def _macro(self, text: str, span: Span) -> Token:
         stands_for = self.substitution.expression(text, span)

@@ -209,7 +209,11 @@ class _Scanner:
             character = self.text[self.at : self.at + 1]
             self.at += 1
             if not character:
-                self.reject("name expected before end of format string")
+                self.reject(
+                    f"is undefined: %{self.modifiers}"
+                    if self.modifiers
+                    else "name expected before end of format string"
+                )
             if not self.prefix(character):
                 return replace(self.found, rule=self.rule(character)), self.at
 

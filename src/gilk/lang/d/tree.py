@@ -19,12 +19,15 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """``function`` has its number, in the order of the text. ``attributes``: the lowest of all that it uses."""
+    """``function`` has its number, in the order of the text. ``attributes``: the lowest of all that it uses.
+    ``line``: of its file, where it begins.
+    """
 
     span: Span
     probes: tuple[str, ...]
     function: Function
     attributes: Attributes = USUAL
+    line: int = 0
 
     @property
     def number(self) -> int:

@@ -164,7 +164,7 @@ class Types(Cursor, ABC):
         """enumerator: IDENT ['=' conditional]"""
         name = self.name()
         value = self.conditional() if self.accept("=") else None
-        return ast.Enumerator(self.since(name.span), self._scoped(name.word, name.span), value)
+        return ast.Enumerator(self.since(name.span), self._scoped(name.word, name.span), value, self.peek().span)
 
     def declarator(self) -> ast.Declarator:
         """declarator: pointer* (IDENT | '(' declarator ')' | nothing) (array | function)*

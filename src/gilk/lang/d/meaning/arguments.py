@@ -104,9 +104,10 @@ class Arguments:
             if not isinstance(type_, Void):
                 continue
             if len(types) > 1:
-                raise Rejected(Tag.D_DECL_PROTO_VOID, each.span, "void must be the sole parameter")
+                raise Rejected(Tag.D_DECL_PROTO_VOID, each.span, "void must be sole parameter")
             if each.declarator.name is not None:
-                raise Rejected(Tag.D_DECL_PROTO_NAME, each.span, "void parameter may not have a name")
+                what = f"void parameter may not have a name: {each.declarator.name}"
+                raise Rejected(Tag.D_DECL_PROTO_NAME, each.span, what)
             return []
         return types
 

@@ -27,7 +27,7 @@ from gilk.lang.types import (
 )
 
 #: What messages call parameters that are no integers.
-_PROTOTYPES = {"addr": "uintptr_t", "ptr": "void *", "str": "char *", "fmt": "string"}
+_PROTOTYPES = {"addr": "uintptr_t", "ptr": "void *", "object": "struct mutex *", "str": "char *", "fmt": "string"}
 _UNCHECKED = ("any", "agg", "rest", "fmt")
 
 
@@ -77,6 +77,8 @@ class Calls:
             return ir.Call(VOID, known.name, arguments)
         if known.type in (Special.STACK, Special.USTACK):
             return self._stack(call, arguments)
+        if call.name in OF_THE_KERNEL:
+            raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
         if known.name == "strtok":
             arguments += self._kept(call)
         return ir.Call(known.type, known.name, arguments)
@@ -144,7 +146,7 @@ def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir
         if not is_scalar(value.type):
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
         return constants.convert(UINT64, value)
-    if kind == "ptr":
+    if kind in ("ptr", "object"):
         if not isinstance(value.type, Pointer) and not operands.is_null(value):
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
         return constants.convert(UINT64, value)

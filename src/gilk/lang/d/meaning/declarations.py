@@ -29,6 +29,8 @@ from gilk.lang.types import (
     text,
 )
 
+_SUBSCRIPT = "positive integral constant expression or tuple signature expected as array declaration subscript"
+_BITS = "positive integral constant expression expected as bit-field size"
 #: Checks an expression; what must be a constant is asked of it by its value.
 Check = Callable[[ast.Expr], ir.Expression]
 
@@ -68,7 +70,9 @@ class Declarations:
     def _key(self, given: ast.TypeName) -> Type:
         found = self.type_name(given)
         if isinstance(found, Void) and given.declarator.name is not None:
-            raise Rejected(Tag.D_DECL_PROTO_NAME, given.span, "void parameter may not have a name")
+            raise Rejected(
+                Tag.D_DECL_PROTO_NAME, given.span, f"void parameter may not have a name: {given.declarator.name}"
+            )
         if not is_scalar(found) and not isinstance(found, String | Record):
             what = f"a value of type {text(found)} cannot be a key, nor a parameter"
             raise Rejected(Tag.D_DECL_PROTO_TYPE, given.span, what)
@@ -81,20 +85,34 @@ class Declarations:
             case ast.ArrayOf():
                 return self._array(type_, shape)
             case ast.FunctionOf():
+                self._check_parameters(shape)
                 return VOID  # what it points to has no size
         raise Rejected(Tag.D_DECL_ARRSUB, shape.span, "an associative array cannot be inside of another type")
 
+    def _check_parameters(self, function: ast.FunctionOf) -> None:
+        for number, each in enumerate(function.parameters, 1):
+            shape, name = each.declarator.shape, each.declarator.name
+            if shape and isinstance(shape[0], ast.KeyedBy):
+                what = "function prototype may not use parameter of type dynamic variable: "
+                raise Rejected(Tag.D_DECL_PROTO_TYPE, each.span, f"{what}{name}, parameter #{number}")
+            if not isinstance(self.type_name(each), Void):
+                continue
+            if len(function.parameters) > 1:
+                raise Rejected(Tag.D_DECL_PROTO_VOID, each.span, "void must be sole parameter")
+            if name is not None:
+                raise Rejected(Tag.D_DECL_PROTO_NAME, each.span, f"void parameter may not have a name: {name}")
+
     def _array(self, type_: Type, shape: ast.ArrayOf) -> Array:
-        count = 0 if shape.size is None else self.constant(shape.size, Tag.D_DECL_ARRSUB, "an array's dimension")
+        count = 0 if shape.size is None else self.constant(shape.size, Tag.D_DECL_ARRSUB, _SUBSCRIPT)
         if isinstance(type_, Void):
             raise Rejected(Tag.D_DECL_VOIDOBJ, shape.span, "cannot declare an array of void")
         type_ = self.complete(type_)
         if count < 0 or count * max(self._scope.size(type_), 1) > LARGEST_VARIABLE:
-            raise Rejected(Tag.D_DECL_ARRSUB, shape.span, f"cannot declare an array of {count} elements")
+            raise Rejected(Tag.D_DECL_ARRSUB, shape.span, _SUBSCRIPT)
         return Array(type_, count)
 
-    def constant(self, expression: ast.Expr, tag: Tag, what: str) -> int:
-        """Raises Rejected with ``tag`` when it is not known before the program runs."""
+    def constant(self, expression: ast.Expr, tag: Tag, what: str, span: Span | None = None) -> int:
+        """Raises Rejected with ``tag`` and ``what`` when it is not known before the program runs."""
         try:
             found = self._check(expression)
         except Rejected as rejected:
@@ -103,7 +121,7 @@ class Declarations:
             found = None  # a variable, which has a value when the program runs
         if isinstance(found, ir.Constant):
             return found.value
-        raise Rejected(tag, expression.span, f"{what} must be an integral constant")
+        raise Rejected(tag, span or expression.span, what)
 
     def _base(self, base: ast.BaseType) -> Type:
         if isinstance(base, ast.TagType):
@@ -137,20 +155,28 @@ class Declarations:
             if not isinstance(known, Enumeration | Integer):
                 raise Rejected(Tag.D_TYPE_ERR, base.span, f"failed to resolve type {key}: Unknown type name")
             return known
-        names, value = [], -1
+        names: list[tuple[str, int]] = []
+        value = -1
         for each in base.enumerators:
-            value = value + 1 if each.value is None else self.constant(each.value, Tag.D_DECL_ENCONST, "an enumerator")
+            value = value + 1 if each.value is None else self._enumerator(each, each.value)
             if not -(1 << 31) <= value < 1 << 31:
-                what = f"enumerator value overflows int: {each.name} = {value}"
-                raise Rejected(Tag.D_DECL_ENOFLOW, each.span, what)
+                what = f"enumerator '{each.name}' value overflows INT_MAX ({(1 << 31) - 1})"
+                raise Rejected(Tag.D_DECL_ENOFLOW, each.behind, what)
+            if each.name in dict(names):
+                what = f"failed to define enumerator '{each.name}': Duplicate member or variable name"
+                raise Rejected(Tag.D_UNKNOWN, each.behind, what)
             if each.name in self._scope.enumerators:
-                raise Rejected(Tag.D_DECL_IDRED, each.span, f"identifier redeclared: {each.name}")
+                raise Rejected(Tag.D_DECL_IDRED, each.behind, f"identifier redeclared: {each.name}")
             names.append((each.name, value))
             self._scope.enumerators[each.name] = value
         found = Enumeration(base.tag or "", tuple(names))
         if base.tag:
             self._scope.tags[key] = found
         return found
+
+    def _enumerator(self, each: ast.Enumerator, value: ast.Expr) -> int:
+        what = f"enumerator '{each.name}' must be assigned to an integral constant expression"
+        return self.constant(value, Tag.D_DECL_ENCONST, what, each.behind)
 
     def _record(self, base: ast.TagType) -> Record:
         key = f"{base.kind} {base.tag}"
@@ -166,7 +192,7 @@ class Declarations:
         for member in base.members:
             type_ = self.complete(self.declared(member.base, member.declarator)[0])
             bits = member.bits
-            width = None if bits is None else self.constant(bits, Tag.D_DECL_BFCONST, "a bit-field's size")
+            width = None if bits is None else self.constant(bits, Tag.D_DECL_BFCONST, _BITS)
             laid.add(member, type_, width)
         found = laid.record(base.kind, base.tag or f"(anon {id(base):x})")
         if base.tag:
@@ -220,7 +246,7 @@ class Declarations:
             )
         scope = item.storage if item.storage in ("self", "this") else "global"
         if scope == "this" and keys is not None:
-            what = f"cannot declare a local associative array: this->{name}"
+            what = f"associative arrays may not be declared as local variables: {name}"
             raise Rejected(Tag.D_DECL_LOCASSC, declarator.span, what)
         if keys is not None and any(isinstance(key, Record) for key in keys):
             raise Rejected(Tag.D_DECL_PROTO_TYPE, declarator.span, f"a struct cannot be a key: {name}")
@@ -240,10 +266,14 @@ class _Layout:
 
     def add(self, member: ast.MemberDeclaration, type_: Type, bits: int | None) -> None:
         name, size, align = member.declarator.name or "", self._scope.size(type_), align_of(type_)
-        if (isinstance(type_, Record) and not type_.complete) or isinstance(type_, Void):
+        shape = member.declarator.shape
+        if isinstance(type_, Void) or (shape and isinstance(shape[0], ast.FunctionOf)):
+            raise Rejected(Tag.D_DECL_VOIDOBJ, member.span, f"cannot have void member: {name}")
+        if isinstance(type_, Record) and not type_.complete:
             raise Rejected(Tag.D_DECL_INCOMPLETE, member.span, f"incomplete struct/union/enum {text(type_)}: {name}")
         if name and any(known.name == name for known in self._members):
-            raise Rejected(Tag.D_DECL_MNAME, member.span, f"duplicate member name: {name}")
+            what = f"failed to define member '{name}': Duplicate member or variable name"
+            raise Rejected(Tag.D_UNKNOWN, member.span, what)
         if bits is None:
             self._place(name, type_, 8 * size, 8 * align)
         else:
@@ -258,10 +288,12 @@ class _Layout:
 
     def _place_bits(self, span: Span, name: str, type_: Type, bits: int) -> None:
         if not isinstance(type_, Integer | Enumeration):
-            raise Rejected(Tag.D_DECL_BFTYPE, span, f"invalid type for a bit-field: {name}")
+            raise Rejected(Tag.D_DECL_BFTYPE, span, f"invalid type for bit-field: {name or '(anon)'}")
         unit = 8 * self._scope.size(type_)
-        if not 0 <= bits <= unit or (not bits and name):
-            raise Rejected(Tag.D_DECL_BFSIZE, span, f"invalid number of bits in {name or 'a bit-field'}: {bits}")
+        if bits < 0 or (not bits and name):
+            raise Rejected(Tag.D_DECL_BFCONST, span, _BITS)
+        if bits > unit:
+            raise Rejected(Tag.D_DECL_BFSIZE, span, f"bit-field too big for type: {name or '(anon)'}")
         start = 0 if self._union else self._bit
         if not bits or start // unit != (start + bits - 1) // unit:
             start = -(-start // unit) * unit

@@ -11,7 +11,7 @@ from gilk.lang.d import ast
 from gilk.lang.d.meaning import constants, operands
 from gilk.lang.d.meaning.arguments import Arguments
 from gilk.lang.d.meaning.builtins import BUILTINS, CONSTANTS, OF_STACKS, OF_THE_KERNEL, builtin, is_builtin
-from gilk.lang.d.meaning.calls import Calls
+from gilk.lang.d.meaning.calls import Calls, is_of_another_context
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.inlines import Inlines
 from gilk.lang.d.meaning.places import Places, multidimensional
@@ -29,6 +29,7 @@ from gilk.lang.types import (
     ULONG,
     VOID,
     Array,
+    Dynamic,
     Integer,
     Pointer,
     Record,
@@ -160,8 +161,8 @@ class Expressions:
         if isinstance(operand, ir.Part | ir.Field) and operand.bits:
             raise Rejected(Tag.D_ADDROF_BITFIELD, expression.span, "cannot take address of bit-field")
         if isinstance(operand, ir.Place | ir.Keyed | ir.Part) or is_builtin(operand):
-            raise Rejected(Tag.D_ADDROF_VAR, expression.span, "cannot take the address of a variable of D's own")
-        raise Rejected(Tag.D_ADDROF_LVAL, expression.span, "operand of & must be an lvalue")
+            raise Rejected(Tag.D_ADDROF_VAR, expression.span, "cannot take address of dynamic variable")
+        raise Rejected(Tag.D_ADDROF_LVAL, expression.span, "unacceptable operand for unary & operator")
 
     def _binary(self, expression: ast.Binary) -> ir.Expression:
         left, right = (self.declarations.stepping(self.value(each)) for each in (expression.left, expression.right))
@@ -178,6 +179,8 @@ class Expressions:
         if known is not None:
             return self.value(expression.yes if known else expression.no)
         yes, no = self.value(expression.yes), self.value(expression.no)
+        if any(is_of_another_context(each) and isinstance(each.type, Void) for each in (yes, no)):
+            raise Rejected(Tag.D_OP_ACT, expression.span, "action cannot be used in a conditional context")
         if is_arithmetic(yes.type) and is_arithmetic(no.type):
             type_ = common(yes.type, no.type)
             return ir.Conditional(type_, test, constants.convert(type_, yes), constants.convert(type_, no))
@@ -212,9 +215,18 @@ class Expressions:
             return self.translators.member(base, expression.name, expression.span)
         type_ = self.declarations.complete(base.type)
         if not isinstance(type_, Record):
-            raise Rejected(Tag.D_OP_SOU, expression.span, "operator . must be applied to a struct or union")
+            if expression.arrow:
+                what = (
+                    f'operator -> cannot be applied to pointer to type "{text(type_)}"; must be applied to a struct or '
+                )
+                raise Rejected(Tag.D_OP_SOU, expression.span, f"{what}union pointer")
+            what = f'operator . cannot be applied to type "{text(type_)}"; must be applied to a struct or union'
+            raise Rejected(Tag.D_OP_SOU, expression.span, what)
         if not type_.complete:
-            raise Rejected(Tag.D_OP_INCOMPLETE, expression.span, f"{text(type_)} is incomplete")
+            operator = "->" if expression.arrow else "."
+            what = f"operator {operator} cannot be applied to a forward declaration: no {text(type_)} definition "
+            what += "is available"
+            raise Rejected(Tag.D_OP_INCOMPLETE, expression.span, what)
         member = type_.member(expression.name)
         if member is None:
             raise Rejected(Tag.D_TYPE_MEMBER, expression.span, f"{expression.name} is not a member of {text(type_)}")
@@ -268,8 +280,8 @@ class Expressions:
     def _size(self, expression: ast.Expr, type_: Any) -> ir.Expression:
         if isinstance(type_, Translated):
             type_ = Pointer(type_.record) if type_.pointer else type_.record
-        if isinstance(type_, Void | Special) or (isinstance(type_, Record) and not type_.complete):
-            raise Rejected(Tag.D_SIZEOF_TYPE, expression.span, f"cannot apply sizeof to {text(type_)}")
+        if isinstance(type_, Void | Dynamic | Special) or (isinstance(type_, Record) and not type_.complete):
+            raise Rejected(Tag.D_SIZEOF_TYPE, expression.span, "cannot apply sizeof to an operand of unknown size")
         return ir.Constant(ULONG, self._scope.size(type_))
 
     def _stringof(self, expression: ast.Stringof) -> ir.Expression:
@@ -281,10 +293,11 @@ class Expressions:
         if member is not None and member.bits:
             what = f"cannot take offset of a bit-field: {expression.member}"
             raise Rejected(Tag.D_OFFSETOF_BITFIELD, expression.span, what)
+        if not isinstance(type_, Record):
+            raise Rejected(Tag.D_OFFSETOF_TYPE, expression.span, "offsetof operand must be a struct or union type")
         if member is None:
-            raise Rejected(
-                Tag.D_OFFSETOF_TYPE, expression.span, f"{expression.member} is not a member of {text(type_)}"
-            )
+            what = f"failed to determine offset of {expression.member}: Member name not found"
+            raise Rejected(Tag.D_UNKNOWN, expression.span, what)
         return ir.Constant(ULONG, member.offset)
 
     def _xlate(self, expression: ast.Xlate) -> ir.Expression:

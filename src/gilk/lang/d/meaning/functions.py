@@ -5,6 +5,7 @@ Parameters are named by what they take:
 
     int     an integer, as are int64_t, size_t and other names of C's: what messages call them
     addr    a pointer or an integer, an address in the process     ptr  a pointer, or 0
+    object  a pointer to what only the kernel has
     str     a string, or a pointer to characters, which is then copied in
     fmt     a string constant    agg     an aggregation
     any     whatever has a value that can be recorded
@@ -51,8 +52,10 @@ def _rows(role: Role, text: str, type_: Type = VOID, destructive: bool = False) 
     return {name: Callable_(name, role, tuple(parameters), type_, destructive) for name, *parameters in rows}
 
 
+#: Subroutines that ask for what only the kernel has.
+_KERNELS = "mutex_owned mutex_type_adaptive mutex_type_spin rw_iswriter rw_read_held rw_write_held"
 #: Those that a program is refused for: no clause runs in the kernel.
-OF_THE_KERNEL = frozenset(("breakpoint", "panic", "stack"))
+OF_THE_KERNEL = frozenset(("breakpoint", "panic", "stack", "mutex_owner", *_KERNELS.split()))
 _U16, _U32 = Integer("uint16_t", 2, False, 1), Integer("uint32_t", 4, False, 2)
 FUNCTIONS: dict[str, Callable_] = {
     **_rows(
@@ -85,6 +88,8 @@ FUNCTIONS: dict[str, Callable_] = {
     **_rows(Role.SUBROUTINE, "getmajor dev_t\ngetminor dev_t", _U32),
     **_rows(Role.SUBROUTINE, "strtoll str int?\nfdoffset int", INT64),
     **_rows(Role.SUBROUTINE, "toupper str\ntolower str", STRING),
+    **_rows(Role.SUBROUTINE, "\n".join(f"{name} object" for name in _KERNELS.split()), INT),
+    **_rows(Role.SUBROUTINE, "mutex_owner object", Pointer(VOID)),
     **_rows(
         Role.AGGREGATING,
         """
@@ -114,12 +119,13 @@ FUNCTIONS: dict[str, Callable_] = {
         denormalize agg
         freopen fmt rest
         ftruncate
+        pcap ptr int
         setopt fmt fmt?
         """,
     ),
     **_rows(Role.ACTION, "system fmt rest", destructive=True),
-    **_rows(Role.ACTION, "stack int?", Special.STACK),
-    **_rows(Role.ACTION, "ustack int? int?\njstack int? int?", Special.USTACK),
+    **_rows(Role.ACTION, "stack uint32_t?", Special.STACK),
+    **_rows(Role.ACTION, "ustack uint32_t? uint32_t?\njstack uint32_t? uint32_t?", Special.USTACK),
     **{
         name: Callable_(name, Role.ACTION, ("addr",), Special(symbol))
         for name, symbol in (

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from gilk.lang import ir
 from gilk.lang.d import ast, items
 from gilk.lang.d.meaning import keying, operands, substitution
+from gilk.lang.d.meaning.builtins import BUILTINS
 from gilk.lang.d.meaning.declarations import Declarations
 from gilk.lang.d.meaning.extent import NOTHING
+from gilk.lang.d.meaning.functions import FUNCTIONS
 from gilk.lang.d.meaning.scope import Inline, Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.meaning.translators import is_fit
@@ -31,14 +33,24 @@ class Inlines:
         """Raises Rejected."""
         type_, keys = self._declarations.declared(item.base, item.declarator)
         name = item.declarator.name or ""
-        if name in self._scope.inlines or self._scope.variable("global", name) is not None:
-            raise Rejected(Tag.D_DECL_IDRED, item.span, f"identifier redefined: {name}")
+        known = self._known(name)
+        if known:
+            both = f"\t current: inline definition\n\tprevious: {known}"
+            raise Rejected(Tag.D_DECL_IDRED, item.span, f"identifier redefined: {name}\n{both}")
         parameters = self._parameters(item.declarator, keys) if keys is not None else ()
         with self._scope.bound({name: self._scope.fresh(each) for name, each in parameters}):
             value = self._fit(name, type_, self._check(item.value), item.span)
         text_ = item.value if keys is not None else None
         measure = self._scope.extent.measure() if keys is None else NOTHING
         self._scope.inlines[name] = Inline(type_, value, measure, parameters, text_)
+
+    def _known(self, name: str) -> str:
+        """What the name stands for already, or ""."""
+        if name in self._scope.inlines:
+            return "scalar inline"
+        if name in FUNCTIONS:
+            return "function "
+        return "scalar variable" if self._scope.variable("global", name) is not None or name in BUILTINS else ""
 
     def _parameters(self, declarator: ast.Declarator, types: tuple[Type, ...]) -> tuple[tuple[str, Type], ...]:
         (keyed,) = (shape for shape in declarator.shape if isinstance(shape, ast.KeyedBy))

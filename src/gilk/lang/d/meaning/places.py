@@ -117,6 +117,8 @@ class Places:
     def _compound(
         self, target: ir.Target, operator: str, value: ir.Expression, expression: ast.Assign
     ) -> ir.Expression:
+        if operator in ("+", "-"):
+            self._check_moved(target.type, value.type, expression)
         whole = operands.binary(
             operator, self._declarations.stepping(target), value, expression.span, self._scope.strsize
         )
@@ -127,10 +129,22 @@ class Places:
             return ir.Assign(target.type, target, operator, whole.operand.right)
         return ir.Assign(target.type, target, operator, whole.right)
 
+    @staticmethod
+    def _check_moved(target: Type, value: Type, expression: ast.Assign) -> None:
+        if isinstance(target, String) or isinstance(value, String):
+            raise Rejected(*operands.incompatible(expression.op, target, value, expression.span))
+        if is_arithmetic(target) and is_arithmetic(value):
+            return
+        if not isinstance(target, Pointer) or isinstance(target.to, Void):
+            what = f"operator {expression.op} requires left-hand scalar operand of known size"
+            raise Rejected(Tag.D_OP_VFPTR, expression.span, what)
+
     def step(self, operand: ast.Expr, by: int, before: bool) -> ir.Expression:
         target = self._target(operand, INT64, "++" if by > 0 else "--")
         if not is_scalar(target.type):
-            raise Rejected(Tag.D_OP_SCALAR, operand.span, "operator ++ requires an operand of scalar type")
+            raise Rejected(
+                Tag.D_OP_SCALAR, operand.span, f"operator {'++' if by > 0 else '--'} requires operand of scalar type"
+            )
         if isinstance(target.type, Pointer):
             if isinstance(target.type.to, Void):
                 what = f"operator {'++' if by > 0 else '--'} requires an operand of known size"
@@ -142,7 +156,7 @@ class Places:
         """What is not known yet is declared, with ``type_``."""
         name = self._known(expression)
         if name is not None:
-            return self._target_by_name(expression, *name, type_)
+            return self._target_by_name(expression, *name, type_, operator)
         if isinstance(expression, ast.Index):
             self._declare_array(expression, type_)
         found = self._check(expression)
@@ -157,11 +171,13 @@ class Places:
             )  # fmt: skip
         raise Rejected(Tag.D_OP_LVAL, expression.span, f"operator {operator} requires modifiable lvalue as an operand")
 
-    def _target_by_name(self, expression: ast.Expr, scope: str, name: str, type_: Type) -> ir.Target:
+    def _target_by_name(self, expression: ast.Expr, scope: str, name: str, type_: Type, operator: str) -> ir.Target:
         known = self._scope.variable(scope, name)
         if known is None:
             if scope == "global" and (name in BUILTINS or name in CONSTANTS or name in self._scope.inlines):
-                raise Rejected(Tag.D_OP_WRITE, expression.span, f"{name} cannot be assigned to")
+                raise Rejected(
+                    Tag.D_OP_WRITE, expression.span, f"operator {operator} can only be applied to a writable variable"
+                )
             if scope == "global" and name in self._scope.enumerators:
                 raise Rejected(Tag.D_OP_LVAL, expression.span, f"{name} cannot be assigned to")
             known = self._scope.declare(expression.span, tree.Variable(name, scope, type_))
@@ -191,15 +207,15 @@ class Places:
             return self._element(known, known.keys, expression)
         if name == ("global", "args") and known is None:
             return self._argument(expression)
+        own = BUILTINS.get(name[1]) if name is not None and known is None and name[0] == "global" else None
+        if isinstance(own, Array) and isinstance(expression.base, ast.Name):
+            return ir.Register(own.of, constants.convert(UINT64, self._only_key(expression.base.name, expression)))
         if len(expression.keys) != 1:
             what = f"cannot access {'an expression' if name is None else 'scalar ' + name[1]} as an associative array"
             raise Rejected(Tag.D_ARR_BADREF, expression.span, what)
-        own = BUILTINS.get(name[1]) if name is not None and known is None and name[0] == "global" else None
         key = self._value(expression.keys[0])
         if not is_arithmetic(key.type):
             raise Rejected(Tag.D_ARR_INDEX, expression.span, "an index must be of integral type")
-        if isinstance(own, Array) and isinstance(expression.base, ast.Name):
-            return ir.Register(own.of, constants.convert(UINT64, key))
         base = self._check(expression.base)
         _check_bounds(base.type, key, expression.span)
         if isinstance(base, ir.Place | ir.Keyed | ir.Part) and isinstance(base.type, Array):
@@ -224,8 +240,19 @@ class Places:
         type_ = self._declarations.complete(known.type)
         return ir.Keyed(type_, known.number, known.scope == "self", tuple(keys), tuple(data), layout.size)
 
+    def _only_key(self, name: str, expression: ast.Index) -> ir.Expression:
+        given = [self._value(key) for key in expression.keys]
+        if len(given) != 1:
+            what = f"{name}[ ] prototype mismatch: {len(given)} args passed, 1 expected"
+            raise Rejected(Tag.D_PROTO_LEN, expression.span, what)
+        if not is_arithmetic(given[0].type):
+            both = f"\tprototype: integer\n\t argument: {text(given[0].type)}"
+            what = f"{name}[ ] argument #1 is incompatible with prototype:\n{both}"
+            raise Rejected(Tag.D_PROTO_ARG, expression.span, what)
+        return given[0]
+
     def _argument(self, expression: ast.Index) -> ir.Expression:
-        key = self._value(expression.keys[0])
+        key = self._only_key("args", expression)
         if not isinstance(key, ir.Constant):
             raise Rejected(Tag.D_ARGS_TYPE, expression.span, "args[ ] must be referenced by an integral constant")
         return self._arguments.argument(key.value, expression.span)

@@ -58,8 +58,9 @@ class Translators:
     def _declared(self, item: items.Translator) -> Translator:
         output = self._declarations.resolved(item.output)
         if not isinstance(output, Record):
-            what = f"translator output type must be a struct or union: {text(output)}"
-            raise Rejected(Tag.D_XLATE_SOU, item.output.span, what)
+            raise Rejected(Tag.D_XLATE_SOU, item.output.span, "translator output type must be a struct or union")
+        if not output.complete:
+            raise Rejected(Tag.D_XLATE_SOU, item.output.span, f"incomplete struct/union/enum {text(output)}")
         input_ = self._declarations.resolved(item.input)
         if isinstance(input_, Void):
             raise Rejected(Tag.D_DECL_VOIDOBJ, item.input.span, "a translator cannot be of void")
@@ -72,7 +73,7 @@ class Translators:
         known = translator.output.member(member.name)
         if known is None:
             what = f"translator member {member.name} is not a member of {text(translator.output)}"
-            raise Rejected(Tag.D_XLATE_MEMB, member.span, what)
+            raise Rejected(Tag.D_XLATE_MEMB, member.behind, what)
         if member.name in translator.members:
             raise Rejected(Tag.D_XLATE_MEMB, member.span, f"translator member {member.name} is declared twice")
         translator.members[member.name] = (known, member.value)
@@ -87,7 +88,9 @@ class Translators:
             return found
         if operands.is_characters(type_) and operands.is_assignable(STRING, found.type):
             return operands.as_string(found, span)
-        if not operands.is_assignable(type_, operands.decayed(found).type):
+        given = operands.decayed(found)
+        mixed = isinstance(type_, Pointer) != isinstance(given.type, Pointer) and not operands.is_null(given)
+        if not operands.is_assignable(type_, given.type) or (mixed and is_scalar(type_) and isinstance(type_, Pointer)):
             what = f"translator member {name} definition uses incompatible types: "
             raise Rejected(Tag.D_XLATE_INCOMPAT, span, f'{what}"{text(type_)}" = "{text(found.type)}"')
         return operands.converted(type_, found, span)

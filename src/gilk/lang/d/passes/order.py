@@ -9,6 +9,7 @@ to the value that the next one takes. To add one: a module with ``run``, and a r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gilk.lang.d import items, tree
@@ -124,7 +125,8 @@ def _text(unit: Unit, state: Symbols) -> None:
     checked: Unit = _through(OF_EACH_TEXT, unit, state)
     for item in checked.program.items:
         if isinstance(item, items.Clause):
-            state.clauses.append(_through(OF_EACH_CLAUSE, item, state))
+            clause: tree.Clause = _through(OF_EACH_CLAUSE, item, state)
+            state.clauses.append(replace(clause, line=unit.program.place(item.span)[1]))
 
 
 def _through(passes: Sequence[Pass], value: Any, state: Any) -> Any:

@@ -17,9 +17,6 @@ from gilk.lang.types import DYNAMIC
 from gilk.lang.walk import walk
 from gilk.values import dataclass
 
-#: What the consumer is asked for, without anything being recorded of the probe.
-_NOT_DATA = ("clear", "trunc", "normalize", "denormalize", "setopt", "exit")
-
 
 @dataclass
 class _Order:
@@ -45,9 +42,8 @@ class _Order:
         self._refuse(
             self.speculating and destructive, Tag.D_ACT_SPEC, span, "destructive actions may not follow speculate( )"
         )
-        if name not in _NOT_DATA:
-            self._refuse(self.committed, Tag.D_DREC_COMM, span, "data-recording actions may not follow commit( )")
-            self.data = True
+        self._refuse(self.committed, Tag.D_DREC_COMM, span, "data-recording actions may not follow commit( )")
+        self.data = True
 
     def aggregate(self, span: Span) -> None:
         self._refuse(self.speculating, Tag.D_AGG_SPEC, span, "aggregating actions may not follow speculate( )")

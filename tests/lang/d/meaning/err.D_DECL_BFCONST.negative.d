@@ -1,0 +1,2 @@
+/* No negative number of bits. */
+struct s { int a : -1; };

@@ -1,0 +1,2 @@
+/* A function of D keeps its name. */
+inline int rand = 7;

@@ -1,0 +1,2 @@
+/* A void parameter is none. */
+int f(void a);

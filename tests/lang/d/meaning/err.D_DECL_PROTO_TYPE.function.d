@@ -1,0 +1,2 @@
+/* An associative array is no parameter. */
+int f(int a[int]);

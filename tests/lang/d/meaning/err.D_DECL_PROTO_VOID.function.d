@@ -1,0 +1,2 @@
+/* A void parameter is the only one. */
+int f(int, void);

@@ -1,0 +1,2 @@
+/* A function is no member. */
+struct s { int f(); };

@@ -1,0 +1,2 @@
+/* exit() records its status. */
+BEGIN { commit(1); exit(0); }

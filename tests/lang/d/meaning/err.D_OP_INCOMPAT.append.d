@@ -1,0 +1,2 @@
+/* A string is not added to. */
+int n; BEGIN { n += "a"; }

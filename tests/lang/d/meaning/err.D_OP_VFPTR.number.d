@@ -1,0 +1,2 @@
+/* A pointer is not subtracted from a number. */
+int n; BEGIN { n -= alloca(8); }

@@ -1,0 +1,2 @@
+/* A string is no index. */
+BEGIN { trace(args["0"]); }

@@ -1,0 +1,2 @@
+/* A register has one number. */
+BEGIN { trace(uregs[1, 2]); }

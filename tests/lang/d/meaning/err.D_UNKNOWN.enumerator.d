@@ -1,0 +1,2 @@
+/* An enumeration has each name once. */
+enum e { A, A };

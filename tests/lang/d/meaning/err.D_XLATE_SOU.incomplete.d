@@ -1,0 +1,2 @@
+/* Nothing is known of the struct. */
+translator struct nonesuch < int n > { a = n; };
