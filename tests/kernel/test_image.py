@@ -16,7 +16,7 @@ from gilk.analysis.kernel import KernelAnalysis
 from gilk.image.kernel.build import NAME, Kernel, kernel
 from gilk.image.kernel.declarations import place, prototype
 from gilk.lab import VM
-from gilk.session.survey.kernel_blocks import Blocks, Instructions
+from gilk.splice.kernel.blocks import Blocks, Instructions
 from gilk.target.kernel.image import identity, read, types
 
 TRACING = "/sys/kernel/tracing"

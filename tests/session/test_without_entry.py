@@ -7,13 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from gilk.session.follow.tracing import _without_entry
-from gilk.splice.plan import Tactic
 from gilk.trace.probes import Kind
 
 
 def asked(start: int, kind: Kind, spliced: bool, whole: int = 0) -> tuple[Any, Any]:
     wanted = SimpleNamespace(function=SimpleNamespace(start=start, whole=whole))
-    return wanted, SimpleNamespace(row=SimpleNamespace(kind=kind), tactic=Tactic.JUMP if spliced else None)
+    return wanted, SimpleNamespace(row=SimpleNamespace(kind=kind), tactic="jump" if spliced else None)
 
 
 def test_returns_of_a_function_and_of_its_part() -> None:

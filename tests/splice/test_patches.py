@@ -13,7 +13,7 @@ from iced_x86 import EncodingKind, Mnemonic
 from gilk.analysis.model import FLAGS_LIVE, Block, Function, Step
 from gilk.arch.effects import effects
 from gilk.splice.instrument import Arguments, Call, CallWithValues, Count, Instrument, Stamp
-from gilk.splice.plan import FunctionPlan, Tactic, Want
+from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import Ground, plan
 from gilk.splice.segments import is_call
 from gilk.target.image import pretend_loaded
@@ -124,18 +124,16 @@ class Trial:
         pieces[callee.address(self.ground)] = callee.code(self.ground)
         pieces |= self._lead(memory, low, high)  # a copy may go on in the original, behind what is counted
         entry = low
-        if self.made.tactics[1] is Tactic.COPY:
+        if self.made.tactics[1] == "copy":
             entry = next(e.patch for e in self.made.equivalences if e.original == low and e.before)
         outside = {e.patch for e in self.made.equivalences if e.before and not low < e.original < high}
         watched = {e.patch for e in self.made.equivalences if e.original == self.followed.address + bias}
         back = {e.patch for e in self.made.equivalences if e.before and e.original == low}
-        if self.made.tactics[1] is Tactic.CALL:
+        if self.made.tactics[1] == "call":
             watched = {memory.lead(self.followed.address + bias)[-1]}
         stop = (outside | {low}) - back - self._ways(memory, low, high)
         around = self.memory(start) | {site.address: site.new for site in self.made.sites}
-        state = machine().execute(
-            pieces, entry, stop, around, start, watched, back, 0 if start.refused else host.claim
-        )
+        state = machine().execute(pieces, entry, stop, around, start, watched, back, 0 if start.refused else host.claim)
         return state, machine().stacks
 
     def _ways(self, memory: Memory, low: int, high: int) -> set[int]:
@@ -241,7 +239,7 @@ class Trial:
         kind, size = (2, 64) if arguments else (0, 16)
         ring = 64 + 32 * kind
         at = self.ground.host.rings[kind][0] + RING[0]
-        pushed = 8 if self.made.tactics[1] is Tactic.CALL else 0
+        pushed = 8 if self.made.tactics[1] == "call" else 0
         reads = {o: bytes(written.pop(at + o + i, 0) for i in range(4)) for o in range(8, size, 4)}
         if int.from_bytes(reads[8], "little") != 1:
             yield f"the record's iid is {reads[8].hex()}"

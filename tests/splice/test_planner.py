@@ -11,7 +11,7 @@ import pytest
 from gilk.analysis.model import Function
 from gilk.arch.decode import decode
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
-from gilk.splice.plan import FunctionPlan, Tactic, Want
+from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import Ground, forget, plan
 from gilk.target.image import pretend_loaded
 from tests.splice.holds import analysed, violations
@@ -90,14 +90,14 @@ def test_splices_say_what_their_bytes_do(path: str) -> None:
     asking = Asking(path, 5)
     ground = pretend_loaded(asking.analysis)
     made = plan(ground, [(f, asking.wants(f, 0.8)) for f in asking.functions(400)]).functions
-    seen: Counter[Tactic] = Counter()
+    seen: Counter[str] = Counter()
     for function in made:
         memory = {patch.address: patch.data for patch in function.patches}
         windows = {splice.window.address: splice for splice in function.splices}
         for splice in function.splices:
             seen[splice.tactic] += 1
             assert splice.patch in memory and splice.displaced[0] == splice.window.address
-            if splice.tactic is Tactic.COPY:
+            if splice.tactic == "copy":
                 assert not splice.sites
                 continue
             last = splice.bounce or splice.window
@@ -115,7 +115,7 @@ def test_splices_say_what_their_bytes_do(path: str) -> None:
             if splice.host:
                 assert splice.bounce and windows[splice.host].window.end <= splice.bounce.address
                 assert splice.bounce.end <= windows[splice.host].displaced[-1]
-    assert all(seen[tactic] for tactic in (Tactic.JUMP, Tactic.CALL, Tactic.BOUNCE, Tactic.PUN))
+    assert all(seen[tactic] for tactic in ("jump", "call", "bounce", "pun"))
 
 
 def led(code: bytes, address: int) -> int:

@@ -92,7 +92,7 @@ def differences(ground: Ground, placed: Placed, block: int, plans: tuple[Functio
 def compare(analysis: Analysis, puns: bool, away: int, farther: int) -> tuple[Portable, tuple[FunctionPlan, ...]]:
     """With puns, only what lies at the same distances is the same: their pages are where the distances say."""
     ground = blank_ground(analysis, SHAPE)
-    ground.policy = replace(PORTABLE, puns=puns)
+    ground.policy = replace(PORTABLE, any_address=puns)
     there = elsewhere(ground, away, farther)
     portable = Portable.from_arrays(capture(ground, timings(ground.analysis)).to_arrays())
     block = there.arena.mark()

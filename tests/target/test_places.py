@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site, Splice, Tactic
+from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site, Splice
 from gilk.target.batch import Batch, pack
 from gilk.target.places import Places, places_table
 
@@ -18,7 +18,7 @@ def batch() -> Batch:
         Equivalence(PATCH + 24, CODE + 4, True), Equivalence(PATCH + 24, CODE + 4, False),
         Equivalence(BOUNCE, CODE, True),
     )  # fmt: skip
-    splice = Splice(Tactic.JUMP, PATCH, Site(CODE, b"\x90" * 5, b"\xe9\0\0\0\0"), (CODE, CODE + 4, CODE + 6))
+    splice = Splice("jump", PATCH, Site(CODE, b"\x90" * 5, b"\xe9\0\0\0\0"), (CODE, CODE + 4, CODE + 6))
     return pack((FunctionPlan("f", (splice,), (Patch(PATCH, b"\x90" * 32),), equivalences),))
 
 

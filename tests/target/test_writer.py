@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site, Splice, Tactic
+from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Site, Splice
 from gilk.target.batch import Batch, pack
 from gilk.target.writer import Mismatch, combine, differing, write
 
@@ -36,7 +36,7 @@ def batch(*sites: tuple[int, bytes]) -> Batch:
 
 
 def splices(*sites: tuple[int, bytes]) -> tuple[Splice, ...]:
-    return tuple(Splice(Tactic.JUMP, PATCH, Site(BASE + at, b"\x90" * len(new), new)) for at, new in sites)
+    return tuple(Splice("jump", PATCH, Site(BASE + at, b"\x90" * len(new), new)) for at, new in sites)
 
 
 def test_sites_are_written_across_pages_and_undone() -> None:

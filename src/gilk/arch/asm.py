@@ -29,6 +29,9 @@ JMP32 = b"\xe9"
 JMP_NEXT = b"\x3e\xff\x25\0\0\0\0"  # notrack jmp to the address that follows it
 CALL32 = b"\xe8"
 JMP8 = b"\xeb"
+#: Bytes of the whole instructions: with a displacement of 32 bits, and of 8.
+JUMP_SIZE = CALL_SIZE = 5
+JMP8_SIZE = 2
 JNE32 = b"\x0f\x85"
 JA32 = b"\x0f\x87"
 JC32 = b"\x0f\x82"

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from gilk.render.text import cell, plural, table
 from gilk.session.survey.scanning import Row, Survey, refused, spliced
-from gilk.splice.plan import Refusal, Tactic
+from gilk.splice.plan import Refusal
+from gilk.splice.tactics.table import NAMES
+from gilk.splice.tactics.trap import TRAP
 
 Json = dict[str, Any]
 
@@ -67,7 +69,7 @@ def to_json(survey: Survey, listing: bool = False) -> Json:
 
 
 def _side(counts: dict[str, int]) -> Json:
-    return {**{str(tactic): counts.get(tactic, 0) for tactic in Tactic}, "refused": refused(counts)}
+    return {**{tactic: counts.get(tactic, 0) for tactic in NAMES}, "refused": refused(counts)}
 
 
 def _row(row: Row) -> Json:
@@ -84,7 +86,7 @@ def _row(row: Row) -> Json:
 
 
 def _present(counts: dict[str, int]) -> Json:
-    tactics = {str(tactic): counts[tactic] for tactic in Tactic if tactic in counts}
+    tactics = {tactic: counts[tactic] for tactic in NAMES if tactic in counts}
     return {**tactics, "refused": refused(counts)} if refused(counts) else tactics
 
 
@@ -114,7 +116,7 @@ def _heading(survey: Survey) -> Iterator[str]:
 
 
 def _totals(survey: Survey, terminal: bool | None) -> str:
-    used = [str(tactic) for tactic in Tactic if survey.pre[tactic] or survey.post[tactic]]
+    used = [tactic for tactic in NAMES if survey.pre[tactic] or survey.post[tactic]]
     rows = []
     for name, counts in (("pre", survey.pre), ("post", survey.post)):
         share = _share(counts)
@@ -125,7 +127,7 @@ def _totals(survey: Survey, terminal: bool | None) -> str:
 def _share(counts: dict[str, int]) -> str:
     """Points with a tactic other than trap, rounded down, so that 100 % is all of them."""
     everything = spliced(counts) + refused(counts)
-    good = spliced(counts) - counts.get(Tactic.TRAP, 0)
+    good = spliced(counts) - counts.get(TRAP.name, 0)
     return f"{good * 10_000 // everything / 100:.2f} %" if everything else ""
 
 
@@ -145,7 +147,7 @@ def _list(survey: Survey, terminal: bool | None) -> str:
 
 def _short(counts: dict[str, int]) -> str:
     """12 jump, 1 refused (no-room)."""
-    tactics = [f"{counts[tactic]} {tactic}" for tactic in Tactic if tactic in counts]
+    tactics = [f"{counts[tactic]} {tactic}" for tactic in NAMES if tactic in counts]
     reasons = [str(reason) for reason in Refusal if reason in counts]
     if reasons:
         tactics.append(f"{refused(counts)} refused ({', '.join(reasons)})")

@@ -18,7 +18,7 @@ from gilk.session.places import Place
 from gilk.session.request import Builtin, CFunction, Request, Wanted
 from gilk.session.stream import Stream
 from gilk.spec.point import parse as parse_spec
-from gilk.splice.plan import FunctionPlan, Refusal, Tactic
+from gilk.splice.plan import FunctionPlan, Refusal
 from gilk.target.base import Code
 from gilk.target.threads import Threads
 from gilk.trace.clock import Clock
@@ -36,7 +36,7 @@ class Probe:
 
     number: int
     row: ProbeRow
-    tactic: Tactic | None = None
+    tactic: str | None = None
     refusal: Refusal | None = None
 
 
@@ -203,7 +203,7 @@ class BaseSession(ABC):
 
     def tactics(self) -> dict[str, int]:
         """How many of the probes there are were put in by each tactic."""
-        return dict(Counter(str(p.tactic) for p in self._probes.values() if p.tactic is not None))
+        return dict(Counter(p.tactic for p in self._probes.values() if p.tactic is not None))
 
     def refusals(self) -> dict[str, int]:
         return dict(Counter(str(p.refusal) for p in self._probes.values() if p.refusal is not None))

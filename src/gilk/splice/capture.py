@@ -76,7 +76,7 @@ def capture(
 
 
 class _Capture:
-    """What is found, as lists of tuples and then as arrays, column by column."""
+    """The findings, as lists of tuples and then as arrays, column by column."""
 
     def __init__(self, ground: Ground, instrument: Callable[[int], Instrument], callee: int) -> None:
         self._ground = ground
@@ -168,7 +168,7 @@ class _Capture:
     def _relative(
         self, view: Array, at: Array, rest: Array, leads: Array, which: Array, start: int, origin: int
     ) -> Array:
-        """Of the fields ``which``: where in the block they are. They are set to lead to ``leads - origin`` from there.
+        """Where in the block the fields ``which`` are. They are set to lead to ``leads - origin`` from there.
 
         Raises OverflowError for an image that is too large for that.
         """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Portable plans among others of the same image: which bytes are theirs, as the registry of a ground has to know.
 
-What has been placed claims its bytes whether it is in force or not; what is
+A placed plan claims its bytes whether it is in force or not; what is
 planned besides keeps away from them.
 """
 
@@ -21,14 +21,14 @@ def site_bytes(portable: Portable) -> tuple[Array, Array]:
 
 
 def pinned(portable: Portable) -> tuple[Array, Array, Array]:
-    """What puns share with the code behind them: from, to, and the unit."""
+    """The bytes that puns share with the code behind them: from, to, and the unit."""
     sites = np.flatnonzero(portable.site_shared)
     low = portable.site_at[sites].astype(np.int64) + portable.site_size[sites]
     return low, low + portable.site_shared[sites], portable.site_unit[sites]
 
 
 def conflicts(ground: Ground, portable: Portable) -> Array:
-    """Of each unit, whether it needs bytes that other plans use, or would change."""
+    """Whether each unit needs bytes that other plans use, or would change."""
     lost = np.zeros(len(portable.unit_start), np.bool_)
     at, unit = site_bytes(portable)
     lost[unit[ground.registry.taken(at)]] = True

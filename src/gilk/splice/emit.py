@@ -12,25 +12,20 @@ from iced_x86 import FlowControl
 
 from gilk.arch.asm import JMP32
 from gilk.image.model import Image
-from gilk.splice.chosen import Choice
 from gilk.splice.code import Code, CodeBuilder
 from gilk.splice.instrument import Context, Host
-from gilk.splice.plan import Tactic, Want
-from gilk.splice.relocate import jump_of_call, relocate, transfer
+from gilk.splice.plan import Want
+from gilk.splice.relocate import relocate
 from gilk.splice.segments import Segment
 
 RETURN_ADDRESS = 8
 _NEXT = FlowControl.NEXT
 
 
-def emit_patch(choice: Choice, image: Image, bias: int, host: Host) -> Code:
-    """The choice's steps are known to be relocatable."""
-    if choice.tactic is Tactic.CALL:
-        return _emit_call(choice, image, bias, host)
+def emit_patch(segment: Segment, first: int, last: int, image: Image, bias: int, host: Host) -> Code:
+    """The patch for the segment's steps ``first`` to ``last``, which are known to be relocatable."""
     builder = CodeBuilder()
-    segment = choice.segment
     heads = segment.heads
-    first, last = choice.first, choice.last
     start = heads[first]
     code = image.read(start, heads[last + 1] - start)
     data, marks = builder.data, builder.marks
@@ -81,17 +76,3 @@ def emit_instruments(
         live |= instrument.reads
     for instrument in instruments:
         instrument.emit(builder, host, Context(lives.pop(), address, pushed))
-
-
-def _emit_call(choice: Choice, image: Image, bias: int, host: Host) -> Code:
-    """The patch of a call made to call it: the return address is on the stack already."""
-    builder = CodeBuilder()
-    step = choice.segment.steps[choice.first]
-    instruction = step.instruction
-    raw = image.read(instruction.ip, instruction.len)
-    jump = jump_of_call(instruction, raw)
-    emit_instruments(
-        builder, host, choice.segment.before[choice.first], step.live, instruction.ip + bias, RETURN_ADDRESS
-    )
-    transfer(builder, instruction, jump, bias)
-    return builder.finish()

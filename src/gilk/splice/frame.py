@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a patch must save around an instrument, and the code that does it.
+"""The registers that a patch must save around an instrument, and the code that does it.
 
 Only registers that are both needed and live are saved, beyond the 128-byte
 red zone below the stack pointer (System V ABI x86-64, 3.2.2). Flags are saved

@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The ground a plan stands on: an image in a target, and one function of it cut into segments."""
+"""The ground a plan stands on: an image in a target, and the layout of one function of it, cut into segments."""
 
 from __future__ import annotations
 
 import bisect
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from functools import cached_property
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.jumps import within
-from gilk.analysis.model import End, Function, Step
-from gilk.arch.asm import INT3
+from gilk.analysis.model import Block, End, Function, Step
+from gilk.arch.asm import INT3, JMP32, JUMP_SIZE
 from gilk.arch.decode import RETURN, raises
 from gilk.image.model import SymbolKind
 from gilk.splice.instrument import Host
-from gilk.splice.plan import Refusal, Want
+from gilk.splice.plan import Refusal, Site, Want
 from gilk.splice.policy import PROCESS, Policy
 from gilk.splice.room import Registry, padding_end, whole_pads
 from gilk.splice.segments import PADDED, Segment, place, segments_of, split_call
 from gilk.splice.space import Arena, PunPages
 from gilk.values import dataclass
 
-_BOUNCE = 5  # bytes of the jump that a bounce leads to
+_new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time
 _MARGIN = 256  # how far from a function a bounce may lie
 
 
@@ -61,8 +62,21 @@ class Ground:
         """Where anything in code has a name."""
         return sorted({s.address for s in self.analysis.image.symbols if s.kind is not SymbolKind.OBJECT})
 
+    def site(self, address: int, new: bytes) -> Site:
+        """``new`` at a link-time address; from now on the registry has it there."""
+        return _new(Site, (address + self.bias, self.registry.write(address, new), new))
+
+    def jump(self, at: int, patch: int) -> Site:
+        """One from a link-time address to the patch."""
+        return self.site(at, self.relative(JMP32, at, patch))
+
+    def relative(self, opcode: bytes, at: int, target: int) -> bytes:
+        """A jump or call at a link-time address to ``target`` in memory."""
+        distance = target - (at + self.bias + JUMP_SIZE)
+        return opcode + distance.to_bytes(4, "little", signed=True)
+
     def reserved(self, start: int, end: int) -> list[tuple[int, int, str]]:
-        """What of [start, end) must not be touched: (start, end, refusal)."""
+        """The parts of [start, end) that must not be touched: (start, end, refusal)."""
         low = bisect.bisect_right(self._reach, start)
         high = bisect.bisect_left(self._reserved, (end,))
         return [found for found in self._reserved[low:high] if found[1] > start]
@@ -92,7 +106,7 @@ class Ground:
         return self.idle_end(start, end) == end
 
 
-class Body:
+class FunctionLayout:
     """A function's segments, made as they are needed, with what is wanted at them.
 
     ``strict``: control may come to any instruction, so no splice may cover
@@ -128,7 +142,7 @@ class Body:
         return any(low < end and start < high for low, high, _ in self.reserved)
 
     def reserved_for(self, start: int, end: int) -> Refusal:
-        """What [start, end), which is reserved, is reserved for."""
+        """The reason for which [start, end), which is reserved, is so."""
         return Refusal(next(why for low, high, why in self.reserved if low < end and start < high))
 
     def entered_between(self, start: int, end: int) -> bool:
@@ -163,14 +177,14 @@ class Body:
             block = self.function.blocks[index]
             steps = self._analysis.steps(self.function, block)
             room = self._room(index) if block.how in PADDED else block.end
-            if self.policy.whole:
+            if self.policy.whole_instructions:
                 room = self._trapping(steps[-1], room)
             immovable = self._immovable | self._fixed(steps)
-            found = self._segments[index] = segments_of(block, steps, room, immovable, self.policy.around)
+            found = self._segments[index] = segments_of(block, steps, room, immovable, self.policy.cut_at_fixed)
         return found
 
     def _fixed(self, steps: tuple[Step, ...]) -> dict[int, str]:
-        """Of instructions that mean something only where they are: why."""
+        """The addresses of instructions that mean something only where they are, with the reason."""
         if self.policy.exceptions:
             return {}
         fixed: dict[int, str] = {s.instruction.ip: Refusal.EXCEPTION for s in steps if raises(s.instruction)}
@@ -226,12 +240,12 @@ class Body:
         """Where in padding the jump of a bounce may begin, from ``low`` to ``high``: as far behind a function's end as
         may be. ``needed``: also where that may need it.
         """
-        for gap, end in self.padding(low, high + _BOUNCE):
+        for gap, end in self.padding(low, high + JUMP_SIZE):
             begin = gap if needed or gap == self.function.end else gap + self._ground.tails.get(gap, 0)
-            if self.policy.whole:
-                yield from (at for at in whole_pads(self._image, begin, end, _BOUNCE) if low <= at <= high)
+            if self.policy.whole_instructions:
+                yield from (at for at in whole_pads(self._image, begin, end, JUMP_SIZE) if low <= at <= high)
             else:
-                yield from reversed(range(max(begin, low), min(end, high + _BOUNCE) - _BOUNCE + 1))
+                yield from reversed(range(max(begin, low), min(end, high + JUMP_SIZE) - JUMP_SIZE + 1))
 
     def _inside(self) -> Iterator[tuple[int, int]]:
         blocks = self.function.blocks
@@ -258,6 +272,16 @@ class Body:
                 yield span.end, following.start
             span = following
 
+    @cached_property
+    def predecessors(self) -> dict[int, list[Block]]:
+        """Block start -> the blocks that lead to it."""
+        found: dict[int, list[Block]] = defaultdict(list)
+        for block in self.function.blocks:
+            for successor in block.successors:
+                found[successor].append(block)
+        return found
+
+    @cached_property
     def unknown_entries(self) -> set[int]:
         """Where control may come from elsewhere than a branch of this very function."""
         function, jumps = self.function, self._analysis.jumps

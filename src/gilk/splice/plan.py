@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a splice is going to do, as values that can be printed, counted, compared and refused.
+"""The changes that a splice is going to make, as values that can be printed, counted, compared and refused.
 
 Addresses are those of the running target.
 """
@@ -16,18 +16,6 @@ from typing import NamedTuple
 from gilk.splice.code import Code
 from gilk.splice.instrument import Instrument
 from gilk.values import dataclass
-
-
-class Tactic(StrEnum):
-    """How control is led from the code to the patch, cheapest first."""
-
-    JUMP = "jump"  # five bytes, to the patch
-    CALL = "call"  # a call made to call the patch, which goes on to the callee
-    BOUNCE = "bounce"  # two bytes to a five-byte jump nearby
-    PUN = "pun"  # a jump whose displacement shares bytes with what follows
-    COPY = "copy"  # reached only through the patches of other blocks
-    FENTRY = "fentry"  # the kernel's own call at a function's entry, by way of ftrace; where no jump fits behind it
-    TRAP = "trap"  # int3: one byte is always enough, but each hit costs an exception
 
 
 class Refusal(StrEnum):
@@ -106,7 +94,7 @@ class Equivalence(NamedTuple):
 
 
 class Splice(NamedTuple):
-    """How control is led from the code to the patch at address ``patch``.
+    """How control is led from the code to the patch at address ``patch``, by the tactic of that name (tactics/).
 
     ``window`` is where it leaves the code; no bytes are written there by a tactic that has something else lead to the
     patch. ``displaced``: the addresses of the instructions that run in the patch, and where the last of them ends;
@@ -115,7 +103,7 @@ class Splice(NamedTuple):
     from and to, that is a part of the last jump's displacement, and ``trampolines``, where that jump may lead then.
     """
 
-    tactic: Tactic
+    tactic: str
     patch: int
     window: Site
     displaced: tuple[int, ...] = ()
@@ -141,7 +129,8 @@ class Splice(NamedTuple):
 class FunctionPlan:
     """Everything done to one function, applied and undone as a unit.
 
-    ``patched``: address of the patch by key of a want. ``codes``: what the last of the patches were made of, one for
+    ``tactics``, ``refusals``, ``patched``: by key of a want, the name of the tactic, the reason why there is none, the
+    address of the patch. ``codes``: what the last of the patches were made of, one for
     each splice, where the ground keeps that.
     """
 
@@ -149,7 +138,7 @@ class FunctionPlan:
     splices: tuple[Splice, ...]
     patches: tuple[Patch, ...] = ()
     equivalences: tuple[Equivalence, ...] = ()
-    tactics: dict[int, Tactic] = field(default_factory=dict)
+    tactics: dict[int, str] = field(default_factory=dict)
     refusals: dict[int, Refusal] = field(default_factory=dict)
     patched: dict[int, int] = field(default_factory=dict)
     codes: tuple[Code, ...] = ()
@@ -172,13 +161,13 @@ class FunctionPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done to the functions of one image, in the order in which they were planned."""
+    """The changes to the functions of one image, in the order in which they were planned."""
 
     functions: tuple[FunctionPlan, ...]
 
     @property
     def tactics(self) -> dict[str, int]:
-        return dict(Counter(str(t) for f in self.functions for t in f.tactics.values()))
+        return dict(Counter(t for f in self.functions for t in f.tactics.values()))
 
     @property
     def refusals(self) -> dict[str, int]:

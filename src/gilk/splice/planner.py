@@ -5,9 +5,9 @@ Functions are planned from the highest address down, and puns within a
 function too, so that the bytes a pun shares with what follows are settled
 when its displacement is chosen (the order of e9patch's tactics).
 
-What cannot be known beforehand (whether a pun finds a page, whether code in a
-patch reaches what it refers to) is found out by trying: when it fails, the
-function is planned again without it.
+Some things cannot be known beforehand (whether a pun finds a page, whether
+code in a patch reaches what it refers to): they are tried, and when that
+fails, the function is planned again without them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
 
 from gilk.analysis.model import Function
-from gilk.arch.asm import CALL32, INT3, JMP8, JMP32
+from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
 from gilk.splice import puns
-from gilk.splice.choice import Chooser
-from gilk.splice.chosen import BOUNCE_SIZE, JUMP_SIZE, Choice
+from gilk.splice.choice import choose
 from gilk.splice.code import Code
-from gilk.splice.copies import Copier
-from gilk.splice.emit import emit_patch
 from gilk.splice.frame import DIRECTION, RED_ZONE
-from gilk.splice.ground import Body, Ground
+from gilk.splice.ground import FunctionLayout, Ground
 from gilk.splice.instrument import Host
-from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Site, Splice, Tactic, Want
+from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Splice, Want
 from gilk.splice.segments import Segment
 from gilk.splice.space import OutOfSpace
+from gilk.splice.tactics.tactic import Choice, Lead
 
 _new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time
 
@@ -73,7 +70,7 @@ def spare_tails(ground: Ground, wanted: Iterable[tuple[Function, list[Want]]]) -
 def _behind_calls(function: Function, start: int) -> int:
     """Where the last call from ``start`` on ends, if it is direct; 0 when there is none."""
     site, target = function.calls[-1] if function.calls else (0, 0)
-    return site + len(CALL32) + 4 if site >= start and target else 0
+    return site + CALL_SIZE if site >= start and target else 0
 
 
 @contextmanager
@@ -108,15 +105,6 @@ def _host_of(ground: Ground, function: Function) -> Host:
     return ground.host.aside(0 if low <= function.start < high else RED_ZONE)
 
 
-class _Lead(NamedTuple):
-    """What a splice says of how its patch is reached."""
-
-    window: Site
-    bounce: Site | None = None
-    shared: tuple[int, int] | None = None
-    trampolines: tuple[int, ...] = ()
-
-
 class _Trial:
     """One attempt at a function. ``immovable`` and ``failed`` (puns) grow by what it finds out."""
 
@@ -126,13 +114,13 @@ class _Trial:
         self._immovable = immovable
         self._failed = failed
         self._image, self._bias = ground.analysis.image, ground.bias
-        self._body = Body(ground, function, immovable)
-        self._chooser = Chooser(self._body, failed)
-        self._leads: dict[int, _Lead] = {}  # by the splice's start
+        self._layout = FunctionLayout(ground, function, immovable)
+        self._choices: dict[int, Choice] = {}
+        self._leads: dict[int, Lead] = {}  # by the splice's start
         self._splices: list[Splice] = []
         self._patches: list[Patch] = []
         self._equivalences: list[Equivalence] = []
-        self._tactics: dict[int, Tactic] = {}
+        self._tactics: dict[int, str] = {}
         self._patched: dict[int, int] = {}
         self._refusals: dict[int, Refusal] = {}
         self._codes: list[Code] = []
@@ -142,24 +130,19 @@ class _Trial:
 
     def run(self, wants: list[Want]) -> bool:
         """False when something did not work out that was counted on."""
-        for want in self._body.assign(wants):
+        for want in self._layout.assign(wants):
             self._refusals[want.key] = Refusal.NO_CODE
-        left = Copier(self._body, self._chooser).rescue(self._chooser.run())
-        left = [segment for segment in left if not self._chooser.insist(segment)]
-        if self._body.policy.traps:
-            left = [segment for segment in left if not self._chooser.trap(segment)]
+        self._choices, left = choose(self._layout, self._failed)
         for segment in left:
             reason = self._reason(segment)
             self._refusals.update((want.key, reason) for want in segment.wants)
-        return self._realise(sorted(self._chooser.choices.values(), key=lambda choice: -choice.start))
+        return self._realise(sorted(self._choices.values(), key=lambda choice: -choice.start))
 
     def undo(self) -> None:
         """Give back all that was claimed."""
         registry = self._ground.registry
-        for choice in self._chooser.choices.values():
-            registry.release(choice.start, choice.start + choice.window)
-            if choice.bounce:
-                registry.release(choice.bounce, choice.bounce + choice.landing)
+        for choice in self._choices.values():
+            choice.release(registry)
         for lead in self._leads.values():
             if lead.shared:
                 registry.unpin(lead.shared[0] - self._bias, lead.shared[1] - self._bias)
@@ -178,15 +161,15 @@ class _Trial:
         )
 
     def _reason(self, segment: Segment) -> Refusal:
-        if self._body.is_reserved(segment.start, segment.end):
-            return self._body.reserved_for(segment.start, segment.end)
+        if self._layout.is_reserved(segment.start, segment.end):
+            return self._layout.reserved_for(segment.start, segment.end)
         if segment.last >= segment.fast:
             return Refusal(segment.reason)
         if self._image.is_go:
             return Refusal.PREEMPTED
-        if self._body.strict:
+        if self._layout.strict:
             return Refusal.UNKNOWN_JUMPS
-        if self._body.entered_between(segment.start + 1, segment.start + JUMP_SIZE):
+        if self._layout.entered_between(segment.start + 1, segment.start + JUMP_SIZE):
             return Refusal.OVERLAP
         return Refusal.NO_ROOM
 
@@ -195,10 +178,12 @@ class _Trial:
         arena = self._ground.arena
         placed: list[tuple[Choice, Code, int]] = []
         for choice in choices:
-            code = emit_patch(choice, self._image, self._bias, self._host)
+            code = choice.tactic.code(choice, self._image, self._bias, self._host)
             placed.append((choice, code, arena.allocate(len(code.data))))
         for choice, _, address in placed:
-            self._leads[choice.start] = self._lead(choice, address)
+            lead = self._leads[choice.start] = choice.tactic.lead(choice, address, self._ground)
+            start = choice.start + self._bias
+            self._equivalences += [Equivalence(way + self._bias, start, True) for way in lead.ways]
         good = True
         for choice, _, address in sorted(placed, key=lambda item: -item[0].pun):
             if choice.pun and not self._pun(choice, address):
@@ -206,43 +191,16 @@ class _Trial:
                 good = False
         return good and self._write(placed)
 
-    def _lead(self, choice: Choice, patch: int) -> _Lead:
-        """All that can be said at once: what is a pun stays as it is."""
-        start, tactic = choice.start, choice.tactic
-        if tactic is Tactic.JUMP:
-            return _Lead(self._jump(start, patch))
-        if tactic is Tactic.BOUNCE:
-            distance = choice.bounce - (start + BOUNCE_SIZE)
-            bounce = None if choice.pun else self._jump(choice.bounce, patch)
-            self._equivalences.append(Equivalence(choice.bounce + self._bias, start + self._bias, True))
-            return _Lead(self._site(start, JMP8 + distance.to_bytes(1, "little", signed=True)), bounce)
-        if tactic is Tactic.CALL:
-            prefix = puns.IDLE_PREFIX * (choice.window - JUMP_SIZE)
-            return _Lead(self._site(start, prefix + self._relative(CALL32, start + len(prefix), patch)))
-        if tactic is Tactic.TRAP:
-            return _Lead(self._site(start, INT3))
-        return _Lead(Site(start + self._bias, b"", b""))
-
-    def _jump(self, at: int, patch: int) -> Site:
-        return self._site(at, self._relative(JMP32, at, patch))
-
-    def _relative(self, opcode: bytes, at: int, target: int) -> bytes:
-        distance = target - (at + self._bias + JUMP_SIZE)
-        return opcode + distance.to_bytes(4, "little", signed=True)
-
-    def _site(self, address: int, new: bytes) -> Site:
-        return _new(Site, (address + self._bias, self._ground.registry.write(address, new), new))
-
     def _pun(self, choice: Choice, patch: int) -> bool:
         ground, at, start = self._ground, choice.pun, choice.start + self._bias
-        own = choice.window if choice.tactic is Tactic.PUN else choice.landing
+        own = choice.own
         found = puns.find(ground, self._function, at, own, far=choice.bounce > 0 or self._failed[at] > 0)
         if found is None:
             return False
         for place in found.trampolines:
             self._patches.append(Patch(place, puns.trampoline(ground, place, patch)))
             self._equivalences.append(Equivalence(place, start, True))
-        site = self._site(at, found.new)
+        site = ground.site(at, found.new)
         ground.registry.pin(at + own, found.end)
         lead = self._leads[choice.start]
         self._leads[choice.start] = lead._replace(
@@ -256,7 +214,7 @@ class _Trial:
     def _write(self, placed: list[tuple[Choice, Code, int]]) -> bool:
         """Place the code; a jump to a block that has a patch goes straight to it."""
         bias = self._bias
-        links = {choice.start + bias: address for choice, _, address in placed if choice.tactic is not Tactic.CALL}
+        links = {choice.start + bias: address for choice, _, address in placed if choice.tactic.linked}
         good = True
         if self._ground.keeps_code:
             self._codes += [code for _, code, _ in placed]
@@ -270,17 +228,17 @@ class _Trial:
                 continue
             self._equivalences += [_new(Equivalence, (address + offset, a, before)) for offset, a, before in code.marks]
             self._splices.append(self._splice(choice, code, address))
-            self._tactics.update((want.key, choice.tactic) for want in choice.segment.wants)
+            self._tactics.update((want.key, choice.tactic.name) for want in choice.segment.wants)
             self._patched.update((want.key, address) for want in choice.segment.wants)
         return good
 
     def _splice(self, choice: Choice, code: Code, patch: int) -> Splice:
         bias = self._bias
-        window, bounce, shared, trampolines = self._leads[choice.start]
+        window, bounce, shared, trampolines, _ = self._leads[choice.start]
         displaced = tuple([head + bias for head in choice.segment.heads[choice.first : choice.last + 2]])
         copy = patch + next((offset for offset, _, before in code.marks if not before), -patch)
         host = choice.host.start + bias if choice.host else 0
-        return _new(Splice, (choice.tactic, patch, window, displaced, copy, bounce, host, shared, trampolines))
+        return _new(Splice, (choice.tactic.name, patch, window, displaced, copy, bounce, host, shared, trampolines))
 
 
 __all__ = ["Ground", "OutOfSpace", "forget", "plan"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a kind of target allows of a splice."""
+"""The things that a kind of target allows of a splice."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ class Sharing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``puns``: jumps that share bytes with what follows, which take memory at given addresses.
-
-    ``traps``: int3 where nothing else fits. ``prefixed``: an idle prefix may fill the place of a longer call.
-    ``exceptions``: ud2 and int3 mean the same at any address. ``around``: a block is cut at instructions that cannot
-    be moved, too. ``whole``: a bounce lies in padding only at the head of an instruction, and only the int3 behind a
-    return give a splice more room. ``lends``: only a jump may give others room, among that many bytes from its start;
-    0: any splice, anywhere in what it displaces.
+    """``any_address``: memory can be had wherever some is free. ``catches_int3``: one that is written over code leads
+    to the patch. ``idle_prefixes``: prefixes without meaning may fill the place of a longer instruction.
+    ``exceptions``: ud2 and int3 mean the same at any address. ``cut_at_fixed``: a block is cut at instructions that
+    cannot be moved, too. ``whole_instructions``: a bounce lies in padding only at the head of an instruction, and only
+    the int3 behind a return give a splice more room. ``max_borrow``: only a tactic that lends may give others room,
+    among that many bytes from its start; 0: any splice, anywhere in what it displaces.
     """
 
-    puns: bool
-    traps: bool
-    prefixed: bool
+    any_address: bool
+    catches_int3: bool
+    idle_prefixes: bool
     exceptions: bool
-    around: bool
-    whole: bool
-    lends: int
+    cut_at_fixed: bool
+    whole_instructions: bool
+    max_borrow: int
     sharing: Sharing = Sharing.SETTLED
 
 
-PROCESS: Final = Policy(puns=True, traps=False, prefixed=True, exceptions=True, around=False, whole=False, lends=0)
+PROCESS: Final = Policy(
+    any_address=True, catches_int3=False, idle_prefixes=True, exceptions=True, cut_at_fixed=False,
+    whole_instructions=False, max_borrow=0,
+)  # fmt: skip
 
 #: For plans that are made once for all functions, of which any may be in force at a time (splice/portable.py).
 PORTABLE: Final = replace(PROCESS, sharing=Sharing.NEVER)
@@ -50,5 +52,6 @@ BESIDE: Final = replace(PROCESS, sharing=Sharing.EITHER)
 #: The kernel writes single instructions of at most five bytes, catches int3, and looks up ud2 by its address. The
 #: driver compares and fills windows of whole instructions, of at most 24 bytes (ILK_WINDOW).
 KERNEL: Final = Policy(
-    puns=False, traps=True, prefixed=False, exceptions=False, around=True, whole=True, lends=24
-)
+    any_address=False, catches_int3=True, idle_prefixes=False, exceptions=False, cut_at_fixed=True,
+    whole_instructions=True, max_borrow=24,
+)  # fmt: skip

@@ -4,7 +4,7 @@
 Places in code are counted from the image's link-time address 0, those in
 patches from the start of one *block* that holds all patches, those of the
 runtime from the start of the arena; the function that instruments call, if
-they do, is a place of its own. What a patch or a splice says of another place
+they do, is a place of its own. The place that a patch or a splice means
 is kept as it would be with all four at 0, so that it is set right by adding
 one number to many fields at once (target/placing.py).
 
@@ -15,7 +15,6 @@ place beside the image.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cached_property
@@ -24,14 +23,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gilk.splice.plan import Refusal, Tactic
+from gilk.arch.asm import JUMP_SIZE
+from gilk.splice.plan import Refusal
+from gilk.splice.tactics.table import NAMES, OUTCOMES
 from gilk.values import dataclass
 
 Array = NDArray[Any]
 ENTRY, HEAD, RETURN = range(3)  # where a row's probe is; a head is an entry that the function itself jumps back to
-JUMP_SIZE = 5
-_OUTCOMES: Final = (*Tactic, *Refusal)
-_OF_ROOM: Final = [_OUTCOMES.index(why) for why in (Refusal.NO_ROOM, Refusal.OVERLAP, Refusal.UNKNOWN_JUMPS)]
+_OF_ROOM: Final = [OUTCOMES.index(why) for why in (Refusal.NO_ROOM, Refusal.OVERLAP, Refusal.UNKNOWN_JUMPS)]
 _LONGEST = 15  # bytes of a site: a pun's or a call's prefixes fill one instruction at most
 
 _TYPES: Final = {
@@ -66,16 +65,14 @@ def as_words(data: Array | bytearray) -> Array:
     return np.ndarray(max(len(data) - 3, 0), "<i4", data, strides=(1,))
 
 
-def outcome_of(outcome: Tactic | Refusal) -> int:
+def outcome_of(outcome: str) -> int:
     """How a row says what became of its probe."""
-    return _OUTCOMES.index(outcome)
+    return OUTCOMES.index(outcome)
 
 
-def tactic_of(outcome: int) -> Tactic:
+def tactic_of(outcome: int) -> str:
     """The opposite, for a probe that is had."""
-    found = _OUTCOMES[outcome]
-    assert isinstance(found, Tactic)
-    return found
+    return NAMES[outcome]
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class Portable:
 
     A patch is in the block, or (not ``patch_inside``) the jump of a pun, that goes to ``patch_leads`` in the block.
     A site ends with a rel32 that means ``site_leads``, if that is not -1; ``site_shared`` bytes behind it are a part of
-    its displacement. ``site_tactic``, a number in Tactic, is that of its splice: a bounce has two, and its window comes
+    its displacement. ``site_tactic``, an index of NAMES, is that of its splice: a bounce has two, and its window comes
     first. ``same_*`` are equivalences.
     """
 
@@ -136,25 +133,25 @@ class Portable:
         return len(self.row_unit)
 
     def whole(self) -> NDArray[np.bool_]:
-        """Of each unit, whether every probe of its function, wherever it lies, is had."""
+        """Whether every probe of each unit's function, wherever it lies, is had."""
         whole = np.ones(len(self.unit_start), np.bool_)
-        whole[self.unit_owner[self.row_unit[self.row_outcome >= len(Tactic)]]] = False
+        whole[self.unit_owner[self.row_unit[self.row_outcome >= len(NAMES)]]] = False
         return whole[self.unit_owner]
 
     def entered(self) -> NDArray[np.bool_]:
-        """Of each unit, whether the calls of its function can be told: its entry is had.
+        """Whether the calls of each unit's function can be told: its entry is had.
 
         Where that is a head, which is met once a round, a call and a round can only be told apart by the returns, which
         must all be had then.
         """
-        refused, owner = self.row_outcome >= len(Tactic), self.unit_owner[self.row_unit]
+        refused, owner = self.row_outcome >= len(NAMES), self.unit_owner[self.row_unit]
         heads = np.isin(owner, owner[self.row_kind == HEAD])
         entered = np.ones(len(self.unit_start), np.bool_)
         entered[owner[refused & ((self.row_kind != RETURN) | heads)]] = False
         return entered[self.unit_owner]
 
     def cramped(self) -> NDArray[np.bool_]:
-        """Of each unit, whether some probe of its function lacks nothing but room, which planning where it is put to
+        """Whether some probe of each unit's function lacks nothing but room, which planning where it is put to
         use may find: what lies around it in memory, and which splices are beside it, is known there.
         """
         cramped = np.zeros(len(self.unit_start), np.bool_)
@@ -163,15 +160,16 @@ class Portable:
 
     def reasons(self) -> dict[int, str]:
         """By the owner's number, why a function is not whole: the reason for which its first probe was refused."""
-        refused = np.flatnonzero(self.row_outcome >= len(Tactic))[::-1]
+        refused = np.flatnonzero(self.row_outcome >= len(NAMES))[::-1]
         owners = self.unit_owner[self.row_unit[refused]].tolist()
-        return {unit: str(_OUTCOMES[why]) for unit, why in zip(owners, self.row_outcome[refused].tolist(), strict=True)}
+        return {unit: OUTCOMES[why] for unit, why in zip(owners, self.row_outcome[refused].tolist(), strict=True)}
 
     def outcomes(self, rows: NDArray[np.bool_]) -> tuple[dict[str, int], dict[str, int]]:
         """How many of some rows were had by each tactic, and refused for each reason."""
-        counts = Counter({_OUTCOMES[i]: int(n) for i, n in enumerate(np.bincount(self.row_outcome[rows])) if n})
-        tactics = {str(kind): n for kind, n in counts.items() if isinstance(kind, Tactic)}
-        return tactics, {str(kind): n for kind, n in counts.items() if isinstance(kind, Refusal)}
+        counts = np.bincount(self.row_outcome[rows], minlength=len(OUTCOMES)).tolist()
+        present = {name: number for name, number in zip(OUTCOMES, counts, strict=True) if number}
+        tactics = {name: present.pop(name) for name in NAMES if name in present}
+        return tactics, present
 
     def to_arrays(self) -> dict[str, Array]:
         """A few, since each costs time to read: all fields of one type behind each other, and how long each is."""
@@ -224,7 +222,7 @@ class Portable:
         for name in ("unit_owner", "row_unit", "patch_unit", "site_unit", "same_unit", "displaced_unit"):
             self._within(name, 0, units)
         self._within("row_kind", 0, RETURN + 1)
-        self._within("row_outcome", 0, len(_OUTCOMES))
+        self._within("row_outcome", 0, len(OUTCOMES))
         for name, room in (("text", 4), ("runtime", 4), ("callee", 4), ("holes", 4), ("words", 12)):
             self._within(name, 0, size - room + 1)
         if len(self.holes) and int(as_words(self.code).view("<u4")[self.holes].max()) >= self.rows:
@@ -232,7 +230,7 @@ class Portable:
         self._within("patch_leads", 0, size)
         self._within("patch_size", 1, size + 1)
         self._within("site_leads", -1, size)
-        self._within("site_tactic", 0, len(Tactic))
+        self._within("site_tactic", 0, len(NAMES))
         self._within("site_shared", 0, JUMP_SIZE)
         self._within("site_size", 1, _LONGEST + 1)
         self._check_places(size)

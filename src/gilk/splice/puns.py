@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Puns: jumps whose displacement shares its last bytes with what follows, and the trampolines that they lead to.
 
-Of the code behind there may be several *states*, where a function's splice
+The code behind may be in several *states*, where a function's splice
 comes and goes (Sharing.EITHER). The pun's own bytes are the same in each, what
 it shares is not, so that it leads to one trampoline or to another.
 """
@@ -11,8 +11,7 @@ from __future__ import annotations
 import itertools
 
 from gilk.analysis.model import Function
-from gilk.arch.asm import JMP32, JMP_NEXT
-from gilk.splice.chosen import JUMP_SIZE
+from gilk.arch.asm import JMP32, JMP_NEXT, JUMP_SIZE
 from gilk.splice.ground import Ground
 from gilk.splice.policy import Sharing
 from gilk.splice.space import FAR_TRAMPOLINE, TRAMPOLINE
@@ -53,7 +52,7 @@ def _behind(ground: Ground, function: Function, at: int, own: int, prefix: int, 
 
 
 def _states(ground: Ground, function: Function, low: int, high: int) -> list[bytes]:
-    """What [low, high) may hold while the function's splices are in force; none when the pun may not depend on it."""
+    """All that [low, high) may hold while the function's splices are in force; none when a pun may not depend on it."""
     registry, sharing = ground.registry, ground.policy.sharing
     settled = registry.read(low, high - low)
     if len(settled) != high - low:
@@ -108,7 +107,7 @@ def _all_at(ground: Ground, places: list[int], far: bool) -> tuple[int, ...] | N
 
 
 def trampoline(ground: Ground, at: int, patch: int) -> bytes:
-    """What lies at ``at``: a jump to the patch, through memory where that is too far."""
+    """The code at ``at``: a jump to the patch, through memory where that is too far."""
     nearest, farthest = ground.arena.reach
     if nearest <= at < farthest:
         return JMP32 + (patch - (at + JUMP_SIZE)).to_bytes(4, "little", signed=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Bytes that nothing executes: padding behind functions and blocks.
 
-Compilers align functions and loop heads with nops or int3. What lies between
+Compilers align functions and loop heads with nops or int3. The bytes between
 an instruction that never falls through and the next known code may be
 overwritten, if it is such padding to the last byte.
 """
@@ -76,7 +76,7 @@ class _Region:
 
 
 class Registry:
-    """What has become of the bytes of an image, across all plans of a session.
+    """The state of the bytes of an image, across all plans of a session.
 
     A byte is *claimed* when a site uses it, *pinned* when it is part of a
     pun's displacement and must keep its value. Only bytes of executable

@@ -16,6 +16,7 @@ from dataclasses import field
 from iced_x86 import FlowControl, OpKind
 
 from gilk.analysis.model import Block, End, Step
+from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
 from gilk.splice.plan import Want
 from gilk.splice.relocate import why_not
 from gilk.values import dataclass
@@ -184,10 +185,10 @@ def split_call(segment: Segment) -> list[Segment]:
     if not last or last not in segment.before or segment.after or not is_call(segment.steps[last]):
         return [segment]
     at = segment.heads[last]
-    if segment.end - at < 5 or segment.fast <= last:
+    if segment.end - at < CALL_SIZE or segment.fast <= last:
         return [segment]
     before = {i: w for i, w in segment.before.items() if i != last}
-    if before and at - segment.heads[min(before)] < 5:
+    if before and at - segment.heads[min(before)] < JUMP_SIZE:
         return [segment]
     head = Segment(segment.steps[:last], segment.heads[: last + 1], False, False, at, last, before=before)
     head.live_after = segment.steps[last].live

@@ -57,7 +57,7 @@ class Arena:
         return address
 
     def give_back(self, end: int) -> None:
-        """What lies beyond ``end`` of what was handed out last."""
+        """Take back all beyond ``end`` of the bytes that were handed out last."""
         self._next = (end + 15) & ~15
 
     def mark(self) -> int:
@@ -89,7 +89,7 @@ class PunPages:
         self._given: list[tuple[int, int]] = []  # where, and how many bytes
 
     def avoid(self, occupied: Occupied) -> None:
-        """What else has been mapped meanwhile."""
+        """Note other mappings that were made meanwhile."""
         self._occupied = occupied
 
     def lose(self, pages: Iterable[int], occupied: Occupied) -> None:

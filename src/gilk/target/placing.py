@@ -8,9 +8,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gilk.arch.asm import JMP32
-from gilk.splice.plan import FunctionPlan, Site, Splice, Tactic
-from gilk.splice.portable import JUMP_SIZE, Array, Portable, as_words, tactic_of
+from gilk.arch.asm import JMP32, JUMP_SIZE
+from gilk.splice.plan import FunctionPlan, Site, Splice
+from gilk.splice.portable import Array, Portable, as_words, tactic_of
+from gilk.splice.tactics.table import TACTICS
 from gilk.target.batch import Batch, Byte, Int
 from gilk.values import dataclass
 
@@ -54,7 +55,7 @@ def plans(portable: Portable, placed: Placed, bias: int, keys: Mapping[int, int]
         site = Site(at + bias, old[end - size : end], new[end - size : end])
         shared = (site.end, site.end + behind) if behind else None
         made = splices[unit]
-        if made and made[-1].tactic is Tactic.BOUNCE and not made[-1].bounce:
+        if made and TACTICS[made[-1].tactic].bounces and not made[-1].bounce:
             made[-1] = made[-1]._replace(bounce=site, shared=shared)
         else:
             made.append(Splice(tactic_of(tactic), 0, site, shared=shared))

@@ -15,7 +15,7 @@ from gilk.analysis.model import FLAGS_LIVE, Block, End
 from gilk.image.kernel import kallsyms
 from gilk.image.kernel.build import Kernel, kernel, owner_at
 from gilk.image.kernel.snapshot import Part, Region, Snapshot, Tables
-from gilk.session.survey.kernel_blocks import Blocks, Instructions
+from gilk.splice.kernel.blocks import Blocks, Instructions
 
 HERE = Path(__file__).parent
 TEXT, DATA = 0xFFFFFFFF81000000, 0xFFFFFFFF82000000

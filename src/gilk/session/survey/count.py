@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, Function
 from gilk.image.model import Span
-from gilk.session.survey.table import OUTCOMES, POST, PRE
+from gilk.session.survey.table import POST, PRE
 from gilk.splice import points
 from gilk.splice.ground import Ground
 from gilk.splice.instrument import Count, Instrument
 from gilk.splice.plan import FunctionPlan, Plan, Want
 from gilk.splice.planner import plan
 from gilk.splice.space import PAGE, Arena
+from gilk.splice.tactics.table import OUTCOMES
 from gilk.values import dataclass
 
 #: Told what is being done, how much of it is done, and how much there is.

@@ -23,16 +23,17 @@ from gilk.image.kernel.build import NAME, Kernel, kernel, owner_at
 from gilk.image.kernel.snapshot import Snapshot
 from gilk.image.model import Span
 from gilk.session.survey.count import Planning, Progress, analysed, outcomes, without_collector
-from gilk.session.survey.kernel_blocks import Blocks, Instructions
-from gilk.session.survey.kernel_tactics import Census
-from gilk.session.survey.table import OUTCOMES, SOURCES, Table, checked
+from gilk.session.survey.table import SOURCES, Table, checked
 from gilk.spec import image as image_names
 from gilk.spec.functions import Functions, parse
 from gilk.splice import points
 from gilk.splice.ground import Ground
+from gilk.splice.kernel.blocks import Blocks, Instructions
+from gilk.splice.kernel.census import Census
 from gilk.splice.kernel.host import kernel_ground
 from gilk.splice.kernel.instrument import Count
 from gilk.splice.kernel.planner import plan
+from gilk.splice.tactics.table import OUTCOMES
 from gilk.target.kernel.image import identity, read
 from gilk.target.kernel.link import Link, LocalLink
 from gilk.values import dataclass

@@ -13,9 +13,10 @@ from gilk.image.elf import load
 from gilk.session.survey.count import Progress, analysed, outcomes, without_collector
 from gilk.session.survey.graph import Edge, Graph, Line, Node, Outcome, cfg
 from gilk.session.survey.subject import KERNEL, Subject, subjects
-from gilk.session.survey.table import OUTCOMES, POST, PRE, Row, Table, keep, key_of, recall
+from gilk.session.survey.table import POST, PRE, Row, Table, keep, key_of, recall
 from gilk.splice import points
-from gilk.splice.plan import Refusal, Tactic
+from gilk.splice.plan import Refusal
+from gilk.splice.tactics.table import NAMES, OUTCOMES
 from gilk.target.image import analyse
 from gilk.values import dataclass
 
@@ -90,7 +91,7 @@ class Survey:
 
 def spliced(counts: dict[str, int]) -> int:
     """Points with a tactic."""
-    return sum(counts.get(tactic, 0) for tactic in Tactic)
+    return sum(counts.get(tactic, 0) for tactic in NAMES)
 
 
 def refused(counts: dict[str, int]) -> int:

@@ -16,15 +16,13 @@ from gilk.cache.key import sources
 from gilk.digest import digest
 from gilk.image import debug, header, notes, remembered, symbols
 from gilk.image.source import open_source
-from gilk.splice.plan import Refusal, Tactic
+from gilk.splice.tactics.table import OUTCOMES
 from gilk.values import dataclass
 from gilk.version import VERSION
 
-#: Columns of the counts: every tactic, then every refusal.
-OUTCOMES: Final = (*map(str, Tactic), *map(str, Refusal))
 PRE, POST = 0, 1
 _ABOUT: Final = 4  # address, size, blocks, unresolved
-SOURCES: Final = ("analysis", "arch", "image", "image/kernel", "session/survey", "splice", "splice/kernel")
+SOURCES: Final = ("analysis", "arch", "image", "session/survey", "splice")
 _ADDRESSES: Final = 1 << 64
 
 

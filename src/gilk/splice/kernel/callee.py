@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a compiled instrument does to registers, read from its code, so that a patch keeps no more than it must."""
+"""The registers that a compiled instrument changes, read from its code, so that a patch keeps no more than it must."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Callee(NamedTuple):
 
 
 def examine(code: bytes, address: int, returns: Container[int] = ()) -> Callee:
-    """Of a function that keeps to the calling convention, all of it in ``code``.
+    """The facts about a function that keeps to the calling convention, all of it in ``code``.
 
     One that calls, or goes, elsewhere may do to registers all that the convention allows. ``returns``: where a jump
     is a return (Image.returns). Traps behind returns are never come by.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a patch in the kernel keeps around an instrument.
+"""The registers and flags that a patch in the kernel keeps around an instrument.
 
 There is no red zone: an interrupt may overwrite anything below the stack
 pointer at any time. So words are pushed, which moves it first. Flags are kept
@@ -35,7 +35,7 @@ class Kept:
 
 
 def kept(live: int, clobbered: int) -> Kept:
-    """What is live of ``clobbered`` (register bits and FLAGS). Keeping flags takes rax."""
+    """The live ones among ``clobbered`` (register bits and FLAGS). Keeping flags takes rax."""
     flags = bool(live & clobbered & FLAGS)
     if flags:
         clobbered |= RAX_BIT

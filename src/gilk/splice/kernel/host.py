@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What generated code must know of the kernel it runs in; the driver tells (native/abi/ilk_abi.h)."""
+"""The facts that generated code must know of the kernel it runs in; the driver tells (native/abi/ilk_abi.h)."""
 
 from __future__ import annotations
 

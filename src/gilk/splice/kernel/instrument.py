@@ -5,7 +5,7 @@ They run in tasks, interrupts and NMIs, anywhere, and may be preempted and
 moved to another CPU between any two instructions. A count is one instruction.
 A record is reserved by a compare-and-exchange on a word of one CPU that holds
 an address, so that it fails after a move; from then on only that address is
-used. What is filled last commits (native/abi/ilk_abi.h).
+used. The field that is filled last commits (native/abi/ilk_abi.h).
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _record(builder: CodeBuilder, rings: Rings, kind: int, live: int, pushed: in
 def _filter(builder: CodeBuilder, rings: Rings, done: int) -> None:
     """To the label ``done`` unless records of this process are wanted; overwrites the flags, and rax and rdx.
 
-    What it looks at may become 0 at any time.
+    The word that it looks at may become 0 at any time.
     """
     filtered, wanted = builder.label(), builder.label()
     builder.emit(asm.cmp_gs_zero(rings.filter))

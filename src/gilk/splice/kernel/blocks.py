@@ -28,7 +28,7 @@ _CLOSED: Final = (Flow.JUMP, Flow.JUMP_INDIRECT, Flow.RETURN, Flow.STOP)
 
 @dataclass(frozen=True)
 class Instructions:
-    """Of each instruction in a function what the finding of blocks needs. Rows are those of the sweep."""
+    """The facts about each instruction in a function that the finding of blocks needs. Rows are those of the sweep."""
 
     kernel: Kernel
     analysis: KernelAnalysis

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A call made to call the patch, which goes on to the callee: nothing is displaced, and returns stay predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from gilk.arch.asm import CALL32, CALL_SIZE
+from gilk.image.model import Image
+from gilk.splice.code import Code, CodeBuilder
+from gilk.splice.emit import RETURN_ADDRESS, emit_instruments
+from gilk.splice.ground import Ground
+from gilk.splice.instrument import Host
+from gilk.splice.kernel.unit import Kind, Unit, Windows
+from gilk.splice.plan import Splice
+from gilk.splice.puns import IDLE_PREFIX
+from gilk.splice.relocate import jump_of_call, transfer
+from gilk.splice.segments import Segment, is_call
+from gilk.splice.tactics.tactic import Choice, Choices, Effort, Lead, Stretches, Tactic
+
+if TYPE_CHECKING:
+    from gilk.splice.tactics.tactic import Flags, Rows
+
+
+class CallTactic(Tactic):
+    """``linked``: its patch begins with the return address on the stack."""
+
+    name, number = "call", 1
+    linked = False
+
+    def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
+        """At a segment's last step, if that is a call and the only step that is wanted."""
+        if first != len(segment.steps) - 1 or first not in segment.before or not is_call(segment.steps[first]):
+            return None
+        start, end = segment.heads[first], segment.heads[first + 1]
+        if end - start < CALL_SIZE or len(segment.before) > 1 or segment.fast <= first:
+            return None
+        if end - start > CALL_SIZE and not choices.layout.policy.idle_prefixes:
+            return None
+        if not choices.writable(start, end) or choices.layout.entered_between(start + 1, end):
+            return None
+        return Choice(segment, self, first, first, end - start)
+
+    def code(self, choice: Choice, image: Image, bias: int, host: Host) -> Code:
+        """The return address is on the stack already."""
+        builder = CodeBuilder()
+        step = choice.segment.steps[choice.first]
+        instruction = step.instruction
+        raw = image.read(instruction.ip, instruction.len)
+        jump = jump_of_call(instruction, raw)
+        wants = choice.segment.before[choice.first]
+        emit_instruments(builder, host, wants, step.live, instruction.ip + bias, RETURN_ADDRESS)
+        transfer(builder, instruction, jump, bias)
+        return builder.finish()
+
+    def lead(self, choice: Choice, patch: int, ground: Ground) -> Lead:
+        """A longer call is filled up with prefixes that mean nothing."""
+        start, prefix = choice.start, IDLE_PREFIX * (choice.window - CALL_SIZE)
+        return Lead(ground.site(start, prefix + ground.relative(CALL32, start + len(prefix), patch)))
+
+    def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
+        """The driver needs no copy: whoever comes by while it is taken out calls the callee itself."""
+        address, old, new = splice.window
+        yield Unit(Kind.SINGLE, address, old, new, splice.patch)
+
+    def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
+        return stretches.single_call(CALL_SIZE)[which]
+
+
+CALL: Final = CallTactic()

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The kernel's own call at a function's entry, by way of ftrace, where no jump fits behind it.
+
+It is as quick as a jump, but costs a registration for each function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from gilk.analysis.model import Function
+from gilk.arch import asm
+from gilk.splice.code import CodeBuilder
+from gilk.splice.emit import RETURN_ADDRESS, emit_instruments
+from gilk.splice.ground import Ground
+from gilk.splice.kernel.unit import Kind, Unit, Windows
+from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Refusal, Site, Splice, Want
+from gilk.splice.policy import Policy
+from gilk.splice.segments import Segment
+from gilk.splice.tactics.tactic import Choice, Choices, Effort, Stretches, Tactic
+
+if TYPE_CHECKING:
+    from gilk.splice.tactics.tactic import Flags, Rows
+
+_FARTHEST = 4  # an endbr64 may come first
+
+
+class FentryTactic(Tactic):
+    """Not of a segment: it leads all that is wanted at an entry to a patch that displaces nothing."""
+
+    name, number = "fentry", 5
+
+    def allowed(self, policy: Policy, effort: Effort) -> bool:
+        return False
+
+    def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
+        return None
+
+    def call_of(self, ground: Ground, function: Function) -> int:
+        """Where the call for ftrace is at the function's entry; 0 when there is none."""
+        start = function.start
+        for low, high, reason in ground.reserved(start, start + _FARTHEST + 1):
+            if reason == Refusal.FENTRY and start <= low <= start + _FARTHEST and high - low == asm.CALL_SIZE:
+                return low
+        return 0
+
+    def add(self, ground: Ground, function: Function, wants: list[Want], made: FunctionPlan) -> FunctionPlan:
+        """``made``, and a patch that ftrace calls. Raises OutOfSpace."""
+        builder = CodeBuilder()
+        address = self.call_of(ground, function) + ground.bias
+        live = ground.analysis.steps(function, function.blocks[0])[0].live
+        builder.mark(address, True)
+        emit_instruments(builder, ground.host, wants, live, address, RETURN_ADDRESS)
+        builder.emit(asm.RET + asm.INT3)
+        code = builder.finish()
+        patch = ground.arena.allocate(len(code.data))
+        return replace(
+            made,
+            patches=(*made.patches, Patch(patch, code.placed(patch, {}))),
+            splices=(*made.splices, Splice(self.name, patch, Site(address, b"", b""))),
+            equivalences=(*made.equivalences, Equivalence(patch, address, True)),
+            tactics={**made.tactics, **dict.fromkeys((want.key for want in wants), self.name)},
+            patched={**made.patched, **dict.fromkeys((want.key for want in wants), patch)},
+        )
+
+    def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
+        """The driver compares ftrace's call, and leaves it."""
+        code = windows.read(splice.window.address, asm.CALL_SIZE)
+        yield Unit(Kind.FENTRY, splice.window.address, code, code, splice.patch)
+
+    def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
+        return stretches.traced[which]
+
+
+FENTRY: Final = FentryTactic()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""int3: one byte is always enough, but each hit costs an exception, and somebody must catch it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from gilk.arch.asm import INT3
+from gilk.splice.ground import Ground
+from gilk.splice.kernel.unit import Kind, Unit, Windows
+from gilk.splice.plan import Splice
+from gilk.splice.policy import Policy
+from gilk.splice.segments import Segment
+from gilk.splice.tactics.tactic import Choice, Choices, Effort, Lead, Stretches, Tactic
+
+if TYPE_CHECKING:
+    from gilk.splice.tactics.tactic import Flags, Rows
+
+
+class TrapTactic(Tactic):
+    name, number = "trap", 6
+
+    def allowed(self, policy: Policy, effort: Effort) -> bool:
+        return policy.catches_int3
+
+    def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
+        """At the first instruction that must run in the patch."""
+        return choices.window(segment, self, first, last, len(INT3))
+
+    def lead(self, choice: Choice, patch: int, ground: Ground) -> Lead:
+        return Lead(ground.site(choice.start, INT3))
+
+    def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
+        code, _ = windows.code(splice)
+        yield Unit(Kind.TRAP, splice.window.address, code, splice.window.new + code[1:], splice.patch)
+
+    def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
+        return which >= 0  # one byte can be had of any
+
+
+TRAP: Final = TrapTactic()
