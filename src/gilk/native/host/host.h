@@ -4,7 +4,7 @@
  * instruction of its own for any of it.
  *
  * A host is a header that defines, inline, every function declared here: process.h in an arena of a traced process,
- * test.h in a program of the tests, which decides what happens to the runtime there. The compiler
+ * kernel.h in a module of the kernel, test.h in a program of the tests, which decides what happens there. The compiler
  * says which function a host lacks, or has with other types. None of them allocates, takes a lock, waits (but for
  * host_wait) or raises a signal, whatever it is given; what cannot be done is an answer.
  *
@@ -23,7 +23,7 @@ static inline gilk_u32 host_pid(void);
 /* The number of the thread that runs, by the same namespace. */
 static inline gilk_u32 host_tid(void);
 
-/* The processor that runs this, or ran it just now: a thread may be moved at any instruction. Below 4096. */
+/* The processor that runs this, or ran it just now: a thread may be moved at any instruction. */
 static inline gilk_u32 host_processor(void);
 
 /* The counter that time stamps are taken from. It is read at each call, and on one processor never goes back. */
@@ -35,12 +35,12 @@ static inline gilk_u64 host_stamp(void);
 /* For how long the thread has run on processors, in ns; 0 where it is not told. */
 static inline gilk_u64 host_thread_time(void);
 
-/* Send signal `number` to a thread. Nobody is told when it cannot be sent. */
+/* Send signal `number`, 1 to 64, to a thread. Nobody is told when it cannot be sent. */
 static inline void host_signal(gilk_u32 pid, gilk_u32 tid, gilk_u32 number);
 
 /*
  * Memory that may not be there. `pid` says whose, by host_pid(), or by a number of another process where the host can
- * reach one. No address does harm.
+ * reach one; in the kernel it is that of the kernel, too. No address does harm.
  */
 
 /* Copy from `from` on as much as can be read, in order: how many bytes, or less than 0 if there are none. */
@@ -61,7 +61,14 @@ static inline int host_has_room(void);
 /*
  * HOST_TRIES	how often something is tried again that only the progress of others can make fail. It bounds what
  *		memory that was scribbled on can do.
+ * HOST_IN_PLACE	1 where the page that a thread's stack pointer is in can be read as it is, from there on
  */
+
+/*
+ * A host that has these defines HOST_IN_PROCESS: its threads belong to a process with descriptors, and each has a block
+ * of its own (struct gilk_block). In the kernel rings are a processor's, and what a task has is read from the task.
+ */
+#ifndef __KERNEL__
 
 /* The identity of the thread that runs: nonzero, and no other's that lives in this address space. */
 static inline gilk_u64 host_self(void);
@@ -96,8 +103,12 @@ static inline long host_fd_flags(gilk_u64 fd);
 /* The number of its mount, as in /proc/PID/mountinfo; 0 if that is not told, -1 if it is none. */
 static inline long host_fd_mount(gilk_u64 fd);
 
+#endif
+
 #if defined(GILK_HOST_TEST)
 #include "test.h"
+#elif defined(__KERNEL__)
+#include "kernel.h"
 #else
 #include "process.h"
 #endif

@@ -6,6 +6,8 @@
 #ifndef GILK_HOST_PROCESS_H
 #define GILK_HOST_PROCESS_H
 
+#define HOST_IN_PROCESS 1
+#define HOST_IN_PLACE 1
 #define HOST_TRIES 100000
 
 static inline gilk_u64 host_syscall0(gilk_u64 number)

@@ -16,6 +16,8 @@
 
 #include "../abi/gilk_abi.h"
 
+#define HOST_IN_PROCESS 1
+#define HOST_IN_PLACE 1
 #define HOST_TRIES 100000
 
 /* tests/native/host.py has it, too. */

@@ -18,9 +18,9 @@
 
 /* What is seldom reached: code that the way past it need not save registers for. */
 #ifdef __SSE2__
-#define GD_COLD static __attribute__((noinline, cold, unused))
+#define GD_COLD static __attribute__((__noinline__, __cold__, __unused__))
 #else
-#define GD_COLD static __attribute__((noinline, cold, unused, no_caller_saved_registers))
+#define GD_COLD static __attribute__((__noinline__, __cold__, __unused__, __no_caller_saved_registers__))
 #endif
 
 static inline gd_u64 gd_get(const gd_u64 *word)

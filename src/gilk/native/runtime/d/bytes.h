@@ -10,7 +10,7 @@
 
 #include "base.h"
 
-typedef gd_u64 __attribute__((may_alias, aligned(1))) gd_word;
+typedef gd_u64 __attribute__((__may_alias__, __aligned__(1))) gd_word;
 
 /* Forwards: `from` may lie above `to`, overlapping. */
 static inline void gd_bcopy(void *to, const void *from, gd_u64 size)

@@ -68,6 +68,8 @@
 #include "paths.h"
 #include "numbers.h"
 #include "clause.h"
+#ifdef HOST_IN_PROCESS
 #include "files.h"
+#endif
 
 #endif

@@ -80,6 +80,7 @@ static inline gd_u64 gd_vtimestamp(gd_u64 *kept)
 	return *kept;
 }
 
+#ifdef HOST_IN_PROCESS
 /* In room for `size` bytes. A directory that was removed, or is out of reach, has no name. */
 static inline const char *gd_cwd(char *to, gd_u64 size)
 {
@@ -87,6 +88,7 @@ static inline const char *gd_cwd(char *to, gd_u64 size)
 		gd_put_string(to, "<unknown>", size);
 	return to;
 }
+#endif
 
 static inline const char *gd_execname(struct gd_context *c)
 {

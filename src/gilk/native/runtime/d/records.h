@@ -121,7 +121,7 @@ static inline enum gd_step gd_try(struct gd_writer by, const struct gd_place *b,
 }
 
 /* Take `bytes`, whole granules. Where there is no room that is counted. */
-static __attribute__((noinline, unused)) struct gd_taken gd_take_record(struct gd_writer by, gd_u64 bytes)
+static __attribute__((__noinline__, __unused__)) struct gd_taken gd_take_record(struct gd_writer by, gd_u64 bytes)
 {
 	struct gd_taken taken = {0, 0, 0};
 	struct gd_place b = gd_buffer_of(by);

@@ -154,7 +154,7 @@ static inline void gd_discard_speculation(struct gd_context *ctx, gd_u64 id)
 	gd_finish_speculation(ctx, id, GD_SPEC_DISCARDING);
 }
 
-static inline __attribute__((always_inline)) void gd_settle(struct gd_context *ctx, bool keep)
+static inline __attribute__((__always_inline__)) void gd_settle(struct gd_context *ctx, bool keep)
 {
 	if (!ctx->data)
 		return;

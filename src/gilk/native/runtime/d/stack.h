@@ -56,7 +56,7 @@ static inline struct gd_window gd_stack_page(const struct gd_event *event, gd_u6
 
 	if (event->copied)
 		return (struct gd_window){sp - GD_RED_ZONE, event->copied, (const gd_u8 *)(event->regs + GD_REGS)};
-	if (elsewhere || size > GILK_PAGE - GD_STACK_EDGE)
+	if (!HOST_IN_PLACE || elsewhere || size > GILK_PAGE - GD_STACK_EDGE)
 		size = 0;
 	return (struct gd_window){sp, size, (const gd_u8 *)sp};
 }
@@ -235,7 +235,7 @@ static inline bool gd_step(struct gd_walk *w)
 }
 
 /* The addresses of at most `most` frames. Returns how many there are; with `to` null they are only counted. */
-static __attribute__((noinline, unused)) gd_u64 gd_walk_stack(struct gd_context *ctx, gd_u64 *to, gd_u64 most)
+static __attribute__((__noinline__, __unused__)) gd_u64 gd_walk_stack(struct gd_context *ctx, gd_u64 *to, gd_u64 most)
 {
 	struct gd_walk w;
 	gd_u64 n = 0;
