@@ -26,6 +26,7 @@ class TestHost(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_uint64) for name in ("clock", "tick", "thread_time", "lost", "lost_size")),
         *((name, ctypes.c_uint64) for name in ("asked", "refuse_first", "refuse_last")),
+        ("first", ctypes.c_void_p),
         ("on_wait", WAITS),
         *((name, ctypes.c_uint32) for name in ("processor", "waits", "wakes", "signals")),
         *((name, ctypes.c_uint32) for name in ("signal_pid", "signal_tid", "signal_number", "reserved")),

@@ -30,6 +30,7 @@ struct host_test {
 	gilk_u64 asked;		/* how often room was asked for */
 	gilk_u64 refuse_first;	/* from this time on, counted from 1, */
 	gilk_u64 refuse_last;	/* to this one it is refused; 0: never */
+	struct gilk_block *first; /* what threads begin with; null: host_block() is null then, and host_owner() is 0 */
 	void (*on_wait)(const gilk_u32 *word, gilk_u32 value, long nanoseconds); /* what others do meanwhile, or null */
 	gilk_u32 processor;
 	gilk_u32 waits;
@@ -129,12 +130,12 @@ static inline void host_attach(struct gilk_block *block)
 
 static inline struct gilk_block *host_block(void)
 {
-	return host_test_block;
+	return host_test_block ? host_test_block : host_test.first;
 }
 
 static inline gilk_u64 host_owner(void)
 {
-	return host_test_block ? host_test_block->owner : 0;
+	return host_block() ? host_block()->owner : 0;
 }
 
 static inline void host_wait(const gilk_u32 *word, gilk_u32 value, long nanoseconds)
@@ -188,7 +189,7 @@ static inline int gilk_has_room(void)
 
 static inline void *gilk_gs_at(gilk_u64 offset)
 {
-	return (gilk_u8 *)host_test_block + offset;
+	return (gilk_u8 *)host_block() + offset;
 }
 
 static inline gilk_u64 gilk_gs_load(gilk_u64 offset)
