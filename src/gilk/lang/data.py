@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What clauses leave behind: how data lie in records and in the keys of aggregations, and what aggregations count.
+"""The data that clauses leave behind: their layout in records and in the keys of aggregations, and the cells of
+aggregations.
 
 The contract between the compiler, which lays records out, the runtime, which fills them, and the consumer, which
 takes them apart and prints them.
@@ -13,7 +14,7 @@ from gilk.values import dataclass
 
 
 class Kind(StrEnum):
-    """What a datum is, and with that how it is printed."""
+    """The kind of a datum, which also decides how it is printed."""
 
     INT = "int"  # 1, 2, 4 or 8 bytes, little-endian
     STRING = "string"  # NUL-terminated within its size

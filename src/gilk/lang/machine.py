@@ -63,7 +63,8 @@ class SyscallNumber:
 
 @dataclass(frozen=True, slots=True)
 class SyscallArg:
-    """What a system call is given, by number from 0. At its end: unless the caller has changed it meanwhile."""
+    """An argument of a system call, by number from 0. At the call's end it is the same, unless the caller has changed
+    it meanwhile."""
 
     number: int
     type: Integer = UINT64
@@ -71,7 +72,7 @@ class SyscallArg:
 
 @dataclass(frozen=True, slots=True)
 class SyscallResult:
-    """What it returns."""
+    """The return value of the system call."""
 
     type: Integer = UINT64
 
@@ -85,7 +86,7 @@ class SyscallError:
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """Of the thread that is there: asked again after a fork."""
+    """The process of the thread that fires the probe: asked again after a fork."""
 
     type: Integer = INT
 

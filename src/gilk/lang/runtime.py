@@ -13,7 +13,7 @@ from gilk.values import dataclass
 
 
 class Does(Flag):
-    """What something needs of the machine, or does with it, besides computing."""
+    """The needs and effects of a function on the machine, besides computing."""
 
     NOTHING = 0
     READS = auto()  # memory of the process, which may not be there

@@ -101,7 +101,8 @@ class Enumeration:
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """What a translator gives: a struct or union whose members are expressions, or a pointer to one. It is nowhere."""
+    """The result of a translator: a struct or union whose members are expressions, or a pointer to one. It lies
+    nowhere."""
 
     record: Record
     pointer: bool
@@ -109,11 +110,11 @@ class Translated:
 
 @dataclass(frozen=True, slots=True)
 class Dynamic:
-    """Of an aggregation, and of what it is assigned: it has no value where it stands."""
+    """The type of an aggregation, and of its assignments: it has no value where it stands."""
 
 
 class Special(StrEnum):
-    """What can be traced, printed or be a key, and nothing else."""
+    """A type whose values can be traced, printed or be a key, and nothing else."""
 
     USTACK = "ustack"
     STACK = "stack"
@@ -262,7 +263,7 @@ def wrapped(value: int, type_: Integer) -> int:
 
 
 def signed(value: int, size: int = 8) -> int:
-    """What the low ``size`` bytes are as a signed integer."""
+    """The low ``size`` bytes as a signed integer."""
     value &= (1 << 8 * size) - 1
     return value - (value >> (8 * size - 1) << 8 * size)
 

@@ -11,7 +11,7 @@ from gilk.lang import ir
 
 
 def operands(node: ir.Node) -> tuple[ir.Expression | ir.Statement, ...]:
-    """What a node is made of, in the order in which it is evaluated; of two ways both."""
+    """The parts of a node, in the order in which they are evaluated; both ways of a branch."""
     parts: Callable[[Any], tuple[ir.Expression | ir.Statement, ...]] | None = _OPERANDS.get(type(node))
     return () if parts is None else parts(node)
 
