@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What every session keeps, whatever it is in: its probes by number, what came of them, and the samples."""
+"""The common parts of sessions in any target: probes by number, their outcomes, and the samples."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class BaseSession(ABC):
     @property
     @abstractmethod
     def code(self) -> Code:
-        """What the session is in."""
+        """The target of the session, as code."""
 
     def insert(self, points: Points, instrument: str | CFunction | Builtin) -> tuple[Probe, ...]:
         """Put one instrument at points: ``insert("main:entry", "count")``, or places (session/places.py).
@@ -113,7 +113,7 @@ class BaseSession(ABC):
 
     @abstractmethod
     def _look_after(self) -> None:
-        """What is to be done at every poll."""
+        """Do the work that is due at every poll."""
 
     # Probes.
 
@@ -277,7 +277,8 @@ class BaseSession(ABC):
         return [row.point for row in self._everything if row.counter >= 0 and unknown[row.counter]]
 
     def doubts(self) -> list[str]:
-        """What is not known of this session, because the program has written into gilk's own memory; for the end."""
+        """The figures of this session that are not known, because the program has written into gilk's memory; for the
+        end."""
         found = [*self._drain.doubts]
         if points := self._uncounted():
             more = f" and {len(points) - _NAMED} more" if len(points) > _NAMED else ""

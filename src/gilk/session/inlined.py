@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What there is to be said of functions whose code is a part of others: their calls have no entry to be counted at."""
+"""The places where functions are inlined: their calls have no entry to be counted at."""
 
 from __future__ import annotations
 

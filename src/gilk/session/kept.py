@@ -27,7 +27,8 @@ class Kept:
     _left_out: int = 0
 
     def add(self, table: pa.Table) -> str:
-        """What keeps it out of the file: a disk that is full ends the writing, not the run. Empty if nothing does."""
+        """Write a table; returns the reason why it did not get into the file, or ''. A full disk ends the writing, not
+        the run."""
         if not table.num_rows:
             return ""
         table = padded(table, self.schema)
@@ -53,7 +54,7 @@ class Kept:
 
     @property
     def reservation(self) -> str:
-        """What is to be said of a report made from those in memory, if they are not all."""
+        """The reservation about a report made from the samples in memory, if they are not all; else ''."""
         return f"latencies are of the first {_ROWS} records; -o FILE keeps all" if self._left_out else ""
 
     def close(self, tally: Tally, about: About | None = None) -> tuple[str, str]:

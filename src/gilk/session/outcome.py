@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What came of a run, over all its sessions."""
+"""The outcome of a run, over all its sessions."""
 
 from __future__ import annotations
 

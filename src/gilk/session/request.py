@@ -160,7 +160,8 @@ def _points(image: Image, analysis: Analysis, function: Function, where: str) ->
 def probes_at(
     process: Code, loaded: Loaded, function: Function, point: Point, chosen: Builtin | CFunction
 ) -> Iterator[Wanted]:
-    """What an instrument takes at a point; `time` adds the function's returns. Raises UsageError `time-at-entry`."""
+    """The probes that an instrument makes at a point; `time` adds the function's returns. Raises UsageError
+    `time-at-entry`."""
     if isinstance(chosen, CFunction):
         yield Wanted(loaded, function, point, chosen, "other")
     elif chosen != Builtin.TIME:

@@ -165,10 +165,10 @@ class Run:
                 show(self.progress())
 
     def _lose(self, error: MachineGone) -> None:
-        """What has come until now is all there will be."""
+        """Go on with the records until now, which are all there will be."""
         if self.lost is None:
             self.lost, self.partial = error, True
-            self.notes.append(f"{error.message} ({error.slug}); what had come from there until then is here")
+            self.notes.append(f"{error.message} ({error.slug}); the records until then are here")
 
     def _hurry(self) -> None:
         """Where the command has not ended, its machine may hang: it is not to be waited for as if all were well."""
@@ -287,15 +287,15 @@ class Run:
             result.notes.append(trouble)
 
     def _described(self) -> About | None:
-        """What the file is to say of itself, if that is known only by now."""
+        """The file's description, if it is known only by now; else None."""
         return self._about()
 
     def _report(self) -> dict[str, Any]:
-        """What else is to be kept in the file."""
+        """Further members of the report in the file."""
         return {}
 
     def _traced(self) -> Traced | None:
-        """What a trace says of itself; this is none."""
+        """The trace's description of itself; None, for this run is none."""
         return None
 
     def _leave(self) -> None:

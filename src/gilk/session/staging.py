@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A plan made and handed to who holds the target, as often as it takes.
+"""A plan made, and handed to the holder of the target, as often as it takes.
 
-A process goes on while plans for it are made, and may map memory just where
-a jump was to lead. What it took is then known, what was free is ours: the next
-plan needs little that is not.
+A process goes on while plans for it are made, and may map memory just where a jump was to lead. The next plan then
+avoids the memory that was taken, and has the rest reserved.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ Planning = Callable[[Ground, Iterable[tuple[Function, list[Want]]]], Plan]
 
 
 class Stager(Protocol[_Staged]):
-    """Who makes a plan ready, under a number: what was made of it is kept as long as it may be run.
+    """The holder of the target, for making plans ready. Plans go by a number, and are kept as long as they may run.
 
-    Raises MemoryTaken when the target is not any more what the plan counted on.
+    Raises MemoryTaken when the target is not any more as the plan expects.
     """
 
     def stage(self, plan: Plan) -> tuple[int, _Staged]: ...

@@ -11,7 +11,7 @@ VALUES = "gilk_instrument_values"
 
 
 class Form(IntEnum):
-    """What an instrument takes besides its iid, as the byte FORM says."""
+    """The arguments of an instrument besides its iid, as the byte FORM says."""
 
     PLAIN = 0  # nothing
     REGISTERS = 1  # all of them

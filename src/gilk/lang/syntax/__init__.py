@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What languages have in common: text, places in it, and what is said about them."""
+"""The common parts of languages: texts, places in them, and diagnostics about them."""

@@ -47,7 +47,7 @@ class Diagnostic:
 
 
 class Rejected(Exception):
-    """What stops a pass. It is caught where the pass is called: users get the diagnostic."""
+    """Ends a pass. Its caller catches it: users get the diagnostic."""
 
     def __init__(self, tag: str, span: Span, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How often each edge between blocks was taken, told from counts before blocks and before the jumps at their ends.
+"""The counts of edges between blocks, computed from counts before blocks and before the jumps at their ends.
 
-What comes into a block over all its edges is what passed its start; what passed
-its end goes out over all its edges. Where all but one edge of such a sum are
-known, so is that one. An edge from a block with several ways out into one with
-several ways in may stay untold, and then is said to be: never guessed.
+The counts of all edges into a block add up to the count at its start, those of all edges out of it to the count at its
+end. Where all but one edge of such a sum are known, so is that one. An edge from a block with several ways out into one
+with several ways in may stay unknown; it is never guessed.
 """
 
 from __future__ import annotations
@@ -41,7 +40,8 @@ class _Sum:
 
 
 def told(passed: Iterable[Passed]) -> dict[str, int | None]:
-    """By name, as `prog:f:@1->@2`; None for an edge that cannot be told. Edges into other functions are left out."""
+    """The count of each edge by its name, as `prog:f:@1->@2`; None for an unknown one. Edges into other functions are
+    left out."""
     graphs: dict[tuple[str, int], tuple[Function, dict[int, int | None]]] = {}
     for each in passed:
         _, counts = graphs.setdefault((each.image, each.function.start), (each.function, {}))

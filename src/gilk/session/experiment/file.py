@@ -51,7 +51,8 @@ class Experiment:
     mode: str = "drop"
 
     def output_of(self, number: int) -> Path | None:
-        """Of several repetitions each has its file: a.parquet becomes a-1.parquet."""
+        """The output of a repetition; where there are several, a.parquet becomes a-1.parquet. None without an
+        output."""
         if self.output is None or self.repetitions == 1:
             return self.output
         return self.output.with_name(f"{self.output.stem}-{number}{self.output.suffix}")
@@ -165,7 +166,7 @@ class _Reader:
         return wanted
 
     def _named(self, key: str, make: Callable[[], T]) -> T:
-        """What is wrong with a point is told with the key that has it."""
+        """The value that ``make`` makes; an error about a point is raised with the key that has it."""
         try:
             return make()
         except GilkError as error:

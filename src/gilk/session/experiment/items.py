@@ -19,9 +19,9 @@ Interval = tuple[int, int]  # ns since the session's start: a change was made wi
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What to put in, and when: seconds after the targets began to run. ``stop`` None: it stays until the end.
+    """An instrument to put in, and the times in seconds after the targets began to run.
 
-    ``only`` are the targets that it is meant for, by their names; () means all.
+    ``stop`` None: it stays until the end. ``only`` are the targets that it is meant for, by their names; () means all.
     """
 
     wanted: Request | Chosen
@@ -105,12 +105,12 @@ class Placed:
 
 
 def refused_points(probes: Iterable[Probe]) -> list[RefusedPoint]:
-    """Those that could not be put in when their time had come."""
+    """The points that were refused when their time had come."""
     return distinct_refusals((p.row.point, p.refusal) for p in probes if p.refusal is not None)
 
 
 def title(wanted: Request | Chosen) -> str:
-    """As it would be asked for: ``main:entry=count``, ``libc:malloc=@path:stamp``."""
+    """The request as a user would write it: ``main:entry=count``, ``libc:malloc=@path:stamp``."""
     spec = wanted.spec
     where = f"{spec.image}:{spec.function}" if spec.image else spec.function
     made = wanted.instrument

@@ -78,7 +78,7 @@ class Staged(run.Run):
                 raise
 
     def _insert(self) -> None:
-        """As in a plain run: processes, then the kernel."""
+        """Insert as in a plain run: processes, then the kernel."""
         for process in self.processes if any(not item.of_kernel for item in self.items) else ():
             meant = self._meant(process, process.pid)
             self._prepare(meant, process.pid, Session(process, _capacity(meant), ring=run._RING))
@@ -89,7 +89,7 @@ class Staged(run.Run):
         self._change(0.0, first=True)
 
     def _meant(self, target: Code, pid: int) -> Meant:
-        """What is to be put into a target, in the order of time."""
+        """The instruments for a target, in the order of time."""
         items = sorted((item for item in self.items if self._is_for(item, pid)), key=lambda item: item.start)
         meant = [(item, _points(target, item)) for item in items]
         for item, wanted in meant if pid else ():
@@ -200,7 +200,7 @@ class Staged(run.Run):
         self._watch_again = time.monotonic() + _REST * (time.monotonic() - began)
 
     def _drain(self) -> float:
-        """As in a plain run, but the end of a pipeline's program is noticed at once: its neighbours wait for it."""
+        """Drain as in a plain run, but notice the end of a pipeline's program at once: its neighbours wait for it."""
         rest = super()._drain()
         if self.workload is None or not self.workload.running or not rest:
             return rest
@@ -247,7 +247,7 @@ class Staged(run.Run):
         return result
 
     def _result(self) -> Result:
-        """Of all that was ever in, where a plain run tells what is in at the end."""
+        """The result of all probes that were ever in, where a plain run tells of those that are in at the end."""
         for placed in self.placed:
             placed.ended(self._since(self._finishing))
         result = super()._result()
@@ -284,7 +284,7 @@ def of_requests(
     processes: list[Process], wanted: Sequence[Request | Chosen], output: Path | None, command: tuple[str, ...],
     kernel: KernelTarget | None, elsewhere: Elsewhere | None = None, flight: bool = False,
 ) -> Staged:  # fmt: skip
-    """What `gilk run` makes when a strategy is among what it is asked for: everything from the start to the end."""
+    """The run that `gilk run` makes when a strategy is among the requests: everything from the start to the end."""
     items = [Item(each, title(each)) for each in wanted]
     return Staged(processes, [], output, command, kernel, elsewhere, flight, items=items)
 

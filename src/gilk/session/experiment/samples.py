@@ -27,7 +27,7 @@ def schema_of(kinds: Iterable[str]) -> pa.Schema:
 
 
 def padded(table: pa.Table, columns: pa.Schema) -> pa.Table:
-    """With the columns of all instruments: also of those elsewhere, and of those whose time has not come."""
+    """The table with the columns of all instruments: also of those elsewhere, and of those whose time has not come."""
     if table.schema == columns:
         return table
     return pa.concat_tables([columns.empty_table(), table], promote_options="default").select(columns.names)
@@ -47,7 +47,7 @@ def writer(
 
 
 def _row(number: int, wanted: Wanted) -> ProbeRow:
-    """As the session will number it: probes are numbered as they are put in."""
+    """The row that the session will make for a probe: probes are numbered as they are put in."""
     counts = wanted.kind == Kind.COUNT
     point = wanted.point
     return ProbeRow(

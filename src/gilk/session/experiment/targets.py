@@ -51,7 +51,7 @@ def prepare(
 
 
 def _command(experiment: Experiment, elsewhere: bool) -> tuple[str, ...]:
-    """For the file's description; elsewhere, what is run there."""
+    """The command for the file's description; elsewhere, the command that runs there."""
     if experiment.workload is None:
         return ()
     if elsewhere:
@@ -63,7 +63,7 @@ def _command(experiment: Experiment, elsewhere: bool) -> tuple[str, ...]:
 
 
 def _pids(experiment: Experiment) -> Iterator[int]:
-    """Of the running processes among the targets, each once. Raises TargetError `no-such-process`."""
+    """The pids of the running processes among the targets, each once. Raises TargetError `no-such-process`."""
     seen: set[int] = set()
     for target in experiment.targets:
         kind, _, name = target.partition(":")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What strategies make of counts: first hits, whose probes go, and edges, which are told from the counts of blocks."""
+"""The uses that strategies make of counts: first hits, whose probes go, and edges, computed from the counts of
+blocks."""
 
 from __future__ import annotations
 

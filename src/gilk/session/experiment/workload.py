@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What an experiment sets going: programs that are its targets, held until all is in place, or a command beside them.
+"""The programs that an experiment starts: those that are its targets, held until all is in place, or a command beside
+them.
 
 A pipeline that is a target is started here and not by a shell, for each of its
 programs has to be held before its first instruction. Their keepers inherit the
@@ -50,7 +51,7 @@ class Workload:
     _shell: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """What is not a target is started when the instruments are in. Raises TargetError `cannot-launch`."""
+        """Start the programs that are not targets; the instruments are in. Raises TargetError `cannot-launch`."""
         if self.held:
             self._running = {program.pid: os.pidfd_open(program.pid) for program in self.held}
             return
@@ -86,7 +87,8 @@ class Workload:
 
     @property
     def status(self) -> int | None:
-        """As a shell gives it, of a pipeline the last program's; None for one that gilk ended, or never began."""
+        """The exit status as a shell gives it, in a pipeline the last program's; None for one that gilk ended, or never
+        began."""
         if self.held:
             return self.statuses.get(self.held[-1].pid)
         return self._shell.returncode if self._shell is not None else None
@@ -120,7 +122,7 @@ def launch(setting: Setting) -> Workload:
 
 
 def script(setting: Setting) -> str:
-    """The same for a shell of another machine."""
+    """The setting as a script for a shell of another machine."""
     quote = shlex.quote
     lines = [f"export {name}={quote(value)}" for name, value in setting.environment]
     lines += [f"cd {quote(setting.directory)} || exit"] if setting.directory else []

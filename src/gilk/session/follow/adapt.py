@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which functions are called so often that following them would slow the program down (sptracer.txt 5.4).
+"""The functions that are called so often that following them would slow the program down (sptracer.txt 5.4).
 
-A followed call costs 20 ns in a loop, and some 100 where the function is not
-called all the time, in a program that needs its caches for itself. While all of
-them together cost less than a share of the time, everything is followed. Beyond
-that, the functions that are called most often are left out, as few as will do:
-a call that takes long cannot be made often, so what goes is short.
+A followed call costs 20 ns in a loop, and some 100 where the function is not called all the time, in a program that
+needs its caches for itself. While all of them together cost less than a share of the time, everything is followed.
+Beyond that, the functions that are called most often are left out, as few as will do: a call that takes long cannot be
+made often, so only short functions go.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Calls:
             self.counts = (self.counts * (1 + lost / (2 * seen))).astype(np.int64)
 
     def again(self, functions: int, now: float) -> Calls:
-        """From zero, for the next stretch of time; there may be more functions by now."""
+        """Counts from zero, for the next stretch of time; there may be more functions by now."""
         totals = np.zeros(functions, np.int64)
         totals[: len(self.totals)] = self.totals
         return Calls(np.zeros(functions, np.int64), totals, now, drops=self.drops)

@@ -41,7 +41,7 @@ class After:
 
     @staticmethod
     def _first(threads: NDArray[np.int64], gaps: NDArray[np.bool_]) -> dict[int, int]:
-        """By thread, the first row that is a record."""
+        """For each thread, the first row that is a record."""
         records = np.flatnonzero(~gaps)
         found, at = np.unique(threads[records], return_index=True)
         return dict(zip(found.tolist(), records[at].tolist(), strict=True))

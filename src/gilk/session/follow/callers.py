@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which functions of an image call some others directly: found without analysing all of it.
+"""The functions of an image that call some others directly, found without analysing all of it.
 
 The displacement of a direct call or jump is in its last four bytes, so any four bytes of code that lead to one of the
-functions are looked for first, all at once. Only what holds some is analysed, and that says whether they are a call.
+functions are looked for first, all at once. Only functions that hold some are analysed, which shows whether they are a
+call.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def callers(analysis: Analysis, starts: set[int]) -> dict[int, tuple[str, ...]]:
 
 
 def _leading_to(image: Image, starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[int]:
-    """Where there are four bytes that, as the end of an instruction, would lead to one of ``starts``."""
+    """Addresses of four bytes that, as the end of an instruction, would lead to one of ``starts``."""
     for segment in image.segments:
         if not segment.executable:
             continue
@@ -46,6 +47,6 @@ def _leading_to(image: Image, starts: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def _targets(function: Function) -> Iterator[int]:
-    """Where its direct calls lead, and its jumps out of it."""
+    """The targets of a function's direct calls, and of its jumps out of it."""
     yield from (target for _, target in function.calls)
     yield from (block.target for block in function.blocks)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A session that follows the flow of control: the timing of many functions, made ready and then put in at once.
 
-What is ready lies in patches that nothing leads to, and costs the program
-nothing. ``follow`` leads control there, ``leave`` leads it away again, and both
-may be done again. A function of which some return cannot be instrumented is
-followed all the same: a call that leaves by it is closed by its caller. One of
-which the entry cannot be is not followed at all.
+The patches of ready functions lie where nothing leads to them, and cost the program nothing. ``follow`` leads control
+there, ``leave`` leads it away again, and both may be done again. A function is followed although some return cannot be
+instrumented: a call that leaves by it is closed by its caller. Without its entry a function is not followed at all.
 
 Functions go by numbers, in the order in which their images were made ready.
 """
@@ -148,7 +146,7 @@ class Follower(Session):
         return sum(len(made.unfit) for made in self._made)
 
     def unfollowed(self) -> Iterator[Unfollowed]:
-        """Those, by name, each with its callers in the same image."""
+        """The functions that are not followed, by name, each with its callers in the same image."""
         for made in self._made:
             if made.unfit:
                 analysis = self.process.analysis(made.loaded)
@@ -173,7 +171,7 @@ class Follower(Session):
 
     @property
     def latest(self) -> list[Chunk]:
-        """What the last ``take`` took."""
+        """The chunks of the last ``take``."""
         return self._stream.latest
 
     # Putting in, and taking out.
@@ -194,7 +192,7 @@ class Follower(Session):
 
     @property
     def expects(self) -> bool:
-        """What is expected is ready, and has not been overtaken by another change."""
+        """Whether expected functions are ready, and no other change has come in between."""
         return self._expected is not None
 
     def begin(self) -> Timed:
@@ -250,7 +248,7 @@ class Follower(Session):
         return frozenset(numbers)
 
     def _units(self, numbers: Iterable[int]) -> Units:
-        """What has to be in force for them, where the ledger does not see to that."""
+        """The units that have to be in force for the functions ``numbers``, besides those of the ledger."""
         order = np.array(sorted(set(numbers) - self._lively), np.int64)
         edges = np.searchsorted(order, self._base)
         units = {
@@ -293,7 +291,8 @@ class Follower(Session):
             raise TargetError("cannot-watch", f"{where} of {function.name} cannot be watched; {why}")
 
     def _in_order(self, fresh: list[tuple[Entry, Want]]) -> list[tuple[Entry, Want]]:
-        """With all that their functions carry already: what is at one point is met in the order of being added."""
+        """``fresh`` with all that their functions carry already: probes at one point are met in the order in which they
+        were added."""
         carried = []
         for entry in {id(entry): entry for entry, _ in fresh}.values():
             carried += [(entry, want) for want in entry.wants.values()]
@@ -307,9 +306,9 @@ class Follower(Session):
         return ((function, point) for point in points.points(image, analysis, function, where))
 
     def _release(self, entry: Entry) -> list[tuple[Entry, Want]]:
-        """What a function carries that was ready and is to be planned with something else, in force from then on.
+        """The wants of a function that was ready and is to be planned with others, to be in force from then on.
 
-        With what functions carry whose puns share bytes with its code: which they are to find changed.
+        Also those of functions whose puns share bytes with its code, since the puns are to find the new bytes.
         """
         carried, todo = list[tuple[Entry, Want]](), {entry.start}
         while todo:

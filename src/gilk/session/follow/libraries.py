@@ -25,9 +25,8 @@ Prepare = Callable[[Follower, Loaded], None]
 
 
 class Libraries:
-    """Of one process. ``known`` were made ready; ``prepare`` is called with each library that comes. ``held``: ns for
-    which threads were held.
-    """
+    """The libraries of one process. ``known`` were made ready; ``prepare`` is called with each new one. ``held``: ns
+    for which threads were held."""
 
     def __init__(self, follower: Follower, gate: int, prepare: Prepare, known: Collection[Loaded]) -> None:
         self._follower = follower

@@ -55,7 +55,7 @@ class Made(Protocol):
 
     @property
     def rows(self) -> Sequence[ProbeRow]:
-        """What iids mean, in their order."""
+        """The meaning of the iids, in their order."""
         ...
 
     @property
@@ -79,7 +79,7 @@ class Made(Protocol):
         ...
 
     def units(self, functions: Sequence[int]) -> set[int]:
-        """What has to be in force for these functions to be timed."""
+        """The units that have to be in force for these functions to be timed."""
         ...
 
     def give_up(self, function: int) -> list[Carried]:
@@ -92,7 +92,7 @@ class Made(Protocol):
 
 
 class FromRepository:
-    """What the repository had."""
+    """The functions that the repository had."""
 
     def __init__(self, prepared: Prepared, workspace: Workspace, wanted: set[int]) -> None:
         """``wanted``: link-time starts of the functions that there were to be."""
@@ -108,9 +108,9 @@ class FromRepository:
         self.unended = [one for unit, one in wanting if self._here[unit] >= 0]
 
     def _wanting(self, wanted: set[int]) -> list[tuple[int, Unfit]]:
-        """Those of the functions ``wanted`` that are not ready, or lack some probe, with the number of their unit.
+        """The functions of ``wanted`` that are not ready, or lack some probe, each with the number of its unit.
 
-        What the plans have, and what is not ready all the same, finds no room here for what its splices need.
+        A function that has a plan, and is not ready all the same, finds no room here for its splices.
         """
         starts, reasons = self._prepared.portable.unit_start.tolist(), self._prepared.portable.reasons()
         owners = np.flatnonzero(self._prepared.portable.unit_owner == np.arange(len(starts))).tolist()
@@ -156,7 +156,7 @@ class FromRepository:
 
     @cached_property
     def _pinned(self) -> tuple[Array, Array, Array]:
-        """What puns share: from, to, and the function."""
+        """The ranges of bytes that puns share, as starts and ends, and the function of each."""
         low, high, unit = pinned(self._prepared.portable)
         return low, high, self._here[self._prepared.portable.unit_owner[unit]]
 
@@ -166,7 +166,7 @@ class FromRepository:
 
 
 class Planned:
-    """What the repository cannot have, planned function by function."""
+    """The functions that the repository cannot have, planned one by one."""
 
     def __init__(
         self, loaded: Loaded, ground: Ground, workspace: Workspace, groups: list[list[Wanted]], rows: list[ProbeRow]
@@ -196,13 +196,13 @@ class Planned:
         self.unfit = list(wanting.values())
 
     def _reasons(self, number: int) -> dict[int, str]:
-        """Of those probes of a function that were refused, by their key."""
+        """The reasons for refusals of a function's probes, by their key."""
         carried = self._carried[number]
         why = {key: str(w) for part, _ in carried for key, w in self._plans[self._unit[part.start]].refusals.items()}
         return {want.key: why[want.key] for _, want in carried if want.key in why}
 
     def _is_fit(self, number: int, entry: str) -> bool:
-        """As Portable.entered() has it."""
+        """Whether the function is fit, as Portable.entered() has it."""
         refused = self._reasons(number)
         return not refused or (entry != Kind.HEAD and self._carried[number][0][1].key not in refused)
 

@@ -41,7 +41,7 @@ class Prepared:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the units."""
+        """The names of the units."""
         return self.portable.unit_names
 
     @cached_property
@@ -58,12 +58,12 @@ class Prepared:
 
     @cached_property
     def unit_of_iid(self) -> Array:
-        """By iid less ``first``."""
+        """For each iid, less ``first``, its unit."""
         return self.portable.row_unit
 
     @cached_property
     def function_of_iid(self) -> Array:
-        """By iid less ``first``."""
+        """For each iid, less ``first``, its function."""
         return self.portable.unit_owner[self.portable.row_unit]
 
     @cached_property
@@ -85,7 +85,7 @@ class Prepared:
 
     @cached_property
     def rows(self) -> tuple[ProbeRow, ...]:
-        """What the iids mean, in their order."""
+        """The meaning of the iids, in their order."""
         portable, image, names = self.portable, self.loaded.name, self.names
         columns = (portable.row_unit, self.function_of_iid, portable.row_kind, portable.row_block)
         return tuple(
@@ -107,7 +107,7 @@ class Prepared:
         return self.portable.outcomes(self.ready[self.unit_of_iid])[0], self.portable.outcomes(ours)[1]
 
     def wants(self, unit: int) -> list[Want]:
-        """What the unit carries, to be planned together with something else; keys are iids less 1."""
+        """The probes of the unit, to be planned together with others; keys are iids less 1."""
         portable = self.portable
         return [
             Want(

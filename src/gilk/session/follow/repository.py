@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The timing of all functions of images, from what the cache keeps of each by its content.
 
-What has been planned once is only put where it belongs this time: nothing is
-analysed. What has not is planned whole, several images at a time, and kept.
+The plans of an image that the cache has are only put at this process's addresses: nothing is analysed. Other images are
+planned whole, several at a time, and their plans kept.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class _Sum:
 
 
 def _make_apart(path: Path, key: str, shape: Shape, told: Progress) -> Portable | None:
-    """In a process of its own (repository_worker.py); None when there can be no such plans."""
+    """Plan in a process of its own (repository_worker.py); None when there can be no such plans."""
     with _worker() as channel:
         try:
             wire.send(channel, (path, key, shape))

@@ -22,7 +22,8 @@ _NICE = 5
 
 
 def serve(channel: socket.socket) -> None:
-    """One request: the image's path, the key of its plans, and the shape. Raises Closed when nobody waits any more."""
+    """Serve one request: the image's path, the key of its plans, and the shape. Raises Closed when nobody waits any
+    more."""
     (path, key, shape), _ = wire.receive(channel)
     try:
         image = load(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which functions a trace follows: globs over images and functions, and what is left out of them."""
+"""The functions that a trace follows: globs over images and functions, and those that are left out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _takes(glob: Functions, loaded: Loaded, names: Iterable[str]) -> bool:
 
 @dataclass(frozen=True)
 class Scope:
-    """What matches one of ``included`` (everything, when there is none) and none of ``excluded``."""
+    """The functions that match one of ``included`` (any, when there is none) and none of ``excluded``."""
 
     included: tuple[Functions, ...] = ()
     excluded: tuple[Functions, ...] = ()

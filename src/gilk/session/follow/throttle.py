@@ -44,7 +44,7 @@ class Throttle:
         follower.poll()
 
     def _rehearse_once(self, seconds: float) -> list[int]:
-        """What was called too often within so many seconds, or up to ten times that where nothing seems to happen."""
+        """The functions called too often within ``seconds``, or up to ten times that where nothing seems to happen."""
         follower, began, patience = self._follower, time.monotonic(), min(10 * seconds, _PATIENCE)
         calls = Calls.none(follower.functions, began, follower.drain.drops())
         while (past := time.monotonic() - began) < seconds or (past < patience and calls.counts.sum() < _TELLING):
@@ -64,7 +64,7 @@ class Throttle:
 
     @property
     def busy(self) -> frozenset[int]:
-        """What was called in the rehearsal, whether it is among those or not."""
+        """The functions called in the rehearsal, chosen or not."""
         return frozenset(self._called)
 
     def begin(self, at: int) -> list[Omitted]:

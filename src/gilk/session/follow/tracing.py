@@ -124,14 +124,14 @@ class Tracing(Run):
             follower.follow(fresh)
 
     def _library(self, follower: Follower, loaded: Loaded) -> None:
-        """One that was opened on the way."""
+        """Make ready a library that was opened on the way."""
         try:
             self._prepare(follower, [loaded])
         except GilkError as error:
             self.notes.append(f"{loaded.name} is not followed: {error}")
 
     def _insert_kernel(self) -> None:
-        """In place from the beginning, but recording nothing; the starting event turns that on."""
+        """Insert the kernel's probes, which record nothing until the starting event turns them on."""
         if self.kernel is None:
             return
         wanted = [one for one in expand(self.kernel, self.requests) if one.kind != Kind.COUNT]
@@ -178,7 +178,7 @@ class Tracing(Run):
     # Under way.
 
     def _wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
-        """Until the stopping event, the end of every process, or until ``stop`` says so."""
+        """Wait for the stopping event, the end of every process, or ``stop``."""
         looked = 0.0
         while not stop() and not self._over():
             if self.started == NEVER:
@@ -197,7 +197,7 @@ class Tracing(Run):
                 show(self.progress())
 
     def _since(self) -> float:
-        """From when on a stretch of time counts for the stopping event."""
+        """The time from which a stretch counts for the stopping event."""
         before = isinstance(self.stop, Elapsed) and not self.stop.since_start
         return self._began if before else self._began_trace
 
@@ -212,7 +212,7 @@ class Tracing(Run):
         return pause
 
     def _chosen(self, follower: Follower) -> Iterable[int]:
-        """What to begin with."""
+        """The functions to begin with."""
         throttle = self._throttles.get(id(follower))
         return range(follower.functions) if throttle is None else throttle.chosen()
 
@@ -272,7 +272,7 @@ class Tracing(Run):
         return int(follower.clock.to_ns(np.array([reached.tsc], np.uint64))[0]) - self._zero
 
     def _keep(self, table: pa.Table) -> None:
-        """What was recorded before the trace or after it is no part of it."""
+        """Keep the records of ``table`` that were made within the trace."""
         if self.started == NEVER or not table.num_rows:
             return
         self._look_for_stop()  # some of this may be of later, although nobody has looked since
@@ -325,7 +325,7 @@ class Tracing(Run):
         self.unended = list(dict.fromkeys(self.unended))
 
     def traced(self) -> Traced:
-        """What the trace says of itself."""
+        """The trace's description of itself."""
         events = self.start.text, self.stop.text
         ended = self.stopped != NEVER  # what was left out later had been in it to its end
         omitted = tuple(each for each in self.omitted if not ended or each.from_ns < self.stopped)
@@ -336,7 +336,7 @@ class Tracing(Run):
         return self.traced()
 
     def _calls(self) -> None:
-        """Of a trace, the flow is shown, not the histograms of single functions."""
+        """Nothing: of a trace the flow is shown, not the histograms of single functions."""
 
     def flow(self) -> Flow | None:
         """All calls, as a tree; None when nothing was recorded."""
@@ -345,7 +345,7 @@ class Tracing(Run):
 
     @property
     def window(self) -> tuple[int, int]:
-        """From when to when the trace goes, in ns of CLOCK_MONOTONIC; an event that has not come is before all."""
+        """The begin and the end of the trace, in ns of CLOCK_MONOTONIC; an event that has not come is before all."""
         return self._zero + self.started, self._zero + self.stopped
 
     @property
@@ -368,7 +368,7 @@ def _without(probes: Sequence[Probe]) -> list[Unfollowed]:
 
 
 def _without_return(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Unended]:
-    """Those that are followed, and of which some return was refused."""
+    """The functions that are followed although some return was refused."""
     starts = [one.function.whole or one.function.start for one in wanted]
     pairs = list(zip(starts, probes, strict=True))
     entered = {start for start, probe in pairs if probe.row.kind in _ENTRIES and probe.tactic is not None}

@@ -53,7 +53,7 @@ class Watch:
                 return False
 
     def passed(self, followers: Sequence[Follower]) -> tuple[Follower, Reached] | None:
-        """Who has got to where it waits for, if anybody has by now."""
+        """The first follower that has reached its gate, with the hit; None while none has."""
         if isinstance(self.event, Reach):
             self._reach(followers, 0.0)
         return self.reached

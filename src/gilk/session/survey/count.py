@@ -73,7 +73,7 @@ def outcomes(
     progress: Progress,
     planning: Planning = PROCESS,
 ) -> tuple[Counts, Counts]:
-    """Of pre- and of post-points: functions by OUTCOMES. ``ground`` makes new ground to plan on."""
+    """The outcomes of pre- and of post-points: functions by OUTCOMES. ``ground`` makes new ground to plan on."""
 
     def side(which: int, report: Progress) -> Counts:
         return _side(analysis, ground(), functions, which, report, planning)

@@ -33,7 +33,7 @@ _REGISTERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What becomes of a point: a tactic, or when ``refused`` the reason."""
+    """The outcome of a point: a tactic, or when ``refused`` the reason."""
 
     name: str
     refused: bool
@@ -229,7 +229,7 @@ def _outcome(made: FunctionPlan, key: int) -> Outcome:
 
 
 class _Names:
-    """What addresses are called in an image."""
+    """The names of addresses in an image."""
 
     def __init__(self, image: Image) -> None:
         self._image = image

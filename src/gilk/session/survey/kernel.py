@@ -48,7 +48,7 @@ PLANNING: Final = Planning(plan, lambda _: Count(_COUNTER))
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What of a survey is of the kernel itself or of one module, by its name."""
+    """The part of a survey about the kernel itself or about one module, by its name."""
 
     name: str
     path: Path

@@ -37,10 +37,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a scan found. ``seconds`` is how long it took; ``cached``: the figures are of an earlier scan.
+    """The figures of a scan.
 
-    Pre- and post-points are planned apart: the figures of one side say what
-    happens when all points of that side are asked for, and none of the other.
+    ``seconds`` is how long it took; ``cached``: the figures are of an earlier scan. Pre- and post-points are planned
+    apart: the figures of one side say what happens when all points of that side are asked for, and none of the other.
     """
 
     parts: tuple[Part, ...]
@@ -100,12 +100,12 @@ def refused(counts: dict[str, int]) -> int:
 
 
 def scan(target: str, glob: str = "*", progress: Progress | None = None, link: Link | None = None) -> Survey:
-    """How the points of ``target``, an ELF file, ``pid:N`` or ``kernel``, can be spliced.
+    """Scan ``target``, an ELF file, ``pid:N`` or ``kernel``: how its points can be spliced.
 
-    ``glob`` is ``[IMAGE:]FUNCTION`` with shell globs, IMAGE being the main program unless told. A whole file comes
-    from the cache if it has been scanned before; a process and a choice of functions are planned anew, since the
-    answer depends on what else is mapped and planned. Of a kernel, this machine's or the one that ``link`` leads to,
-    IMAGE is a module or ``kernel``, and all of them unless told.
+    ``glob`` is ``[IMAGE:]FUNCTION`` with shell globs, IMAGE being the main program unless told. A whole file comes from
+    the cache if it has been scanned before; a process and a choice of functions are planned anew, since the answer
+    depends on what else is mapped and planned. In a kernel, this machine's or the one that ``link`` leads to, IMAGE is
+    a module or ``kernel``, and all of them unless told.
 
     Raises UsageError `bad-point`, `bad-target`, `no-such-image`, `no-such-function`; ImageError when a file is not a
     program for this machine; TargetError `no-such-process`, `no-permission`, `no-program`, `no-room`.

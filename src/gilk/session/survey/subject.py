@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a scan is about: an ELF file, or images of a live process, which is only looked at.
+"""The subject of a scan: an ELF file, or images of a live process, which is only looked at.
 
-Of a process, /proc/PID/maps, /proc/PID/exe and the files that are mapped are
-read. Nothing is attached, and the process does not notice.
+For a process, /proc/PID/maps, /proc/PID/exe and the files that are mapped are read. Nothing is attached, and the
+process does not notice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Subject:
         return self.mapping is not None
 
     def bias(self, image: Image) -> int:
-        """What the loader added to link-time addresses. Raises ImageError when this is not what is mapped."""
+        """The number that the loader added to link-time addresses. Raises ImageError when the image is not the one
+        mapped."""
         if self.mapping is None:
             return 0
         for segment in image.segments:

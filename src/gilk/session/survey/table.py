@@ -105,7 +105,7 @@ def _present(counts: NDArray[np.int32]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a whole image's table is kept under."""
+    """The key of a whole image's table."""
 
     build_id: str
     text: str
