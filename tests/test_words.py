@@ -160,4 +160,4 @@ def test_files_that_a_guide_names_are_there(page: Path) -> None:
     known = {path.name for path in SOURCE.rglob("*.*")}
     for name in SOURCE_FILE.findall(re.sub(r"`tests/[^`]*`", "", page.read_text())):
         there = (SOURCE / name).exists() or (ROOT / name).exists() if "/" in name else name in known
-        assert there or "/" not in name and (ROOT / "tests" / name).exists(), f"{page.name} names {name}"
+        assert there or ("/" not in name and (ROOT / "tests" / name).exists()), f"{page.name} names {name}"

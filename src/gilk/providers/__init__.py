@@ -3,7 +3,7 @@
 
 To add one whose probes are in processes: a file here, with a function `probes` (probe.Provider) and, for probes that
 DTrace has and this one lacks, a table `NOT_SEEN` from their names to the reason; a row below; a section in
-docs/d/providers.md. What its places give is said in expressions of lang/ir.py. A user may rely on nothing of it, unless
+docs/d/providers.md. Expressions of lang/ir.py say what its places give. A user may rely on nothing of it, unless
 it has a row in lang/d/stability.py.
 """
 
