@@ -106,21 +106,11 @@ def test_providers_give_no_c() -> None:
                 assert not said.search(node.value), f"{path}:{node.lineno} has C in it"
 
 
-#: What of render still knows sessions. Nothing is to be added here.
-RENDER_KNOWS_SESSION = {
-    "render/d/verbose",
-    "render/graph",
-    "render/survey",
-}
-
-
 def test_render_imports_no_session() -> None:
-    knows = {
-        module
-        for module, path in MODULES.items()
-        if layer_of(module) == "render" and any(layer_of(other) == "session" for _, other in internal_imports(path))
-    }
-    assert knows == RENDER_KNOWS_SESSION, "an exception that is none any more is to be taken off the list"
+    for module, path in MODULES.items():
+        if layer_of(module) == "render":
+            for line, other in internal_imports(path):
+                assert layer_of(other) != "session", f"{path}:{line} imports {other}"
 
 
 def test_no_import_cycles() -> None:

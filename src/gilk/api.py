@@ -58,7 +58,10 @@ if TYPE_CHECKING:
     from gilk.session.run import Progress, Run
     from gilk.session.session import Session
     from gilk.session.strategy import Chosen
-    from gilk.session.survey.scanning import Graph, Survey, cfg, scan
+    from gilk.session.survey.graph import cfg
+    from gilk.session.survey.scanning import scan
+    from gilk.splice.figures import Survey
+    from gilk.splice.graph import Graph
     from gilk.target.base import Loaded
     from gilk.target.kernel import admin as driver
     from gilk.target.kernel.target import KernelTarget
@@ -102,7 +105,10 @@ _LAZY = {
     "Staged": "gilk.session.experiment.run",
     "Probe": "gilk.session.base",
     "Session": "gilk.session.session",
-    **dict.fromkeys(("Graph", "Survey", "cfg", "scan"), "gilk.session.survey.scanning"),
+    "Graph": "gilk.splice.graph",
+    "Survey": "gilk.splice.figures",
+    "cfg": "gilk.session.survey.graph",
+    "scan": "gilk.session.survey.scanning",
     "Loaded": "gilk.target.base",
     "RunReport": "gilk.render.report",
     "calls": "gilk.trace.calls:pair",

@@ -18,9 +18,10 @@ from gilk.lab import VM
 from gilk.render.survey import to_json, to_text
 from gilk.session.survey import kernel as survey_kernel
 from gilk.session.survey.count import wants
+from gilk.session.survey.graph import cfg
 from gilk.session.survey.kernel import PLANNING, KernelSubject
-from gilk.session.survey.scanning import Survey, cfg, scan
-from gilk.session.survey.table import POST, PRE
+from gilk.session.survey.scanning import scan
+from gilk.splice.figures import POST, PRE, Survey
 from gilk.splice.kernel.blocks import Blocks, Instructions
 from gilk.splice.kernel.census import Census
 from gilk.splice.plan import Refusal

@@ -18,8 +18,11 @@ from gilk.cache import arrays
 from gilk.errors import GilkError, ImageError, TargetError, UsageError
 from gilk.render.survey import REASONS
 from gilk.session.survey import count as survey_count
-from gilk.session.survey.scanning import Graph, Survey, cfg, refused, scan, spliced
+from gilk.session.survey.graph import cfg
+from gilk.session.survey.scanning import scan
 from gilk.session.survey.table import key_of
+from gilk.splice.figures import Survey, refused, spliced
+from gilk.splice.graph import Graph
 from gilk.splice.plan import Refusal
 from tests.behaviour.harness import wait_for
 from tests.programs.build import build

@@ -103,14 +103,15 @@ def _list(consumer: api.Consumer, manner: Manner, output: Output) -> None:
     for probe in probes:
         output.take(api.events.Listed(probe))
         if manner.verbose:
-            output.say(tell_probe(consumer.compiled, probe))
+            output.say(tell_probe(consumer.probe_stability(probe)))
 
 
 def _tell(consumer: api.Consumer, manner: Manner, output: Output) -> None:
     """With -v, before anything is traced."""
     if manner.verbose:
         for text in consumer.texts:
-            output.say(tell_program(consumer.compiled, text, manner.mode is Mode.COMPILE))
+            found = consumer.program_stability(text)
+            output.say(tell_program(text.kind, text.said, found, manner.mode is Mode.COMPILE))
 
 
 def _run(consumer: api.Consumer, messages: Messages, manner: Manner, output: Output) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gilk.render.text import cell, plural
-from gilk.session.survey.scanning import Graph, Line, Node, Outcome
+from gilk.splice.graph import Graph, Line, Node, Outcome
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gilk.render.text import cell, plural, table
-from gilk.session.survey.scanning import Row, Survey, refused, spliced
+from gilk.splice.figures import Row, Survey, refused, spliced
 from gilk.splice.plan import Refusal
 from gilk.splice.tactics.table import NAMES
 from gilk.splice.tactics.trap import TRAP

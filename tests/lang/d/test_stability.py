@@ -102,7 +102,8 @@ def test_descriptions_are_as_stable_as_the_least_of_what_they_name(text: str, ex
 
 
 def test_what_v_prints_with_e() -> None:
-    told = tell_program(*compiled(_OWN + "own1:::start, own1:::start, dtrace:::END { trace(1); }"), alone=True)
+    found = verbose.of_program(*compiled(_OWN + "own1:::start, own1:::start, dtrace:::END { trace(1); }"))
+    told = tell_program("script", "test.d", found, alone=True)
     assert told.startswith("\nStability attributes for script test.d:\n\n\tMinimum Probe Description Attributes\n")
     assert told.count("\nown1:::start\n") == told.count("\ndtrace:::END\n") == 1
     part = told.partition("\nown1:::start\n")[2].partition("\ndtrace:::END\n")[0]

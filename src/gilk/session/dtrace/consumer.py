@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from gilk.errors import OutOfMemory, UsageError
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
+from gilk.lang.d.probes import Probe
+from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.syntax.source import Source
-from gilk.session.dtrace import libraries
+from gilk.session.dtrace import libraries, verbose
 from gilk.session.dtrace.acting import Acting, Formatted
 from gilk.session.dtrace.aggregated import Aggregated
 from gilk.session.dtrace.compiled import Compiled, Text, compile_programs
@@ -70,6 +72,14 @@ class Consumer:
             Matched(text.kind, text.said, sum(self.enabled.counts[n] for n, origin in origins if origin is text))
             for text in self.texts
         ]
+
+    def probe_stability(self, probe: Probe) -> ProbeStability:
+        """How far one may rely on a probe (-v)."""
+        return verbose.of_probe(self.compiled, probe)
+
+    def program_stability(self, text: Text) -> ProgramStability:
+        """How far one may rely on a program (-v)."""
+        return verbose.of_program(self.compiled, text)
 
     def start(self) -> list[Refused | Lowered]:
         """Probes go in, BEGIN fires, a launched program runs. What could not be had as it was asked for comes back."""

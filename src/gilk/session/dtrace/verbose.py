@@ -6,27 +6,10 @@ from __future__ import annotations
 from functools import reduce
 
 from gilk.lang.d.probes import Description, Probe, described
+from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.d.stability import HIGHEST, USUAL, Attributes, of_provider
 from gilk.lang.types import text
 from gilk.session.dtrace.compiled import Compiled, Text
-from gilk.values import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeStability:
-    """``types``: of args[]."""
-
-    description: Attributes
-    arguments: Attributes
-    types: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramStability:
-    """The lowest of all its probe descriptions, and of all its statements."""
-
-    descriptions: Attributes
-    statements: Attributes
 
 
 def of_description(compiled: Compiled, description: Description) -> ProbeStability:
@@ -43,12 +26,12 @@ def of_program(compiled: Compiled, program: Text) -> ProgramStability:
     clauses = compiled.clauses(program)
     if not clauses:
         return ProgramStability(USUAL, USUAL)
-    descriptions = [of_description(compiled, each).description for each in descriptions_of(compiled, program)]
-    statements = [clause.attributes for clause in clauses]
-    return ProgramStability(reduce(Attributes.lowest, descriptions, HIGHEST), reduce(Attributes.lowest, statements))
+    each = tuple((one, of_description(compiled, one)) for one in _descriptions(compiled, program))
+    lowest = reduce(Attributes.lowest, (found.description for _, found in each), HIGHEST)
+    return ProgramStability(lowest, reduce(Attributes.lowest, [clause.attributes for clause in clauses]), each)
 
 
-def descriptions_of(compiled: Compiled, program: Text) -> list[Description]:
+def _descriptions(compiled: Compiled, program: Text) -> list[Description]:
     """In the order of the text; one that follows itself is one."""
     found = [described(probe) for clause in compiled.clauses(program) for probe in clause.probes]
     return [each for number, each in enumerate(found) if number == 0 or each != found[number - 1]]

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, Function
 from gilk.image.model import Span
-from gilk.session.survey.table import POST, PRE
 from gilk.splice import points
+from gilk.splice.figures import POST, PRE
 from gilk.splice.ground import Ground
 from gilk.splice.instrument import Count, Instrument
 from gilk.splice.plan import FunctionPlan, Plan, Want

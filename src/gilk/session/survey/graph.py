@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The control-flow graph of one function as values to be drawn: instructions, edges, points and their tactics."""
+"""The control-flow graph of one function, made to be drawn."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from gilk.image.elf import load
 from gilk.image.model import Image, Span
 from gilk.session.survey.count import PROCESS, Planning, wants
 from gilk.session.survey.subject import KERNEL, subjects
-from gilk.session.survey.table import POST, PRE
 from gilk.spec import functions
 from gilk.splice import points
+from gilk.splice.figures import POST, PRE
+from gilk.splice.graph import Edge, Graph, Line, Node, Outcome
 from gilk.splice.ground import Ground
 from gilk.splice.plan import FunctionPlan
 from gilk.target.image import analyse
@@ -29,68 +30,6 @@ if TYPE_CHECKING:
 _REGISTERS: Final = (
     "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of a point: a tactic, or when ``refused`` the reason."""
-
-    name: str
-    refused: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """To block ``to``. ``kind``: fall, jump, taken, not-taken or table."""
-
-    to: int
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """An instruction; ``symbol`` names what it refers to, if that has a name."""
-
-    address: int
-    code: bytes
-    text: str
-    symbol: str
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A block. ``how`` it ends: a name of analysis.model.End, with hyphens.
-
-    ``outside`` names where it leads out of the function; ``live`` what is live at its head; the post-point lies before
-    the instruction at ``post_address``, or behind the last when that is the block's end.
-    """
-
-    index: int
-    start: int
-    end: int
-    how: str
-    landing_pad: bool
-    live: tuple[str, ...]
-    lines: tuple[Line, ...]
-    edges: tuple[Edge, ...]
-    outside: str
-    pre: Outcome
-    post: Outcome
-    post_address: int
-
-
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """A function. Addresses are link-time; ``bias`` is what the loader added, 0 for a file."""
-
-    image: str
-    function: str
-    aliases: tuple[str, ...]
-    start: int
-    end: int
-    bias: int
-    parts: tuple[tuple[int, int], ...]
-    nodes: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,11 @@ from gilk.image.kernel.build import NAME, Kernel, kernel, owner_at
 from gilk.image.kernel.snapshot import Snapshot
 from gilk.image.model import Span
 from gilk.session.survey.count import Planning, Progress, analysed, outcomes, without_collector
-from gilk.session.survey.table import SOURCES, Table, checked
+from gilk.session.survey.table import SOURCES, checked
 from gilk.spec import image as image_names
 from gilk.spec.functions import Functions, parse
 from gilk.splice import points
+from gilk.splice.figures import Table
 from gilk.splice.ground import Ground
 from gilk.splice.kernel.blocks import Blocks, Instructions
 from gilk.splice.kernel.census import Census

@@ -4,99 +4,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gilk.image.elf import load
 from gilk.session.survey.count import Progress, analysed, outcomes, without_collector
-from gilk.session.survey.graph import Edge, Graph, Line, Node, Outcome, cfg
 from gilk.session.survey.subject import KERNEL, Subject, subjects
-from gilk.session.survey.table import POST, PRE, Row, Table, keep, key_of, recall
+from gilk.session.survey.table import keep, key_of, recall
 from gilk.splice import points
-from gilk.splice.plan import Refusal
-from gilk.splice.tactics.table import NAMES, OUTCOMES
+from gilk.splice.figures import Part, Survey, Table
 from gilk.target.image import analyse
-from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.target.kernel.link import Link
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One image of a survey. ``bias``: what the loader added to its addresses, 0 for a file."""
-
-    image: str
-    path: Path
-    build_id: str
-    bias: int
-    table: Table
-
-
-@dataclass(frozen=True)
-class Survey:
-    """The figures of a scan.
-
-    ``seconds`` is how long it took; ``cached``: the figures are of an earlier scan. Pre- and post-points are planned
-    apart: the figures of one side say what happens when all points of that side are asked for, and none of the other.
-    """
-
-    parts: tuple[Part, ...]
-    seconds: float
-    cached: bool
-
-    @property
-    def image(self) -> str:
-        return ", ".join(part.image for part in self.parts)
-
-    @property
-    def functions(self) -> int:
-        return sum(len(part.table) for part in self.parts)
-
-    @property
-    def blocks(self) -> int:
-        return sum(part.table.blocks for part in self.parts)
-
-    @property
-    def unresolved(self) -> int:
-        """Functions with an indirect jump whose targets are not known."""
-        return sum(part.table.unresolved for part in self.parts)
-
-    @cached_property
-    def pre(self) -> dict[str, int]:
-        """Points before blocks, by tactic or refusal."""
-        return self._totals(PRE)
-
-    @cached_property
-    def post(self) -> dict[str, int]:
-        """Points after blocks, by tactic or refusal."""
-        return self._totals(POST)
-
-    @property
-    def refusals(self) -> dict[str, int]:
-        """Points of both sides that have no tactic, by reason."""
-        both = {str(reason): self.pre[reason] + self.post[reason] for reason in Refusal}
-        return {reason: count for reason, count in both.items() if count}
-
-    def rows(self) -> Iterator[Row]:
-        for part in self.parts:
-            yield from part.table.rows(part.image)
-
-    def _totals(self, side: int) -> dict[str, int]:
-        totals = [part.table.totals(side) for part in self.parts]
-        return {outcome: sum(each[outcome] for each in totals) for outcome in OUTCOMES}
-
-
-def spliced(counts: dict[str, int]) -> int:
-    """Points with a tactic."""
-    return sum(counts.get(tactic, 0) for tactic in NAMES)
-
-
-def refused(counts: dict[str, int]) -> int:
-    """Points without."""
-    return sum(counts.get(reason, 0) for reason in Refusal)
 
 
 def scan(target: str, glob: str = "*", progress: Progress | None = None, link: Link | None = None) -> Survey:
@@ -157,9 +76,3 @@ def _surveyed(subject: Subject, functions: str, progress: Progress) -> tuple[Tab
 
 def _silent(what: str, done: int, total: int) -> None:
     return
-
-
-__all__ = [
-    "Edge", "Graph", "Line", "Node", "Outcome", "Part", "Progress", "Row", "Survey",
-    "cfg", "refused", "scan", "spliced",
-]  # fmt: skip

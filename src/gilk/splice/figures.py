@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The result of a scan: functions, blocks and points, and how each point can be spliced, as compact arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.analysis.model import Function
+from gilk.splice.plan import Refusal
+from gilk.splice.tactics.table import NAMES, OUTCOMES
+from gilk.values import dataclass
+
+PRE, POST = 0, 1
+ABOUT: Final = 4  # address, size, blocks, unresolved
+_ADDRESSES: Final = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A function. ``address`` is link-time, ``size`` in bytes; ``unresolved``: indirect jumps of unknown target.
+
+    ``pre`` and ``post`` have, of each tactic and each refusal that occurs, the number of points.
+    """
+
+    image: str
+    name: str
+    address: int
+    size: int
+    blocks: int
+    unresolved: int
+    pre: dict[str, int]
+    post: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``about`` is functions by (address, size, blocks, unresolved); ``counts`` functions by side by outcome.
+
+    Addresses in the upper half, a kernel's, are kept as negative numbers.
+    """
+
+    names: NDArray[np.uint8]
+    about: NDArray[np.int64]
+    counts: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, functions: Sequence[Function], pre: NDArray[np.int32], post: NDArray[np.int32]) -> Table:
+        names = "\0".join(function.name for function in functions).encode()
+        about = [(_signed(f.start), f.end - f.start, len(f.blocks), len(f.indirect)) for f in functions]
+        return cls(
+            np.frombuffer(names, np.uint8),
+            np.array(about, np.int64).reshape(len(functions), ABOUT),
+            np.stack((pre, post), axis=1),
+        )
+
+    def __len__(self) -> int:
+        return len(self.about)
+
+    def split(self, whose: NDArray[np.int64], shares: int) -> list[Table]:
+        """The rows of each share; ``whose`` says of each row in which it is."""
+        names = self.names.tobytes().split(b"\0")
+        chosen = [np.flatnonzero(whose == share) for share in range(shares)]
+        joined = [np.frombuffer(b"\0".join([names[row] for row in rows.tolist()]), np.uint8) for rows in chosen]
+        return [Table(text, self.about[rows], self.counts[rows]) for text, rows in zip(joined, chosen, strict=True)]
+
+    @property
+    def blocks(self) -> int:
+        return int(self.about[:, 2].sum())
+
+    @property
+    def unresolved(self) -> int:
+        """Functions with an indirect jump whose targets are not known."""
+        return int(np.count_nonzero(self.about[:, 3]))
+
+    def totals(self, side: int) -> dict[str, int]:
+        """Points by outcome, all outcomes."""
+        return dict(zip(OUTCOMES, map(int, self.counts[:, side].sum(axis=0)), strict=True))
+
+    def rows(self, image: str) -> Iterator[Row]:
+        names = self.names.tobytes().decode(errors="replace").split("\0")
+        for name, about, counts in zip(names, self.about.tolist(), self.counts, strict=False):
+            address, size, blocks, unresolved = about
+            pre, post = _present(counts[PRE]), _present(counts[POST])
+            yield Row(image, name, address % _ADDRESSES, size, blocks, unresolved, pre, post)
+
+
+def _signed(address: int) -> int:
+    return address - _ADDRESSES if address >= _ADDRESSES >> 1 else address
+
+
+def _present(counts: NDArray[np.int32]) -> dict[str, int]:
+    return {OUTCOMES[i]: int(counts[i]) for i in np.flatnonzero(counts)}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One image of a survey. ``bias``: what the loader added to its addresses, 0 for a file."""
+
+    image: str
+    path: Path
+    build_id: str
+    bias: int
+    table: Table
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The figures of a scan.
+
+    ``seconds`` is how long it took; ``cached``: the figures are of an earlier scan. Pre- and post-points are planned
+    apart: the figures of one side say what happens when all points of that side are asked for, and none of the other.
+    """
+
+    parts: tuple[Part, ...]
+    seconds: float
+    cached: bool
+
+    @property
+    def image(self) -> str:
+        return ", ".join(part.image for part in self.parts)
+
+    @property
+    def functions(self) -> int:
+        return sum(len(part.table) for part in self.parts)
+
+    @property
+    def blocks(self) -> int:
+        return sum(part.table.blocks for part in self.parts)
+
+    @property
+    def unresolved(self) -> int:
+        """Functions with an indirect jump whose targets are not known."""
+        return sum(part.table.unresolved for part in self.parts)
+
+    @cached_property
+    def pre(self) -> dict[str, int]:
+        """Points before blocks, by tactic or refusal."""
+        return self._totals(PRE)
+
+    @cached_property
+    def post(self) -> dict[str, int]:
+        """Points after blocks, by tactic or refusal."""
+        return self._totals(POST)
+
+    @property
+    def refusals(self) -> dict[str, int]:
+        """Points of both sides that have no tactic, by reason."""
+        both = {str(reason): self.pre[reason] + self.post[reason] for reason in Refusal}
+        return {reason: count for reason, count in both.items() if count}
+
+    def rows(self) -> Iterator[Row]:
+        for part in self.parts:
+            yield from part.table.rows(part.image)
+
+    def _totals(self, side: int) -> dict[str, int]:
+        totals = [part.table.totals(side) for part in self.parts]
+        return {outcome: sum(each[outcome] for each in totals) for outcome in OUTCOMES}
+
+
+def spliced(counts: dict[str, int]) -> int:
+    """Points with a tactic."""
+    return sum(counts.get(tactic, 0) for tactic in NAMES)
+
+
+def refused(counts: dict[str, int]) -> int:
+    """Points without."""
+    return sum(counts.get(reason, 0) for reason in Refusal)
