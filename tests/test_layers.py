@@ -190,16 +190,6 @@ def test_no_cycle_among_headers() -> None:
     acyclic(graph)
 
 
-def test_no_cycle_among_the_files_of_the_runtime() -> None:
-    """By calls: whoever is called does not call back."""
-    texts = {path: path.read_text() for path in sorted((NATIVE / "runtime").glob("*.c"))}
-    defined = re.compile(r"^(?!static)\w[\w *]*?\b(\w+)\([^;{]*\)\n\{", re.MULTILINE)
-    owner = {name: path for path, text in texts.items() for name in defined.findall(text)}
-    assert {"gilk_claim", "gilk_dispatch", "gilk_gate_reached", "gilk_signal_enter"} <= owner.keys()
-    calls = {path: set(re.findall(r"\b(\w+)\(", text)) for path, text in texts.items()}
-    acyclic({path: {owner[name] for name in names & owner.keys()} - {path} for path, names in calls.items()})
-
-
 def tracked_files() -> list[Path]:
     """What git knows; in an unpacked archive, everything that is not a build product."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True)

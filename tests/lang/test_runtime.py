@@ -4,10 +4,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+from iced_x86 import Mnemonic, Register
 
-from gilk.build.toolchain import NATIVE
+from gilk.arch.decode import decode
+from gilk.build import relocatable
+from gilk.build.clobbers import of_function
+from gilk.build.dprogram import program_flags
+from gilk.build.toolchain import NATIVE, compile_object
 from gilk.lang.operations import OPERATIONS
 from gilk.lang.runtime import FUNCTIONS, Does
 
@@ -27,6 +33,7 @@ MARKS = {
 }
 #: Made with each program (lang/d/unit.py).
 PRINTED = {"gd_probe_text"}
+AT, BITS = 0x1000, {"rax": 1, "rdx": 4}
 RESULTS = {"void": (), "gd_u32": ("rax",), "struct gd_filled": ("rax", "rdx")}
 
 
@@ -63,6 +70,42 @@ def test_cold_functions_are_those_that_are_declared_so() -> None:
     assert {name: each.result for name, each in FUNCTIONS.items() if each.cold} == {
         name: RESULTS[type_] for name, type_ in COLD.items()
     }
+
+
+USES_COLD_ONES = """
+#include "runtime/d/deeds.h"
+
+__attribute__((used)) void use(struct gd_context *ctx, const void *key)
+{
+	gd_count(ctx, 1, 0, 0);
+	gd_count(ctx, 2, key, 16);
+	gd_reserve(ctx, 1, 8);
+	gd_report(ctx, 1, 1, 0);
+	gd_end(ctx);
+}
+"""
+
+
+def test_cold_functions_keep_what_they_are_declared_to_keep(tmp_path: Path) -> None:
+    """In code: of the registers that one changes, or has changed by what it calls, it pushes all but its result's."""
+    source, output = tmp_path / "cold.c", tmp_path / "cold.o"
+    source.write_text(USES_COLD_ONES)
+    compile_object(source, output, ["-fPIC", *program_flags()])
+    made = relocatable.parse(output.read_bytes())
+    code = made.placed(AT, {})
+    symbols = {name: (AT + part.offset, part.size) for name, part in made.symbols.items()}
+    found = {}
+    for name in symbols:
+        plain = name.split(".")[0]
+        if plain in COLD and ".cold" not in name:
+            found[plain] = of_function(code, AT, name, symbols) & ~pushed(code, *symbols[name])
+    assert found == {name: sum(BITS[each] for each in RESULTS[COLD[name]]) for name in COLD}
+
+
+def pushed(code: bytes, at: int, size: int) -> int:
+    instructions = decode(code[at - AT :][:size], at)
+    saved = [one.op0_register for one in instructions if one.mnemonic == Mnemonic.PUSH]
+    return sum(1 << (each - Register.RAX) for each in set(saved))
 
 
 def test_operations_name_functions_that_there_are() -> None:
