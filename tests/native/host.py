@@ -15,6 +15,8 @@ from gilk.build.toolchain import NATIVE, compiler
 
 #: What the compiler is told for each. Nothing is linked in a process; here it is a C library that tells of processes.
 HOSTS: Final = {"process": ("-nostdlib",), "test": ("-DGILK_HOST_TEST", "-D_GNU_SOURCE=")}
+#: As in the kernel, words of a processor change without the lock prefix; so there is to be one thread.
+ALONE: Final = (*HOSTS["test"], "-DGILK_HOST_ONE_PROCESSOR")
 WAITS = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint32, ctypes.c_long)
 EVER = (1 << 64) - 1
 
@@ -62,9 +64,9 @@ class TestHost(ctypes.Structure):
         self.clock, self.tick = before, 1
 
 
-def build(sources: list[Path], name: str, *options: str) -> Path:
+def build(sources: list[Path], name: str, *options: str, native: Path = NATIVE) -> Path:
     """Compile them to ``name``, with warnings taken for errors."""
     output = Path(tempfile.mkdtemp(prefix="gilk-test-")) / name
-    command = [*compiler(), *options, "-Werror", "-I", str(NATIVE), *map(str, sources), "-o", str(output)]
+    command = [*compiler(), *options, "-Werror", "-I", str(native), *map(str, sources), "-o", str(output)]
     subprocess.run(command, check=True)
     return output

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gilk.build.toolchain import flags
+from gilk.build.toolchain import NATIVE, flags
 from gilk.lang.data import Aggregating, Aggregation, Function
 from gilk.trace.d.layout import Layout
 from gilk.trace.d.memory import Memory, Options
@@ -58,15 +58,11 @@ def _library(host: str) -> ctypes.CDLL:
     return loaded
 
 
-def storm() -> Path:
-    return _storm(_host)
-
-
 @functools.cache
-def _storm(host: str) -> Path:
+def storm(options: tuple[str, ...], native: Path = NATIVE) -> Path:
     hosted = [flag for flag in flags() if flag != "-ffreestanding"]
-    options = [option for option in HOSTS[host] if option.startswith("-D")]
-    return build([HERE / "storm.c"], "storm", *hosted, "-pthread", "-mno-red-zone", *options)
+    macros = [option for option in options if option.startswith("-D")]
+    return build([HERE / "storm.c"], "storm", *hosted, "-pthread", "-mno-red-zone", *macros, native=native)
 
 
 class Shared:
@@ -85,8 +81,9 @@ class Shared:
     def __del__(self) -> None:
         os.close(self.fd)
 
-    def storm(self, *arguments: object) -> subprocess.Popen[str]:
-        command = [str(storm()), str(self.fd), *map(str, arguments)]
+    def storm(self, *arguments: object, program: Path | None = None) -> subprocess.Popen[str]:
+        """Start it, or another ``program`` like it."""
+        command = [str(program or storm(HOSTS[_host])), str(self.fd), *map(str, arguments)]
         return subprocess.Popen(command, pass_fds=[self.fd], stdout=subprocess.PIPE, text=True)
 
     def session(self, cpu: int = 0, tid: int = 1000, time: int = 1) -> Session:

@@ -4,20 +4,25 @@
 from __future__ import annotations
 
 import ctypes
+import re
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from gilk.build.toolchain import NATIVE
 from gilk.trace.d.aggregations import Aggregations
 from gilk.trace.d.drops import DropKind, Drops
 from gilk.trace.d.layout import Policy
 from gilk.trace.d.memory import Options
 from gilk.trace.d.records import Record, Records
 from gilk.trace.d.tables import Key
-from tests.native.d.session import KNOWN, Shared
+from tests.native.d.session import KNOWN, Shared, storm
+from tests.native.host import ALONE
 
 pytestmark = pytest.mark.usefixtures("either_host")
 OPTIONS = {"processors": 2, "aggregations": len(KNOWN), "largest_variable": 48, "nspec": 3}
@@ -200,9 +205,9 @@ def test_variables_never_take_each_others_values(dynvarsize: int) -> None:
 STEPS = [("ii", 5), ("rr", 7), ("kk", 7), ("cc", 13), ("ss", 5), ("ds", 11), ("sd", 5)]
 
 
-def check_step(what: str, stride: int) -> None:
+def check_step(what: str, stride: int, program: Path | None = None) -> None:
     made = shared(bufsize=1 << 20)
-    outer, inner, _ = stepped(made.storm("step", what, stride, 0))
+    outer, inner, _ = stepped(made.storm("step", what, stride, 0, program=program))
     assert not Drops(made.memory).look()
     if what == "ii":
         found = Aggregations(made.memory, KNOWN).snapshot()
@@ -217,6 +222,29 @@ def check_step(what: str, stride: int) -> None:
 @pytest.mark.parametrize(("what", "stride"), STEPS)
 def test_a_handler_at_an_instruction(what: str, stride: int) -> None:
     check_step(what, stride)
+
+
+@pytest.mark.parametrize(("what", "stride"), [("ii", 1), ("rr", 7), ("kk", 7)])
+def test_a_handler_at_an_instruction_where_nothing_is_locked(what: str, stride: int, either_host: str) -> None:
+    """As in the kernel: whatever comes in between does so on the same processor."""
+    if either_host == "test":
+        check_step(what, stride, storm(ALONE))
+
+
+def test_a_change_in_two_steps_is_lost(tmp_path: Path, either_host: str) -> None:
+    """The negative control: the count is read, and written back behind what came in between."""
+    if either_host != "test":
+        return
+    for part in ("abi", "host", "runtime"):
+        shutil.copytree(NATIVE / part, tmp_path / part)
+    header = tmp_path / "host" / "unlocked.h"
+    divided = "*(volatile gilk_u64 *)word = *(volatile gilk_u64 *)word + value;"
+    text, count = re.subn(r'__asm__ volatile\("addq[^;]*;', divided, header.read_text())
+    assert count == 1
+    header.write_text(text)
+    made = shared(bufsize=1 << 20)
+    outer, inner, _ = stepped(made.storm("step", "ii", 1, 0, program=storm(ALONE, tmp_path)))
+    assert sum(cells[0] for cells in Aggregations(made.memory, KNOWN).snapshot().values()) < outer + inner
 
 
 @pytest.mark.parametrize("what", ["lu", "wu"])

@@ -59,6 +59,21 @@ static inline int host_poke(gilk_u32 pid, gilk_u64 to, const void *from, gilk_u6
 static inline int host_has_room(void);
 
 /*
+ * Words in memory of the processor that runs this (host_processor()): each change is one, whatever comes in between on
+ * that processor; and on all others, where a thread may be moved to one of them. Elsewhere, in the kernel, nobody else
+ * changes them while that processor may.
+ */
+
+/* Make it `to` if it is `from`; 1 if it was. */
+static inline int host_swap_own(gilk_u64 *word, gilk_u64 from, gilk_u64 to);
+
+/* The same of a smaller one. */
+static inline int host_swap32_own(gilk_u32 *word, gilk_u32 from, gilk_u32 to);
+
+/* Add to it. */
+static inline void host_add_own(gilk_u64 *word, gilk_u64 value);
+
+/*
  * HOST_TRIES	how often something is tried again that only the progress of others can make fail. It bounds what
  *		memory that was scribbled on can do.
  * HOST_IN_PLACE	1 where the page that a thread's stack pointer is in can be read as it is, from there on

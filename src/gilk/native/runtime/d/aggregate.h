@@ -2,7 +2,7 @@
 /*
  * Aggregating functions: what a value does to cells.
  *
- * Every change is one locked instruction for each cell, so no update is lost
+ * Every change is one instruction for each cell (host_add_own()), so no update is lost
  * whatever happens in between. A reader may see some cells of an update before others.
  *
  * Ownership: cells are everyone's; `touched` is a note that the last writer wins.
@@ -37,7 +37,7 @@ static inline void gd_count(struct gd_context *ctx, gd_u32 number, const void *k
 	gd_u64 *cells = gd_aggregating(ctx, number, key, key_size, 1);
 
 	if (cells)
-		gd_add(cells, 1);
+		host_add_own(cells, 1);
 }
 
 static inline void gd_sum(struct gd_context *ctx, gd_u32 number, const void *key, gd_u32 key_size, gd_s64 value)
@@ -45,14 +45,14 @@ static inline void gd_sum(struct gd_context *ctx, gd_u32 number, const void *key
 	gd_u64 *cells = gd_aggregating(ctx, number, key, key_size, 1);
 
 	if (cells)
-		gd_add(cells, (gd_u64)value);
+		host_add_own(cells, (gd_u64)value);
 }
 
 static inline void gd_raise(gd_u64 *cell, gd_u64 value)
 {
 	gd_u64 seen = gd_get(cell);
 
-	while (seen < value && !gd_swap(cell, seen, value))
+	while (seen < value && !host_swap_own(cell, seen, value))
 		seen = gd_get(cell);
 }
 
@@ -89,8 +89,8 @@ static inline void gd_avg(struct gd_context *ctx, gd_u32 number, const void *key
 
 	if (!cells)
 		return;
-	gd_add(&cells[0], 1);
-	gd_add(&cells[1], (gd_u64)value);
+	host_add_own(&cells[0], 1);
+	host_add_own(&cells[1], (gd_u64)value);
 }
 
 static inline void gd_stddev(struct gd_context *ctx, gd_u32 number, const void *key, gd_u32 key_size, gd_s64 value)
@@ -101,12 +101,12 @@ static inline void gd_stddev(struct gd_context *ctx, gd_u32 number, const void *
 
 	if (!cells)
 		return;
-	gd_add(&cells[0], 1);
-	gd_add(&cells[1], (gd_u64)value);
+	host_add_own(&cells[0], 1);
+	host_add_own(&cells[1], (gd_u64)value);
 	before = __atomic_fetch_add(&cells[2], low, __ATOMIC_RELAXED);
 	high += before + low < low;
 	if (high)
-		gd_add(&cells[3], high);
+		host_add_own(&cells[3], high);
 }
 
 static inline gd_u64 gd_magnitude(gd_s64 value)
@@ -132,7 +132,7 @@ static inline void gd_quantize(struct gd_context *ctx, gd_u32 number, const void
 	gd_u64 *cells = gd_aggregating(ctx, number, key, key_size, GD_QUANTIZE_CELLS);
 
 	if (cells)
-		gd_add(&cells[gd_quantize_bucket(value)], (gd_u64)weight);
+		host_add_own(&cells[gd_quantize_bucket(value)], (gd_u64)weight);
 }
 
 /* low < high, step > 0. The last cell is what lies above the whole steps there are. */
@@ -146,7 +146,7 @@ static inline void gd_lquantize(struct gd_context *ctx, gd_u32 number, const voi
 		return;
 	level = ((gd_u64)value - (gd_u64)low) / (gd_u64)step;
 	level = level < levels ? level : levels;
-	gd_add(&cells[value < low ? 0 : level + 1], (gd_u64)weight);
+	host_add_own(&cells[value < low ? 0 : level + 1], (gd_u64)weight);
 }
 
 /* How many edges are at or below the value: they ascend. */
@@ -172,7 +172,7 @@ static inline void gd_llquantize(struct gd_context *ctx, gd_u32 number, const vo
 	gd_u32 away = gd_edges_below(edges, edge_count, gd_magnitude(value));
 
 	if (cells)
-		gd_add(&cells[value < 0 ? edge_count - away : edge_count + away], (gd_u64)weight);
+		host_add_own(&cells[value < 0 ? edge_count - away : edge_count + away], (gd_u64)weight);
 }
 
 #endif

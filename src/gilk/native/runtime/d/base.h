@@ -62,7 +62,7 @@ static inline void gd_drop_on(gd_u8 *memory, const struct gd_layout *l, gd_u64 c
 {
 	struct gd_drops *drops = (struct gd_drops *)(memory + l->drops) + (cpu & (l->buffers - 1));
 
-	gd_add(&drops->count[kind], 1);
+	host_add_own(&drops->count[kind], 1);
 }
 
 static inline void gd_drop(struct gd_context *ctx, enum gd_drop kind)

@@ -7,7 +7,7 @@
  * is 0 and its processor GD_NO_CPU until they are asked for.
  *
  * A thread may be moved to another processor at any instruction. So the number
- * only chooses whose memory is used; what is there changes by locked instructions.
+ * only chooses whose memory is used; what is there changes by host_swap_own() and host_add_own().
  */
 #ifndef GILK_D_MOMENT_H
 #define GILK_D_MOMENT_H

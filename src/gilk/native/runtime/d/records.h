@@ -77,7 +77,7 @@ static inline bool gd_evict(const struct gd_place *b)
 		return gd_get(&b->head->limit) != limit; /* else: scribbled on */
 	if ((mark & 3) == GD_BUSY || !gd_marked_bytes(mark))
 		return gd_get(&b->head->limit) != limit;
-	gd_swap(&b->head->limit, limit, limit + gd_marked_bytes(mark));
+	host_swap_own(&b->head->limit, limit, limit + gd_marked_bytes(mark));
 	return true;
 }
 
@@ -107,15 +107,15 @@ static inline enum gd_step gd_try(struct gd_writer by, const struct gd_place *b,
 	if (seen >> GD_MARK_LAP == lap) {
 		if (!gd_marked_bytes(seen))
 			return GD_NONE; /* scribbled on */
-		gd_swap(&b->head->wpos, w, w + gd_marked_bytes(seen));
+		host_swap_own(&b->head->wpos, w, w + gd_marked_bytes(seen));
 		return GD_AGAIN;
 	}
 	if (w + take > gd_get(&b->head->limit) || !host_has_room())
 		return gd_no_room(by.layout->policy, b) ? GD_AGAIN : GD_NONE;
 	*mark = gd_make_mark(lap, by.tid, take, fits ? GD_BUSY : GD_VOID);
-	if (!gd_swap(gd_mark_at(b, w), seen, *mark))
+	if (!host_swap_own(gd_mark_at(b, w), seen, *mark))
 		return GD_AGAIN;
-	gd_swap(&b->head->wpos, w, w + take);
+	host_swap_own(&b->head->wpos, w, w + take);
 	*at = start;
 	return fits ? GD_GOT : GD_AGAIN;
 }

@@ -3,8 +3,8 @@
  * Tables of aggregations: an entry for a key. The protocol is in gilk_d.h.
  *
  * Ownership: room in the heap is its taker's until the entry is published; from
- * then on the key is no one's to change, and the cells are changed by locked
- * instructions only.
+ * then on the key is no one's to change, and each change of a cell is one
+ * instruction (host_add_own(), host_swap_own()).
  */
 #ifndef GILK_D_TABLE_H
 #define GILK_D_TABLE_H
@@ -82,7 +82,7 @@ static inline gd_u32 gd_make_entry(struct gd_shard t, const struct gd_sought *s)
 		end = at + gd_entry_bytes(s);
 		if (at > t.layout->heap_size || end > t.layout->heap_size || !host_has_room())
 			return 0;
-		if (gd_swap(used, seen, end))
+		if (host_swap_own(used, seen, end))
 			break;
 	} while (1);
 	entry = gd_heap_at(t, at);
@@ -99,7 +99,7 @@ static inline void gd_unmake_entry(struct gd_shard t, const struct gd_sought *s,
 	gd_u64 at = words * 8UL;
 
 	gd_zero(gd_heap_at(t, at), sizeof(struct gd_entry) + s->key_size);
-	gd_swap(&((struct gd_table *)t.table)->used, at + gd_entry_bytes(s), at);
+	host_swap_own(&((struct gd_table *)t.table)->used, at + gd_entry_bytes(s), at);
 }
 
 /* What lies in a slot, and an entry that was made and not used yet. */
@@ -121,7 +121,7 @@ GD_COLD struct gd_filled gd_fill_slot(struct gd_shard t, struct gd_sought s, gd_
 	if (!made)
 		return (struct gd_filled){0, 0};
 	value = (hash >> 32 << 32) | made;
-	if (!gd_swap(slot, 0, value))
+	if (!host_swap_own(slot, 0, value))
 		return (struct gd_filled){gd_get(slot), made};
 	return (struct gd_filled){value, 0};
 }
@@ -185,7 +185,7 @@ GD_COLD gd_u32 gd_find_keyless(struct gd_keyless k)
 	if (made)
 		gd_unmake_entry(k.shard, &sought, made);
 	if (words)
-		gd_swap32(gd_direct(&k), 0, words);
+		host_swap32_own(gd_direct(&k), 0, words);
 	return words;
 }
 
