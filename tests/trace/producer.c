@@ -48,7 +48,7 @@ static void arguments(int source)
 	gilk_u64 at = gilk_reserve(2, 64), n;
 
 	for (n = 0; at && n < 6; n++)
-		gilk_gs_store(at + 16 + 8 * n, logged[source][2] + n);
+		gilk_block_store(at + 16 + 8 * n, logged[source][2] + n);
 	if (at)
 		gilk_commit(at, (gilk_u32)source << 31 | 2);
 	logged[source][2]++;
@@ -73,7 +73,7 @@ static void log_all(int source)
 	ilk_log_pair_sample(logged[source][1]++, (gilk_u64)source, (gilk_u32)source << 31 | 1);
 	arguments(source);
 	text(source);
-	gilk_gs_increment(GILK_PAGE + 8 * (gilk_u64)source);
+	gilk_block_increment(GILK_PAGE + 8 * (gilk_u64)source);
 }
 
 static void on_signal(int number)

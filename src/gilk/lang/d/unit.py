@@ -74,8 +74,8 @@ _HEAD = """\
 
 #ifdef D_MARKED /* where the thread's block says that it runs clauses */
 #include <gilk.h>
-#define D_LEAVES() gilk_gs_decrement(D_MARKED)
-#define D_COMES_BACK() gilk_gs_increment(D_MARKED)
+#define D_LEAVES() gilk_block_decrement(D_MARKED)
+#define D_COMES_BACK() gilk_block_increment(D_MARKED)
 #else
 #define D_LEAVES() ((void)0)
 #define D_COMES_BACK() ((void)0)

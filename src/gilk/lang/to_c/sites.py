@@ -134,8 +134,8 @@ def entries(
         body = "".join(f"\t{call}" for call in calls)
     if marked:
         body = (
-            f"\tgd_u64 inside = gilk_gs_load({INSIDE});\n\n\tgilk_gs_store({INSIDE}, inside + 1);\n"
-            f"{body}\tgilk_gs_store({INSIDE}, inside);\n"
+            f"\tgd_u64 inside = gilk_block_load({INSIDE});\n\n\tgilk_block_store({INSIDE}, inside + 1);\n"
+            f"{body}\tgilk_block_store({INSIDE}, inside);\n"
         )
     if takes is Takes.VALUES:
         return text + _ENTER_VALUES.format(name=ENTER, body=body)
@@ -181,22 +181,13 @@ static inline unsigned char *d_memory(void)
 	return (unsigned char *)gilk_control + {memory};
 }}
 
-/* A word of the thread's block. Not volatile: what has no use for it leaves it out. */
-static inline gd_u64 d_own(gd_u64 offset)
-{{
-	gd_u64 value;
-
-	__asm__("movq %%gs:(%1), %0" : "=r"(value) : "r"(offset));
-	return value;
-}}
-
 static inline void d_event(struct gd_event *event, unsigned int probe)
 {{
 	event->time = 0;
 	event->cpu = GD_NO_CPU;
-	event->thread = d_own(24) << 22 | (d_own(16) >> 32 & 0x3fffff); /* when it was met, and tid */
-	event->pid = (gd_u32)d_own(16);
-	event->tid = (gd_u32)(d_own(16) >> 32);
+	event->thread = gilk_block_look(24) << 22 | (gilk_block_look(16) >> 32 & 0x3fffff); /* when it was met, and tid */
+	event->pid = (gd_u32)gilk_block_look(16);
+	event->tid = (gd_u32)(gilk_block_look(16) >> 32);
 	event->probe = probe;
 	event->edge = 0;
 	event->regs = 0;
@@ -238,7 +229,7 @@ struct d_note {{
 
 static inline struct d_note *d_notes(void)
 {{
-	return (struct d_note *)((unsigned char *)gilk_control + {notes}) + D_NOTES * (gilk_gs_load(8) >> 32);
+	return (struct d_note *)((unsigned char *)gilk_control + {notes}) + D_NOTES * (gilk_block_load(8) >> 32);
 }}
 
 static inline struct d_note *d_noted(gd_u64 sp)

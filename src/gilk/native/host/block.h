@@ -21,7 +21,7 @@ static inline int gilk_has_room(void)
 	return 1;
 }
 
-static inline gilk_u64 gilk_gs_load(gilk_u64 offset)
+static inline gilk_u64 gilk_block_load(gilk_u64 offset)
 {
 	gilk_u64 value;
 
@@ -29,33 +29,42 @@ static inline gilk_u64 gilk_gs_load(gilk_u64 offset)
 	return value;
 }
 
-static inline void gilk_gs_store(gilk_u64 offset, gilk_u64 value)
+/* The same of a word that only this thread changes: one that nobody uses may be left out, and two may be one. */
+static inline gilk_u64 gilk_block_look(gilk_u64 offset)
+{
+	gilk_u64 value;
+
+	__asm__("movq %%gs:(%1), %0" : "=r"(value) : "r"(offset));
+	return value;
+}
+
+static inline void gilk_block_store(gilk_u64 offset, gilk_u64 value)
 {
 	__asm__ volatile("movq %0, %%gs:(%1)" : : "r"(value), "r"(offset) : "memory");
 }
 
-static inline void gilk_gs_store32(gilk_u64 offset, gilk_u32 value)
+static inline void gilk_block_store32(gilk_u64 offset, gilk_u32 value)
 {
 	__asm__ volatile("movl %0, %%gs:(%1)" : : "r"(value), "r"(offset) : "memory");
 }
 
-static inline void gilk_gs_store8(gilk_u64 offset, gilk_u8 value)
+static inline void gilk_block_store8(gilk_u64 offset, gilk_u8 value)
 {
 	__asm__ volatile("movb %0, %%gs:(%1)" : : "q"(value), "r"(offset) : "memory");
 }
 
-static inline void gilk_gs_increment(gilk_u64 offset)
+static inline void gilk_block_increment(gilk_u64 offset)
 {
 	__asm__ volatile("incq %%gs:(%0)" : : "r"(offset) : "memory", "cc");
 }
 
-static inline void gilk_gs_decrement(gilk_u64 offset)
+static inline void gilk_block_decrement(gilk_u64 offset)
 {
 	__asm__ volatile("decq %%gs:(%0)" : : "r"(offset) : "memory", "cc");
 }
 
 /* Make the word `to` if it is what *seen says; else *seen says what it is. */
-static inline int gilk_gs_swap(gilk_u64 offset, gilk_u64 *seen, gilk_u64 to)
+static inline int gilk_block_swap(gilk_u64 offset, gilk_u64 *seen, gilk_u64 to)
 {
 	unsigned char ok;
 

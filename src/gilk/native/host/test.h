@@ -206,44 +206,49 @@ static inline int gilk_has_room(void)
 	return host_has_room();
 }
 
-static inline void *gilk_gs_at(gilk_u64 offset)
+static inline void *host_block_at(gilk_u64 offset)
 {
 	return (gilk_u8 *)host_block() + offset;
 }
 
-static inline gilk_u64 gilk_gs_load(gilk_u64 offset)
+static inline gilk_u64 gilk_block_load(gilk_u64 offset)
 {
-	return *(volatile gilk_u64 *)gilk_gs_at(offset);
+	return *(volatile gilk_u64 *)host_block_at(offset);
 }
 
-static inline void gilk_gs_store(gilk_u64 offset, gilk_u64 value)
+static inline gilk_u64 gilk_block_look(gilk_u64 offset)
 {
-	*(volatile gilk_u64 *)gilk_gs_at(offset) = value;
+	return *(gilk_u64 *)host_block_at(offset);
 }
 
-static inline void gilk_gs_store32(gilk_u64 offset, gilk_u32 value)
+static inline void gilk_block_store(gilk_u64 offset, gilk_u64 value)
 {
-	*(volatile gilk_u32 *)gilk_gs_at(offset) = value;
+	*(volatile gilk_u64 *)host_block_at(offset) = value;
 }
 
-static inline void gilk_gs_store8(gilk_u64 offset, gilk_u8 value)
+static inline void gilk_block_store32(gilk_u64 offset, gilk_u32 value)
 {
-	*(volatile gilk_u8 *)gilk_gs_at(offset) = value;
+	*(volatile gilk_u32 *)host_block_at(offset) = value;
 }
 
-static inline void gilk_gs_increment(gilk_u64 offset)
+static inline void gilk_block_store8(gilk_u64 offset, gilk_u8 value)
 {
-	__atomic_fetch_add((gilk_u64 *)gilk_gs_at(offset), 1, __ATOMIC_RELAXED);
+	*(volatile gilk_u8 *)host_block_at(offset) = value;
 }
 
-static inline void gilk_gs_decrement(gilk_u64 offset)
+static inline void gilk_block_increment(gilk_u64 offset)
 {
-	__atomic_fetch_sub((gilk_u64 *)gilk_gs_at(offset), 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add((gilk_u64 *)host_block_at(offset), 1, __ATOMIC_RELAXED);
 }
 
-static inline int gilk_gs_swap(gilk_u64 offset, gilk_u64 *seen, gilk_u64 to)
+static inline void gilk_block_decrement(gilk_u64 offset)
 {
-	return __atomic_compare_exchange_n((gilk_u64 *)gilk_gs_at(offset), seen, to, 0, __ATOMIC_RELAXED,
+	__atomic_fetch_sub((gilk_u64 *)host_block_at(offset), 1, __ATOMIC_RELAXED);
+}
+
+static inline int gilk_block_swap(gilk_u64 offset, gilk_u64 *seen, gilk_u64 to)
+{
+	return __atomic_compare_exchange_n((gilk_u64 *)host_block_at(offset), seen, to, 0, __ATOMIC_RELAXED,
 					   __ATOMIC_RELAXED);
 }
 

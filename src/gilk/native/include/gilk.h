@@ -25,19 +25,19 @@
 
 extern __attribute__((visibility("hidden"))) struct gilk_control *const gilk_control;
 
-/* A place of `size` bytes in the ring of `class` of a client, relative to gs; 0 when it is full. */
+/* A place of `size` bytes in the ring of `class` of a client, from the thread's block on; 0 when it is full. */
 static inline gilk_u64 gilk_reserve_in(const struct gilk_control *control, int class, gilk_u64 size)
 {
 	const struct gilk_ring_class *ring = &control->ring[class];
-	gilk_u64 part = gilk_gs_load(GILK_PARTS_AT + 8UL * control->self);
-	gilk_u64 at = gilk_gs_load(part + GILK_RING(class, GILK_WPOS));
+	gilk_u64 part = gilk_block_load(GILK_PARTS_AT + 8UL * control->self);
+	gilk_u64 at = gilk_block_load(part + GILK_RING(class, GILK_WPOS));
 
 	do {
-		if (!ring->size || at + size > gilk_gs_load(part + GILK_RING(class, GILK_LIMIT)) || !gilk_has_room()) {
-			gilk_gs_increment(part + GILK_RING(class, GILK_DROPS));
+		if (!ring->size || at + size > gilk_block_load(part + GILK_RING(class, GILK_LIMIT)) || !gilk_has_room()) {
+			gilk_block_increment(part + GILK_RING(class, GILK_DROPS));
 			return 0;
 		}
-	} while (!gilk_gs_swap(part + GILK_RING(class, GILK_WPOS), &at, at + size));
+	} while (!gilk_block_swap(part + GILK_RING(class, GILK_WPOS), &at, at + size));
 	return part + ring->offset + (at & (ring->size - 1));
 }
 
@@ -48,9 +48,9 @@ static inline gilk_u64 gilk_reserve(int class, gilk_u64 size)
 
 static inline void gilk_commit(gilk_u64 at, gilk_u32 iid)
 {
-	gilk_gs_store(at, gilk_time());
-	gilk_gs_store32(at + 12, (gilk_u32)(gilk_u64)__builtin_frame_address(0));
-	gilk_gs_store32(at + 8, iid);
+	gilk_block_store(at, gilk_time());
+	gilk_block_store32(at + 12, (gilk_u32)(gilk_u64)__builtin_frame_address(0));
+	gilk_block_store32(at + 8, iid);
 }
 
 /* One integer, with the time it was logged. */
@@ -60,7 +60,7 @@ static inline void ilk_log_integer_sample(gilk_u64 value, gilk_u32 iid)
 
 	if (!at)
 		return;
-	gilk_gs_store(at + 16, value);
+	gilk_block_store(at + 16, value);
 	gilk_commit(at, iid);
 }
 
@@ -71,8 +71,8 @@ static inline void ilk_log_pair_sample(gilk_u64 value, gilk_u64 extra, gilk_u32 
 
 	if (!at)
 		return;
-	gilk_gs_store(at + 16, value);
-	gilk_gs_store(at + 24, extra);
+	gilk_block_store(at + 16, value);
+	gilk_block_store(at + 24, extra);
 	gilk_commit(at, iid);
 }
 
@@ -85,8 +85,8 @@ static inline void ilk_log_string_sample(const char *text, gilk_u32 iid)
 	if (!at)
 		return;
 	for (n = 0; n < 232 && text[n]; n++)
-		gilk_gs_store8(at + 24 + n, (gilk_u8)text[n]);
-	gilk_gs_store32(at + 16, n);
+		gilk_block_store8(at + 24 + n, (gilk_u8)text[n]);
+	gilk_block_store32(at + 16, n);
 	gilk_commit(at, iid);
 }
 
@@ -99,8 +99,8 @@ static inline void gilk_log_registers_in(const struct gilk_control *control, con
 	if (!at)
 		return;
 	for (n = 0; n < 18; n++)
-		gilk_gs_store(at + 24 + 8 * n, from[n]);
-	gilk_gs_store32(at + 16, 0);
+		gilk_block_store(at + 24 + 8 * n, from[n]);
+	gilk_block_store32(at + 16, 0);
 	gilk_commit(at, iid);
 }
 
