@@ -140,7 +140,7 @@ static void make_owned(struct gilk_control *control, struct gilk_block *own, gil
 /* It is this thread's, and was only told to look at its parts again. */
 static int is_cleared(const struct gilk_block *block, gilk_u32 pid, gilk_u32 tid)
 {
-	if (!block || (const void *)block == (const void *)gilk_params.control || block->state != 1)
+	if ((const void *)block == (const void *)gilk_params.control || block->state != 1)
 		return 0;
 	return !block->owner && block->pid == pid && block->tid == tid;
 }

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What handlers of signals are shown, and where their threads go on, on the host of tests."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+
+import pytest
+
+from tests.native.runtime.arena import Arena, Registers, register
+
+# The ucontext of a handler says where it has interrupted the thread.
+RSP, RIP = 40 + 15 * 8, 40 + 16 * 8  # in it, sys/ucontext.h
+AFTER = 1 << 63
+#: Patches at 0x5000 to 0x5020: before and behind the instruments of 0x400000, then what was at 0x400004.
+PATCHES = [(0x5000, 0x400000), (0x5008, 0x400000 | AFTER), (0x5010, 0x400004), (0x5020, 0)]
+DISPLACED = [(0x400000, 0x5000), (0x400004, 0x5010)]
+
+
+class Handler:
+    """A handler of a signal, from its entry to its return."""
+
+    def __init__(self, library: ctypes.CDLL, arena: Arena) -> None:
+        rows = [word for row in (*PATCHES, *DISPLACED) for word in row]
+        self._rows = struct.pack(f"<QQ{len(rows)}Q", len(PATCHES), len(DISPLACED), *rows)
+        library.t_open(ctypes.c_void_p(arena.address), self._rows)
+        self._library = library
+        self._stack = ctypes.create_string_buffer(4096)
+        self._info = ctypes.create_string_buffer(128)
+        self.context = ctypes.addressof(self._stack) + 1024
+
+    def word(self, at: int) -> ctypes.c_uint64:
+        return ctypes.c_uint64.from_address(self.context + at)
+
+    def enter(self, rip: int, go: bool = False, signal: int = 10, code: int = 0) -> int:
+        """What it is shown, of a thread that is at ``rip``."""
+        self.word(RIP).value, self.word(RSP).value = rip, 0x7000
+        self._info[8:12] = struct.pack("<i", code)
+        registers = Registers()
+        registers[register("rdx")], registers[register("rsp")] = self.context, self.context - 8
+        registers[register("rdi")], registers[register("rsi")] = signal, ctypes.addressof(self._info)
+        enter = self._library.t_signal_enter_go if go else self._library.t_signal_enter
+        enter(registers)
+        return self.word(RIP).value
+
+    def leave(self) -> int:
+        """Where the thread goes on."""
+        registers = Registers()
+        registers[register("rsp")] = self.context
+        self._library.t_signal_leave(registers)
+        return self.word(RIP).value
+
+
+@pytest.fixture
+def handler(library: ctypes.CDLL, arena: Arena) -> Handler:
+    return Handler(library, arena)
+
+
+SHOWN = [(0x5000, 0x400000), (0x5007, 0x400000), (0x5009, 0x400000), (0x5010, 0x400004), (0x1000, 0x1000)]
+
+
+@pytest.mark.parametrize(("rip", "shown"), [*SHOWN, (0x5021, 0x5021), (0x400000, 0x400000)])
+def test_a_handler_is_shown_the_original_address(handler: Handler, arena: Arena, rip: int, shown: int) -> None:
+    assert handler.enter(rip) == shown
+    assert arena.shared.control["noted"] == 1
+    assert handler.leave() == rip, "the thread goes on where it was"
+    assert arena.shared.control["noted"] == 0
+
+
+def test_where_a_handler_sends_its_thread_it_goes_in_the_patch(handler: Handler, arena: Arena) -> None:
+    handler.enter(0x5000)
+    handler.word(RIP).value = 0x400004
+    assert handler.leave() == 0x5010
+    handler.enter(0x5000)
+    handler.word(RIP).value = 0x400001
+    assert handler.leave() == 0x400001
+    assert arena.shared.control["noted"] == 0
+
+
+def test_a_handler_that_changes_its_stack_goes_where_it_says(handler: Handler) -> None:
+    """As at 0x400000 with another stack: the instruments there are run."""
+    handler.enter(0x5008)
+    handler.word(RSP).value += 8
+    assert handler.leave() == 0x5000
+
+
+def test_a_note_that_a_jump_has_left_is_forgotten(handler: Handler, arena: Arena) -> None:
+    handler.enter(0x5000)
+    assert handler.enter(0x5010) == 0x400004
+    assert arena.shared.control["noted"] == 1
+    assert handler.leave() == 0x5010
+
+
+def test_what_the_program_calls_as_a_function_is_no_handler(handler: Handler, library: ctypes.CDLL) -> None:
+    handler.word(RIP).value = 0x5000
+    registers = Registers()
+    registers[register("rdx")], registers[register("rsp")] = handler.context, handler.context - 64
+    library.t_signal_enter(registers)
+    assert handler.word(RIP).value == 0x5000
+
+
+@pytest.mark.parametrize(
+    ("rip", "code", "shown"),
+    [(0x5000, 0, 0x400000), (0x5004, 0, 0x5004), (0x5008, 0, 0x5008), (0x5004, 1, 0x400000), (0x5008, 1, 0x400000)],
+)
+def test_go_is_shown_it_where_the_whole_state_is_the_original_one(
+    handler: Handler, rip: int, code: int, shown: int
+) -> None:
+    """Or where the instruction itself has faulted (SIGSEGV, by the kernel)."""
+    assert handler.enter(rip, go=True, signal=11, code=code) == shown
