@@ -26,6 +26,14 @@ struct gilk_regs {
 	gilk_u64 rip, rflags;
 };
 
+/* What a patch has pushed for an instrument that takes them, above the address that it comes back to. */
+struct gilk_call {
+	gilk_u64 pc;	   /* of the point */
+	gilk_u64 shift;	   /* from behind this to where the stack pointer was there */
+	gilk_u64 function; /* in a process, from where the arena's code begins */
+	gilk_u64 iid;
+};
+
 #else
 
 /* What C may change of the registers, besides rax, rcx and rdx. */

@@ -9,13 +9,6 @@
 
 #include "ilk.h"
 
-struct ilk_call {
-	u64 pc;
-	u64 shift;
-	u64 function;
-	u64 iid;
-};
-
 #define TEXT_MOST sizeof_field(struct gilk_record_regs, u.text)
 
 /* One a context: an interrupt may come while a task's instrument runs. */
@@ -28,7 +21,7 @@ static u32 context(void)
 }
 
 /* From the thunk ilk_registers. */
-void ilk_dispatch(struct gilk_regs *regs, const struct ilk_call *call)
+void ilk_dispatch(struct gilk_regs *regs, const struct gilk_call *call)
 {
 	void (*function)(const struct gilk_regs *regs, u32 iid) =
 		(void *)(unsigned long)call->function;

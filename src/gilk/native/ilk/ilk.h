@@ -270,8 +270,7 @@ bool ilk_filter_wants(u32 set);
 /* call.c, thunks.S: entry points for generated code */
 void ilk_reserve(void);
 void ilk_registers(void);
-struct ilk_call;
-void ilk_dispatch(struct gilk_regs *regs, const struct ilk_call *call);
+void ilk_dispatch(struct gilk_regs *regs, const struct gilk_call *call);
 void ilk_log_pair(u32 set, u32 iid, u64 value, u64 extra);
 void ilk_log_string(u32 set, u32 iid, const char *text);
 void ilk_log_registers(u32 set, u32 iid, const struct gilk_regs *regs);

@@ -36,14 +36,6 @@ static inline gilk_u64 *gilk_part(void *page)
 /* In the private page below the code; the kernel zeroes it in a forked child. */
 extern gilk_u64 gilk_key;
 
-/* What the thunks hand to gilk_dispatch, as they pushed it. */
-struct gilk_call {
-	gilk_u64 pc;
-	gilk_u64 shift;
-	gilk_u64 function;
-	gilk_u64 iid;
-};
-
 gilk_u32 gilk_claim(void);
 void gilk_dispatch(struct gilk_regs *regs, const struct gilk_call *call, int calls_out);
 
