@@ -89,11 +89,11 @@ def test_rows_are_in_the_order_of_their_rounds() -> None:
 
 
 def test_a_target_is_spared_what_it_has_no_use_for() -> None:
-    process, kernel = ([each for tries in rounds(policy) for each in tries] for policy in (PROCESS, KERNEL))
-    assert {tactic.name for tactic, _ in process} == {"jump", "call", "bounce", "pun", "copy"}
-    assert {tactic.name for tactic, _ in kernel} == {"jump", "call", "bounce", "copy", "trap"}
-    assert {Effort.SHARE, Effort.MOVE_CALLS} <= {effort for _, effort in process}
-    assert not {Effort.SHARE, Effort.MOVE_CALLS} & {effort for _, effort in kernel}
+    process, kernel = ([row for rows in rounds(policy) for row in rows] for policy in (PROCESS, KERNEL))
+    assert {row.tactic.name for row in process} == {"jump", "call", "bounce", "pun", "copy"}
+    assert {row.tactic.name for row in kernel} == {"jump", "call", "bounce", "copy", "trap"}
+    assert {Effort.SHARE, Effort.MOVE_CALLS} <= {row.effort for row in process}
+    assert not {Effort.SHARE, Effort.MOVE_CALLS} & {row.effort for row in kernel}
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from dataclasses import replace
 from gilk.analysis.model import Function
 from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
 from gilk.splice import puns
-from gilk.splice.choice import choose
 from gilk.splice.code import Code
 from gilk.splice.frame import DIRECTION, RED_ZONE
 from gilk.splice.ground import FunctionLayout, Ground
@@ -29,7 +28,8 @@ from gilk.splice.instrument import Host
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Splice, Want
 from gilk.splice.segments import Segment
 from gilk.splice.space import OutOfSpace
-from gilk.splice.tactics.tactic import Choice, Lead
+from gilk.splice.tactics.table import rounds
+from gilk.splice.tactics.tactic import Choice, Choices, Lead
 
 _new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time
 
@@ -115,7 +115,7 @@ class _Trial:
         self._failed = failed
         self._image, self._bias = ground.analysis.image, ground.bias
         self._layout = FunctionLayout(ground, function, immovable)
-        self._choices: dict[int, Choice] = {}
+        self._choices = Choices(self._layout, failed, rounds(ground.policy))
         self._leads: dict[int, Lead] = {}  # by the splice's start
         self._splices: list[Splice] = []
         self._patches: list[Patch] = []
@@ -132,16 +132,18 @@ class _Trial:
         """False when something did not work out that was counted on."""
         for want in self._layout.assign(wants):
             self._refusals[want.key] = Refusal.NO_CODE
-        self._choices, left = choose(self._layout, self._failed)
+        left = self._layout.wanted()
+        for rows in self._choices.rounds:
+            left = [segment for segment in left if not self._choices.splice(segment, rows)]
         for segment in left:
             reason = self._reason(segment)
             self._refusals.update((want.key, reason) for want in segment.wants)
-        return self._realise(sorted(self._choices.values(), key=lambda choice: -choice.start))
+        return self._realise(sorted(self._choices.made.values(), key=lambda choice: -choice.start))
 
     def undo(self) -> None:
         """Give back all that was claimed."""
         registry = self._ground.registry
-        for choice in self._choices.values():
+        for choice in self._choices.made.values():
             choice.release(registry)
         for lead in self._leads.values():
             if lead.shared:

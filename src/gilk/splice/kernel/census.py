@@ -16,7 +16,7 @@ from gilk.splice.kernel.blocks import Blocks, Flags, Instructions
 from gilk.splice.kernel.stretches import NONE, Columns, Cuts, KernelStretches
 from gilk.splice.policy import KERNEL
 from gilk.splice.tactics.table import OUTCOMES, TACTICS, entries, rounds
-from gilk.splice.tactics.tactic import Try
+from gilk.splice.tactics.tactic import Row
 from gilk.values import dataclass
 
 
@@ -31,10 +31,10 @@ class Census:
     def pre(self) -> Columns:
         points = self._cuts.before()
         found = _decided(points)
-        last = [OUTCOMES.index(tactic.name) for tactic, _ in rounds(KERNEL)[-1]]
+        last = [OUTCOMES.index(row.tactic.name) for row in rounds(KERNEL)[-1]]
         bad = np.isin(found, last) | (points.refused != NONE)
-        for each in entries():
-            _try(points, each, found, bad)
+        for row in entries():
+            _try(points, row, found, bad)
         return found
 
     @cached_property
@@ -52,18 +52,18 @@ class Census:
 
 
 def _decided(points: KernelStretches) -> Columns:
-    """Round by round, as splice.choice does."""
+    """Round by round, as the planner does."""
     found = points.refused.copy()
-    for number, tries in enumerate(rounds(KERNEL)):
-        for each in tries:
-            _try(points, each, found, found == NONE)
+    for number, rows in enumerate(rounds(KERNEL)):
+        for row in rows:
+            _try(points, row, found, found == NONE)
         if not number:
             lending = [OUTCOMES.index(tactic.name) for tactic in TACTICS.values() if tactic.lends]
             points.lenders = np.isin(found, lending)
     return found
 
 
-def _try(points: KernelStretches, each: Try, found: Columns, left: Flags) -> None:
+def _try(points: KernelStretches, row: Row, found: Columns, left: Flags) -> None:
     """Has a tactic take what it can of ``left``."""
     which = np.flatnonzero(left)
-    found[which[each.tactic.among(points, which, each.effort)]] = OUTCOMES.index(each.tactic.name)
+    found[which[row.tactic.among(points, which, row.effort)]] = OUTCOMES.index(row.tactic.name)

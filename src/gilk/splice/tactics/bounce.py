@@ -20,10 +20,10 @@ from gilk.splice.plan import Site, Splice
 from gilk.splice.policy import Policy
 from gilk.splice.segments import Segment
 from gilk.splice.tactics.jump import JUMP
-from gilk.splice.tactics.tactic import Choice, Choices, Effort, Lead, Stretches, Tactic
+from gilk.splice.tactics.tactic import Choice, Choices, Effort, Lead, Tactic
 
 if TYPE_CHECKING:
-    from gilk.splice.tactics.tactic import Flags, Rows
+    from gilk.splice.tactics.tactic import Flags, Rows, Stretches
 
 _REACH_BACK: Final = 128 - JMP8_SIZE
 _REACH_AHEAD: Final = 127 + JMP8_SIZE

@@ -17,10 +17,10 @@ from gilk.splice.plan import Splice
 from gilk.splice.puns import IDLE_PREFIX
 from gilk.splice.relocate import jump_of_call, transfer
 from gilk.splice.segments import Segment, is_call
-from gilk.splice.tactics.tactic import Choice, Choices, Effort, Lead, Stretches, Tactic
+from gilk.splice.tactics.tactic import Choice, Choices, Effort, Lead, Tactic
 
 if TYPE_CHECKING:
-    from gilk.splice.tactics.tactic import Flags, Rows
+    from gilk.splice.tactics.tactic import Flags, Rows, Stretches
 
 
 class CallTactic(Tactic):

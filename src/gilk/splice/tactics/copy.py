@@ -15,10 +15,10 @@ import numpy as np
 
 from gilk.analysis.model import Block, End
 from gilk.splice.segments import Segment
-from gilk.splice.tactics.tactic import Choice, Choices, Effort, Stretches, Tactic
+from gilk.splice.tactics.tactic import Choice, Choices, Effort, Tactic
 
 if TYPE_CHECKING:
-    from gilk.splice.tactics.tactic import Flags, Rows
+    from gilk.splice.tactics.tactic import Flags, Rows, Stretches
 
 _INDIRECT = frozenset((End.TABLE, End.INDIRECT, End.TAIL_INDIRECT))
 

@@ -18,11 +18,10 @@ from gilk.splice.ground import Ground
 from gilk.splice.kernel.unit import Kind, Unit, Windows
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Refusal, Site, Splice, Want
 from gilk.splice.policy import Policy
-from gilk.splice.segments import Segment
-from gilk.splice.tactics.tactic import Choice, Choices, Effort, Stretches, Tactic
+from gilk.splice.tactics.tactic import Effort, Tactic
 
 if TYPE_CHECKING:
-    from gilk.splice.tactics.tactic import Flags, Rows
+    from gilk.splice.tactics.tactic import Flags, Rows, Stretches
 
 _FARTHEST = 4  # an endbr64 may come first
 
@@ -34,9 +33,6 @@ class FentryTactic(Tactic):
 
     def allowed(self, policy: Policy, effort: Effort) -> bool:
         return False
-
-    def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
-        return None
 
     def call_of(self, ground: Ground, function: Function) -> int:
         """Where the call for ftrace is at the function's entry; 0 when there is none."""

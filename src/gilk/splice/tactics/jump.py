@@ -11,10 +11,10 @@ from gilk.splice.ground import Ground
 from gilk.splice.kernel.unit import Kind, Unit, Windows, filled
 from gilk.splice.plan import Splice
 from gilk.splice.segments import Segment
-from gilk.splice.tactics.tactic import Choice, Choices, Effort, Lead, Stretches, Tactic
+from gilk.splice.tactics.tactic import Choice, Choices, Effort, Lead, Tactic
 
 if TYPE_CHECKING:
-    from gilk.splice.tactics.tactic import Flags, Rows
+    from gilk.splice.tactics.tactic import Flags, Rows, Stretches
 
 
 class JumpTactic(Tactic):

@@ -7,9 +7,9 @@ the segment.
 
 from __future__ import annotations
 
-from enum import IntEnum, auto
 from functools import lru_cache
-from typing import Final, NamedTuple
+from itertools import groupby
+from typing import Final
 
 from gilk.splice.plan import Refusal
 from gilk.splice.policy import Policy
@@ -19,24 +19,8 @@ from gilk.splice.tactics.copy import COPY
 from gilk.splice.tactics.fentry import FENTRY
 from gilk.splice.tactics.jump import JUMP
 from gilk.splice.tactics.pun import PUN
-from gilk.splice.tactics.tactic import Effort, Tactic, Try
+from gilk.splice.tactics.tactic import Effort, Round, Row
 from gilk.splice.tactics.trap import TRAP
-
-
-class Round(IntEnum):
-    FREEING = auto()  # all that is cheap, since what it displaces frees the bytes that bounces need
-    EACH = auto()  # the best there is for each by itself
-    RESCUE = auto()  # what can do without a splice of its own, if others have theirs
-    INSIST = auto()  # what others may have to pay for
-    LAST = auto()  # what each hit pays for
-    ENTRY = auto()  # the kernel's, once a function is planned, for an entry that has nothing better than the last
-
-
-class Row(NamedTuple):
-    round: Round
-    tactic: Tactic
-    effort: Effort = Effort.USUAL
-
 
 ROWS: Final = (
     Row(Round.FREEING, CALL, Effort.CHEAP),  # displaces nothing, and costs half of what a jump does
@@ -56,18 +40,15 @@ ROWS: Final = (
 
 
 @lru_cache(maxsize=8)
-def rounds(policy: Policy) -> tuple[tuple[Try, ...], ...]:
-    """The tries for segments where ``policy`` is in force, round by round."""
-    tries: dict[Round, list[Try]] = {each: [] for each in Round}
-    for each, tactic, effort in ROWS:
-        if tactic.allowed(policy, effort):
-            tries[each].append(Try(tactic, effort))
-    return tuple(tuple(some) for some in tries.values() if some)
+def rounds(policy: Policy) -> tuple[tuple[Row, ...], ...]:
+    """The rows for segments where ``policy`` is in force, round by round."""
+    allowed = [row for row in ROWS if row.tactic.allowed(policy, row.effort)]
+    return tuple(tuple(rows) for _, rows in groupby(allowed, lambda row: row.round))
 
 
-def entries() -> tuple[Try, ...]:
-    """The tries for entries of the kernel's functions."""
-    return tuple(Try(tactic, effort) for each, tactic, effort in ROWS if each is Round.ENTRY)
+def entries() -> tuple[Row, ...]:
+    """The rows for entries of the kernel's functions."""
+    return tuple(row for row in ROWS if row.round is Round.ENTRY)
 
 
 #: By their names, in the order of their numbers.

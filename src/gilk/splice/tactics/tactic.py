@@ -7,11 +7,10 @@ kernel it also needs a kind of unit, which the driver must know.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import IntEnum, auto
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from gilk.arch.asm import JUMP_SIZE
 from gilk.image.model import Image
@@ -27,12 +26,46 @@ from gilk.splice.segments import Segment
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     import numpy as np
     from numpy.typing import NDArray
 
     Rows = NDArray[np.int64]
     Flags = NDArray[np.bool_]
     Addresses = NDArray[np.uint64]
+
+    class Stretches(Protocol):
+        """The questions that Choices answers, for all points of one side of a kernel at once (kernel/stretches.py).
+
+        A stretch is rows ``low`` to ``high`` of the kernel's instructions, of which ``wanted`` must run in the patch;
+        ``room`` is the first address behind it that must be left alone. ``returns``: it ends with a call that returns.
+        ``traced``: it is a function's entry, at which ftrace has a call. ``lenders``: to these the first round gave a
+        splice that may lend bytes.
+        """
+
+        low: Rows
+        high: Rows
+        wanted: Rows
+        room: Addresses
+        returns: Flags
+        traced: Flags
+        lenders: Flags
+
+        def single_call(self, size: int) -> Flags:
+            """Those that are a call of ``size`` bytes and nothing else."""
+
+        def start(self, which: Rows, size: int) -> Rows:
+            """Where so many bytes would be overwritten: as near before ``wanted`` as they fit, else at the start."""
+
+        def fits(self, which: Rows, start: Rows, size: int) -> Flags:
+            """Whether so many bytes may be overwritten from there."""
+
+        def covering(self, start: Rows, size: int) -> Rows:
+            """The row that has the last of so many bytes."""
+
+        def lands(self, which: Rows, start: Rows, back: int, ahead: int) -> Flags:
+            """Whether there is room for a jump from ``back`` bytes before the row ``start`` to ``ahead`` behind it."""
 
 
 class Effort(IntEnum):
@@ -43,6 +76,26 @@ class Effort(IntEnum):
     SHARE = auto()  # the jump of a bounce may share bytes with what follows
     MOVE_CALLS = auto()  # also calls that are in nobody's way are moved, for room
     TAKE = auto()  # what another function's end may need, or lies far away
+
+
+class Round(IntEnum):
+    """The rounds through the segments that have no splice yet, in their order."""
+
+    FREEING = auto()  # all that is cheap, since what it displaces frees the bytes that bounces need
+    EACH = auto()  # the best there is for each by itself
+    RESCUE = auto()  # what can do without a splice of its own, if others have theirs
+    INSIST = auto()  # what others may have to pay for
+    LAST = auto()  # what each hit pays for
+    ENTRY = auto()  # the kernel's, once a function is planned, for an entry that has nothing better than the last
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One of the table of tactics: in ``round``, a tactic is tried with that effort."""
+
+    round: Round
+    tactic: Tactic
+    effort: Effort = Effort.USUAL
 
 
 @dataclass(slots=True, eq=False)
@@ -104,33 +157,26 @@ class Lead(NamedTuple):
     ways: tuple[int, ...] = ()
 
 
-class Try(NamedTuple):
-    """A tactic, and how much it may do."""
-
-    tactic: Tactic
-    effort: Effort
-
-
 class Choices:
     """The decisions for the segments of one function; claims their bytes.
 
     ``failed``: how often no displacement fitted, by where the pun was to be.
     """
 
-    def __init__(self, layout: FunctionLayout, failed: Counter[int], rounds: tuple[tuple[Try, ...], ...]) -> None:
+    def __init__(self, layout: FunctionLayout, failed: Counter[int], rounds: tuple[tuple[Row, ...], ...]) -> None:
         self.layout = layout
         self.registry = layout.registry
         self.failed = failed
         self.rounds = rounds
         self.made: dict[int, Choice] = {}  # by the segment's start
 
-    def splice(self, segment: Segment, tries: Iterable[Try]) -> bool:
-        """By the first of the tries that finds a way; False when none does."""
+    def splice(self, segment: Segment, rows: Iterable[Row]) -> bool:
+        """By the first of the rows that finds a way; False when none does."""
         if segment.start in self.made:
             return True
         first, last = segment.first, segment.last
-        for tactic, effort in tries:
-            choice = tactic.propose(self, segment, first, last, effort)
+        for row in rows:
+            choice = row.tactic.propose(self, segment, first, last, row.effort)
             if choice:
                 self.take(choice)
                 return True
@@ -139,8 +185,9 @@ class Choices:
     def splice_end(self, segment: Segment) -> Choice | None:
         """Splice a segment nobody asked for, so that its end runs in a patch; None when it cannot be had cheaply."""
         last = len(segment.steps) - 1
-        for tactic, effort in (each for tries in self.rounds for each in tries):
-            choice = tactic.propose(self, segment, last, last, effort) if effort is Effort.CHEAP else None
+        cheap = (row for rows in self.rounds for row in rows if row.effort is Effort.CHEAP)
+        for row in cheap:
+            choice = row.tactic.propose(self, segment, last, last, row.effort)
             if choice:
                 self.take(choice)
                 return choice
@@ -177,40 +224,7 @@ class Choices:
         return self.registry.free(start, end) and not (self.layout.reserved and self.layout.is_reserved(start, end))
 
 
-class Stretches(Protocol):
-    """The questions that Choices answers, for all points of one side of a kernel at once (kernel/stretches.py).
-
-    A stretch is rows ``low`` to ``high`` of the kernel's instructions, of which ``wanted`` must run in the patch;
-    ``room`` is the first address behind it that must be left alone. ``returns``: it ends with a call that comes back.
-    ``traced``: it is a function's entry, at which ftrace has a call. ``lenders``: to these the first round gave a
-    splice that may lend bytes.
-    """
-
-    low: Rows
-    high: Rows
-    wanted: Rows
-    room: Addresses
-    returns: Flags
-    traced: Flags
-    lenders: Flags
-
-    def single_call(self, size: int) -> Flags:
-        """Those that are a call of ``size`` bytes and nothing else."""
-
-    def start(self, which: Rows, size: int) -> Rows:
-        """Where so many bytes would be overwritten: as near before what is wanted as they fit, else at the start."""
-
-    def fits(self, which: Rows, start: Rows, size: int) -> Flags:
-        """Whether so many bytes may be overwritten from there."""
-
-    def covering(self, start: Rows, size: int) -> Rows:
-        """The row that has the last of so many bytes."""
-
-    def lands(self, which: Rows, start: Rows, back: int, ahead: int) -> Flags:
-        """Whether there is room for a jump from ``back`` bytes before the row ``start`` to ``ahead`` behind it."""
-
-
-class Tactic(ABC):
+class Tactic:
     """``name`` is for plans and people. By ``number`` kept plans know it, and it is its place where all are shown.
 
     ``linked``: a jump to the block, in another patch, may go straight to this one. ``lends``: where a plan may only
@@ -227,12 +241,12 @@ class Tactic(ABC):
         """Whether the target is one for which this may be tried."""
         return True
 
-    @abstractmethod
     def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
         """How the steps from ``first`` to ``last`` come to run in a patch; None where that cannot be.
 
         The choice is for the caller to take; others that it depends on have been taken.
         """
+        return None
 
     def code(self, choice: Choice, image: Image, bias: int, host: Host) -> Code:
         """The patch. The choice's steps are known to be relocatable."""

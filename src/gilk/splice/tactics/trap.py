@@ -12,10 +12,10 @@ from gilk.splice.kernel.unit import Kind, Unit, Windows
 from gilk.splice.plan import Splice
 from gilk.splice.policy import Policy
 from gilk.splice.segments import Segment
-from gilk.splice.tactics.tactic import Choice, Choices, Effort, Lead, Stretches, Tactic
+from gilk.splice.tactics.tactic import Choice, Choices, Effort, Lead, Tactic
 
 if TYPE_CHECKING:
-    from gilk.splice.tactics.tactic import Flags, Rows
+    from gilk.splice.tactics.tactic import Flags, Rows, Stretches
 
 
 class TrapTactic(Tactic):
