@@ -32,8 +32,6 @@ DOCSTRINGS_ALLOWED = {
     "session/broker": 9,
     "session/dtrace": 34,
     "session/survey": 9,
-    "splice": 30,
-    "splice/kernel": 10,
     "target": 77,
     "target/kernel": 27,
     "trace/d": 38,

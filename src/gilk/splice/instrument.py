@@ -303,8 +303,8 @@ def _aside(builder: CodeBuilder, host: Host, context: Context, thunk: int, funct
 def _around_c(
     builder: CodeBuilder, host: Host, context: Context, clobbers: int, spare: int, always: int = 0
 ) -> Iterator[Frame]:
-    """What is emitted meanwhile calls C, beyond the red zone, in a thread that has its block. What of ``clobbers`` and
-    ``spare``, a register, is live is kept, and ``always``: in the frame.
+    """Code that is emitted meanwhile calls C, beyond the red zone, in a thread that has its block. The frame keeps
+    ``always``, and of ``clobbers`` and ``spare``, a register, all that is live.
     """
     frame = frame_for(context.live, clobbers | 1 << spare | FLAGS, always)
     frame = Frame(frame.saved, frame.flags, frame.size or RED_ZONE)
