@@ -16,7 +16,7 @@ from gilk.analysis.model import Function
 from gilk.session import shelf
 from gilk.session.request import CFunction, Request, parse
 from gilk.splice.plan import Plan, Want
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 from gilk.splice.space import OutOfSpace
 from tests.behaviour.harness import Loop, differences, leftovers, redirected
 from tests.programs.build import build
@@ -108,7 +108,7 @@ def test_a_change_that_fails_in_the_second_image_leaves_the_first_free(
     with Loop([build("hot8")]) as loop, api.attach(loop.pid) as target, target.session() as session:
         planning = session._ledger._planning
 
-        def fails_in_libc(ground: Ground, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:
+        def fails_in_libc(ground: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:
             if "libc" in ground.analysis.image.name:
                 raise OutOfSpace
             return planning(ground, wanted)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 
 REGISTERS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9", "iid", "rax")
 _NUMBERS = {"rdi": 7, "rsi": 6, "rdx": 2, "rcx": 1, "r8": 8, "r9": 9}
@@ -12,16 +12,16 @@ _GARBAGE = 0x6BAD_6BAD
 _BEHIND = 64  # bytes behind the claim thunk, where the runtime lies
 
 
-def address(ground: Ground) -> int:
+def address(ground: PatchContext) -> int:
     return ground.host.claim + _BEHIND
 
 
-def notes(ground: Ground) -> int:
+def notes(ground: PatchContext) -> int:
     """Where in the thread's block it notes them, a word each, in the order of REGISTERS."""
     return ground.host.counters + 0x100
 
 
-def code(ground: Ground) -> bytes:
+def code(ground: PatchContext) -> bytes:
     at = notes(ground)
     given = {name: _note(number, at + 8 * REGISTERS.index(name)) for name, number in _NUMBERS.items()}
     words = b"".join(

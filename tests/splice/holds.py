@@ -20,7 +20,7 @@ from gilk.arch import asm
 from gilk.image.elf import load
 from gilk.splice.instrument import Count
 from gilk.splice.plan import FunctionPlan, Site, Want
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 from gilk.target.image import analyse
 
 _HOPS = 4
@@ -81,7 +81,7 @@ def _is_call(instruction: Instruction) -> bool:
 class Memory:
     """The image with all sites written, at run-time addresses."""
 
-    def __init__(self, ground: Ground, plans: Iterable[FunctionPlan]) -> None:
+    def __init__(self, ground: PatchContext, plans: Iterable[FunctionPlan]) -> None:
         self.ground = ground
         self.changed: dict[int, int] = {}
         self.patches: dict[int, bytes] = {}
@@ -117,7 +117,7 @@ class Memory:
         raise AssertionError(f"{address:#x} does not get to a patch")
 
 
-def violations(path: str, ground: Ground, made: list[tuple[list[Want], FunctionPlan]]) -> list[str]:
+def violations(path: str, ground: PatchContext, made: list[tuple[list[Want], FunctionPlan]]) -> list[str]:
     """Everything that is wrong with the plans in force together, in words."""
     plans = [plan for _, plan in made]
     memory = Memory(ground, plans)
@@ -142,7 +142,7 @@ def _accounts(wants: list[Want], plan: FunctionPlan) -> Iterator[str]:
         yield f"{plan.name}: wants are not accounted for once each"
 
 
-def _instruments(ground: Ground, wants: list[Want], plan: FunctionPlan) -> Iterator[str]:
+def _instruments(ground: PatchContext, wants: list[Want], plan: FunctionPlan) -> Iterator[str]:
     code = b"".join(patch.data for patch in plan.patches)
     for want in wants:
         if not isinstance(want.instrument, Count):
@@ -152,7 +152,7 @@ def _instruments(ground: Ground, wants: list[Want], plan: FunctionPlan) -> Itera
             yield f"{plan.name}: {want} is in the patches {times} times"
 
 
-def _bytes(ground: Ground, plan: FunctionPlan) -> Iterator[str]:
+def _bytes(ground: PatchContext, plan: FunctionPlan) -> Iterator[str]:
     for site in plan.sites:
         original = ground.analysis.image.read(site.address - ground.bias, len(site.new))
         if site.old != original or len(site.old) != len(site.new):

@@ -15,7 +15,7 @@ from unicorn.x86_const import UC_X86_REG_RSP
 
 from gilk.arch import asm
 from gilk.splice.plan import FunctionPlan
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 from tests.oracle.relocate import FS_BASE, GS_BASE, PAGE, State, _Emulator, _values
 
 KEY = 0x1234_5678_9ABC
@@ -112,12 +112,12 @@ def machine() -> Machine:
     return Machine()
 
 
-def program(ground: Ground) -> dict[int, bytes]:
+def program(ground: PatchContext) -> dict[int, bytes]:
     """The image as it is loaded."""
     return {s.address + ground.bias: s.data for s in ground.analysis.image.segments if s.data}
 
 
-def block(ground: Ground, start: Start) -> dict[int, bytes]:
+def block(ground: PatchContext, start: Start) -> dict[int, bytes]:
     """The thread's block and its key, and the other rings all alike."""
     page = bytearray(0x1000)
     page[0:8] = (FS_BASE + KEY if start.owner else 1).to_bytes(8, "little")
@@ -127,7 +127,7 @@ def block(ground: Ground, start: Start) -> dict[int, bytes]:
     return {GS_BASE: bytes(page), ground.host.key: KEY.to_bytes(8, "little")}
 
 
-def claim_thunk(ground: Ground, start: Start) -> bytes:
+def claim_thunk(ground: PatchContext, start: Start) -> bytes:
     """Makes the block this thread's, or says that there is none; changes nothing but the carry."""
     if start.refused:
         return STC_RET

@@ -17,7 +17,7 @@ from gilk.arch import asm
 from gilk.splice.capture import Probes, capture, timings
 from gilk.splice.instrument import Stamp
 from gilk.splice.plan import FunctionPlan, Refusal, Want
-from gilk.splice.planner import Ground, forget, plan
+from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import BESIDE, PROCESS, Policy
 from gilk.splice.portable import Portable, outcome_of
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
@@ -67,7 +67,7 @@ Asked = list[tuple[Function, list[Want]]]
 Made = list[tuple[list[Want], FunctionPlan]]
 
 
-def ground_of(path: Path | str, policy: Policy = PROCESS) -> Ground:
+def ground_of(path: Path | str, policy: Policy = PROCESS) -> PatchContext:
     """As in a live process: an arena right below the image, all else free."""
     ground = pretend_loaded(analysed(str(path)))
     low = min(s.address for s in ground.analysis.image.segments) + ground.bias & -PAGE
@@ -91,7 +91,7 @@ def wants_of(probes: Iterable[Probes]) -> Asked:
     return sorted(found.values(), key=lambda item: -item[0].start)
 
 
-def made_of(ground: Ground, asked: Asked) -> Made:
+def made_of(ground: PatchContext, asked: Asked) -> Made:
     return [(wants, made) for (_, wants), made in zip(asked, plan(ground, asked).functions, strict=True)]
 
 

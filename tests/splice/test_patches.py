@@ -14,7 +14,7 @@ from gilk.analysis.model import FLAGS_LIVE, Block, Function, Step
 from gilk.arch.effects import effects
 from gilk.splice.instrument import Arguments, Call, CallWithValues, Count, Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Want
-from gilk.splice.planner import Ground, plan
+from gilk.splice.planner import PatchContext, plan
 from gilk.splice.segments import is_call
 from gilk.target.image import pretend_loaded
 from tests.oracle.relocate import GPRS, GS_BASE, STACK, STATUS_FLAGS, State, differences, initial_byte
@@ -55,7 +55,7 @@ class Trial:
 
     def __init__(self, path: str, rng: random.Random) -> None:
         self.rng = rng
-        self.ground: Ground = pretend_loaded(analysed(path))
+        self.ground: PatchContext = pretend_loaded(analysed(path))
         self.stretch = self._stretch()
         self.wants = self._wants()
         self.made: FunctionPlan = plan(self.ground, [(self.stretch.function, self.wants)]).functions[0]

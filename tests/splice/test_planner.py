@@ -12,7 +12,7 @@ from gilk.analysis.model import Function
 from gilk.arch.decode import decode
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Want
-from gilk.splice.planner import Ground, forget, plan
+from gilk.splice.planner import PatchContext, forget, plan
 from gilk.target.image import pretend_loaded
 from tests.splice.holds import analysed, violations
 
@@ -62,7 +62,7 @@ class Asking:
         return [function for span in chosen.values() if (function := self.analysis.function(span)).blocks]
 
 
-def plan_all(ground: Ground, asked: list[tuple[Function, list[Want]]]) -> Made:
+def plan_all(ground: PatchContext, asked: list[tuple[Function, list[Want]]]) -> Made:
     """The plans by function; wants go by key, since a plan's functions come in an order of their own."""
     order = sorted(asked, key=lambda item: -item[0].start)
     made = plan(ground, order)
@@ -139,7 +139,7 @@ def test_functions_planned_one_by_one_and_again(path: str) -> None:
     assert not in_force
 
 
-def change(ground: Ground, in_force: Made, function: Function, wants: list[Want]) -> None:
+def change(ground: PatchContext, in_force: Made, function: Function, wants: list[Want]) -> None:
     """Give a function other wants; those whose puns share bytes with it are planned again with it."""
     asked = {function.start: (function, wants)}
     todo = [function.start]

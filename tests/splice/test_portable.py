@@ -15,7 +15,7 @@ from gilk.image.elf import load
 from gilk.splice.capture import Probes, capture, entry_points, timings
 from gilk.splice.instrument import Call, CallWithValues, Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Refusal, Want
-from gilk.splice.planner import Ground, plan
+from gilk.splice.planner import PatchContext, plan
 from gilk.splice.policy import PORTABLE
 from gilk.splice.portable import HEAD, RETURN, Malformed, Portable, outcome_of
 from gilk.splice.space import Arena, PunPages
@@ -58,7 +58,7 @@ def numbered(portable: Portable) -> np.ndarray:
     return np.arange(FIRST, FIRST + portable.rows)
 
 
-def elsewhere(ground: Ground, away: int, farther: int) -> Ground:
+def elsewhere(ground: PatchContext, away: int, farther: int) -> PatchContext:
     """The same image with everything ``away`` from where it was, and the arena ``farther`` below the image."""
     away = away if ground.analysis.image.position_independent else 0
     base = ground.arena.base + away - farther
@@ -66,10 +66,12 @@ def elsewhere(ground: Ground, away: int, farther: int) -> Ground:
     shifted = replace(occupied, ranges=tuple((max(a + away, 0), b + away) for a, b in occupied.ranges))
     arena = Arena(base, ground.arena.size, 0, ground.arena.mark() - ground.arena.base + _USED)
     puns = PunPages(shifted, 0, 1 << 20)
-    return Ground(ground.analysis, ground.bias + away, arena, puns, SHAPE.host(base), ground.policy, keeps_code=True)
+    return PatchContext(
+        ground.analysis, ground.bias + away, arena, puns, SHAPE.host(base), ground.policy, keeps_code=True
+    )
 
 
-def differences(ground: Ground, placed: Placed, block: int, plans: tuple[FunctionPlan, ...]) -> list[str]:
+def differences(ground: PatchContext, placed: Placed, block: int, plans: tuple[FunctionPlan, ...]) -> list[str]:
     """Where what was placed is not what was planned."""
     found = []
     expected = pack(plans)

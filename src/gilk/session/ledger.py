@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 from gilk.analysis.model import Function
 from gilk.session.staging import Planning, Stager, staged
 from gilk.splice.plan import FunctionPlan, Want
-from gilk.splice.planner import Ground, forget, plan
+from gilk.splice.planner import PatchContext, forget, plan
 from gilk.values import dataclass
 
 B = TypeVar("B")
@@ -44,7 +44,7 @@ class Changer(Protocol):
 class Shelf(Protocol[_Kept]):
     """Plans that were made before, for some of what is wanted."""
 
-    def take(self, ground: Ground, entries: Iterable[Entry]) -> Staged[_Kept] | None:
+    def take(self, ground: PatchContext, entries: Iterable[Entry]) -> Staged[_Kept] | None:
         """What there is for some of the entries, staged, its sites claimed; None when there is nothing."""
         ...
 
@@ -56,7 +56,7 @@ _REMEMBERED = 16
 class Entry:
     """A function of one image, by its start, and what it carries; ``batch`` 0: nothing is in force."""
 
-    ground: Ground
+    ground: PatchContext
     start: int
     wants: dict[int, Want] = field(default_factory=dict)
     plan: FunctionPlan | None = None
@@ -115,10 +115,10 @@ class Ledger(Generic[B]):
         """The batches with those of their units that are, or None for all; also what is about to be."""
         return [(made, frozenset(self._units[n]) if n in self._units else None) for n, made in self._staged.items()]
 
-    def entry(self, ground: Ground, function: Function) -> Entry:
+    def entry(self, ground: PatchContext, function: Function) -> Entry:
         return self.entry_at(ground, function.start)
 
-    def entry_at(self, ground: Ground, start: int) -> Entry:
+    def entry_at(self, ground: PatchContext, start: int) -> Entry:
         """Of the function that begins there."""
         key = (id(ground), start)
         if key not in self._entries:
@@ -208,7 +208,7 @@ class Ledger(Generic[B]):
             if here:
                 yield self._fresh(ground, here)
 
-    def _fresh(self, ground: Ground, entries: list[Entry]) -> Staged[B]:
+    def _fresh(self, ground: PatchContext, entries: list[Entry]) -> Staged[B]:
         order = sorted(entries, key=lambda e: -e.start)
         wanted = [(e.function, list(e.wants.values())) for e in order]
         made, number, batch = staged(ground, wanted, self._workspace, self._planning)
@@ -251,7 +251,7 @@ class Ledger(Generic[B]):
         return list(chosen.values())
 
 
-def _recall(ground: Ground, plan_: FunctionPlan) -> None:
+def _recall(ground: PatchContext, plan_: FunctionPlan) -> None:
     """A plan that was forgotten is in force after all."""
     for site in plan_.sites:
         start = site.address - ground.bias

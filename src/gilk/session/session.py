@@ -16,7 +16,7 @@ from gilk.session.signals import Signals, switches_stacks
 from gilk.session.stream import ALL_CLASSES
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import Want
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 from gilk.target.base import Target
 from gilk.target.batch import Batch
 from gilk.target.workspace import Workspace
@@ -117,7 +117,7 @@ class Session(BaseSession):
         made = self._instrument(ground, wanted.instrument, number)
         return entry, Want(wanted.point.address, wanted.point.after, made, number)
 
-    def _instrument(self, ground: Ground, chosen: Builtin | CFunction, number: int) -> Instrument:
+    def _instrument(self, ground: PatchContext, chosen: Builtin | CFunction, number: int) -> Instrument:
         match chosen:
             case Builtin.COUNT:
                 return Count(number)

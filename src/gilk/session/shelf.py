@@ -17,7 +17,7 @@ from gilk.session import portables
 from gilk.session.ledger import Entry, Staged
 from gilk.splice.capture import capture, entry_points
 from gilk.splice.instrument import Call, CallWithValues
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 from gilk.splice.portable import Portable
 from gilk.splice.space import OutOfSpace
 from gilk.target.batch import Batch
@@ -49,7 +49,7 @@ class EntryShelf:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def take(self, ground: Ground, entries: Iterable[Entry]) -> Staged[Batch] | None:
+    def take(self, ground: PatchContext, entries: Iterable[Entry]) -> Staged[Batch] | None:
         """Raises CompileError, and TargetError as the keeper does."""
         called, wanted = _alike(entries)
         if called is None or len(wanted) < _MANY:
@@ -57,7 +57,7 @@ class EntryShelf:
         portable = self._portable(ground, called, wanted.keys())
         return self._staged(ground, portable, called, wanted) if portable is not None else None
 
-    def _portable(self, ground: Ground, called: _Called, starts: Iterable[int]) -> Portable | None:
+    def _portable(self, ground: PatchContext, called: _Called, starts: Iterable[int]) -> Portable | None:
         """From the cache; made anew, for more functions, when too many of these are not in there."""
         image, shape = ground.analysis.image, self._workspace.shape
         key = portables.key(f"{type(called).__name__}-{called.clobbers:x}", image, shape)
@@ -78,7 +78,7 @@ class EntryShelf:
         return made
 
     def _staged(
-        self, ground: Ground, portable: Portable, called: _Called, wanted: Mapping[int, _Carrier]
+        self, ground: PatchContext, portable: Portable, called: _Called, wanted: Mapping[int, _Carrier]
     ) -> Staged[Batch] | None:
         workspace, loaded = self._workspace, self._workspace.loaded(ground)
         spot = workspace.spot(loaded, len(portable.code), called.function)

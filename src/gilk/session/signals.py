@@ -17,11 +17,11 @@ from gilk.errors import GilkError
 from gilk.session.ledger import Entry, Result
 from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import Want
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 from gilk.target.base import Loaded, Target
 from gilk.target.workspace import Workspace
 
-EntryOf = Callable[[Ground, Function], Entry]
+EntryOf = Callable[[PatchContext, Function], Entry]
 _FAULTS = sum(1 << number - 1 for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL))
 _SWITCHES = frozenset(("swapcontext", "setcontext"))
 _FIRST_KEY = 1 << 40  # beyond those of probes

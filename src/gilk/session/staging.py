@@ -13,13 +13,13 @@ from typing import Protocol, TypeVar
 from gilk.analysis.model import Function
 from gilk.errors import MemoryTaken
 from gilk.splice.plan import Plan, Want
-from gilk.splice.planner import Ground, forget, plan
+from gilk.splice.planner import PatchContext, forget, plan
 
 _TRIES = 8
 
 S = TypeVar("S")
 _Staged = TypeVar("_Staged", covariant=True)
-Planning = Callable[[Ground, Iterable[tuple[Function, list[Want]]]], Plan]
+Planning = Callable[[PatchContext, Iterable[tuple[Function, list[Want]]]], Plan]
 
 
 class Stager(Protocol[_Staged]):
@@ -32,7 +32,7 @@ class Stager(Protocol[_Staged]):
 
 
 def staged(
-    ground: Ground, wanted: list[tuple[Function, list[Want]]], stager: Stager[S], planning: Planning = plan
+    ground: PatchContext, wanted: list[tuple[Function, list[Want]]], stager: Stager[S], planning: Planning = plan
 ) -> tuple[Plan, int, S]:
     """The plan, and its number and what was made of it. Raises MemoryTaken when a process takes memory every time."""
     tries = 0

@@ -21,7 +21,7 @@ from gilk.splice import points
 from gilk.splice.code import Code
 from gilk.splice.instrument import Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Patch, Want
-from gilk.splice.planner import Ground, plan, spare_tails
+from gilk.splice.planner import PatchContext, plan, spare_tails
 from gilk.splice.points import Point
 from gilk.splice.portable import ENTRY, HEAD, RETURN, Array, Portable, as_words, outcome_of
 from gilk.splice.space import PAGE, TRAMPOLINE
@@ -60,35 +60,35 @@ def _entry(image: Image, function: Function) -> tuple[Function, Point, int]:
 
 
 def capture(
-    ground: Ground,
+    context: PatchContext,
     probes: Iterable[Probes],
     instrument: Callable[[int], Instrument] = Stamp,
     callee: int = 0,
     told: Progress = lambda done, of: None,
 ) -> Portable:
-    """``ground`` is fresh, keeps code, and its policy is PORTABLE. ``instrument`` makes one of the number of its row;
+    """``context`` is fresh, keeps code, and its policy is PORTABLE. ``instrument`` makes one of the number of its row;
     ``callee``, a place in the arena where nothing else will lie, stands for the function that they call.
     ``told``: functions done, and how many there may be.
 
     Raises OutOfSpace when the arena is full.
     """
-    return _Capture(ground, instrument, callee).run(probes, told)
+    return _Capture(context, instrument, callee).run(probes, told)
 
 
 class _Capture:
     """The findings, as lists of tuples and then as arrays, column by column."""
 
-    def __init__(self, ground: Ground, instrument: Callable[[int], Instrument], callee: int) -> None:
-        self._ground = ground
+    def __init__(self, context: PatchContext, instrument: Callable[[int], Instrument], callee: int) -> None:
+        self._context = context
         self._instrument, self._callee = instrument, callee
-        self._block = ground.arena.mark()
+        self._block = context.arena.mark()
         self._columns: dict[str, list[Array]] = defaultdict(list)
         self._code: list[bytes] = []
         self._old, self._new = bytearray(), bytearray()
         self._outcomes: dict[int, int] = {}
 
     def run(self, asked: Iterable[Probes], told: Progress) -> Portable:
-        spans = len(self._ground.analysis.image.spans)
+        spans = len(self._context.analysis.image.spans)
         wanted: dict[int, tuple[Function, list[Want]]] = {}
         owners: dict[int, int] = {}
         rows: list[tuple[int, ...]] = []
@@ -102,7 +102,7 @@ class _Capture:
             if number % _AT_ONCE == 0:
                 told(number // 2, spans)
         order = sorted(wanted.values(), key=lambda item: -item[0].start)
-        spare_tails(self._ground, order)
+        spare_tails(self._context, order)
         self._plan(order, lambda done: told((spans - len(order) + spans + done) // 2, spans))
         return self._made([function for function, _ in order], owners, rows)
 
@@ -110,13 +110,13 @@ class _Capture:
         """From the highest address down, as ``plan`` goes itself."""
         for first in range(0, len(order), _AT_ONCE):
             some = order[first : first + _AT_ONCE]
-            start = self._ground.arena.mark()
-            self._add(first, plan(self._ground, some).functions, start)
+            start = self._context.arena.mark()
+            self._add(first, plan(self._context, some).functions, start)
             told(first + len(some))
 
     def _add(self, first: int, plans: tuple[FunctionPlan, ...], start: int) -> None:
         """``start``: where the first patch lies. Patches lie one behind the other."""
-        data = bytearray(self._ground.arena.mark() - start)
+        data = bytearray(self._context.arena.mark() - start)
         for function in plans:
             for patch in _inside(function):
                 data[patch.address - start : patch.address - start + len(patch.data)] = patch.data
@@ -127,7 +127,7 @@ class _Capture:
         self._keep(_SITES, self._sites(numbered))
         self._keep(("same_patch", "same_inside", "same_original", "same_before", "same_unit"), self._same(numbered))
         self._keep(
-            ("displaced", "displaced_unit"), ((at - self._ground.bias, u) for u, p in numbered for at in p.displaced)
+            ("displaced", "displaced_unit"), ((at - self._context.bias, u) for u, p in numbered for at in p.displaced)
         )
         for function in plans:
             self._outcomes.update((row, outcome_of(how)) for row, how in function.tactics.items())
@@ -142,26 +142,26 @@ class _Capture:
 
     def _fields(self, plans: tuple[FunctionPlan, ...], start: int, data: bytearray) -> None:
         """Set the fields in ``data`` to what they are with everything at 0, and note where they are."""
-        ground, base = self._ground, self._ground.host.base
+        context, base = self._context, self._context.host.base
         codes = list(_codes(plans))
         numbers = [(at + o, end - o) for at, code in codes for o, end, _, _ in code.fixups]
         at, rest = np.array(numbers, np.int64).reshape(-1, 2).T
         view = as_words(data)
         leads = at + rest + view[at - start]
-        self._columns["text"].append(self._relative(view, at, rest, leads, ~self._is_ours(leads), start, ground.bias))
+        self._columns["text"].append(self._relative(view, at, rest, leads, ~self._is_ours(leads), start, context.bias))
         runtime = self._is_ours(leads) & (leads < self._block)
         self._columns["runtime"].append(self._relative(view, at, rest, leads, runtime, start, base))
         called = leads == self._callee
         self._columns["callee"].append(self._relative(view, at, rest, leads, called, start, self._callee))
         words = np.array([at + o for at, code in codes for o in code.words], np.int64)
-        _add_to_words(data, words - start, -ground.bias)
+        _add_to_words(data, words - start, -context.bias)
         self._columns["words"].append(words - self._block)
         holes = np.array([at + o for at, code in codes for o in code.holes], np.int64)
         self._columns["holes"].append(holes - self._block)
 
     def _is_ours(self, address: Array) -> Array:
         """In the arena, or the key page below it."""
-        arena = self._ground.arena
+        arena = self._context.arena
         ours: Array = (arena.base - PAGE <= address) & (address < arena.base + arena.size)
         return ours
 
@@ -182,7 +182,7 @@ class _Capture:
     # Rows of arrays.
 
     def _patches(self, plans: list[tuple[int, FunctionPlan]]) -> Iterator[tuple[int, ...]]:
-        bias, block = self._ground.bias, self._block
+        bias, block = self._context.bias, self._block
         for unit, function in plans:
             for splice in function.splices:
                 for at in splice.trampolines:
@@ -200,10 +200,10 @@ class _Capture:
                     self._old += site.old
                     self._new += site.new if leads < 0 else site.new[:-4] + bytes(4)
                     behind = shared[1] - shared[0] if last and shared else 0
-                    yield site.address - self._ground.bias, len(site.new), leads, tactic, behind, unit
+                    yield site.address - self._context.bias, len(site.new), leads, tactic, behind, unit
 
     def _same(self, plans: list[tuple[int, FunctionPlan]]) -> Iterator[tuple[int, ...]]:
-        bias, holds = self._ground.bias, self._ground.arena.holds
+        bias, holds = self._context.bias, self._context.arena.holds
         for unit, function in plans:
             for patch, original, before in function.equivalences:
                 inside = holds(patch)

@@ -131,7 +131,7 @@ class FunctionPlan:
 
     ``tactics``, ``refusals``, ``patched``: by key of a want, the name of the tactic, the reason why there is none, the
     address of the patch. ``codes``: what the last of the patches were made of, one for
-    each splice, where the ground keeps that.
+    each splice, where the context keeps that.
     """
 
     name: str

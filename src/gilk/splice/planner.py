@@ -23,8 +23,9 @@ from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
 from gilk.splice import puns
 from gilk.splice.code import Code
 from gilk.splice.frame import DIRECTION, RED_ZONE
-from gilk.splice.ground import FunctionLayout, Ground
+from gilk.splice.function_layout import FunctionLayout
 from gilk.splice.instrument import Host
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Splice, Want
 from gilk.splice.segments import Segment
 from gilk.splice.space import OutOfSpace
@@ -34,28 +35,28 @@ from gilk.splice.tactics.tactic import Choice, Choices, Lead
 _new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time
 
 
-def forget(ground: Ground, old: FunctionPlan) -> None:
+def forget(context: PatchContext, old: FunctionPlan) -> None:
     """The plan is no longer in force, or about to be replaced: its bytes may be planned again."""
     for site in old.sites:
-        start = site.address - ground.bias
-        ground.registry.release(start, start + len(site.new))
+        start = site.address - context.bias
+        context.registry.release(start, start + len(site.new))
     for start, end in old.pinned:
-        ground.registry.unpin(start - ground.bias, end - ground.bias)
+        context.registry.unpin(start - context.bias, end - context.bias)
 
 
-def plan(ground: Ground, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:
+def plan(context: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:
     """Plans for all functions, from the highest address down; a want that cannot be met is refused by name there.
 
     Raises OutOfSpace when the arena is full.
     """
     order = sorted(wanted, key=lambda item: -item[0].start)
-    spare_tails(ground, order)
+    spare_tails(context, order)
     with _without_collection():
-        plans = tuple(_plan(ground, function, wants) for function, wants in order)
+        plans = tuple(_plan(context, function, wants) for function, wants in order)
     return Plan(plans)
 
 
-def spare_tails(ground: Ground, wanted: Iterable[tuple[Function, list[Want]]]) -> None:
+def spare_tails(context: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -> None:
     """Have plans that are made before those of ``wanted`` leave them the padding that they may need: where too few
     bytes before the end can be moved as a whole. That is guessed by what is known without a look at instructions.
     """
@@ -64,7 +65,7 @@ def spare_tails(ground: Ground, wanted: Iterable[tuple[Function, list[Want]]]) -
         start = max(last.start, _behind_calls(function, last.start))
         short = JUMP_SIZE - (last.end - start)
         if short > 0 and any(want.address >= start for want in wants):
-            ground.tails[last.end] = short
+            context.tails[last.end] = short
 
 
 def _behind_calls(function: Function, start: int) -> int:
@@ -85,37 +86,39 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _plan(ground: Ground, function: Function, wants: list[Want]) -> FunctionPlan:
+def _plan(context: PatchContext, function: Function, wants: list[Want]) -> FunctionPlan:
     immovable: dict[int, str] = {}
     failed: Counter[int] = Counter()
     while True:
-        trial = _Trial(ground, function, immovable, failed)
+        trial = _Trial(context, function, immovable, failed)
         if trial.run(wants):
             return trial.result()
         trial.undo()
 
 
-def _host_of(ground: Ground, function: Function) -> Host:
+def _host_of(context: PatchContext, function: Function) -> Host:
     """Goroutines begin with 2 KiB of stack, of which a small function need not ask for any; Go code has no red zone, as
     the stack pointer is moved for all that is stored (cmd/internal/obj/x86)."""
-    image = ground.analysis.image
+    image = context.analysis.image
     if not image.is_go:
-        return ground.host
+        return context.host
     low, high = image.go_text
-    return ground.host.aside(0 if low <= function.start < high else RED_ZONE)
+    return context.host.aside(0 if low <= function.start < high else RED_ZONE)
 
 
 class _Trial:
     """One attempt at a function. ``immovable`` and ``failed`` (puns) grow by what it finds out."""
 
-    def __init__(self, ground: Ground, function: Function, immovable: dict[int, str], failed: Counter[int]) -> None:
-        self._ground = ground
+    def __init__(
+        self, context: PatchContext, function: Function, immovable: dict[int, str], failed: Counter[int]
+    ) -> None:
+        self._context = context
         self._function = function
         self._immovable = immovable
         self._failed = failed
-        self._image, self._bias = ground.analysis.image, ground.bias
-        self._layout = FunctionLayout(ground, function, immovable)
-        self._choices = Choices(self._layout, failed, rounds(ground.policy))
+        self._image, self._bias = context.analysis.image, context.bias
+        self._layout = FunctionLayout(context, function, immovable)
+        self._choices = Choices(self._layout, failed, rounds(context.policy))
         self._leads: dict[int, Lead] = {}  # by the splice's start
         self._splices: list[Splice] = []
         self._patches: list[Patch] = []
@@ -124,9 +127,9 @@ class _Trial:
         self._patched: dict[int, int] = {}
         self._refusals: dict[int, Refusal] = {}
         self._codes: list[Code] = []
-        host = _host_of(ground, function)
+        host = _host_of(context, function)
         self._host = replace(host, assume_live=host.assume_live | DIRECTION) if function.turns else host
-        self._mark = ground.mark()
+        self._mark = context.mark()
 
     def run(self, wants: list[Want]) -> bool:
         """False when something did not work out that was counted on."""
@@ -142,13 +145,13 @@ class _Trial:
 
     def undo(self) -> None:
         """Give back all that was claimed."""
-        registry = self._ground.registry
+        registry = self._context.registry
         for choice in self._choices.made.values():
             choice.release(registry)
         for lead in self._leads.values():
             if lead.shared:
                 registry.unpin(lead.shared[0] - self._bias, lead.shared[1] - self._bias)
-        self._ground.reset(self._mark)
+        self._context.reset(self._mark)
 
     def result(self) -> FunctionPlan:
         return FunctionPlan(
@@ -177,13 +180,13 @@ class _Trial:
 
     def _realise(self, choices: list[Choice]) -> bool:
         """Emit and place all patches, then lead to them; puns last, and from the top down."""
-        arena = self._ground.arena
+        arena = self._context.arena
         placed: list[tuple[Choice, Code, int]] = []
         for choice in choices:
             code = choice.tactic.code(choice, self._image, self._bias, self._host)
             placed.append((choice, code, arena.allocate(len(code.data))))
         for choice, _, address in placed:
-            lead = self._leads[choice.start] = choice.tactic.lead(choice, address, self._ground)
+            lead = self._leads[choice.start] = choice.tactic.lead(choice, address, self._context)
             start = choice.start + self._bias
             self._equivalences += [Equivalence(way + self._bias, start, True) for way in lead.ways]
         good = True
@@ -194,16 +197,16 @@ class _Trial:
         return good and self._write(placed)
 
     def _pun(self, choice: Choice, patch: int) -> bool:
-        ground, at, start = self._ground, choice.pun, choice.start + self._bias
+        context, at, start = self._context, choice.pun, choice.start + self._bias
         own = choice.own
-        found = puns.find(ground, self._function, at, own, far=choice.bounce > 0 or self._failed[at] > 0)
+        found = puns.find(context, self._function, at, own, far=choice.bounce > 0 or self._failed[at] > 0)
         if found is None:
             return False
         for place in found.trampolines:
-            self._patches.append(Patch(place, puns.trampoline(ground, place, patch)))
+            self._patches.append(Patch(place, puns.trampoline(context, place, patch)))
             self._equivalences.append(Equivalence(place, start, True))
-        site = ground.site(at, found.new)
-        ground.registry.pin(at + own, found.end)
+        site = context.site(at, found.new)
+        context.registry.pin(at + own, found.end)
         lead = self._leads[choice.start]
         self._leads[choice.start] = lead._replace(
             window=lead.window if choice.bounce else site,
@@ -218,7 +221,7 @@ class _Trial:
         bias = self._bias
         links = {choice.start + bias: address for choice, _, address in placed if choice.tactic.linked}
         good = True
-        if self._ground.keeps_code:
+        if self._context.keeps_code:
             self._codes += [code for _, code, _ in placed]
         for choice, code, address in placed:
             try:
@@ -243,4 +246,4 @@ class _Trial:
         return _new(Splice, (choice.tactic.name, patch, window, displaced, copy, bounce, host, shared, trampolines))
 
 
-__all__ = ["Ground", "OutOfSpace", "forget", "plan"]
+__all__ = ["PatchContext", "OutOfSpace", "forget", "plan"]

@@ -12,7 +12,7 @@ import itertools
 
 from gilk.analysis.model import Function
 from gilk.arch.asm import JMP32, JMP_NEXT, JUMP_SIZE
-from gilk.splice.ground import Ground
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.policy import Sharing
 from gilk.splice.space import FAR_TRAMPOLINE, TRAMPOLINE
 from gilk.values import dataclass
@@ -31,29 +31,29 @@ class Pun:
     end: int
 
 
-def find(ground: Ground, function: Function, at: int, own: int, far: bool) -> Pun | None:
+def find(context: PatchContext, function: Function, at: int, own: int, far: bool) -> Pun | None:
     """One at link-time address ``at``, in ``own`` bytes; None when there is none. Prefixes move the displacement along,
     and with it what it shares. ``far``: a trampoline may lie out of reach of the arena.
     """
-    return next(filter(None, (_behind(ground, function, at, own, prefix, far) for prefix in range(own))), None)
+    return next(filter(None, (_behind(context, function, at, own, prefix, far) for prefix in range(own))), None)
 
 
-def _behind(ground: Ground, function: Function, at: int, own: int, prefix: int, far: bool) -> Pun | None:
+def _behind(context: PatchContext, function: Function, at: int, own: int, prefix: int, far: bool) -> Pun | None:
     free = own - 1 - prefix
     end = at + prefix + JUMP_SIZE
-    states = _states(ground, function, at + own, end)
-    origin = end + ground.bias
+    states = _states(context, function, at + own, end)
+    origin = end + context.bias
     lows = [origin + int.from_bytes(bytes(free) + shared, "little", signed=True) for shared in states]
-    found = _trampolines(ground, lows, 1 << 8 * free, far and ground.policy.sharing is not Sharing.NEVER)
+    found = _trampolines(context, lows, 1 << 8 * free, far and context.policy.sharing is not Sharing.NEVER)
     if found is None:
         return None
     distance = (found[0] - origin).to_bytes(4, "little", signed=True)
     return Pun((IDLE_PREFIX * prefix + JMP32 + distance)[:own], found, end)
 
 
-def _states(ground: Ground, function: Function, low: int, high: int) -> list[bytes]:
+def _states(context: PatchContext, function: Function, low: int, high: int) -> list[bytes]:
     """All that [low, high) may hold while the function's splices are in force; none when a pun may not depend on it."""
-    registry, sharing = ground.registry, ground.policy.sharing
+    registry, sharing = context.registry, context.policy.sharing
     settled = registry.read(low, high - low)
     if len(settled) != high - low:
         return []
@@ -63,7 +63,7 @@ def _states(ground: Ground, function: Function, low: int, high: int) -> list[byt
         return []
     pieces: list[tuple[bytes, ...]] = []
     while low < high:
-        span = ground.analysis.image.span_at(low)
+        span = context.analysis.image.span_at(low)
         end = min(span.end, high) if span else low + 1
         spliced, plain = registry.read(low, end - low), registry.original(low, end - low)
         if span is None and not registry.unclaimed(low, end):
@@ -75,40 +75,40 @@ def _states(ground: Ground, function: Function, low: int, high: int) -> list[byt
     return states if len(states) <= _MOST_STATES else []
 
 
-def _trampolines(ground: Ground, lows: list[int], size: int, far: bool) -> tuple[int, ...] | None:
+def _trampolines(context: PatchContext, lows: list[int], size: int, far: bool) -> tuple[int, ...] | None:
     """One for each of ``lows``, all equally far from it, less than ``size``."""
     if len(lows) < 2:
-        found = _anywhere(ground, lows[0], size, far) if lows else None
+        found = _anywhere(context, lows[0], size, far) if lows else None
         return None if found is None else (found,)
     for offset in range(0, size, max(TRAMPOLINE, size // _TRIES)):
-        found_all = _all_at(ground, [low + offset for low in lows], far)
+        found_all = _all_at(context, [low + offset for low in lows], far)
         if found_all is not None:
             return found_all
     return None
 
 
-def _anywhere(ground: Ground, low: int, size: int, far: bool) -> int | None:
-    nearest, farthest = ground.arena.reach
-    found = ground.puns.allocate(max(low, nearest), min(low + size, farthest))
+def _anywhere(context: PatchContext, low: int, size: int, far: bool) -> int | None:
+    nearest, farthest = context.arena.reach
+    found = context.puns.allocate(max(low, nearest), min(low + size, farthest))
     if found is None and far:
-        found = ground.puns.allocate(low, low + size, FAR_TRAMPOLINE)
+        found = context.puns.allocate(low, low + size, FAR_TRAMPOLINE)
     return found
 
 
-def _all_at(ground: Ground, places: list[int], far: bool) -> tuple[int, ...] | None:
-    puns = ground.puns
+def _all_at(context: PatchContext, places: list[int], far: bool) -> tuple[int, ...] | None:
+    puns = context.puns
     mark = puns.mark()
     if all(puns.may_have(at) for at in places):
-        found = [_anywhere(ground, at, 1, far) for at in places]
+        found = [_anywhere(context, at, 1, far) for at in places]
         if None not in found:
             return tuple(at for at in found if at is not None)
     puns.reset(mark)
     return None
 
 
-def trampoline(ground: Ground, at: int, patch: int) -> bytes:
+def trampoline(context: PatchContext, at: int, patch: int) -> bytes:
     """The code at ``at``: a jump to the patch, through memory where that is too far."""
-    nearest, farthest = ground.arena.reach
+    nearest, farthest = context.arena.reach
     if nearest <= at < farthest:
         return JMP32 + (patch - (at + JUMP_SIZE)).to_bytes(4, "little", signed=True)
     return JMP_NEXT + patch.to_bytes(8, "little")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Ground to make portable plans on: an image alone, with an arena that has the runtime of every other.
+"""A context to make portable plans in: an image alone, with an arena that has the runtime of every other.
 
 What is found there holds elsewhere, except that the page of a pun may be taken.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from gilk.analysis.analysis import Analysis
 from gilk.build.runtime import runtime
-from gilk.splice.ground import Ground
 from gilk.splice.instrument import Host, SideThunks
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.policy import PORTABLE
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.values import dataclass
@@ -57,12 +57,12 @@ def runtime_room() -> int:
     return len(runtime().code) + 63 & -64
 
 
-def stand_in(ground: Ground) -> int:
+def stand_in(ground: PatchContext) -> int:
     """For a function that instruments call: an address in the arena where nothing else comes to lie."""
     return ground.arena.base + ground.arena.size - 1
 
 
-def blank_ground(analysis: Analysis, shape: Shape) -> Ground:
+def blank_ground(analysis: Analysis, shape: Shape) -> PatchContext:
     """Raises CompileError."""
     image = analysis.image
     bias = _BIAS if image.position_independent else 0
@@ -72,7 +72,7 @@ def blank_ground(analysis: Analysis, shape: Shape) -> Ground:
     nearest, farthest = max(high + _SWAY - (1 << 31), 0), low - _SWAY + (1 << 31)
     own = sorted(((low, high), (base - PAGE, base + _ARENA)))
     taken = Occupied(((0, nearest), *own, (farthest, 1 << 64)) if nearest < own[0][0] else tuple(own))
-    return Ground(
+    return PatchContext(
         analysis, bias, Arena(base, _ARENA, 0, runtime_room()), PunPages(taken, _ARENA, _MOST_PUN_PAGES),
         shape.host(base), PORTABLE, keeps_code=True,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from gilk.cache.arrays import load_arrays, store_arrays
 from gilk.cache.key import sources
 from gilk.image.model import Image
 from gilk.splice.instrument import Host
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.target import learnt
 
@@ -37,8 +37,8 @@ def _jumps(image: Image) -> JumpTargets:
     return jumps
 
 
-def pretend_loaded(analysis: Analysis) -> Ground:
-    """Ground to plan on, alone in an address space of its own."""
+def pretend_loaded(analysis: Analysis) -> PatchContext:
+    """A context to plan in, alone in an address space of its own."""
     image = analysis.image
     bias = _BIAS if image.position_independent else 0
     low = min(s.address for s in image.segments) + bias & -PAGE
@@ -46,4 +46,4 @@ def pretend_loaded(analysis: Analysis) -> Ground:
     base = low - _ARENA - _GAP if low > _ARENA + 2 * _GAP else high + _GAP
     taken = tuple(sorted(((low, high), (base - PAGE, base + _ARENA))))
     host = Host(base - PAGE, base, PAGE, ((1 << 20, 1 << 20),) * 4, base, base, base)
-    return Ground(analysis, bias, Arena(base, _ARENA, 0, PAGE), PunPages(Occupied(taken), _ARENA, 1 << 20), host)
+    return PatchContext(analysis, bias, Arena(base, _ARENA, 0, PAGE), PunPages(Occupied(taken), _ARENA, 1 << 20), host)

@@ -19,12 +19,12 @@ from gilk.analysis.model import EVERYTHING
 from gilk.build.instrument import Compiled, Linked, link_instrument
 from gilk.build.runtime import runtime
 from gilk.errors import CompileError, MemoryTaken, TargetError
-from gilk.splice.claims import claim, conflicts, unclaim
 from gilk.splice.instrument import Call, CallWithRegisters, CallWithValues, Host, Instrument
 from gilk.splice.plan import Plan
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 from gilk.splice.policy import BESIDE, PROCESS
 from gilk.splice.portable import Array, Portable
+from gilk.splice.reservations import claim, conflicts, unclaim
 from gilk.splice.space import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.target.base import Loaded, Target
 from gilk.target.batch import Batch, pack
@@ -76,7 +76,7 @@ class Workspace:
         self._code = mmap.mmap(code_fd, _CODE_SIZE)
         self.data = mmap.mmap(data_fd, data_size)
         self._sites: list[Site] = []
-        self._grounds: dict[str, Ground] = {}
+        self._grounds: dict[str, PatchContext] = {}
         self._loaded: dict[int, Loaded] = {}
         self._puns = PunPages(process.occupied(), _MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
         self._mapped: set[int] = set()
@@ -86,7 +86,7 @@ class Workspace:
         self._placed: dict[str, list[tuple[Portable, Array, Array]]] = {}
         self._resolver = Resolver(process)
 
-    def ground(self, loaded: Loaded, analysis: Analysis) -> Ground:
+    def ground(self, loaded: Loaded, analysis: Analysis) -> PatchContext:
         """Where plans for one image are made; with a new arena when none is in reach."""
         key = _key(loaded)
         if key not in self._grounds:
@@ -95,7 +95,7 @@ class Workspace:
             site = self._site_for(loaded)
             placed = self._placed.pop(key, [])
             policy = BESIDE if placed else PROCESS
-            ground = self._grounds[key] = Ground(analysis, loaded.bias, site.arena, self._puns, site.host, policy)
+            ground = self._grounds[key] = PatchContext(analysis, loaded.bias, site.arena, self._puns, site.host, policy)
             self._loaded[id(ground)] = loaded
             for portable, new, units in placed:
                 claim(ground, portable, new, units)
@@ -114,7 +114,7 @@ class Workspace:
         at = arena + runtime().symbols["gilk_params"] + _SIDE_PARAMETER
         self._code[at : at + 8] = self._side.to_bytes(8, "little")
 
-    def loaded(self, ground: Ground) -> Loaded:
+    def loaded(self, ground: PatchContext) -> Loaded:
         """Whose ground it is."""
         return self._loaded[id(ground)]
 
@@ -162,11 +162,11 @@ class Workspace:
 
     # Instruments.
 
-    def registers(self, ground: Ground, iid: int) -> Instrument:
+    def registers(self, ground: PatchContext, iid: int) -> Instrument:
         """The built-in that records all registers."""
         return CallWithRegisters(ground.arena.base + runtime().symbols["gilk_log_registers"], iid, calls_out=False)
 
-    def calls(self, ground: Ground, compiled: Compiled) -> Callable[[int], Instrument]:
+    def calls(self, ground: PatchContext, compiled: Compiled) -> Callable[[int], Instrument]:
         """A user's instrument, by iid, linked into the arena of ``ground``. Raises CompileError `undefined-symbol`."""
         site = next(s for s in self._sites if s.arena is ground.arena)
         key = (str(compiled.source), compiled.function)
@@ -294,7 +294,7 @@ class Workspace:
         for site in self._sites:
             site.host = replace(site.host, assume_live=EVERYTHING, templates={})
 
-    def runtime_address(self, ground: Ground, name: str) -> int:
+    def runtime_address(self, ground: PatchContext, name: str) -> int:
         return ground.arena.base + runtime().symbols[name]
 
     def show_places(self, batches: list[Batch], in_force: list[Batch]) -> None:

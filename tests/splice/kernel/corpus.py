@@ -15,8 +15,8 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.jumps import JumpTargets
 from gilk.image.elf import load
 from gilk.image.model import Image
-from gilk.splice.ground import Ground
-from gilk.splice.kernel.host import kernel_ground
+from gilk.splice.kernel.host import kernel_context
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Refusal
 from tests.programs.build import OUT, compile_to, locked
 
@@ -76,8 +76,8 @@ def analysis() -> Analysis:
     return Analysis(image(), JumpTargets.from_arrays(there))
 
 
-def ground(assume_live: int = 0) -> Ground:
-    return kernel_ground(analysis(), ARENA, ARENA_SIZE, assume_live=assume_live)
+def ground(assume_live: int = 0) -> PatchContext:
+    return kernel_context(analysis(), ARENA, ARENA_SIZE, assume_live=assume_live)
 
 
 def code() -> dict[int, bytes]:

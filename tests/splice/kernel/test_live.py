@@ -18,7 +18,7 @@ from gilk.image.model import Image
 from gilk.lab import Machine as Vm
 from gilk.lab import boot
 from gilk.splice import points
-from gilk.splice.kernel.host import kernel_ground
+from gilk.splice.kernel.host import kernel_context
 from gilk.splice.kernel.instrument import Count
 from gilk.splice.kernel.planner import plan
 from gilk.splice.kernel.units import Unit, fills, units
@@ -52,7 +52,7 @@ class Trial:
         self.analysis, self.function = analysis, function
         share = rng.choice((1.0, 1.0, 0.4))
         self.wants = {w.key: w for w in self._wants() if rng.random() < share}
-        ground = kernel_ground(analysis, ARENA, ARENA_SIZE)
+        ground = kernel_context(analysis, ARENA, ARENA_SIZE)
         (self.made,) = plan(ground, [(function, list(self.wants.values()))]).functions
         self.units: tuple[Unit, ...] = units(self.made, self.image.read)
 

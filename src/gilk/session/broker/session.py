@@ -12,7 +12,7 @@ from gilk.session.ledger import Entry, Result
 from gilk.session.session import Session
 from gilk.splice.instrument import Instrument
 from gilk.splice.plan import Want
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 from gilk.target.base import Target
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Drain
@@ -53,7 +53,7 @@ class SharedSession(Session):
 
     def _carry(self, placed: Sequence[ResolvedInsert]) -> list[Carried]:
         """What is alike, as an image or an instrument, is the same value."""
-        calls: dict[tuple[int, int], tuple[Ground, Callable[[int], Instrument]]] = {}
+        calls: dict[tuple[int, int], tuple[PatchContext, Callable[[int], Instrument]]] = {}
         carried = []
         for one in placed:
             kind = id(one.loaded), id(one.compiled)

@@ -31,7 +31,7 @@ from gilk.splice import points
 from gilk.splice.capture import Progress
 from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import Want
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 from gilk.splice.points import Point
 from gilk.splice.policy import BESIDE
 from gilk.target.base import Loaded, Target
@@ -321,7 +321,7 @@ class Follower(Session):
             todo |= self._sharing(entry.ground, start)
         return carried
 
-    def _sharing(self, ground: Ground, start: int) -> set[int]:
+    def _sharing(self, ground: PatchContext, start: int) -> set[int]:
         """Functions that are ready, or parts of them, of which a pun shares bytes of the one that begins there."""
         image = ground.analysis.image
         span, path = image.span_at(start), str(image.path)
@@ -333,7 +333,7 @@ class Follower(Session):
         } - self._lively  # fmt: skip
         return {at for (where, at), number in self._starts.items() if number in numbers and where == path}
 
-    def _give_up(self, number: int, ground: Ground) -> list[tuple[Entry, Want]]:
+    def _give_up(self, number: int, ground: PatchContext) -> list[tuple[Entry, Want]]:
         """Have the ledger carry what a function carries, instead of what was made ready."""
         if number in self.followed:
             self._change(self._units([number]), {})

@@ -18,11 +18,11 @@ from gilk.analysis.model import Function
 from gilk.session.follow.prepared import Prepared
 from gilk.session.request import Wanted
 from gilk.session.staging import staged
-from gilk.splice.claims import pinned
 from gilk.splice.instrument import Stamp
 from gilk.splice.plan import FunctionPlan, Refusal, Want
-from gilk.splice.planner import Ground, forget
+from gilk.splice.planner import PatchContext, forget
 from gilk.splice.portable import ENTRY, HEAD, Array
+from gilk.splice.reservations import pinned
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
 from gilk.target.workspace import Workspace
@@ -169,7 +169,12 @@ class Planned:
     """The functions that the repository cannot have, planned one by one."""
 
     def __init__(
-        self, loaded: Loaded, ground: Ground, workspace: Workspace, groups: list[list[Wanted]], rows: list[ProbeRow]
+        self,
+        loaded: Loaded,
+        ground: PatchContext,
+        workspace: Workspace,
+        groups: list[list[Wanted]],
+        rows: list[ProbeRow],
     ) -> None:
         """``groups``: for each function its entry and its returns; ``rows`` are those of all of them, in order."""
         self.loaded, self.rows = loaded, tuple(rows)

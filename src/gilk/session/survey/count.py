@@ -25,8 +25,8 @@ from gilk.analysis.model import Block, Function
 from gilk.image.model import Span
 from gilk.splice import points
 from gilk.splice.figures import POST, PRE
-from gilk.splice.ground import Ground
 from gilk.splice.instrument import Count, Instrument
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import FunctionPlan, Plan, Want
 from gilk.splice.planner import plan
 from gilk.splice.space import PAGE, Arena
@@ -47,7 +47,7 @@ _ARENA_RESERVE: Final = 16 << 20  # bytes; more than the patches of a chunk
 class Planning:
     """A kind of target's planner, and an instrument to plan for: a counter, given the number of a block."""
 
-    plan: Callable[[Ground, Iterable[tuple[Function, list[Want]]]], Plan]
+    plan: Callable[[PatchContext, Iterable[tuple[Function, list[Want]]]], Plan]
     counter: Callable[[int], Instrument]
 
 
@@ -68,7 +68,7 @@ def analysed(analysis: Analysis, spans: Sequence[Span], progress: Progress) -> l
 
 def outcomes(
     analysis: Analysis,
-    ground: Callable[[], Ground],
+    ground: Callable[[], PatchContext],
     functions: Sequence[Function],
     progress: Progress,
     planning: Planning = PROCESS,
@@ -91,7 +91,7 @@ def outcomes(
 
 def _side(
     analysis: Analysis,
-    ground: Ground,
+    ground: PatchContext,
     functions: Sequence[Function],
     which: int,
     progress: Progress,
@@ -121,7 +121,7 @@ def _want(analysis: Analysis, function: Function, block: Block, which: int, plan
     return Want(point.address, point.after, planning.counter(block.index), block.index)
 
 
-def _make_room(ground: Ground) -> None:
+def _make_room(ground: PatchContext) -> None:
     """Nothing is written, so that an arena that is nearly full can begin again."""
     arena = ground.arena
     if arena.allocate(0) > arena.base + arena.size - _ARENA_RESERVE:

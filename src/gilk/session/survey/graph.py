@@ -19,7 +19,7 @@ from gilk.spec import functions
 from gilk.splice import points
 from gilk.splice.figures import POST, PRE
 from gilk.splice.graph import Edge, Graph, Line, Node, Outcome
-from gilk.splice.ground import Ground
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import FunctionPlan
 from gilk.target.image import analyse
 from gilk.values import dataclass
@@ -39,7 +39,7 @@ class Place:
     name: str
     bias: int
     planning: Planning
-    ground: Callable[[], Ground]
+    ground: Callable[[], PatchContext]
 
 
 def cfg(target: str, function: str, link: Link | None = None) -> Graph:

@@ -28,12 +28,12 @@ from gilk.spec import image as image_names
 from gilk.spec.functions import Functions, parse
 from gilk.splice import points
 from gilk.splice.figures import Table
-from gilk.splice.ground import Ground
 from gilk.splice.kernel.blocks import Blocks, Instructions
 from gilk.splice.kernel.census import Census
-from gilk.splice.kernel.host import kernel_ground
+from gilk.splice.kernel.host import kernel_context
 from gilk.splice.kernel.instrument import Count
 from gilk.splice.kernel.planner import plan
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.tactics.table import OUTCOMES
 from gilk.target.kernel.image import identity, read
 from gilk.target.kernel.link import Link, LocalLink
@@ -79,8 +79,8 @@ class KernelSubject:
     def identity(self) -> str:
         return identity(self._link)
 
-    def ground(self) -> Ground:
-        return kernel_ground(self.analysis, _ARENA, _ARENA_SIZE)
+    def ground(self) -> PatchContext:
+        return kernel_context(self.analysis, _ARENA, _ARENA_SIZE)
 
     def spans(self, spec: Functions) -> list[Span]:
         """Raises UsageError `no-such-image`, `no-such-function`."""

@@ -21,8 +21,8 @@ from gilk.image.model import Image
 from gilk.image.source import open_source
 from gilk.spec import image as image_names
 from gilk.spec.functions import Functions, parse
-from gilk.splice.ground import Ground
 from gilk.splice.instrument import Host
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.target.image import pretend_loaded
 from gilk.target.mapped_file import open_mapped
@@ -60,7 +60,7 @@ class Subject:
                 return self.mapping.start - self.mapping.offset + segment.offset - segment.address
         raise ImageError("not-what-is-mapped", f"{self.path} has no code where the process has it mapped")
 
-    def ground(self, analysis: Analysis) -> Ground:
+    def ground(self, analysis: Analysis) -> PatchContext:
         """Where plans are made: at the image's real address among the process's real mappings."""
         if self.space is None:
             return pretend_loaded(analysis)
@@ -72,7 +72,9 @@ class Subject:
         base = start + PAGE
         taken = Occupied(tuple(sorted((*self.space.ranges, (start, base + _ARENA)))))
         host = Host(start, base, PAGE, ((1 << 20, 1 << 20),) * 4, base, base, base)
-        return Ground(analysis, bias, Arena(base, _ARENA, 0, PAGE), PunPages(taken, _ARENA, _MOST_PUN_PAGES), host)
+        return PatchContext(
+            analysis, bias, Arena(base, _ARENA, 0, PAGE), PunPages(taken, _ARENA, _MOST_PUN_PAGES), host
+        )
 
 
 def subjects(target: str, glob: str) -> tuple[list[Subject], str]:

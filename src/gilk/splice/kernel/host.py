@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from gilk.analysis.analysis import Analysis
-from gilk.splice.ground import Ground
 from gilk.splice.instrument import Host
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.policy import KERNEL
 from gilk.splice.space import Arena, Occupied, PunPages
 from gilk.values import dataclass
@@ -40,10 +40,10 @@ class Rings:
     interrupts: Interrupts | None = None
 
 
-def kernel_ground(analysis: Analysis, arena: int, size: int, bias: int = 0, assume_live: int = 0) -> Ground:
-    """Ground for plans that put their patches in ``size`` bytes of the driver's memory at ``arena``.
+def kernel_context(analysis: Analysis, arena: int, size: int, bias: int = 0, assume_live: int = 0) -> PatchContext:
+    """A context for plans that put their patches in ``size`` bytes of the driver's memory at ``arena``.
 
     ``assume_live``: registers to keep everywhere, whatever analysis says.
     """
     host = Host(key=0, claim=0, counters=0, rings=(), assume_live=assume_live)
-    return Ground(analysis, bias, Arena(arena, size, 0), PunPages(Occupied(()), 0, 0), host, KERNEL)
+    return PatchContext(analysis, bias, Arena(arena, size, 0), PunPages(Occupied(()), 0, 0), host, KERNEL)

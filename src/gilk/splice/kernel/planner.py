@@ -15,7 +15,7 @@ from dataclasses import replace
 from gilk.analysis.model import Function
 from gilk.arch.asm import CALL_SIZE
 from gilk.splice import planner
-from gilk.splice.ground import Ground
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import FunctionPlan, Plan, Want
 from gilk.splice.tactics.fentry import FENTRY
 from gilk.splice.tactics.trap import TRAP
@@ -23,22 +23,22 @@ from gilk.splice.tactics.trap import TRAP
 Wanted = tuple[Function, list[Want]]
 
 
-def plan(ground: Ground, wanted: Iterable[Wanted]) -> Plan:
+def plan(context: PatchContext, wanted: Iterable[Wanted]) -> Plan:
     """Plans for all functions; a want that cannot be met is refused by name there.
 
     Raises OutOfSpace when the arena is full.
     """
     given = {function.start: (function, wants) for function, wants in wanted}
-    moved = {start: _behind(ground, *item) for start, item in given.items()}
-    made = planner.plan(ground, [(function, moved[start]) for start, (function, _) in given.items()])
+    moved = {start: _behind(context, *item) for start, item in given.items()}
+    made = planner.plan(context, [(function, moved[start]) for start, (function, _) in given.items()])
     functions = sorted(given, reverse=True)  # the order of the plans
     plans = zip(functions, made.functions, strict=True)
-    return Plan(tuple(_with_entry(ground, *given[start], first) for start, first in plans))
+    return Plan(tuple(_with_entry(context, *given[start], first) for start, first in plans))
 
 
-def _behind(ground: Ground, function: Function, wants: list[Want]) -> list[Want]:
+def _behind(context: PatchContext, function: Function, wants: list[Want]) -> list[Want]:
     """Entry wants behind ftrace's call, if nothing else leads there."""
-    call = FENTRY.call_of(ground, function)
+    call = FENTRY.call_of(context, function)
     behind = call + CALL_SIZE
     if not call or not _falls_behind(function, call):
         return wants
@@ -58,13 +58,13 @@ def _is_entry(want: Want, call: int, function: Function) -> bool:
     return function.start <= want.address <= call
 
 
-def _with_entry(ground: Ground, function: Function, wants: list[Want], first: FunctionPlan) -> FunctionPlan:
+def _with_entry(context: PatchContext, function: Function, wants: list[Want], first: FunctionPlan) -> FunctionPlan:
     """By way of ftrace, where the plan has nothing better for an entry."""
-    call = FENTRY.call_of(ground, function)
+    call = FENTRY.call_of(context, function)
     entry = [want for want in wants if call and _is_entry(want, call, function)]
     if not entry or first.tactics.get(entry[0].key, TRAP.name) != TRAP.name:
         return first
-    planner.forget(ground, first)
+    planner.forget(context, first)
     rest = [want for want in wants if want not in entry]
-    (made,) = planner.plan(ground, [(function, rest)]).functions
-    return FENTRY.add(ground, function, entry, made)
+    (made,) = planner.plan(context, [(function, rest)]).functions
+    return FENTRY.add(context, function, entry, made)

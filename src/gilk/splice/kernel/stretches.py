@@ -30,7 +30,7 @@ Columns = NDArray[np.int8]
 
 NONE: Final = -1
 _COLUMN: Final = {name: column for column, name in enumerate(OUTCOMES)}
-_LONGEST_PADDING: Final = 256  # bytes, as splice.room has it
+_LONGEST_PADDING: Final = 256  # bytes, as splice.byte_registry has it
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Cuts:
 
     @cached_property
     def fixed(self) -> Columns:
-        """One that is reserved for several reasons has the first in the order of the ranges, as in splice.ground."""
+        """One that is reserved for several reasons has the first in the order of the ranges, as in FunctionLayout."""
         sweep = self.code.kernel.sweep
         fixed = np.where(opcodes.raising()[sweep.codes], _COLUMN[Refusal.EXCEPTION], NONE).astype(np.int8)
         ranges = sorted(self.code.kernel.image.reserved, reverse=True)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gilk.arch import decode as x86
 from gilk.arch.asm import JMP8, JMP8_SIZE, JUMP_SIZE
-from gilk.splice.ground import Ground
 from gilk.splice.kernel.unit import Kind, Unit, Windows, filled
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Site, Splice
 from gilk.splice.policy import Policy
 from gilk.splice.segments import Segment
@@ -57,10 +57,10 @@ class BounceTactic(Tactic):
                 return choice
         return None
 
-    def lead(self, choice: Choice, patch: int, ground: Ground) -> Lead:
+    def lead(self, choice: Choice, patch: int, context: PatchContext) -> Lead:
         distance = choice.bounce - (choice.start + JMP8_SIZE)
-        window = ground.site(choice.start, JMP8 + distance.to_bytes(1, "little", signed=True))
-        bounce = None if choice.pun else ground.jump(choice.bounce, patch)
+        window = context.site(choice.start, JMP8 + distance.to_bytes(1, "little", signed=True))
+        bounce = None if choice.pun else context.jump(choice.bounce, patch)
         return Lead(window, bounce, ways=(choice.bounce,))
 
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:

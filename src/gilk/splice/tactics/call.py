@@ -10,9 +10,9 @@ from gilk.arch.asm import CALL32, CALL_SIZE
 from gilk.image.model import Image
 from gilk.splice.code import Code, CodeBuilder
 from gilk.splice.emit import RETURN_ADDRESS, emit_instruments
-from gilk.splice.ground import Ground
 from gilk.splice.instrument import Host
 from gilk.splice.kernel.unit import Kind, Unit, Windows
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Splice
 from gilk.splice.puns import IDLE_PREFIX
 from gilk.splice.relocate import jump_of_call, transfer
@@ -54,10 +54,10 @@ class CallTactic(Tactic):
         transfer(builder, instruction, jump, bias)
         return builder.finish()
 
-    def lead(self, choice: Choice, patch: int, ground: Ground) -> Lead:
+    def lead(self, choice: Choice, patch: int, context: PatchContext) -> Lead:
         """A longer call is filled up with prefixes that mean nothing."""
         start, prefix = choice.start, IDLE_PREFIX * (choice.window - CALL_SIZE)
-        return Lead(ground.site(start, prefix + ground.relative(CALL32, start + len(prefix), patch)))
+        return Lead(context.site(start, prefix + context.relative(CALL32, start + len(prefix), patch)))
 
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
         """The driver needs no copy: whoever comes by while it is taken out calls the callee itself."""

@@ -14,8 +14,8 @@ from gilk.analysis.model import Function
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.emit import RETURN_ADDRESS, emit_instruments
-from gilk.splice.ground import Ground
 from gilk.splice.kernel.unit import Kind, Unit, Windows
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Refusal, Site, Splice, Want
 from gilk.splice.policy import Policy
 from gilk.splice.tactics.tactic import Effort, Tactic
@@ -34,24 +34,24 @@ class FentryTactic(Tactic):
     def allowed(self, policy: Policy, effort: Effort) -> bool:
         return False
 
-    def call_of(self, ground: Ground, function: Function) -> int:
+    def call_of(self, context: PatchContext, function: Function) -> int:
         """Where the call for ftrace is at the function's entry; 0 when there is none."""
         start = function.start
-        for low, high, reason in ground.reserved(start, start + _FARTHEST + 1):
+        for low, high, reason in context.reserved(start, start + _FARTHEST + 1):
             if reason == Refusal.FENTRY and start <= low <= start + _FARTHEST and high - low == asm.CALL_SIZE:
                 return low
         return 0
 
-    def add(self, ground: Ground, function: Function, wants: list[Want], made: FunctionPlan) -> FunctionPlan:
+    def add(self, context: PatchContext, function: Function, wants: list[Want], made: FunctionPlan) -> FunctionPlan:
         """``made``, and a patch that ftrace calls. Raises OutOfSpace."""
         builder = CodeBuilder()
-        address = self.call_of(ground, function) + ground.bias
-        live = ground.analysis.steps(function, function.blocks[0])[0].live
+        address = self.call_of(context, function) + context.bias
+        live = context.analysis.steps(function, function.blocks[0])[0].live
         builder.mark(address, True)
-        emit_instruments(builder, ground.host, wants, live, address, RETURN_ADDRESS)
+        emit_instruments(builder, context.host, wants, live, address, RETURN_ADDRESS)
         builder.emit(asm.RET + asm.INT3)
         code = builder.finish()
-        patch = ground.arena.allocate(len(code.data))
+        patch = context.arena.allocate(len(code.data))
         return replace(
             made,
             patches=(*made.patches, Patch(patch, code.placed(patch, {}))),

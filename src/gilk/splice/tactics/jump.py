@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from gilk.arch.asm import JUMP_SIZE
-from gilk.splice.ground import Ground
 from gilk.splice.kernel.unit import Kind, Unit, Windows, filled
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Splice
 from gilk.splice.segments import Segment
 from gilk.splice.tactics.tactic import Choice, Choices, Effort, Lead, Tactic
@@ -38,8 +38,8 @@ class JumpTactic(Tactic):
             return None
         return choices.window(segment, self, first, last, JUMP_SIZE)
 
-    def lead(self, choice: Choice, patch: int, ground: Ground) -> Lead:
-        return Lead(ground.jump(choice.start, patch))
+    def lead(self, choice: Choice, patch: int, context: PatchContext) -> Lead:
+        return Lead(context.jump(choice.start, patch))
 
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
         code, several = windows.code(splice)

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from gilk.arch.asm import JUMP_SIZE
 from gilk.image.model import Image
+from gilk.splice.byte_registry import Registry
 from gilk.splice.code import Code
 from gilk.splice.emit import emit_patch
-from gilk.splice.ground import FunctionLayout, Ground
+from gilk.splice.function_layout import FunctionLayout
 from gilk.splice.instrument import Host
 from gilk.splice.kernel.unit import Unit, Windows
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Site, Splice
 from gilk.splice.policy import Policy
-from gilk.splice.room import Registry
 from gilk.splice.segments import Segment
 from gilk.values import dataclass
 
@@ -252,9 +253,9 @@ class Tactic:
         """The patch. The choice's steps are known to be relocatable."""
         return emit_patch(choice.segment, choice.first, choice.last, image, bias, host)
 
-    def lead(self, choice: Choice, patch: int, ground: Ground) -> Lead:
+    def lead(self, choice: Choice, patch: int, context: PatchContext) -> Lead:
         """All that can be said at once of how the patch at address ``patch`` is reached; what is a pun follows."""
-        return Lead(Site(choice.start + ground.bias, b"", b""))
+        return Lead(Site(choice.start + context.bias, b"", b""))
 
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
         """How the kernel's driver is told."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from gilk.arch.asm import INT3
-from gilk.splice.ground import Ground
 from gilk.splice.kernel.unit import Kind, Unit, Windows
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Splice
 from gilk.splice.policy import Policy
 from gilk.splice.segments import Segment
@@ -28,8 +28,8 @@ class TrapTactic(Tactic):
         """At the first instruction that must run in the patch."""
         return choices.window(segment, self, first, last, len(INT3))
 
-    def lead(self, choice: Choice, patch: int, ground: Ground) -> Lead:
-        return Lead(ground.site(choice.start, INT3))
+    def lead(self, choice: Choice, patch: int, context: PatchContext) -> Lead:
+        return Lead(context.site(choice.start, INT3))
 
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
         code, _ = windows.code(splice)

@@ -21,10 +21,10 @@ from gilk.image.model import Image
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel import units as splices
 from gilk.splice.kernel.callee import examine
-from gilk.splice.kernel.host import Interrupts, Rings, kernel_ground
+from gilk.splice.kernel.host import Interrupts, Rings, kernel_context
 from gilk.splice.kernel.instrument import Arguments, Call, CallWithRegisters, Count, Stamp
 from gilk.splice.plan import FunctionPlan, Plan, Refusal
-from gilk.splice.planner import Ground
+from gilk.splice.planner import PatchContext
 from gilk.target.kernel import driver_abi as abi
 from gilk.target.kernel.driver import Driver
 from gilk.target.kernel.driver_abi import Block, Verdict
@@ -105,7 +105,7 @@ class KernelWorkspace:
         size = min(wanted, driver.hello.arena_max)
         base = driver.arena(size)
         self._stub = base
-        self.ground: Ground = kernel_ground(analysis, base + _STUB, size - _STUB)
+        self.ground: PatchContext = kernel_context(analysis, base + _STUB, size - _STUB)
         self._ring, self._flight, self._interrupts = ring, flight, interrupts
         self._rings: Rings | None = None
         self._members: frozenset[int] = frozenset()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Portable plans among others of the same image: which bytes are theirs, as the registry of a ground has to know.
+"""Portable plans among others of the same image: which bytes are theirs, as the registry of a context has to know.
 
 A placed plan claims its bytes whether it is in force or not; what is
 planned besides keeps away from them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gilk.splice.ground import Ground
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.portable import Array, Portable
 
 
@@ -27,30 +27,30 @@ def pinned(portable: Portable) -> tuple[Array, Array, Array]:
     return low, low + portable.site_shared[sites], portable.site_unit[sites]
 
 
-def conflicts(ground: Ground, portable: Portable) -> Array:
+def conflicts(context: PatchContext, portable: Portable) -> Array:
     """Whether each unit needs bytes that other plans use, or would change."""
     lost = np.zeros(len(portable.unit_start), np.bool_)
     at, unit = site_bytes(portable)
-    lost[unit[ground.registry.taken(at)]] = True
+    lost[unit[context.registry.taken(at)]] = True
     for low, high, owner in zip(*(column.tolist() for column in pinned(portable)), strict=True):
-        lost[owner] |= not ground.registry.unclaimed(low, high)
+        lost[owner] |= not context.registry.unclaimed(low, high)
     return lost
 
 
-def claim(ground: Ground, portable: Portable, new: Array, units: Array) -> None:
-    """From now on the ground's plans keep away from ``units``. ``new``: the bytes of all sites, as they were placed."""
+def claim(context: PatchContext, portable: Portable, new: Array, units: Array) -> None:
+    """From now on its plans keep away from ``units``. ``new``: the bytes of all sites, as they were placed."""
     at, unit = site_bytes(portable)
     rows = units[unit]
-    ground.registry.claim_bytes(at[rows], new[rows])
+    context.registry.claim_bytes(at[rows], new[rows])
     for low, high, owner in zip(*(column.tolist() for column in pinned(portable)), strict=True):
         if units[owner]:
-            ground.registry.pin(low, high)
+            context.registry.pin(low, high)
 
 
-def unclaim(ground: Ground, portable: Portable, units: Array) -> None:
+def unclaim(context: PatchContext, portable: Portable, units: Array) -> None:
     """The opposite of ``claim``."""
     at, unit = site_bytes(portable)
-    ground.registry.release_bytes(at[units[unit]])
+    context.registry.release_bytes(at[units[unit]])
     for low, high, owner in zip(*(column.tolist() for column in pinned(portable)), strict=True):
         if units[owner]:
-            ground.registry.unpin(low, high)
+            context.registry.unpin(low, high)

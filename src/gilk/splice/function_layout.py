@@ -1,109 +1,23 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The ground a plan stands on: an image in a target, and the layout of one function of it, cut into segments."""
+"""The layout of one function: its segments, the padding around it, and where control may enter."""
 
 from __future__ import annotations
 
 import bisect
-import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from functools import cached_property
 
-from gilk.analysis.analysis import Analysis
 from gilk.analysis.jumps import within
 from gilk.analysis.model import Block, End, Function, Step
-from gilk.arch.asm import INT3, JMP32, JUMP_SIZE
+from gilk.arch.asm import INT3, JUMP_SIZE
 from gilk.arch.decode import RETURN, raises
-from gilk.image.model import SymbolKind
-from gilk.splice.instrument import Host
-from gilk.splice.plan import Refusal, Site, Want
-from gilk.splice.policy import PROCESS, Policy
-from gilk.splice.room import Registry, padding_end, whole_pads
+from gilk.splice.byte_registry import padding_end, whole_pads
+from gilk.splice.patch_context import PatchContext
+from gilk.splice.plan import Refusal, Want
 from gilk.splice.segments import PADDED, Segment, place, segments_of, split_call
-from gilk.splice.space import Arena, PunPages
-from gilk.values import dataclass
 
-_new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time
 _MARGIN = 256  # how far from a function a bounce may lie
-
-
-@dataclass
-class Ground:
-    """One image in one target: where it lies and what has been done to it. Changes as plans are made.
-
-    ``keeps_code``: plans are to say what their patches were made of. ``tails``: where functions end that may need
-    padding behind them, as nothing else will do, and how many bytes of it.
-    """
-
-    analysis: Analysis
-    bias: int
-    arena: Arena
-    puns: PunPages
-    host: Host
-    policy: Policy = PROCESS
-    keeps_code: bool = False
-    registry: Registry = field(init=False)
-    tails: dict[int, int] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.registry = Registry(self.analysis.image)
-
-    def mark(self) -> tuple[int, int]:
-        """A point to come back to by ``reset``, as long as no memory handed out since has been used."""
-        return self.arena.mark(), self.puns.mark()
-
-    def reset(self, mark: tuple[int, int]) -> None:
-        self.arena.reset(mark[0])
-        self.puns.reset(mark[1])
-
-    @cached_property
-    def symbols(self) -> list[int]:
-        """Where anything in code has a name."""
-        return sorted({s.address for s in self.analysis.image.symbols if s.kind is not SymbolKind.OBJECT})
-
-    def site(self, address: int, new: bytes) -> Site:
-        """``new`` at a link-time address; from now on the registry has it there."""
-        return _new(Site, (address + self.bias, self.registry.write(address, new), new))
-
-    def jump(self, at: int, patch: int) -> Site:
-        """One from a link-time address to the patch."""
-        return self.site(at, self.relative(JMP32, at, patch))
-
-    def relative(self, opcode: bytes, at: int, target: int) -> bytes:
-        """A jump or call at a link-time address to ``target`` in memory."""
-        distance = target - (at + self.bias + JUMP_SIZE)
-        return opcode + distance.to_bytes(4, "little", signed=True)
-
-    def reserved(self, start: int, end: int) -> list[tuple[int, int, str]]:
-        """The parts of [start, end) that must not be touched: (start, end, refusal)."""
-        low = bisect.bisect_right(self._reach, start)
-        high = bisect.bisect_left(self._reserved, (end,))
-        return [found for found in self._reserved[low:high] if found[1] > start]
-
-    @cached_property
-    def _reserved(self) -> list[tuple[int, int, str]]:
-        return sorted(self.analysis.image.reserved)
-
-    @cached_property
-    def _reach(self) -> list[int]:
-        """How far any reserved range up to each one goes."""
-        return list(itertools.accumulate((end for _, end, _ in self._reserved), max))
-
-    @cached_property
-    def _entered(self) -> list[int]:
-        """Where anything in the image leads from elsewhere than a function's own branches, sorted."""
-        jumps = self.analysis.jumps
-        return sorted({*jumps.targets.tolist(), *jumps.taken.tolist()})
-
-    def idle_end(self, start: int, end: int) -> int:
-        """How far from ``start``, at most to ``end``, nothing leads into the padding there."""
-        index = bisect.bisect_left(self._entered, start)
-        return min(self._entered[index], end) if index < len(self._entered) else end
-
-    def is_idle(self, start: int, end: int) -> bool:
-        """Nothing in the image leads into the padding [start, end)."""
-        return self.idle_end(start, end) == end
 
 
 class FunctionLayout:
@@ -116,19 +30,19 @@ class FunctionLayout:
     nothing may be moved.
     """
 
-    def __init__(self, ground: Ground, function: Function, immovable: dict[int, str]) -> None:
+    def __init__(self, context: PatchContext, function: Function, immovable: dict[int, str]) -> None:
         self.function = function
-        self.registry = ground.registry
-        self.policy = ground.policy
-        self._ground = ground
-        self._analysis = ground.analysis
-        self._image = ground.analysis.image
+        self.registry = context.registry
+        self.policy = context.policy
+        self._context = context
+        self._analysis = context.analysis
+        self._image = context.analysis.image
         self._immovable = immovable
         self._segments: dict[int, list[Segment]] = {}
         self._inner = sorted(function.inner)
         self._gaps: list[tuple[int, int]] | None = None
         start, end = function.start, function.end
-        self.reserved = ground.reserved(start - _MARGIN, end + _MARGIN)
+        self.reserved = context.reserved(start - _MARGIN, end + _MARGIN)
         self.strict = self._image.is_go or self._is_open_itself()
 
     def _is_open_itself(self) -> bool:
@@ -219,7 +133,7 @@ class FunctionLayout:
         else:
             span = self._image.span_after(self.function.end)
             limit = span.start if span else self.function.end
-        return self._ground.idle_end(end, padding_end(self._image, end, limit))
+        return self._context.idle_end(end, padding_end(self._image, end, limit))
 
     def _trapping(self, last: Step, room: int) -> int:
         """How far int3 follow a return, at most to ``room``; elsewhere there is no room."""
@@ -233,7 +147,7 @@ class FunctionLayout:
         """Padding in and around the function, each stretch as (start, end), near [low, high)."""
         if self._gaps is None:
             gaps = (*self._inside(), *self._before(), *self._behind())
-            self._gaps = [gap for gap in gaps if self._ground.is_idle(*gap)]
+            self._gaps = [gap for gap in gaps if self._context.is_idle(*gap)]
         return (gap for gap in self._gaps if gap[0] < high and gap[1] > low)
 
     def pads(self, low: int, high: int, needed: bool) -> Iterator[int]:
@@ -241,7 +155,7 @@ class FunctionLayout:
         may be. ``needed``: also where that may need it.
         """
         for gap, end in self.padding(low, high + JUMP_SIZE):
-            begin = gap if needed or gap == self.function.end else gap + self._ground.tails.get(gap, 0)
+            begin = gap if needed or gap == self.function.end else gap + self._context.tails.get(gap, 0)
             if self.policy.whole_instructions:
                 yield from (at for at in whole_pads(self._image, begin, end, JUMP_SIZE) if low <= at <= high)
             else:
@@ -288,7 +202,7 @@ class FunctionLayout:
         found = {function.start, *jumps.into(function.start, function.end)}
         found.update(within(jumps.taken, function.start, function.end))
         found.update(within(jumps.pointers, function.start, function.end))
-        symbols = self._ground.symbols
+        symbols = self._context.symbols
         found.update(symbols[bisect.bisect_left(symbols, function.start) : bisect.bisect_left(symbols, function.end)])
         if any(self._has_table(start) for start, _ in function.parts):
             found.update(block.start for block in function.blocks)

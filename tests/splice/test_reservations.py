@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from gilk.splice.capture import capture, timings
-from gilk.splice.claims import claim, conflicts, unclaim
 from gilk.splice.instrument import Count
 from gilk.splice.plan import FunctionPlan, Want
-from gilk.splice.planner import Ground, forget, plan
+from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import PORTABLE, PROCESS
 from gilk.splice.portable import Portable
+from gilk.splice.reservations import claim, conflicts, unclaim
 from gilk.target.blank import Shape, blank_ground
 from tests.programs.build import build
 from tests.splice.holds import analysed
@@ -28,17 +28,17 @@ def portable() -> Portable:
     return capture(blank_ground(analysed(PATH), SHAPE), timings(analysed(PATH)))
 
 
-def fresh() -> Ground:
+def fresh() -> PatchContext:
     ground = blank_ground(analysed(PATH), SHAPE)
     ground.policy = PROCESS
     return ground
 
 
-def marks(ground: Ground) -> list[bytes]:
+def marks(ground: PatchContext) -> list[bytes]:
     return [bytes(region.marks) + bytes(region.content) for region in ground.registry._regions]
 
 
-def live(ground: Ground, some: list[int]) -> tuple[FunctionPlan, ...]:
+def live(ground: PatchContext, some: list[int]) -> tuple[FunctionPlan, ...]:
     """Every block of functions counted, where the policy lets them."""
     analysis, wanted = ground.analysis, []
     for number, at in enumerate(some):

@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 
 from gilk.image.model import Image, Segment
-from gilk.splice.room import Registry, padding_end
+from gilk.splice.byte_registry import Registry, padding_end
 from tests.splice.holds import analysed
 
 AT = 0x1000

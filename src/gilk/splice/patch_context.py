@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The context that plans are made in: an image in a target, where it lies, and what has been done to it."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from dataclasses import field
+from functools import cached_property
+
+from gilk.analysis.analysis import Analysis
+from gilk.arch.asm import JMP32, JUMP_SIZE
+from gilk.image.model import SymbolKind
+from gilk.splice.byte_registry import Registry
+from gilk.splice.instrument import Host
+from gilk.splice.plan import Site
+from gilk.splice.policy import PROCESS, Policy
+from gilk.splice.space import Arena, PunPages
+from gilk.values import dataclass
+
+_new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time
+
+
+@dataclass
+class PatchContext:
+    """One image in one target: where it lies and what has been done to it. Changes as plans are made.
+
+    ``keeps_code``: plans are to say what their patches were made of. ``tails``: where functions end that may need
+    padding behind them, as nothing else will do, and how many bytes of it.
+    """
+
+    analysis: Analysis
+    bias: int
+    arena: Arena
+    puns: PunPages
+    host: Host
+    policy: Policy = PROCESS
+    keeps_code: bool = False
+    registry: Registry = field(init=False)
+    tails: dict[int, int] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.registry = Registry(self.analysis.image)
+
+    def mark(self) -> tuple[int, int]:
+        """A point to come back to by ``reset``, as long as no memory handed out since has been used."""
+        return self.arena.mark(), self.puns.mark()
+
+    def reset(self, mark: tuple[int, int]) -> None:
+        self.arena.reset(mark[0])
+        self.puns.reset(mark[1])
+
+    @cached_property
+    def symbols(self) -> list[int]:
+        """Where anything in code has a name."""
+        return sorted({s.address for s in self.analysis.image.symbols if s.kind is not SymbolKind.OBJECT})
+
+    def site(self, address: int, new: bytes) -> Site:
+        """``new`` at a link-time address; from now on the registry has it there."""
+        return _new(Site, (address + self.bias, self.registry.write(address, new), new))
+
+    def jump(self, at: int, patch: int) -> Site:
+        """One from a link-time address to the patch."""
+        return self.site(at, self.relative(JMP32, at, patch))
+
+    def relative(self, opcode: bytes, at: int, target: int) -> bytes:
+        """A jump or call at a link-time address to ``target`` in memory."""
+        distance = target - (at + self.bias + JUMP_SIZE)
+        return opcode + distance.to_bytes(4, "little", signed=True)
+
+    def reserved(self, start: int, end: int) -> list[tuple[int, int, str]]:
+        """The parts of [start, end) that must not be touched: (start, end, refusal)."""
+        low = bisect.bisect_right(self._reach, start)
+        high = bisect.bisect_left(self._reserved, (end,))
+        return [found for found in self._reserved[low:high] if found[1] > start]
+
+    @cached_property
+    def _reserved(self) -> list[tuple[int, int, str]]:
+        return sorted(self.analysis.image.reserved)
+
+    @cached_property
+    def _reach(self) -> list[int]:
+        """How far any reserved range up to each one goes."""
+        return list(itertools.accumulate((end for _, end, _ in self._reserved), max))
+
+    @cached_property
+    def _entered(self) -> list[int]:
+        """Where anything in the image leads from elsewhere than a function's own branches, sorted."""
+        jumps = self.analysis.jumps
+        return sorted({*jumps.targets.tolist(), *jumps.taken.tolist()})
+
+    def idle_end(self, start: int, end: int) -> int:
+        """How far from ``start``, at most to ``end``, nothing leads into the padding there."""
+        index = bisect.bisect_left(self._entered, start)
+        return min(self._entered[index], end) if index < len(self._entered) else end
+
+    def is_idle(self, start: int, end: int) -> bool:
+        """Nothing in the image leads into the padding [start, end)."""
+        return self.idle_end(start, end) == end
