@@ -187,8 +187,8 @@ class _Trial:
             placed.append((choice, code, arena.allocate(len(code.data))))
         for choice, _, address in placed:
             lead = self._leads[choice.start] = choice.tactic.lead(choice, address, self._context)
-            start = choice.start + self._bias
-            self._equivalences += [Equivalence(way + self._bias, start, True) for way in lead.ways]
+            for way in lead.ways:
+                self._equivalences.append(Equivalence(way + self._bias, choice.start + self._bias, True))
         good = True
         for choice, _, address in sorted(placed, key=lambda item: -item[0].pun):
             if choice.pun and not self._pun(choice, address):

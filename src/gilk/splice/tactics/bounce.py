@@ -41,12 +41,13 @@ class BounceTactic(Tactic):
         return effort is not Effort.MOVE_CALLS or not policy.max_borrow
 
     def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
+        cheap = effort is Effort.CHEAP and segment.calls
         for index in range(first, -1, -1):
             start = segment.heads[index]
             if start + JMP8_SIZE > segment.room:
                 continue
             choice = choices.window(segment, self, index, last, JMP8_SIZE)
-            if choice is None or (effort is Effort.CHEAP and choice.moves_call and choice.last > last):
+            if choice is None or (cheap and choice.moves_call and choice.last > last):
                 continue
             choices.registry.claim(start, start + JMP8_SIZE)
             found = _find(choices, start, effort)

@@ -27,7 +27,7 @@ class JumpTactic(Tactic):
         dear = None
         for index in range(first, -1, -1):
             choice = self.at(choices, segment, index, last)
-            if choice and not choice.moves_call:
+            if choice and not (segment.calls and choice.moves_call):
                 return choice
             dear = dear or choice
         return None if effort is Effort.CHEAP else dear
