@@ -36,6 +36,12 @@ def probes(process, description):
             site = Site(loaded, span.start, points.entry(image.name, span), Given((CallArg(0), _TWICE)))
             yield ProcessProbe(("pulse", "", span.name, "beat"), (site,))
 """
+BUILT_IN = """
+static inline gd_u64 gd_doubled(struct gd_context *ctx)
+{
+	return 2 * (gd_u64)ctx->event->tid;
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -84,3 +90,14 @@ def test_a_provider_is_a_file_and_a_row(copy: Copy) -> None:
     numbers = dict(line.split() for line in done.stdout.splitlines() if len(line.split()) == 2)
     assert int(numbers["beats"]) > 0 and int(numbers["second"]) == 2 * int(numbers["first"]) > 0, done.stderr
     assert "it counts beats" in copy.dtrace("-n", "pulse:::hours { }", "-c", build("marked")).stderr
+
+
+def test_a_built_in_is_a_file_and_a_row(copy: Copy) -> None:
+    copy.add("native/runtime/d/doubled.h", BUILT_IN)
+    copy.add_row("lang/variables.py", "gd_ustackdepth\n", "    doubled u64 doubled.h\n")
+    assert copy.changed() == {"native/runtime/d/doubled.h", "lang/variables.py"}
+    done = copy.dtrace(
+        "-q", "-n", 'BEGIN { printf("%d %s", doubled - tid, doubled == 2 * tid ? "same" : "other"); exit(0); }'
+    )
+    number, word = done.stdout.split()
+    assert int(number) > 0 and word == "same", done.stderr

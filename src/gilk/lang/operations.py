@@ -11,6 +11,7 @@ from functools import reduce
 from operator import or_
 
 from gilk.lang.runtime import FUNCTIONS, Does
+from gilk.lang.variables import BUILT_INS, BuiltIn
 from gilk.values import dataclass
 
 
@@ -24,33 +25,6 @@ class Operation:
     changes: bool
 
 
-#: Of the event, and of the process that it is in.
-_VARIABLES = """
-    timestamp       gd_timestamp
-    walltimestamp   gd_walltimestamp
-    vtimestamp      gd_vtimestamp
-    execname        gd_execname
-    probeprov       gd_probe_text
-    probemod        gd_probe_text
-    probefunc       gd_probe_text
-    probename       gd_probe_text
-    pid
-    tid
-    ppid            gd_environment
-    uid             gd_environment
-    gid             gd_environment
-    euid            gd_environment
-    egid            gd_environment
-    root            gd_environment
-    cwd             gd_alloca gd_cwd
-    ipl
-    id
-    epid
-    cpu             gd_cpu
-    errno           ERROR
-    ucaller         gd_ucaller
-    ustackdepth     gd_ustackdepth
-"""
 _STRINGS = """
     is_set          gd_is_set
     strlen          gd_strlen
@@ -130,6 +104,11 @@ def _operations(*tables: str) -> dict[str, Operation]:
     return {each.name: each for each in rows}
 
 
-VALUES = _operations(_VARIABLES, _STRINGS, _OTHERS, _RECORDED)
+def _of_built_in(row: BuiltIn) -> Operation:
+    return _operation(" ".join((row.name, *row.functions, *row.does)))
+
+
+#: Those of lang/variables.py have no arguments.
+VALUES = {name: _of_built_in(row) for name, row in BUILT_INS.items()} | _operations(_STRINGS, _OTHERS, _RECORDED)
 ACTS = _operations(_ACTS)
 OPERATIONS = {**VALUES, **ACTS}

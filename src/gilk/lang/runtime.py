@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import Flag, auto
 
+from gilk.lang.variables import BUILT_INS
 from gilk.values import dataclass
 
 
@@ -147,3 +148,8 @@ def _function(row: str) -> RuntimeFunction:
 
 FUNCTIONS = {each.name: each for each in (_function(row) for row in _ROWS.strip().splitlines() if row.strip())}
 FUNCTIONS |= {name: RuntimeFunction(name, Does.NOTHING, True, result) for name, result in _COLD.items()}
+FUNCTIONS |= {
+    row.functions[-1]: _function(f"{row.functions[-1]} {' '.join(row.does)}")
+    for row in BUILT_INS.values()
+    if row.header
+}

@@ -10,11 +10,13 @@ from gilk.lang.facts import Facts, facts, union
 from gilk.lang.runtime import Does
 from gilk.lang.to_c.emit import string
 from gilk.lang.to_c.functions import Functions, Part
+from gilk.lang.variables import BUILT_INS
 from gilk.values import dataclass
 
 #: At the start of the globals lies the environment (native/runtime/d/program.h).
 GLOBALS_START = 512
 ProbeName = tuple[str, str, str, str]
+_HEADERS = "".join(f'#include "runtime/d/{each.header}"\n' for each in BUILT_INS.values() if each.header)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ def unit(
     fields = "".join(f"\t.{name} = {value}UL,\n" for name, value in layout.items())
     named = probes if does & Does.NAMES else []
     speculates = int(bool(does & Does.SPECULATES))
-    text = _HEAD.format(speculates=speculates, layout=fields, names=_probe_names([("", "", "", ""), *named]))
+    names = _probe_names([("", "", "", ""), *named])
+    text = _HEAD.format(speculates=speculates, headers=_HEADERS, layout=fields, names=names)
     text += "\n".join(functions)
     for number, group in enumerate(groups):
         asks = any(needs[clause].does & Does.SIGNALS for clause in group)
@@ -71,7 +74,7 @@ def _group(number: int, clauses: tuple[int, ...], this_size: int, asks: bool) ->
 _HEAD = """\
 #define GD_SPECULATES {speculates}
 #include "runtime/d/deeds.h"
-
+{headers}
 #ifdef D_MARKED /* where the thread's block says that it runs clauses */
 #include <gilk.h>
 #define D_LEAVES() gilk_block_decrement(D_MARKED)

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from gilk.lang import ir
-from gilk.lang.to_c.emit import Names
+from gilk.lang.to_c.emit import Names, c_type
+from gilk.lang.variables import BUILT_INS
 
 _VARIABLES = {
     "timestamp": "gd_timestamp(c)",
@@ -58,6 +59,8 @@ def call(node: ir.Call, arguments: list[str], strsize: int, name: Names) -> str:
     """The call, its arguments being C already."""
     if node.name in _VARIABLES:
         return _VARIABLES[node.name]
+    if node.name in BUILT_INS and BUILT_INS[node.name].header:
+        return f"(({c_type(node.type)})gd_{node.name}(c))"
     if node.name == "cwd":
         to, size = name("s"), max(strsize, _PATH)
         return f"({{ char *{to} = gd_alloca(c, {size}); if (!{to}) goto fault; gd_cwd({to}, {size}); }})"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Variables that D has without their being declared, and names for numbers: one row each."""
+"""Variables that D has without their being declared, and names for numbers: one row each.
+
+Those that a probe computes without being asked about anything are rows of lang/variables.py.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import errno
 import signal
 
 from gilk.lang import ir
-from gilk.lang.types import ALIASES, INT, INT64, STRING, UINT, UINT64, VOID, Array, Pointer, Type
+from gilk.lang.types import INT64, UINT, UINT64, VOID, Array, Pointer, Type
+from gilk.lang.variables import BUILT_INS
 
 #: In the order of Linux' struct pt_regs, as in DTrace 2.0; then 32-bit registers, which are the whole ones here.
 _REGISTERS = "R15 R14 R13 R12 RBP RBX R11 R10 R9 R8 RAX RCX RDX RSI RDI ERR RIP CS RFL RSP SS DS ES FS GS"
@@ -18,17 +22,14 @@ _NARROW = "EBX ECX EDX ESI EDI EBP EAX EIP=37 EFL=39 ESP=40"
 def _builtins() -> dict[str, Type]:
     rows: list[tuple[str, Type]] = [
         (" ".join(f"arg{n}" for n in range(10)), INT64),
-        ("timestamp vtimestamp walltimestamp", UINT64),
-        ("execname probeprov probemod probefunc probename cwd root", STRING),
-        ("pid ppid tid", ALIASES["pid_t"]),
-        ("uid gid euid egid", ALIASES["uid_t"]),
-        ("id epid stackdepth ustackdepth", UINT),
-        ("cpu errno ipl", INT),
-        ("caller ucaller", UINT64),
+        ("stackdepth", UINT),
+        ("caller", UINT64),
         ("curthread", Pointer(VOID)),
         ("uregs", Array(UINT64, 64)),
     ]
-    return {name: type_ for names, type_ in rows for name in names.split()}
+    return {name: type_ for names, type_ in rows for name in names.split()} | {
+        name: row.type for name, row in BUILT_INS.items()
+    }
 
 
 BUILTINS = _builtins()
