@@ -14,10 +14,10 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(VENV)/hypothesis
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint format stress peers bench demo clean
+.PHONY: help venv test lint format stress peers conformance bench demo clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 venv: ## a virtual environment in .venv with everything a developer needs
 	@tools/setup venv "$(PYTHON)" "$(VENV)" dev
@@ -43,6 +43,9 @@ stress: venv ## hundreds of thousands of cases, real programs under every point:
 peers: venv ## other projects' test programs under gilk: make peers SUITE=uftrace DIR=its sources (docs/peers.md)
 	@tools/setup peers
 	$(RUN) tools/peers "$(DIR)" --suite $(SUITE) --state peers-$(SUITE).jsonl
+
+conformance: venv ## DTrace's own tests under gilk: make conformance SUITE=its sources (docs/conformance.md)
+	$(RUN) tools/conformance "$(SUITE)" --alone --jobs $(JOBS) --state conformance.jsonl
 
 bench: venv ## gilk beside its peers and the machine's own limits, in one run
 	@tools/setup venv "$(PYTHON)" "$(VENV)" dev,bench

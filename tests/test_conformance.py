@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""tools/conformance on a suite of our own, with a command of our own in the place of dtrace."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+#: Prints what stands behind "print" in the program that it is given, complains of what stands behind "complain".
+COMMAND = """\
+import re, sys, time
+text = open(sys.argv[sys.argv.index("-s") + 1]).read()
+for word in re.findall(r"print (.*?);", text):
+    print(word.replace("OPTIONS", " ".join(sys.argv[sys.argv.index("-s") + 2:])))
+for word in re.findall(r"complain (.*?);", text):
+    print(word, file=sys.stderr)
+for _ in re.findall("wait;", text):
+    sys.stdout.flush()
+    time.sleep(600)
+sys.exit(int((re.findall(r"status (\\d+);", text) or ["0"])[0]))
+"""
+#: Name: text, what is expected, the result and a word of why.
+SUITE: dict[str, tuple[str, str | None, str, str]] = {
+    "tst.alike.d": ("print 0x1234 one;print two;", "two\n0xabcdef one\n", "passed", ""),
+    "tst.silent.d": ("print anything;", None, "passed", ""),
+    "tst.other.d": ("print one;", "two\n", "failed", "lacks 'two', has 'one'"),
+    "tst.ordered.d": ("/* @@nosort */ print b;print a;", "a\nb\n", "failed", "order"),
+    "tst.status.d": ("complain not well;status 1;", None, "failed", "status 1, not 0: not well"),
+    "tst.options.d": ('/* @@runtest-opts: -q "a b" $tst */ print OPTIONS;', "-q a b test/tst.options\n", "passed", ""),
+    "tst.bpf.d": ("print fault at BPF pc 17;", "fault at BPF pc NNN\n", "passed", ""),
+    "tst.crash.d": ("complain Traceback (most recent call last);", None, "failed", "traceback"),
+    "tst.skipped.d": ("/* @@skip: no */", "x\n", "skipped", "the suite says so"),
+    "tst.xfail.d": ("/* @@xfail: no */", "x\n", "skipped", "the suite says so"),
+    "tst.built.d": ("/* @@trigger: prog 1 */", None, "skipped", "prog is not built"),
+    "tst.long.d": ("print one;wait;", None, "failed", "deadline"),
+    "tst.long_well.d": ("/* @@timeout-success */ print one;wait;", "one\n", "passed", ""),
+    "err.refused.d": ("complain no;status 1;", "-- @@stderr --\nno\n", "passed", ""),
+    "err.accepted.d": ("", None, "failed", "status 0, not 1"),
+    "err.D_RIGHT.words.d": ("complain [D_RIGHT] a;status 1;", "-- @@stderr --\n[D_RIGHT] b\n", "tag", "lacks"),
+    "err.D_RIGHT.all.d": ("complain [D_RIGHT] a;status 1;", "-- @@stderr --\n[D_RIGHT] a\n", "passed", ""),
+    "err.D_WRONG.d": ("complain [D_OTHER] a;status 1;", None, "failed", "no [D_WRONG]: [D_OTHER] a"),
+    "drp.DTRACEDROP_X.d": (
+        "complain [DTRACEDROP_X] 5 drops;print one;", "one\n-- @@stderr --\n[DTRACEDROP_X] 9 drops\n", "passed", ""
+    ),
+    "tst.shell.sh": ("exit 67", None, "skipped", "cannot be run here"),
+    "tst.kernel.d": ("syscall::read:entry { print one; }", "one\n", "passed", ""),
+}  # fmt: skip
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    place = tmp_path / "suite" / "test"
+    place.mkdir(parents=True)
+    (tmp_path / "command.py").write_text(COMMAND)
+    for name, (text, expected, _, _) in SUITE.items():
+        (place / name).write_text(text)
+        if expected is not None:
+            (place / name).with_suffix(".r").write_text(expected)
+    return place.parent
+
+
+def conformance(suite: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = f"{sys.executable} {suite.parent / 'command.py'}"
+    # Deadlines end two tests that never end by themselves; the others take a moment of it.
+    words = [sys.executable, str(ROOT / "tools" / "conformance"), str(suite), "--command", command, "--patience", "0.5"]
+    return subprocess.run([*words, *arguments], capture_output=True, text=True, check=False)
+
+
+def results(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, str, str]]:
+    rows = json.loads(done.stdout)
+    return {row["name"].removeprefix("test/"): (row["result"], row["why"], row["reason"]) for row in rows}
+
+
+def test_each_test_has_its_result(suite: Path) -> None:
+    done = conformance(suite, "--json", "--jobs", "4")
+    found = results(done)
+    assert {name: result for name, (result, _, _) in found.items()} == {name: row[2] for name, row in SUITE.items()}
+    for name, (_, _, _, why) in SUITE.items():
+        assert why in found[name][1], name
+    assert done.returncode == 1
+    assert "9 passed, 1 tag, 7 failed, 4 skipped: 52.9% passed, 58.8% with the right tag" in done.stderr
+
+
+def test_known_results_are_not_found_out_again(suite: Path, tmp_path: Path) -> None:
+    state, names = tmp_path / "state", tmp_path / "names"
+    names.write_text("test/tst.silent.d\ntest/tst.alike.d\ntest/tst.none.d\n")
+    state.write_text(json.dumps(["test/tst.alike.d", "failed", "of yesterday"]) + "\n")
+    done = conformance(suite, "--json", "--list", str(names), "--state", str(state))
+    assert results(done) == {"tst.silent.d": ("passed", "", ""), "tst.alike.d": ("failed", "of yesterday", "")}
+    assert [json.loads(line)[0] for line in state.read_text().splitlines()] == ["test/tst.alike.d", "test/tst.silent.d"]
+
+
+def test_reasons_stand_beside_what_is_not_passed(suite: Path, tmp_path: Path) -> None:
+    table = tmp_path / "reasons.toml"
+    table.write_text('[reasons]\n"*/tst.ot*" = "there is no other"\n"*" = "whatever"\n')
+    done = conformance(suite, "--only", "*other*", "--reasons", str(table))
+    lacking = "test/tst.other.d  lacks 'two', has 'one'"
+    assert done.stdout.splitlines()[:2] == [f"failed  {lacking}", "        there is no other"]
+
+
+def test_some_stand_alone(suite: Path) -> None:
+    done = conformance(suite, "--json", "--alone", "--only", "*tst.[abko]*")
+    assert set(results(done)) == {"tst.alike.d", "tst.bpf.d", "tst.options.d", "tst.ordered.d", "tst.other.d"}
+
+
+def test_where_there_are_no_tests_there_is_no_rate(tmp_path: Path) -> None:
+    (tmp_path / "command.py").write_text(COMMAND)
+    (tmp_path / "suite").mkdir()
+    done = conformance(tmp_path / "suite")
+    assert (done.returncode, "there are no such tests" in done.stderr) == (2, True)

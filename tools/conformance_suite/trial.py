@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""One test run: the command it asks for, in a directory of its own, within its deadline."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from conformance_suite.case import Case
+from conformance_suite.comparison import Ran, Verdict, judge
+
+_DEADLINE = 41.0  # seconds: the suite's own
+_INCLUDES = ("-Iinclude", "-Iuts/common", "-Ilibdtrace", "-DARCH_x86_64")
+_TRIGGERS = Path("test") / "triggers"
+
+
+def trial(case: Case, command: list[str], patience: float) -> Verdict:
+    """``command`` takes the place of dtrace; ``patience``: deadlines are that many times as long."""
+    marked = case.path.with_suffix(".x").exists() or "skip" in case.directives
+    if "no-xfail" not in case.directives and (marked or "xfail" in case.directives):
+        return Verdict("skipped", "the suite says so")
+    trigger = case.root / _TRIGGERS / case.trigger.split(" ")[0]
+    if case.trigger and not trigger.exists():
+        return Verdict("skipped", f"{trigger.name} is not built")
+    with tempfile.TemporaryDirectory() as folder:
+        return _in(Path(folder), case, command, _deadline(case) * patience)
+
+
+def _deadline(case: Case) -> float:
+    digits = re.sub(r"\D", "", case.directives.get("timeout", ""))
+    return max(_DEADLINE, float(digits or 0))
+
+
+def _in(folder: Path, case: Case, command: list[str], deadline: float) -> Verdict:
+    tool = folder / "dtrace"
+    tool.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    tool.chmod(0o755)
+    environment = {
+        **os.environ, "LC_ALL": "C", "_DTRACE_TESTING": "t", "tmpdir": str(folder), "timeout": str(int(deadline)),
+        "PATH": f"{folder}:{os.environ['PATH']}", "_test": case.path.stem, "dt_flags": "", "test_cppflags": "",
+        "tst": str(Path(case.name).with_suffix("")),
+    }  # fmt: skip
+    started = None
+    if case.trigger and case.directives.get("trigger-timing", "synchro") != "synchro":
+        started = _start([str(_TRIGGERS / word) for word in case.trigger.split()[:1]], case, environment)
+    try:
+        words = _words(case, tool, environment, started)
+        ran = _run(words, case, environment, deadline)
+        filtered = _filtered(case, ran, environment)
+        return Verdict("skipped", filtered.errors) if filtered.status is None else judge(case, ran, filtered.output)
+    finally:
+        if started is not None:
+            started.kill()
+            started.wait()
+
+
+def _words(case: Case, tool: Path, environment: dict[str, str], traced: subprocess.Popen[bytes] | None) -> list[str]:
+    if case.is_script:
+        return ["bash", case.name, str(tool)]
+    words = [str(tool), *(["-e"] if case.kind == "demo" and not case.trigger else []), *_INCLUDES]
+    words += ["-xerrtags"] if case.tag.startswith("D_") else []
+    words += ["-xdroptags"] if case.kind == "drp" else []
+    words += ["-s", case.name, *_options(case, environment, traced)]
+    return words + (["-c", str(_TRIGGERS / case.trigger)] if case.trigger and traced is None else [])
+
+
+def _options(case: Case, environment: dict[str, str], traced: subprocess.Popen[bytes] | None) -> list[str]:
+    """Those that the test asks for, as a shell reads them."""
+    given = case.directives.get("runtest-opts", "")
+    if not given:
+        return []
+    known = {**environment, "_pid": "" if traced is None else str(traced.pid)}
+    done = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {given}"], cwd=case.root, env=known, capture_output=True, text=True, check=False
+    )
+    return done.stdout.split("\0")[:-1] if done.returncode == 0 else given.split()
+
+
+def _start(words: list[str], case: Case, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    null = subprocess.DEVNULL
+    return subprocess.Popen(words, cwd=case.root, env=environment, stdin=null, stdout=null, stderr=null)
+
+
+def _run(words: list[str], case: Case, environment: dict[str, str], deadline: float) -> Ran:
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        words,
+        cwd=case.root,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        start_new_session=True,
+    )
+    status: int | None = None
+    try:
+        output, errors = process.communicate(timeout=deadline)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, errors = process.communicate()
+    return Ran(status, output.decode(errors="replace"), errors.decode(errors="replace"))
+
+
+def _filtered(case: Case, ran: Ran, environment: dict[str, str]) -> Ran:
+    """The output after the test's own filter, ``.r.p``; ``status`` None and the reason where that cannot be run."""
+    filter_ = case.path.with_suffix(".r.p")
+    if not os.access(filter_, os.X_OK):
+        return Ran(0, ran.whole, "")
+    try:
+        done = subprocess.run(
+            [str(filter_)], input=ran.whole, cwd=case.root, env=environment, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        return Ran(None, "", f"its filter cannot be run: {error.strerror}")
+    return Ran(0, done.stdout, "")
