@@ -207,7 +207,7 @@ def test_the_preprocessor(dtrace: Dtrace, tmp_path: Path) -> None:
     done = dtrace(*options, "-q", "-s", script)
     assert (done.returncode, "NUMBER" in done.stderr) == (1, True)  # what is undefined is so at last
     assert dtrace(*options[:4], "-q", "-s", script).stdout == "6\n"
-    script.write_text('#include <number.h>\nBEGIN { trace(NUMBER); exit(0); }\n')
+    script.write_text("#include <number.h>\nBEGIN { trace(NUMBER); exit(0); }\n")
     assert dtrace("-x", "cpp", "-x", "incdir=more", "-q", "-s", script).stdout == "100\n"
     script.write_text('#include "number.h"\nBEGIN { nothing; }\n')
     assert f"script {script}: line 2: " in dtrace("-C", "-s", script).stderr
@@ -320,9 +320,7 @@ def test_json_of_a_command_has_every_call(dtrace: Dtrace, tmp_path: Path) -> Non
     assert snapshot["rows"] == [{"keys": [], "values": [len(traced)]}] and traced
 
 
-def test_a_table_of_records_and_aggregations(
-    dtrace: Dtrace, tmp_path: Path, gilk_on_path: dict[str, str]
-) -> None:
+def test_a_table_of_records_and_aggregations(dtrace: Dtrace, tmp_path: Path, gilk_on_path: dict[str, str]) -> None:
     program = 'pid$target:bash:xmalloc:entry { @[probefunc] = count(); printf("%d bytes\\n", arg0); }'
     done = dtrace("-q", "-o", "out.parquet", "-n", program, "-c", "bash -c 'echo {}'")
     assert (done.returncode, done.stdout, done.stderr) == (0, "{}\n", "")
@@ -346,3 +344,34 @@ def test_a_table_of_records_and_aggregations(
 def test_a_table_that_cannot_be_is_told_of_first(dtrace: Dtrace, words: list[str], told: str) -> None:
     done = dtrace(*words, "-n", 'BEGIN { system("echo run"); exit(0); }', "-w")
     assert done.returncode in (1, 2) and re.search(told, done.stdout + done.stderr) and "run\n" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-P", "dtrace:::"], 'specifier dtrace:::: invalid probe description "dtrace:::": Overspecified probe'),
+        (["-m", "a:b:c"], 'specifier a:b:c: invalid probe description "a:b:c": Overspecified probe'),
+        (["-n", "a:b:c:d:e"], 'invalid probe description "a:b:c:d:e": Overspecified probe'),
+        (["-P", "nosuch"], "specifier nosuch: probe description nosuch::: does not match"),
+        (["-f", "::read:"], "specifier ::read:: probe description :read:: does not match"),
+        (["-i", "0"], "specifier 0: invalid probe identifier 0: Unknown probe identifier"),
+        (["-i", "2-9"], "specifier 2-9: probe description :::-9 does not match"),
+        (["-i", "1", "a", "b"], "extraneous argument 'b' ($2 is not referenced)"),
+    ],
+)
+def test_a_description_on_the_command_line_is_told_as_it_was_given(
+    dtrace: Dtrace, arguments: list[str], message: str
+) -> None:
+    done = dtrace(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert message in done.stderr
+
+
+def test_a_list_tells_of_descriptions_that_match_nothing(dtrace: Dtrace) -> None:
+    done = dtrace("-l", "-m", "nosuch", "-n", "END")
+    assert (done.returncode, [line.split()[-1] for line in done.stdout.splitlines()]) == (0, ["NAME", "END"])
+    assert done.stderr == "dtrace: failed to match :nosuch::: No probe matches description\n"
+
+
+def test_nothing_is_compiled_without_a_program(dtrace: Dtrace) -> None:
+    assert dtrace("-e", "-b", "1k").returncode == 0

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,15 +18,12 @@ from gilk.errors import UsageError
 from gilk.version import VERSION
 
 T = TypeVar("T")
-#: What is added to a description that names only a provider, a module or a function; a program may follow it.
-_REST = {"P": ":::", "m": "::", "f": ":"}
 _REFUSED = {
     "narrow": ("32", "32-bit processes are not traced"),
     "boot": ("A", "nothing is traced while the machine starts"),
     "claim": ("a", "nothing was traced while the machine started"),
 }
 _MODES = {"listing": Mode.LIST, "header": Mode.HEADER, "link": Mode.LINK}
-_DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
 
 
 def _one_process(_ctx: click.Context, _option: click.Parameter, values: tuple[T, ...]) -> T | None:
@@ -120,7 +116,7 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     _refuse(given)
     if given["pid"] is not None and given["command"] is not None:
         raise UsageError("two-processes", "-p and -c exclude each other: one process is traced")
-    if not ctx.obj and not given["listing"]:
+    if not ctx.obj and not given["listing"] and not given["compile_only"]:
         raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
     mode = _mode(given)
     api.expect_dtrace(given["pid"] is not None or given["command"] is not None, mode is Mode.RUN)
@@ -140,7 +136,7 @@ def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode)
         *(given["headers"], given["standard"] or ""),
     )
     return api.DtraceRequest(
-        programs=tuple((letter, _completed(letter, text)) for letter, text in programs),
+        programs=tuple(programs),
         arguments=() if mode is Mode.LINK else given["arguments"],
         options=tuple(_settings(given)),
         pid=given["pid"],
@@ -165,13 +161,6 @@ def _refuse(given: dict[str, Any]) -> None:
     for name, (letter, why) in _REFUSED.items():
         if given[name]:
             raise UsageError("no-such-mode", f"-{letter} has no meaning here: {why}")
-
-
-def _completed(letter: str, text: str) -> str:
-    found = _DESCRIBED.match(text)
-    if letter not in _REST or found is None:
-        return text
-    return f"{found[1]}{_REST[letter]}{found[2]}"
 
 
 def _settings(given: dict[str, Any]) -> list[tuple[str, str | None]]:

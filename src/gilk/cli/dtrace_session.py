@@ -27,7 +27,7 @@ def carry_out(name: str, asked: api.DtraceRequest, manner: Manner) -> int:
         if manner.mode in (Mode.RUN, Mode.COMPILE, Mode.LIST):
             api.check_output(manner.output, appends=not manner.as_table)
         with _prepared(asked) as consumer:
-            if not _compile(consumer, messages, output):
+            if not _compile(consumer, messages, output, manner.mode is Mode.LIST):
                 return 1
             match manner.mode:
                 case Mode.RUN:
@@ -35,7 +35,7 @@ def carry_out(name: str, asked: api.DtraceRequest, manner: Manner) -> int:
                 case Mode.COMPILE:
                     _tell(consumer, manner, output)
                 case Mode.LIST:
-                    _list(consumer, manner, output)
+                    _list(consumer, messages, manner, output)
                 case Mode.HEADER:
                     api.write_dtrace_header(consumer.compiled.program.interfaces, _scripts(asked), manner.output)
                 case Mode.LINK:
@@ -66,10 +66,10 @@ def _prepared(asked: api.DtraceRequest) -> Iterator[api.Consumer]:
         api.let_go_dtrace(consumer)
 
 
-def _compile(consumer: api.Consumer, messages: Messages, output: Output) -> bool:
+def _compile(consumer: api.Consumer, messages: Messages, output: Output, listing: bool) -> bool:
     tagged = consumer.options.flag("errtags")
     try:
-        consumer.compile()
+        consumer.compile(listing)
         return True
     except api.DoesNotCompile as error:
         wrong = error.wrong
@@ -94,9 +94,10 @@ def _compile(consumer: api.Consumer, messages: Messages, output: Output) -> bool
     return False
 
 
-def _list(consumer: api.Consumer, manner: Manner, output: Output) -> None:
+def _list(consumer: api.Consumer, messages: Messages, manner: Manner, output: Output) -> None:
     enabled = consumer.enabled
-    probes = [enabled.probes[number] for number in sorted(enabled.clauses or enabled.probes)]
+    numbers = enabled.clauses if consumer.compiled.program.clauses else enabled.probes
+    probes = [enabled.probes[number] for number in sorted(numbers)]
     output.begin(consumer)
     if not manner.as_json:
         output.say(LISTING_HEADER)
@@ -104,6 +105,8 @@ def _list(consumer: api.Consumer, manner: Manner, output: Output) -> None:
         output.take(api.events.Listed(probe))
         if manner.verbose:
             output.say(tell_probe(consumer.probe_stability(probe)))
+    for description in enabled.unmatched:
+        output.remark(messages.error(f"failed to match {description}: No probe matches description"))
 
 
 def _tell(consumer: api.Consumer, manner: Manner, output: Output) -> None:

@@ -129,7 +129,8 @@ class Lexer:
         text = _MACRO.sub(lambda one: self.substitution.description(one[0], span), re.sub(r"[ \t]", "", found[0]))
         if text.count(":") > 3 or text.endswith("\\") or not re.fullmatch(_WORD, text, re.ASCII):
             hint = "a description is provider:module:function:name"
-            raise Rejected(Tag.D_PDESC_INVAL, span, f'invalid probe description "{text}"', hint)
+            why = ": Overspecified probe description" if text.count(":") > 3 else ""
+            raise Rejected(Tag.D_PDESC_INVAL, span, f'invalid probe description "{text}"{why}', hint)
         return items.ProbeText(span, text)
 
     def _skip(self) -> None:

@@ -29,6 +29,10 @@ _EARLY = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+(defaultargs|argref)\s*$", r
 #: One that says how far a program of -c runs before anything else is done.
 _EVALTIME = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+evaltime=(\w+)\s*$", re.MULTILINE)
 _CPP = re.compile(rb"^\s*#\s*pragma\s+D\s+option\s+cpp\s*$", re.MULTILINE)
+#: What is added to a description that names only a provider, a module or a function; a program may follow it.
+_REST = {"P": ":::", "m": "::", "f": ":"}
+_NUMBERED = re.compile(r"^(\d+)(-\S)")  # a number ends where its digits do
+_DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
 #: How strictly cpp takes the standard of C, by the letter of -X.
 STANDARDS = {"a": ("-std=gnu99",), "c": ("-std=c99",), "s": ("-traditional-cpp",), "t": ("-std=gnu99",)}
 
@@ -106,7 +110,7 @@ def _with_options(how: Preprocess, options: Options) -> Preprocess:
 
 def _text(letter: str, given: str, preprocess: Preprocess) -> Text:
     if letter != "s":
-        return Text("description", Source(given, given))
+        return _description(letter, given)
     try:
         content = Path(given).read_bytes()
     except OSError as error:
@@ -114,6 +118,17 @@ def _text(letter: str, given: str, preprocess: Preprocess) -> Text:
     if preprocess.wanted or _CPP.search(content):
         content = _preprocessed(given, content, preprocess)
     return Text("script", Source(given, content.decode("utf-8", "surrogateescape")))
+
+
+def _description(letter: str, given: str) -> Text:
+    """What stands on the command line, completed: a description there names only what its option is about."""
+    found = _DESCRIBED.match(given)
+    if found is None or letter not in _REST:
+        return Text("description", Source(given, _NUMBERED.sub(r"\1, \2", given) if letter == "i" else given))
+    fields, wanted = found[1].split(":"), 4 - len(_REST[letter])
+    overspecified = found[1] if any(fields[:-wanted]) else ""
+    completed = ":".join(fields[-wanted:]) + _REST[letter]
+    return Text("description", Source(given, f"{completed}{found[2]}"), overspecified)
 
 
 def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:

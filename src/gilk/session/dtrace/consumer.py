@@ -51,10 +51,10 @@ class Consumer:
     restored: bool | None = None  # at the end: whether the process is what it was; None without one
     _lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
 
-    def compile(self) -> None:
-        """Raises DoesNotCompile, NoSuchProbe."""
+    def compile(self, listing: bool = False) -> None:
+        """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
         self.compiled = compile_programs(self.texts, self.macros, self.options, World(self.process), self._libraries())
-        self.enabled = enable(self.compiled.program, self.process, self.options.flag("zdefs"))
+        self.enabled = enable(self.compiled.program, self.process, listing or self.options.flag("zdefs"))
 
     def _libraries(self) -> list[Source]:
         """Raises UsageError."""

@@ -30,20 +30,25 @@ class NoSuchProbe(Exception):
 
     def __init__(self, clause: int, description: Description, why: str = "") -> None:
         reason = f": {why}" if why else ""
-        super().__init__(f"probe description {description} does not match any probes{reason}")
+        what = f"probe description {description} does not match any probes{reason}"
+        if description.name.isdigit() and not description.number:
+            what = f"invalid probe identifier {description.name}: Unknown probe identifier"
+        super().__init__(what)
         self.clause = clause
 
 
 @dataclass
 class Enabled:
     """``clauses``: for the number of each probe, those that it runs, in order. ``counts``: for each clause, how many
-    probes its descriptions match, those that they have in common counted for each."""
+    probes its descriptions match, those that they have in common counted for each. ``unmatched``: descriptions of none.
+    """
 
     probes: dict[int, Probe] = field(default_factory=lambda: {probe.number: probe for probe in own.PROBES})
     clauses: dict[int, list[int]] = field(default_factory=dict)
     ticks: list[tuple[Probe, Tick]] = field(default_factory=list)
     in_process: list[tuple[Probe, ProcessProbe]] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
+    unmatched: list[Description] = field(default_factory=list)
     _made: dict[Key, Probe] = field(default_factory=dict)
 
     def number(self, key: Key) -> tuple[Probe, bool]:
@@ -75,6 +80,8 @@ def enable(program: tree.Program, process: Process | None, zero: bool) -> Enable
             matched = list(_matching(enabled, description, process))
             if not matched and not zero:
                 raise NoSuchProbe(clause.number, description, _reason(description, process))
+            if not matched:
+                enabled.unmatched.append(description)
             enabled.counts[clause.number] += len(matched)
             for probe in matched:
                 run = enabled.clauses.setdefault(probe.number, [])

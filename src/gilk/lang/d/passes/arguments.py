@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Refuse an argument of the command line that no program has use for."""
+"""Refuse a last argument of the command line that no program has use for, as DTrace does."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def run(units: Units, state: Invocation) -> Units:
     """Raises DoesNotCompile."""
     given = state.macros.arguments
     used = frozenset[int]().union(*(unit.used for unit in units.programs))
-    unused = [number for number in range(1, len(given)) if number not in used]
-    if unused and units.programs and not state.macros.argref:
-        what = f"extraneous argument '{given[unused[0]]}' (${unused[0]} is not referenced)"
+    last = len(given) - 1
+    if last > 0 and last not in used and units.programs and not state.macros.argref:
+        what = f"extraneous argument '{given[last]}' (${last} is not referenced)"
         text = units.programs[0].text
         raise DoesNotCompile(Wrong(text, text.source.name, 0, Diagnostic(Tag.D_MACRO_UNUSED, Span(0, 0), what)))
     return units

@@ -10,6 +10,8 @@ from gilk.lang.d.macros import Macros
 from gilk.lang.d.parser import parse
 from gilk.lang.d.passes.state import Invocation
 from gilk.lang.d.passes.values import DoesNotCompile, Text, Unit, Units, Unread, Wrong
+from gilk.lang.d.tags import Tag
+from gilk.lang.syntax.source import Diagnostic, Span
 
 
 def run(unread: Unread, state: Invocation) -> Units:
@@ -23,6 +25,9 @@ def run(unread: Unread, state: Invocation) -> Units:
 
 
 def _parsed(text: Text, macros: Macros, types: set[str]) -> Unit:
+    if text.overspecified:
+        what = f'invalid probe description "{text.overspecified}": Overspecified probe description'
+        raise DoesNotCompile(Wrong(text, text.source.name, 0, Diagnostic(Tag.D_PDESC_INVAL, Span(0, 0), what)))
     found = parse(text.source, replace(macros, argref=True), types)
     if found.program is None:
         diagnostic = found.diagnostics[0]

@@ -13,10 +13,14 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True)
 class Text:
-    """A program: ``kind`` is ``description`` of -n and the like, ``script`` of -s, or ``library``."""
+    """A program: ``kind`` is ``description`` of -n and the like, ``script`` of -s, or ``library``.
+
+    ``overspecified``: a description that says more than its option is about, as ``-P syscall:::`` does.
+    """
 
     kind: str
     source: Source
+    overspecified: str = ""
 
     @property
     def said(self) -> str:
