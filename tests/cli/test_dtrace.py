@@ -375,3 +375,31 @@ def test_a_list_tells_of_descriptions_that_match_nothing(dtrace: Dtrace) -> None
 
 def test_nothing_is_compiled_without_a_program(dtrace: Dtrace) -> None:
     assert dtrace("-e", "-b", "1k").returncode == 0
+
+
+def test_a_buffer_that_holds_nothing_is_refused_after_the_probes(dtrace: Dtrace) -> None:
+    done = dtrace("-x", "aggsize=8", "-n", "BEGIN { @ = count(); exit(0); }")
+    assert (done.returncode, done.stdout) == (1, "")
+    matched = "dtrace: description 'BEGIN ' matched 1 probe\n"
+    assert done.stderr == f"{matched}dtrace: could not enable tracing: Enabling exceeds size of buffer\n"
+    assert dtrace("-x", "aggsize=8", "-n", "BEGIN { exit(0); }").returncode == 0
+
+
+def test_what_a_preprocessor_is_asked_for(dtrace: Dtrace, tmp_path: Path) -> None:
+    script = tmp_path / "s.d"
+    script.write_text("#ifdef GIVEN\nBEGIN { exit(3); }\n#endif\n")
+    assert dtrace("-x", "cpp", "-x", "cppargs=-DGIVEN", "-s", str(script)).returncode == 3
+    assert "cannot be run" in dtrace("-x", "cpp", "-x", "cpppath=/nonesuch", "-s", str(script)).stderr
+    assert "failed to set -x stdc: Invalid value" in dtrace("-x", "stdc=x", "-s", str(script)).stderr
+    script.write_text("#pragma D option stdc=a\nBEGIN { exit(0); }\n")
+    assert "Option cannot be used from within a D program" in dtrace("-s", str(script)).stderr
+
+
+def test_versions_of_d(dtrace: Dtrace) -> None:
+    assert dtrace("-x", "version=1.6", "-n", "BEGIN { exit(0); }").returncode == 0
+    assert "Requested version is not supported" in dtrace("-x", "version=9.0", "-n", "BEGIN { exit(0); }").stderr
+
+
+def test_a_profile_probe_without_a_process_fires_like_a_tick(dtrace: Dtrace) -> None:
+    text = "profile-1msec { n++; } profile-1000hz /n > 4/ { exit(0); }"
+    assert dtrace("-q", "-n", text).returncode == 0

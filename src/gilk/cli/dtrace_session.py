@@ -117,17 +117,25 @@ def _tell(consumer: api.Consumer, manner: Manner, output: Output) -> None:
             output.say(tell_program(text.kind, text.said, found, manner.mode is Mode.COMPILE))
 
 
+def _refused(consumer: api.Consumer) -> str:
+    """Why a program is not traced that means something; "" of one that is."""
+    if consumer.compiled.program.destructive is not None and not consumer.options.flag("destructive"):
+        return "Destructive actions not allowed"
+    return "" if consumer.has_room else "Enabling exceeds size of buffer"
+
+
 def _run(consumer: api.Consumer, messages: Messages, manner: Manner, output: Output) -> int:
     options = consumer.options
-    if consumer.compiled.program.destructive is not None and not options.flag("destructive"):
-        what = "could not enable tracing: Destructive actions not allowed"
-        output.fail(messages.error(what), message=what)
-        return 1
+    refused = _refused(consumer)
     stop = Stop()
     stop.install()
     outlet = output.begin(consumer)
     for matched in consumer.matched:
         output.take(matched)
+    if refused:
+        what = f"could not enable tracing: {refused}"
+        output.fail(messages.error(what), message=what)
+        return 1
     if options.flag("destructive") and not options.flag("quiet"):
         output.remark(messages.destructive())
     _tell(consumer, manner, output)

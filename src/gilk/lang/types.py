@@ -162,9 +162,9 @@ _BASIC: dict[tuple[str, ...], Integer | Float | Void | String] = {
     ("string",): STRING,
 }
 _LIKE_LONG = "intptr_t ptrdiff_t ssize_t off_t time_t clock_t longlong_t hrtime_t"
-_LIKE_ULONG = "uintptr_t size_t ino_t dev_t nlink_t ulong_t u_longlong_t caddr_t"
+_LIKE_ULONG = "uintptr_t size_t ino_t dev_t nlink_t ulong_t ulong u_longlong_t caddr_t"
 _LIKE_INT = "pid_t id_t key_t processorid_t zoneid_t clockid_t taskid_t projid_t lgrp_id_t"
-_LIKE_UINT = "uid_t gid_t mode_t uint_t major_t minor_t"
+_LIKE_UINT = "uid_t gid_t mode_t uint_t uint u_int major_t minor_t ipaddr_t"
 
 
 def basic(words: tuple[str, ...]) -> Integer | Float | Void | String | None:
@@ -184,6 +184,8 @@ def _aliases() -> dict[str, Type]:
         size, rank = bits // 8, {8: 0, 16: 1, 32: 2, 64: 3}[bits]
         for prefix, signed in (("int", True), ("uint", False)):
             found[f"{prefix}{bits}_t"] = Integer(f"{prefix}{bits}_t", size, signed, rank)
+            linux = f"__{'s' if signed else 'u'}{bits}"
+            found[linux] = Integer(linux, size, signed, rank)
     for words, type_ in ((_LIKE_LONG, LONG), (_LIKE_ULONG, ULONG), (_LIKE_INT, INT), (_LIKE_UINT, UINT)):
         found.update((word, Integer(word, type_.size, type_.signed, type_.rank)) for word in words.split())
     for word, like in (("uchar_t", "unsigned char"), ("ushort_t", "unsigned short")):

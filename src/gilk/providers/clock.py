@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The provider ``profile``: probes by the clock. ``tick-N`` fires in the consumer, once for all processors;
-``profile-N`` there too, for each thread of the process that runs."""
+``profile-N`` there too, for each thread of the process that runs; without a process, as tick-N."""
 
 from __future__ import annotations
 

@@ -12,7 +12,11 @@ from gilk.lang.d import stability
 from gilk.values import dataclass
 
 _DIGITS = re.compile(r"[0-9]{1,18}")
-_SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)b?\Z", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)\Z", re.IGNORECASE)
+_SHORTEST_STRING = 6  # bytes: that of a fault's text in DTrace
+#: Versions of D that programs may ask for.
+_VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(?:\.([0-9]{1,3}))?\Z")
+_NEWEST = (2, 0, 1)
 _LONGEST_STRING = 1 << 20
 _TIME = re.compile(r"([0-9]{1,18})(ns|nsec|us|usec|ms|msec|s|sec|m|min|h|hour|d|day|hz)?\Z", re.IGNORECASE)
 NANOSECONDS = {
@@ -29,7 +33,10 @@ _CHOICES = {
     "bufpolicy": ("switch", "fill", "ring"),
     "bufresize": ("auto", "manual"),
     "evaltime": ("exec", "preinit", "postinit", "main"),
+    "stdc": ("a", "c", "s", "t"),
 }
+#: Those that have their effect before a program is read, and are not for programs.
+_NOT_IN_PROGRAMS = frozenset(("cppargs", "cpphdrs", "cpppath", "ldpath", "libdir", "modpath", "stdc"))
 #: Those that setopt() can set: what else there is was decided when tracing began.
 DYNAMIC = frozenset(
     (
@@ -66,6 +73,7 @@ class Shape(Enum):
     TEXT = auto()
     WORDS = auto()  # one more each time, a line each
     ATTRIBUTES = auto()  # as Stable/Stable/Common
+    VERSION = auto()  # of D
 
 
 #: Name: shape, default. A flag is 0 or 1. What has an effect is said in docs/d/options.md.
@@ -114,6 +122,12 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
     "noresolve": (Shape.FLAG, 0),
     "empty": (Shape.FLAG, 0),
     "amin": (Shape.ATTRIBUTES, ""),
+    "cpppath": (Shape.TEXT, "cpp"),
+    "cpphdrs": (Shape.FLAG, 0),
+    "cppargs": (Shape.WORDS, ""),
+    "stdc": (Shape.CHOICE, ""),
+    "ldpath": (Shape.TEXT, "ld"),
+    "version": (Shape.VERSION, ""),
 }
 
 
@@ -121,8 +135,10 @@ ROWS: dict[str, tuple[Shape, int | str]] = {
 class Options:
     values: dict[str, int | str] = field(default_factory=lambda: {name: default for name, (_, default) in ROWS.items()})
 
-    def set(self, name: str, value: str | None, active: bool = False) -> None:
-        """``active``: tracing has begun. Raises BadOption."""
+    def set(self, name: str, value: str | None, active: bool = False, program: bool = False) -> None:
+        """``active``: tracing has begun. ``program``: it is a program that asks. Raises BadOption."""
+        if program and name in _NOT_IN_PROGRAMS:
+            raise BadOption("Option cannot be used from within a D program")
         if name in REFUSED:
             raise BadOption(f"Option has no meaning here: {REFUSED[name]}")
         if name not in ROWS:
@@ -131,7 +147,7 @@ class Options:
             raise BadOption("Operation illegal when tracing is active")
         shape = ROWS[name][0]
         read = _choice(name, value) if shape is Shape.CHOICE else _READ[shape](value)
-        if name == "strsize" and int(read) > _LONGEST_STRING:
+        if name == "strsize" and not _SHORTEST_STRING <= int(read) <= _LONGEST_STRING:
             raise BadOption("Invalid value for specified option")
         if shape is Shape.WORDS:
             read = f"{self.values[name]}{read}\n"
@@ -193,6 +209,15 @@ def _choice(name: str, value: str | None) -> str:
     return text
 
 
+def _version(value: str | None) -> str:
+    found = _VERSION.match(_given(value))
+    if found is None:
+        raise BadOption("Invalid value for specified option")
+    if tuple(int(part or 0) for part in found.groups()) > _NEWEST:
+        raise BadOption("Requested version is not supported by compiler")
+    return found[0]
+
+
 def _attributes(value: str | None) -> str:
     text = _given(value)
     if stability.read(text) is None:
@@ -208,4 +233,5 @@ _READ: dict[Shape, Callable[[str | None], int | str]] = {
     Shape.TEXT: _given,
     Shape.WORDS: _given,
     Shape.ATTRIBUTES: _attributes,
+    Shape.VERSION: _version,
 }

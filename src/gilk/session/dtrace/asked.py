@@ -47,6 +47,8 @@ class Preprocess:
     includes: tuple[str, ...] = ()
     tells_includes: bool = False  # -H
     standard: str = ""  # -X: a, c, s or t
+    command: str = "cpp"
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,10 @@ def _with_options(how: Preprocess, options: Options) -> Preprocess:
         defines=(*how.defines, *options.text("define").splitlines()),
         undefines=(*how.undefines, *options.text("undef").splitlines()),
         includes=(*how.includes, *options.text("incdir").splitlines()),
+        tells_includes=how.tells_includes or options.flag("cpphdrs"),
+        standard=how.standard or options.text("stdc"),
+        command=options.text("cpppath"),
+        arguments=tuple(options.text("cppargs").splitlines()),
     )
 
 
@@ -132,17 +138,19 @@ def _description(letter: str, given: str) -> Text:
 
 
 def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
-    words = ["cpp", "-D__GILK_D__", *(f"-D{each}" for each in how.defines), *(f"-U{each}" for each in how.undefines)]
+    words = [how.command, "-D__GILK_D__", *(f"-D{each}" for each in how.defines)]
+    words += [f"-U{each}" for each in how.undefines]
     words += [f"-I{each}" for each in (*how.includes, str(Path(name).resolve().parent))]
     words += ["-H"] * how.tells_includes
-    words += STANDARDS.get(how.standard, ())
+    words += (*STANDARDS.get(how.standard, ()), *how.arguments)
     if content.startswith(b"#!"):
         content = b"//" + content
     content = b'# 1 "%s"\n' % os.fsencode(name).replace(b"\\", b"\\\\").replace(b'"', b'\\"') + content
     try:
         done = subprocess.run(words, input=content, capture_output=True, check=False)
     except OSError as error:
-        raise UsageError("preprocessor-failed", f"cpp cannot be run: {error.strerror}", "install cpp") from None
+        what = f"{how.command} cannot be run: {error.strerror}"
+        raise UsageError("preprocessor-failed", what, "install cpp") from None
     if done.returncode:
         raise UsageError("preprocessor-failed", done.stderr.decode(errors="replace").strip())
     if how.tells_includes:

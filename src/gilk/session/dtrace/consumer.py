@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")
 _SMALLEST = 4096
+_LEAST = 16  # bytes: DTrace's smallest record
 _LONGEST = 0.1  # seconds between looks at signals and at the process
 
 
@@ -63,6 +64,14 @@ class Consumer:
         directory = self.options.text("libdir")
         directories = (*self.library_directories, *([directory] if directory else []))
         return libraries.wanted([text.source.text for text in self.texts], directories, self.process)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the sizes of buffers that were asked for hold anything at all."""
+        program = self.compiled.program
+        keyed = any(each.keys is not None or each.scope == "self" for each in program.variables)
+        used = {"bufsize": True, "aggsize": bool(program.aggregations), "dynvarsize": keyed}
+        return all(self.options.number(name) >= _LEAST or not asked for name, asked in used.items())
 
     @property
     def matched(self) -> list[Matched]:

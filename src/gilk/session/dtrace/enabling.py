@@ -95,7 +95,7 @@ def _matching(enabled: Enabled, description: Description, process: Process | Non
     if description.number:
         return  # only those have numbers that are known beforehand
     tick = ticks(description)
-    if tick is not None and (process is not None or not tick.samples):
+    if tick is not None:
         probe, fresh = enabled.number(tick.key)
         if fresh:
             enabled.ticks.append((probe, tick))

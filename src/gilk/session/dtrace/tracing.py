@@ -122,7 +122,7 @@ class Tracing:
         while self._due and self._due[0][0] <= now and self.active:
             when, number = self._due[0]
             probe, tick = self.enabled.ticks[number]
-            if tick.samples:
+            if tick.samples and self._process is not None:
                 self._sample(probe)
             else:
                 self._fire(probe)

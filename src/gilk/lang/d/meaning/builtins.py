@@ -16,6 +16,7 @@ from gilk.lang.variables import BUILT_INS
 #: In the order of Linux' struct pt_regs, as in DTrace 2.0; then 32-bit registers, which are the whole ones here.
 _REGISTERS = "R15 R14 R13 R12 RBP RBX R11 R10 R9 R8 RAX RCX RDX RSI RDI ERR RIP CS RFL RSP SS DS ES FS GS"
 _ALSO = {"PC": "EIP", "FP": "EBP", "SP": "ESP", "PS": "EFL", "R0": "EAX", "R1": "EBX"}
+_FAULTS = "UNKNOWN BADADDR BADALIGN ILLOP DIVZERO NOSCRATCH KPRIV UPRIV TUPOFLOW BADSTACK"
 _NARROW = "EBX ECX EDX ESI EDI EBP EAX EIP=37 EFL=39 ESP=40"
 
 
@@ -37,12 +38,16 @@ _ARGUMENTS = {f"arg{number}": number for number in range(10)}
 #: Those that the process's stack is walked for.
 OF_STACKS = frozenset(("ucaller", "ustackdepth"))
 #: Those that only a probe in the kernel would have a value for.
-OF_THE_KERNEL = frozenset(["caller", "stackdepth", "curthread"])
+OF_THE_KERNEL = frozenset(["curthread"])
+#: 0 where no clause runs in the kernel.
+_NOTHING = frozenset(["caller", "stackdepth"])
 
 
 def builtin(name: str) -> ir.Expression:
     """What it computes; of those that are no arrays."""
     type_ = BUILTINS[name]
+    if name in _NOTHING:
+        return ir.Convert(type_, ir.Constant(INT, 0))
     return ir.Argument(type_, _ARGUMENTS[name]) if name in _ARGUMENTS else ir.Call(type_, name)
 
 
@@ -61,6 +66,7 @@ def _constants() -> dict[str, int]:
         name, _, given = name.partition("=")
         found[f"R_{name}"] = int(given or number)
     found.update((f"R_{name}", found[f"R_{of}"]) for name, of in _ALSO.items())
+    found.update((f"DTRACEFLT_{name}", number) for number, name in enumerate(_FAULTS.split()))
     return {**found, "NULL": 0, "R_TRAPNO": 25}
 
 

@@ -117,13 +117,12 @@ FUNCTIONS: dict[str, Callable_] = {
         trunc agg int64_t?
         normalize agg uint64_t
         denormalize agg
-        freopen fmt rest
         ftruncate
         pcap ptr int
         setopt fmt fmt?
         """,
     ),
-    **_rows(Role.ACTION, "system fmt rest", destructive=True),
+    **_rows(Role.ACTION, "system fmt rest\nfreopen fmt rest", destructive=True),
     **_rows(Role.ACTION, "stack uint32_t?", Special.STACK),
     **_rows(Role.ACTION, "ustack uint32_t? uint32_t?\njstack uint32_t? uint32_t?", Special.USTACK),
     **{

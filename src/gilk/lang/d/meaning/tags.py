@@ -117,7 +117,6 @@ class Tag(StrEnum):
     D_AGG_COMM = "D_AGG_COMM"  # after commit()
     D_ACT_SPEC = "D_ACT_SPEC"  # a destructive action after it
     D_EXIT_SPEC = "D_EXIT_SPEC"
-    D_COMM_COMM = "D_COMM_COMM"  # commit() twice
     D_COMM_DREC = "D_COMM_DREC"  # after data were recorded
     D_DREC_COMM = "D_DREC_COMM"  # data after commit()
     D_DECL_IDRED = "D_DECL_IDRED"

@@ -23,7 +23,7 @@ def run(units: Units, state: Invocation) -> Units:
 def _set(options: Options, pragma: items.Pragma) -> None:
     name, value = (*pragma.words, None)[:2]
     try:
-        options.set(str(name), value)
+        options.set(str(name), value, program=True)
     except BadOption as bad:
         what = f"failed to set option '{name}'" + (f" to '{value}'" if value else "")
         raise Rejected("D_PRAGMA_OPTSET", pragma.span, f"{what}: {bad}") from None

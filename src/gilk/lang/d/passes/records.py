@@ -33,7 +33,6 @@ class _Order:
             self._refuse(self.data, Tag.D_SPEC_DREC, span, "speculate( ) may not follow data-recording action(s)")
             self.speculating = True
         elif name == "commit":
-            self._refuse(self.committed, Tag.D_COMM_COMM, span, "multiple calls to commit( ) in one clause")
             self._refuse(self.data, Tag.D_COMM_DREC, span, "commit( ) may not follow data-recording action(s)")
             self.committed = True
 

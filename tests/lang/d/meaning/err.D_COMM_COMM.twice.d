@@ -1,2 +1,0 @@
-/* A clause commits once. */
-BEGIN { commit(1); commit(2); }
