@@ -33,7 +33,6 @@ DOCSTRINGS_ALLOWED = {
     "session/dtrace": 34,
     "session/survey": 9,
     "target": 77,
-    "target/kernel": 27,
     "trace/d": 38,
 }
 

@@ -24,7 +24,7 @@ Sink = Callable[[bytes], object]
 
 
 class Request:
-    """One request: what has been answered so far."""
+    """One request, with its answer so far."""
 
     def __init__(self) -> None:
         self.answer = bytearray()
@@ -43,7 +43,7 @@ class Request:
 
 
 class Spawned(Request):
-    """A process that the relay runs. What it writes goes to the sinks; `status` is None until it has ended."""
+    """A process that the relay runs. Its output goes to the sinks; `status` is None until it has ended."""
 
     def __init__(self, channel: Channel, out: Sink, err: Sink) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Spawned(Request):
         self._feed()
 
     def signal(self, number: int) -> None:
-        """To it and its process group."""
+        """Send a signal to the process and its group."""
         self._tell(Kind.SIGNAL, struct.pack("<I", number))
 
     def resize(self, rows: int, columns: int) -> None:

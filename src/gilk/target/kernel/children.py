@@ -50,7 +50,7 @@ class Child:
 
 
 def spawn(tag: int, payload: bytes) -> Child:
-    """What SPAWN asks for. Raises Refused, OSError."""
+    """Start the process of a SPAWN request. Raises Refused, OSError."""
     rows, columns = fields("<HH", payload[:4])
     directories, at = unpack_strings(payload, 4)
     arguments, at = unpack_strings(payload, at)

@@ -23,7 +23,7 @@ _HEAD: Final = abi.HEAD.size
 
 
 class Carrier(Protocol):
-    """What of a Link is used here."""
+    """The part of a Link that a driver's client uses."""
 
     def open_driver(self) -> None: ...
     def control(self, request: int, payload: bytes) -> bytes: ...
@@ -32,7 +32,8 @@ class Carrier(Protocol):
 
 
 class Driver:
-    """One client. Raises TargetError driver-not-loaded, -not-allowed, -version, -busy, -memory, -limit, -refused."""
+    """One client of the driver. Raises TargetError driver-not-loaded, -not-allowed, -version, -busy, -memory, -limit,
+    -refused."""
 
     def __init__(self, link: Carrier) -> None:
         self._link = link
@@ -69,7 +70,7 @@ class Driver:
             self._ask(abi.FILL, body)
 
     def counters(self, count: int) -> list[Block]:
-        """So many more counters, at zero; they are numbered on."""
+        """Add ``count`` counters, at zero; their numbers follow those before."""
         room = count // 4096 + 16
         body = self._ask(abi.COUNTERS, count.to_bytes(4, "little") + bytes(4 + room * abi.BLOCK.size))
         made = int.from_bytes(body[4:8], "little")
@@ -108,7 +109,7 @@ class Driver:
         return int.from_bytes(body[12:16], "little")
 
     def drain(self) -> Iterator[Chunk]:
-        """What records there are. Raises TargetError stream-corrupt."""
+        """The records that there are. Raises TargetError stream-corrupt."""
         if self._mapped is not None:
             yield from self._mapped.take()
             return
@@ -119,7 +120,8 @@ class Driver:
             raise TargetError("stream-corrupt", f"the driver's records make no sense: {error}") from None
 
     def apply(self, units: Sequence[Unit]) -> list[Outcome]:
-        """What became of each, in order. Those that are not OK were not touched. A pad comes before its users."""
+        """Apply units; the outcome of each, in order. Units whose outcome is not OK are not applied. A pad comes before
+        its users."""
         outcomes: list[Outcome] = []
         most = (self.hello.message_max - 64) // abi.UNIT.size
         for start in range(0, len(units), most):
@@ -129,7 +131,7 @@ class Driver:
         return outcomes
 
     def undo(self, numbers: Sequence[int]) -> list[Outcome]:
-        """What became of each. When this returns, nobody is in the patches of those that are OK."""
+        """Undo units; the outcome of each. When this returns, no task is in the patches of those that are OK."""
         if not numbers:
             return []
         rows = b"".join(abi.RESULT.pack(number, 0) for number in numbers)

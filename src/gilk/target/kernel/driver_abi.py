@@ -40,7 +40,7 @@ IN_INTERRUPT: Final = 0x00FF0100  # of the word at %gs:preempt_gs
 
 
 class Kind(enum.IntEnum):
-    """What a unit writes."""
+    """The kind of a unit: the bytes that it writes."""
 
     SINGLE = 1  # a jump or call over one instruction
     MULTI = 2  # a jump over several
@@ -51,7 +51,7 @@ class Kind(enum.IntEnum):
 
 
 class Verdict(enum.IntEnum):
-    """What the driver says of a unit."""
+    """The driver's verdict on a unit."""
 
     OK = 0
     STALE = 1
@@ -87,10 +87,10 @@ class Verdict(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Unit:
-    """One splice. `old` is the whole window as it must be, `new` what it becomes; for FENTRY both are empty.
+    """One splice. `old` is the whole window as it must be, `new` its bytes afterwards; for FENTRY both are empty.
 
-    `number` is the client's name for it, from 1. `copy` is where the displaced instructions were relocated to, `pad`
-    the number of the pad that a SHORT jumps to, `several`: a SHORT's window is several instructions.
+    `number` is the client's name for it, from 1. `copy` is the address of the displaced instructions' copy, `pad` the
+    number of the pad that a SHORT jumps to, `several`: a SHORT's window is several instructions.
     """
 
     number: int
@@ -106,7 +106,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a unit. `detail`: the address, or the error number, that is to blame; or 0."""
+    """The outcome of a unit. `detail`: the address, or the error number, that is to blame; or 0."""
 
     number: int
     verdict: Verdict
@@ -148,7 +148,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Area:
-    """Of /dev/ilk, to be mapped: where it begins and how long it is, in bytes."""
+    """An area of /dev/ilk to be mapped: its start and size in bytes."""
 
     offset: int
     size: int
@@ -156,9 +156,9 @@ class Area:
 
 @dataclass(frozen=True)
 class Rings:
-    """Where generated code finds them: wpos[class] and filter from GS; `chunk` bytes each chunk.
+    """The places of the rings, for generated code: wpos[class] and filter from GS; `chunk` bytes each chunk.
 
-    The rest is for who maps them: `orders` are log2 of a ring's bytes by class, `numbers` places in `heads`.
+    The rest is for processes that map them: `orders` are log2 of a ring's bytes by class, `numbers` places in `heads`.
     """
 
     number: int
@@ -239,7 +239,7 @@ def unpack_rings(body: bytes) -> Rings:
 
 
 def unpack_chunks(data: bytes) -> Iterator[Chunk]:
-    """What drain() gave. Raises ValueError if it was cut."""
+    """The chunks in the bytes that drain() gave. Raises ValueError if they were cut."""
     at = 0
     while at < len(data):
         if len(data) - at < CHUNK.size:

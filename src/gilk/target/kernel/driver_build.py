@@ -27,7 +27,7 @@ def running_release() -> str:
 
 
 def headers_of(release: str) -> Path:
-    """Where the headers of a kernel are that is installed, or the lab's. Raises TargetError driver-no-headers."""
+    """The headers of a kernel that is installed, or of the lab's. Raises TargetError driver-no-headers."""
     name = f"usr/src/linux-headers-{release}"
     path = next(filter(_usable, _header_places(release, name)), None)
     if path is None:
@@ -67,7 +67,7 @@ def build(headers: Path) -> Path:
 
 
 def _sources() -> Iterator[tuple[str, Path]]:
-    """What the build directory holds, by its name there."""
+    """The files of the build directory, by their names there."""
     for folder, names in (("abi", _SHARED), ("ilk", sorted(os.listdir(NATIVE / "ilk")))):
         for name in names:
             if name.endswith((".c", ".S", ".h")) or name == "Kbuild":

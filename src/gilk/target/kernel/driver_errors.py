@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What an error number of the driver means to a user."""
+"""The meaning of the driver's error numbers to a user."""
 
 from __future__ import annotations
 

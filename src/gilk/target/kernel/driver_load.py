@@ -15,7 +15,7 @@ _LOCKDOWN: Final = "/sys/kernel/security/lockdown"
 
 
 class Runner(Protocol):
-    """What of a Link is used here."""
+    """The part of a Link that loading the driver uses."""
 
     def read_file(self, path: str) -> bytes: ...
     def run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]: ...

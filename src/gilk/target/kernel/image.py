@@ -33,10 +33,8 @@ Range = tuple[int, int]  # address and size
 
 
 def identity(link: Link) -> str:
-    """What tells a state of a kernel's code from others: its build, its boot, and the modules that are loaded.
-
-    Raises TargetError `kernel-unreadable`.
-    """
+    """The identity of a kernel's code: its build, its boot, and the modules that are loaded. Raises TargetError
+    `kernel-unreadable`."""
     boot = _file(link, _BOOT).decode(errors="replace").strip()
     modules = listings.modules(_file(link, "/proc/modules"))  # without how often each is in use
     probes = listings.probes(_probes(link))
@@ -112,7 +110,7 @@ def _core(link: Link, symbols: Symbols) -> Part:
 
 
 def _modules(link: Link, symbols: Symbols, types: Btf) -> list[Part]:
-    """Of all modules that are live: their own description in memory tells where the rest is."""
+    """The parts of all modules that are live: their own description in memory tells where each part is."""
     layout = structs.Layout.of(types)
     live = {module.name for module in listings.modules(_file(link, "/proc/modules")) if module.live}
     known = {name: at for name, at in symbols.of_modules("__this_module").items() if name in live}

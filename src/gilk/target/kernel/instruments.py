@@ -20,7 +20,7 @@ _LOGS = {"pair": "ilk_log_pair", "string": "ilk_log_string", "registers": "ilk_l
 
 
 class Symbols(Protocol):
-    """What of a Driver is used here."""
+    """The part of a Driver that instruments use."""
 
     @property
     def symbols(self) -> dict[str, int]: ...
@@ -28,9 +28,8 @@ class Symbols(Protocol):
 
 @dataclass(frozen=True)
 class LoadedInstrument:
-    """Where it is in the kernel. ``plain``: 0 when it has to be called with registers, or by way of the guard;
-    it has ``size`` bytes.
-    """
+    """The place of an instrument in the kernel. ``plain``: 0 when it has to be called with registers, or by way of the
+    guard; it has ``size`` bytes."""
 
     name: str
     entry: int
@@ -39,9 +38,9 @@ class LoadedInstrument:
 
 
 class KernelInstruments:
-    """Of one session. ``release`` is the kernel's, as uname -r gives it.
+    """The compiled instruments of one session. ``release`` is the kernel's, as uname -r gives it.
 
-    Raises TargetError `driver-load-failed`, and what compile_for_kernel() raises.
+    Raises TargetError `driver-load-failed`, and the errors of compile_for_kernel().
     """
 
     def __init__(self, link: Link, release: str, driver: Symbols) -> None:

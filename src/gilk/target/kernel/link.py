@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """How a kernel is reached: the one we run on, or another through a relay (in a virtual machine, over ssh).
 
-What is slow to work out, such as a plan, is worked out here; only reading,
-control and records cross the link.
+Slow computations, such as plans, are made here; only reading, control and records cross the link.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ class LocalLink:
 
 
 class RelayLink:
-    """The same through a relay, whose stream is `channel`; `finish` is called once when it is closed."""
+    """A link through a relay, whose stream is `channel`; `finish` is called once when the link is closed."""
 
     def __init__(self, channel: Channel, finish: Callable[[], object] = lambda: None) -> None:
         self.channel = channel

@@ -24,7 +24,8 @@ _TRIES = 16  # at a ring whose chunks are given up faster than they are read
 
 @dataclass
 class _Ring:
-    """One CPU's of one class. ``at`` is how far it has been read, in bytes since the start of its first chunk."""
+    """The ring of one class on one CPU. ``at`` is how far it has been read, in bytes since the start of its first
+    chunk."""
 
     cpu: int
     kind: int
@@ -51,7 +52,7 @@ class MappedRings:
         self._records = records
 
     def take(self) -> list[Chunk]:
-        """What was committed since the last call, ring by ring."""
+        """The records committed since the last call, ring by ring."""
         tails, heads = np.frombuffer(self._tails, np.uint64), np.frombuffer(self._heads, np.uint64)
         found = []
         for ring in self._rings:
@@ -60,7 +61,7 @@ class MappedRings:
         return found
 
     def _next(self, ring: _Ring, tails: Words, heads: Words) -> Chunk | None:
-        """Of one chunk of a ring what there is."""
+        """The unread part of one chunk of a ring; None when all is read."""
         numbers = heads[ring.numbers]
         for _ in range(_TRIES):
             number, entered = ring.at // self._chunk + 1, int(heads[ring.index * _HEAD])

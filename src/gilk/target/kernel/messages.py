@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a RelayLink and its relay say to each other.
+"""The messages between a RelayLink and its relay.
 
 A message is `HEADER` (payload's length, tag, kind) and a payload. The client
 chooses the tag of a request; what answers it carries the same. All numbers are

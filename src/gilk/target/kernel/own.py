@@ -96,7 +96,7 @@ def core_segments(descriptor: int) -> list[tuple[int, int, int]]:
 
 
 def locate(segments: list[tuple[int, int, int]], address: int, size: int) -> int:
-    """Where a range lies in the file; it may not be in two segments. Raises OSError EFAULT."""
+    """The offset of a range in the file; it has to lie in one segment. Raises OSError EFAULT."""
     for start, length, place in segments:
         if start <= address and address + size <= start + length:
             return place + address - start

@@ -173,7 +173,7 @@ class Relay:
         return bool(data)
 
     def _bury(self, child: Child) -> None:
-        """A process has ended. What it wrote is passed on, what others may still write to its streams is not."""
+        """A process has ended: pass on its output, but not the output that others may still write to its streams."""
         _, status = os.waitpid(child.pid, 0)
         for descriptor in child.outputs:
             while descriptor in self.owners and self._pass_on(child, descriptor):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a session has in a kernel: memory for patches, counters, rings, and the units that are in force.
+"""The things that a session has in a kernel: memory for patches, counters, rings, and the units that are in force.
 
 It does for a Ledger what Workspace and Keeper do together for a process:
 stages plans, and exchanges some units for others.
@@ -76,7 +76,7 @@ class Denied:
 
     @property
     def keys(self) -> list[int]:
-        """Of the wants that the unit was for."""
+        """The keys of the wants that the unit was made for."""
         return [key for key, patch in self.plan.patched.items() if patch == self.unit.patch]
 
 
@@ -180,7 +180,7 @@ class KernelWorkspace:
         return self._batch, staged
 
     def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Changed:
-        """Undo the units of some functions, and apply those of others. What is not applied, take_denied() tells."""
+        """Undo the units of some functions, and apply those of others; take_denied() tells which were not applied."""
         began = time.perf_counter()
         gone = [n for batch, which in remove.items() for i in which for n in self._batches[batch].numbers.pop(i, ())]
         for outcome in self.driver.undo(gone):
@@ -192,7 +192,7 @@ class KernelWorkspace:
         return Changed(time.perf_counter() - began)
 
     def _apply(self, functions: list[tuple[_Staged, int]]) -> None:
-        """In messages of some hundred units: as long as one is carried out, its probes work by traps."""
+        """Apply in messages of some hundred units: while one is carried out, its probes work by traps."""
         messages: list[abi.Unit] = []
         origins: list[tuple[_Staged, int, splices.Unit]] = []
         for staged, index in functions:
@@ -216,7 +216,7 @@ class KernelWorkspace:
                 self._denied.append(Denied(staged.plans[index], unit, outcome.verdict))
 
     def take_denied(self) -> list[Denied]:
-        """What was not applied since the last call."""
+        """The units that were not applied since the last call."""
         denied, self._denied = self._denied, []
         return denied
 
