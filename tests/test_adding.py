@@ -63,10 +63,13 @@ class Copy:
         mine, theirs = _files(self.package), _files(SOURCE / "gilk")
         return {path for path in mine.keys() | theirs.keys() if mine.get(path) != theirs.get(path)}
 
-    def dtrace(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(self.package.parent), "NO_COLOR": "1"}
-        words = [sys.executable, "-m", "gilk", "dtrace", *map(str, arguments)]
+        words = [sys.executable, "-m", "gilk", *map(str, arguments)]
         return subprocess.run(words, capture_output=True, text=True, env=environment)
+
+    def dtrace(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return self.run("dtrace", *arguments)
 
 
 def _files(package: Path) -> Mapping[str, bytes]:
@@ -101,3 +104,44 @@ def test_a_built_in_is_a_file_and_a_row(copy: Copy) -> None:
     )
     number, word = done.stdout.split()
     assert int(number) > 0 and word == "same", done.stderr
+
+
+COMMAND = """
+import click
+
+from gilk import api
+
+
+@click.command()
+@click.argument("name")
+def greet(name):
+    click.echo(f"{name}: {api.__name__}")
+    return 3
+"""
+
+
+def test_a_subcommand_is_a_file_and_a_row(copy: Copy) -> None:
+    copy.add("cli/greet.py", COMMAND)
+    copy.add_row("cli/main.py", "COMMANDS = {\n", '    "greet": "Greet somebody.",\n')
+    assert copy.changed() == {"cli/greet.py", "cli/main.py"}
+    done = copy.run("greet", "you")
+    assert (done.returncode, done.stdout) == (3, "you: gilk.api\n"), done.stderr
+    assert "Greet somebody." in copy.run("--help").stdout
+
+
+EXPORTER = """
+def parts(trace):
+    yield f"{trace.flow.table.num_rows} calls\\n"
+"""
+
+
+def test_an_exporter_is_a_file_and_a_row(copy: Copy, tmp_path: Path) -> None:
+    copy.add("render/export/total.py", EXPORTER)
+    copy.add_row("cli/export.py", "from gilk.render.export import ", "total, ")
+    copy.add_row("cli/export.py", '    "csv": (plain.csv, ".csv"),\n', '    "total": (total.parts, ".txt"),\n')
+    assert copy.changed() == {"render/export/total.py", "cli/export.py"}
+    samples = tmp_path / "samples.parquet"
+    made = copy.run("run", "-q", "-i", "step:entry=time", "-o", samples, "-c", build("marked"))
+    assert made.returncode == 0, made.stderr
+    done = copy.run("export", samples, "--to", "total", "-o", "-")
+    assert done.stdout.endswith(" calls\n") and int(done.stdout.split()[0]) > 0, done.stderr

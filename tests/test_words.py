@@ -142,7 +142,9 @@ SOURCE_FILE = re.compile(r"(?<![\w./*-])(?:[a-z_\d]+/)*[a-z_\d]+\.(?:py|[chS])(?
 
 
 def test_the_map_names_every_package() -> None:
-    shown = {name for row in re.findall(r"^\| (`.*?) \|", MAP, re.MULTILINE) for name in re.findall(r"`([a-z/]+)/`", row)}
+    shown = {
+        name for row in re.findall(r"^\| (`.*?) \|", MAP, re.MULTILINE) for name in re.findall(r"`([a-z/]+)/`", row)
+    }
     packages = {path.parent.relative_to(SOURCE).as_posix() for path in MODULES if path.name == "__init__.py"} - {"."}
     native = {f"native/{path.name}" for path in (SOURCE / "native").iterdir() if path.is_dir() and path.name[0] != "_"}
     small = {name for name in packages if name.count("/") > 1 or name == "image/dwarf"} | {"render/d", "render/export"}
