@@ -10,7 +10,7 @@ import errno
 import signal
 
 from gilk.lang import ir
-from gilk.lang.types import INT64, UINT, UINT64, VOID, Array, Pointer, Type
+from gilk.lang.types import INT, INT64, UINT, UINT64, VOID, Array, Pointer, Type
 from gilk.lang.variables import BUILT_INS
 
 #: In the order of Linux' struct pt_regs, as in DTrace 2.0; then 32-bit registers, which are the whole ones here.
