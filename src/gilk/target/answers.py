@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a keeper is asked for, and how it answers: a method per request, whose names are the protocol."""
+"""The keeper's answers to requests: a method per request, whose names are the protocol."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Answers:
         return self.keeper.change(remove, add)
 
     def notes(self) -> list[str]:
-        """What the user is to know of what was done since this was last asked."""
+        """Notes for the user about the work since this was last asked."""
         notes, self.keeper.notes = self.keeper.notes, []
         return notes
 

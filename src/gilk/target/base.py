@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What every target has: images at places, an analysis of each, and who changes it.
+"""The protocols of targets: images at places, an analysis of each, and a tracer that changes it.
 
 To add a target to those that there are (a process, a kernel):
 
-1. `Code`: what its images are, where they lie, and how each is analysed. All that looks points up works then.
-2. For one that executes a program's code as a process does: `Target`, and a `Tracer` that maps, stages and changes.
-   The session, its ledger, providers, followers and the engine of D work then.
-   What is underneath a tracer in a process of this machine is a protocol of its own (traced.py): whoever can stop
-   threads and write memory by other means implements that, and has the keeper with all it knows of moving threads.
-3. For another kind of code: a stager and a changer (session/staging.py, session/ledger.py), a source of records
+1. `Code` tells its images, where they lie, and gives an analysis of each. Then everything works that looks up points.
+2. A target that executes a program's code as a process does needs a `Target`, and a `Tracer` that maps, stages and
+   changes. Then sessions, ledger, providers, followers and the engine of D work. The tracer of a process of this
+   machine stands on a protocol of its own (traced.py): to stop threads and write memory by other means, write another
+   member of that, and use the keeper with its movement of threads.
+3. Another kind of code needs a stager and a changer (session/staging.py, session/ledger.py), a source of records
    (trace/drain.py) and a session over them, as kernel_session.py is.
 """
 
@@ -69,7 +69,8 @@ class Code(Protocol):
 
 
 class Tracer(Protocol):
-    """Who holds a target, maps memory into it and changes its code. What is not told otherwise raises TargetError."""
+    """The holder of a target: maps memory into it and changes its code. Methods raise TargetError unless they say
+    otherwise."""
 
     def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
         """Map memory for patches and for records: file descriptors of both."""
@@ -128,7 +129,7 @@ class Tracer(Protocol):
         ...
 
     def notes(self) -> list[str]:
-        """What the user is to know of what was done since they were last asked for."""
+        """Notes for the user about the work since they were last asked for."""
         ...
 
 
@@ -162,7 +163,7 @@ class Target(Code, Protocol):
         ...
 
     def exported(self, path: Path, name: str) -> Symbol | None:
-        """What other images find in one by this name. Raises ImageError."""
+        """The symbol of that name that other images find in this one; None without one. Raises ImageError."""
         ...
 
     def mentions(self, path: Path, names: frozenset[str]) -> bool:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A context to make portable plans in: an image alone, with an arena that has the runtime of every other.
 
-What is found there holds elsewhere, except that the page of a pun may be taken.
+Plans made there fit elsewhere, except that the page of a pun may be taken.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_PUN_PAGES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What instruments look like depends on, besides addresses (splice/instrument.py, Host)."""
+    """The facts on which the code of instruments depends, besides addresses (splice/instrument.py, Host)."""
 
     counters: int
     rings: tuple[tuple[int, int], ...]

@@ -61,7 +61,7 @@ def bounds_in(pid: int) -> Iterator[Bounds]:
 
 
 def backing_at(pid: int, address: int) -> Backing | None:
-    """What is mapped at an address; None where nothing is. Raises as bounds_in()."""
+    """The backing of the mapping at an address; None where nothing is mapped. Raises as bounds_in()."""
     with open_maps(pid) as file:
         try:
             found = _query(file.fileno(), address)

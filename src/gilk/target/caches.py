@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A program goes on as fast as its processor's caches let it, also right after its code has been changed.
 
-What it is going to execute all at once is read just before: copies of code and patches were written long ago, and a
-program that meets thousands of lines in no cache is slow until it has them. And who changes the code does not come to
-the processor of the thread that stands still meanwhile, to fill its caches with something else.
+Code that it will execute at once is read just before: copies of code and patches were written long ago, and a program
+that meets thousands of lines in no cache is slow until it has them. And the process that changes the code keeps off the
+processor of the stopped thread, whose caches it would fill with something else.
 """
 
 from __future__ import annotations

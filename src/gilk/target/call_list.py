@@ -73,7 +73,7 @@ class CallList:
         memory.write(self.page, b"".join(_ENTRY.pack(*(word & mask for word in entry), _FAILED) for entry in entries))
 
     def results(self, memory: Memory, count: int) -> list[int]:
-        """Of the calls that were made, in their order; -errno of one that failed, the last."""
+        """The results of the calls that were made, in their order; -errno of one that failed, the last."""
         made, content = [], memory.read(self.page, count * _ENTRY.size)
         for entry in _ENTRY.iter_unpack(content[: len(content) // _ENTRY.size * _ENTRY.size]):
             if entry[7] == _FAILED:

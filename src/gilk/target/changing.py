@@ -41,10 +41,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be changed: bytes, after an ``exchange`` of code and copies if there is to be one.
+    """A change to make: bytes, after an ``exchange`` of code and copies if there is to be one.
 
-    ``old`` and ``new`` are the patches that control leaves, and those it may be led to. ``lenient``: what is not ours
-    any more is left alone.
+    ``old`` and ``new`` are the patches that control leaves, and those it may be led to. ``lenient``: bytes that are not
+    gilk's any more are left alone.
     """
 
     changes: Sequence[Change]

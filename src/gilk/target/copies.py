@@ -45,7 +45,7 @@ Units = dict[int, set[int]]
 
 @dataclass(frozen=True)
 class Copy:
-    """Of one executable mapping; ``in_force``: the program executes it."""
+    """The copy of one executable mapping; ``in_force``: the program executes it."""
 
     start: int
     size: int

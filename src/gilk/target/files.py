@@ -24,7 +24,7 @@ _MOST_OPEN = 256
 
 
 class Files:
-    """Of process ``pid``. ``descriptors`` are those that are open."""
+    """The files that process ``pid`` has mapped. ``descriptors`` are those that are open."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -60,7 +60,7 @@ class Files:
         return self._images[path]
 
     def exported(self, path: Path, name: str) -> Symbol | None:
-        """What other images find there by this name. Raises ImageError."""
+        """The symbol of that name that other images find in the file. Raises ImageError."""
         file = self._open.get(path)
         if path in self._images or file is None or file.descriptor < 0:
             symbols = self.image(path).symbols  # by position: an index of all names takes longer than one look
@@ -85,7 +85,8 @@ class Files:
             file.close()
 
     def _file(self, path: Path, descriptor: int = -1) -> File:
-        """What comes when many are open is read at once. ``descriptor``: of it, open. Raises ImageError."""
+        """A file at ``path``; its parts are read at once if many files are open. ``descriptor``: of it, open. Raises
+        ImageError."""
         if path not in self._open:
             self._open[path] = File(path, descriptor)
             if len(self.descriptors) > _MOST_OPEN:

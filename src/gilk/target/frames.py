@@ -54,8 +54,8 @@ class SignalFrame:
         return self.note.actual if self.note and self.rip == self.note.shown else self.rip
 
     def moved(self, address: int) -> tuple[tuple[int, int], ...]:
-        """What to write where, if it is to go on at ``address``; also amid the writing of a note, when the handler has
-        not been shown anything yet."""
+        """The writes, (address, value), after which the handler goes on at ``address``; also amid the writing of a
+        note, when the handler has not been shown anything yet."""
         note = self.note
         if note is None or self.rip not in (note.shown, note.actual):
             return ((self.slot, address),)

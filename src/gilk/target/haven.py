@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What becomes of a borrowed thread if we are killed before it has its registers back: it takes them itself.
+"""The way back of a borrowed thread if its tracer is killed before it has its registers back: it takes them itself.
 
 A thread that makes system calls for us stands before ``mov $15, %eax; syscall``, which is rt_sigreturn(2), with its
 stack pointer at a signal frame that we have written: its own registers, signal mask and extended state. Every system
@@ -8,7 +8,7 @@ So whenever its tracer goes, and all its stops with it, the next thing that it d
 it was. A system call that it was in is made again.
 
 The frame lies in memory of ours, once there is some. Before, and while that is taken out, it lies below the thread's
-own stack pointer, if that is certain to be a stack: what lies below a stack pointer in a heap is other data.
+own stack pointer, if that is certain to be a stack: other data lies below a stack pointer in a heap.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def on_stack(thread: Thread, pid: int, memory: Memory) -> Shelter | None:
 
 
 def _low_end(rsp: int, maps: tuple[Mapping, ...]) -> int:
-    """Of the first thread's stack, or of one of its own with a guard below it; 0 for anything else."""
+    """The low end of the stack that holds ``rsp``: the first thread's, or one of its own with a guard below it; 0 for
+    anything else."""
     below = 0
     for mapping in maps:
         if mapping.start <= rsp < mapping.end:

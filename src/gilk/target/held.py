@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What gilk has mapped in a target."""
+"""The memory and files that gilk has mapped in a target."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ArenaMap:
 
 @dataclass
 class Held:
-    """What was put into the target, and must be taken out."""
+    """The things that were put into the target, and must be taken out."""
 
     name: str = ""
     code_fd: int = -1
@@ -60,12 +60,12 @@ class Held:
 
     @property
     def memory_name(self) -> str:
-        """Of what is shared besides, as often as it is asked for."""
+        """The name of each further piece of shared memory."""
         return f"gilk-memory-{self.name}"
 
     @property
     def raised_name(self) -> str:
-        """Of the record of semaphores."""
+        """The name of the record of semaphores."""
         return f"{RECORD_NAME}{self.name}" if self.name else ""
 
     def in_arena(self, address: int) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What lies where code was changed: a library may be closed, and something else mapped in its place.
+"""The mappings where code was changed: a library may be closed, and something else mapped in its place.
 
 The *home* of an address is what its mapping is a mapping of: device and inode, the address that offset 0 of the file
 would have, path. Bytes elsewhere that happen to look like ours are none of our business.

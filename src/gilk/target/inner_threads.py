@@ -14,7 +14,7 @@ _FRESH = 0.25  # seconds
 
 
 def threads_of(pid: int) -> Threads:
-    """Of a process and its children."""
+    """The threads of a process and its children."""
     foreign, own = namespaces.foreign(pid), OwnThreads()
     return InnerThreads(pid, foreign, own if namespaces.is_here(pid) else None) if foreign else own
 

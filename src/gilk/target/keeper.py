@@ -161,7 +161,7 @@ class Keeper:
             self._unsettled = []
 
     def _places(self, units: Units) -> Places:
-        """Of a change that is made again and again, they are kept."""
+        """The places of units; kept, for a change that is made again and again."""
         key = tuple((n, frozenset(some)) for n, some in units.items())
         if key not in self._known_places:
             while len(self._known_places) >= _REMEMBERED:
@@ -257,7 +257,7 @@ class Keeper:
         return self.process.release_late()
 
     def look_for_newcomers(self) -> None:
-        """Who has come to share the memory by a clone() that leaves it its parent's block."""
+        """Look for processes that have come to share the memory by a clone() that leaves them their parent's block."""
         if self.held.data and self.present():
             self.notes += self.process.look_for_newcomers(lambda: self.held)
 

@@ -19,7 +19,8 @@ _USER_WORKER_SINCE = (6, 4)
 
 
 def is_kernels(pid: int, tid: int) -> bool:
-    """Of a thread that has ended, False. The first thread of a process is never one, and is not looked at."""
+    """Whether a thread is the kernel's; False for one that has ended. The first thread of a process never is, and is
+    not looked at."""
     if tid == pid:
         return False
     try:

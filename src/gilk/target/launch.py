@@ -44,7 +44,7 @@ class Until(Enum):
 
 @dataclass(frozen=True)
 class Command:
-    """What to run, and as member of which process group (0: its own)."""
+    """A command to run, and the process group that it joins (0: its own)."""
 
     arguments: tuple[str, ...]
     environment: dict[str, str]

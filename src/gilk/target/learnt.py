@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What was found out of an image's functions, kept between sessions: a point in one needs only that function then.
+"""Summaries of an image's functions, kept between sessions: a point in one then needs the analysis of that one only.
 
-Whoever knows that `malloc` calls three hundred others, and what they do to registers, need not look at them again.
+`malloc` calls three hundred other functions, whose effect on registers need not be found out again.
 """
 
 from __future__ import annotations

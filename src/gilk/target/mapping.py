@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What gilk has mapped in a target: put there by system calls of the target's own, and taken out again."""
+"""The memory that gilk has in a target: mapped by system calls of the target's own, and unmapped again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Mapper:
         self._held = held
 
     def adopt(self) -> None:
-        """What is in the process came with the fork."""
+        """Take over a forked child, which has the mappings already."""
         self._process.shelter(self._held().haven)
 
     @contextlib.contextmanager
@@ -187,7 +187,7 @@ class Mapper:
 
 
 def _unmap(call: SystemCalls, ranges: Iterable[tuple[int, int]]) -> None:
-    """What was mapped of these: address and size. Raises ProcessLookupError."""
+    """Unmap those of these ranges, (address, size), that are mapped. Raises ProcessLookupError."""
     for address, size in ranges:
         try:
             if size:  # else it was refused

@@ -54,7 +54,7 @@ def read_maps(pid: int) -> tuple[Mapping, ...]:
 
 
 def whole(file: FileIO) -> bytes:
-    """What is left of it. The kernel gives a page at a time; FileIO.read() asks about the file and grows a buffer."""
+    """The rest of the file. The kernel gives a page at a time; FileIO.read() asks about the file and grows a buffer."""
     parts = list(iter(lambda: file.read(_PART), b""))
     return b"".join(parts)
 
@@ -118,11 +118,11 @@ def heap_start(pid: int) -> int:
 
 
 def occupied(maps: tuple[Mapping, ...], growth: bool = True, heap: int = 0) -> Occupied:
-    """What is mapped, and, with ``growth``, the room that heap and stack must keep to grow.
+    """The addresses in use, and, with ``growth``, the room that heap and stack must keep to grow.
 
-    ``heap`` is where a heap will begin that is not mapped yet: a program that was just launched has none.
-    What a process can never map counts as in use: without randomization its stack, and the linker below it, are at
-    the top of what it can, and a displacement may lead beyond.
+    ``heap`` is where a heap will begin that is not mapped yet: a program that was just launched has none. Addresses
+    that a process can never map count as in use: without randomization its stack, and the linker below it, are at the
+    top of what it can map, and a displacement may lead beyond.
     """
     ranges = [(0, _LOWEST), (_HIGHEST, 1 << 64)]
     if growth and heap:

@@ -87,7 +87,8 @@ def _coming(name: bytes) -> Meeting | None:
 
 
 def _name(pid: int) -> bytes:
-    """Of this process and no other that ever has its number; of this user, and this process's view of numbers."""
+    """The name for this process, and no other that ever has its number; for this user, and this process's view of
+    numbers."""
     started = stat_of(pid)[START_TIME].decode()
     space = os.stat("/proc/self/ns/pid").st_ino
     return f"\0gilk-{os.geteuid()}-{space}-{pid}-{started}".encode()

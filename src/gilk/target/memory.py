@@ -20,14 +20,14 @@ _MOST: Final = 2 << 30  # bytes of code that are looked through: more than the l
 
 
 class Memory(Protocol):
-    """What lies at the addresses of a process, also of code that is read-only."""
+    """The memory of a process by address, also of code that is read-only."""
 
     def read(self, address: int, size: int) -> bytes:
         """Raises OSError when nothing is mapped there; may be short at the end of a mapping."""
         ...
 
     def some(self, address: int, size: int) -> bytes:
-        """What is there, up to the first page that is not."""
+        """The bytes at an address, up to the first page that cannot be read."""
         ...
 
     def write(self, address: int, data: bytes) -> None:
@@ -62,7 +62,7 @@ class ProcessMemory:
         return b"".join(parts)
 
     def some(self, address: int, size: int) -> bytes:
-        """What is there, up to the first page that is not."""
+        """The bytes at an address, up to the first page that cannot be read."""
         try:
             _check(address)
             return os.pread(self._fd, size, address) if size else b""
@@ -93,8 +93,11 @@ class ProcessMemory:
 
 
 def stretches(mappings: Iterable[Mapping], memory: Memory, longest: int) -> Iterator[tuple[int, bytes]]:
-    """What can be read of mappings: (address, content), of which each has the whole of whatever begins in it and has
-    at most ``longest`` bytes. It ends after 2 GiB: a process may have mapped more than anybody could read."""
+    """The readable parts of mappings as (address, content): each has the whole of anything that begins in it, and at
+    most ``longest`` bytes.
+
+    It ends after 2 GiB: a process may have mapped more than anybody could read.
+    """
     left = _MOST
     for mapping in mappings:
         for start in range(mapping.start, min(mapping.end, _HIGHEST), _PIECE):

@@ -189,7 +189,8 @@ class Movement:
         )
 
     def _moves_of_parked(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
-        """Who runs it, and when, is not known: one amid a patch that goes stays there, to be gone on with as it is."""
+        """The writes for a parked frame. Nobody knows when it runs: one amid a patch that goes stays there, and goes on
+        with the patch as it is."""
         try:
             return self._moves_of(frame, old, new)
         except Busy:

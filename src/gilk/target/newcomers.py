@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Who comes to execute the target's memory while a session is there, by a clone(2) that sets no FS base of its own.
+"""Processes that come to execute the target's memory while a session is there, by a clone(2) that sets no FS base of
+its own.
 
-GS says where a thread's block is, and FS whose it is: who was cloned with both has its parent's block, and takes it for
-its own. Threads of C libraries have an FS base of their own. A child of vfork() is meant to use its parent's, which
+GS says where a thread's block is, and FS whose it is: a process cloned with both has its parent's block, and takes it
+for its own. Threads of C libraries have an FS base of their own. A child of vfork() is meant to use its parent's, which
 waits meanwhile.
 """
 

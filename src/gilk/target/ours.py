@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which bytes of live code gilk has written, as far as the code itself tells.
+"""The bytes of live code that gilk has written, as far as the code itself tells.
 
 Every splice (splice/planner.py) is a jump or a call to gilk's memory, behind prefixes without meaning if its room was
-larger, or shares its last bytes with what follows (a pun); or it is a short jump to such a jump (a bounce). What else
-differs from a program's file somebody else has written: the program, its loader, a debugger.
+larger, or shares its last bytes with what follows (a pun); or it is a short jump to such a jump (a bounce). Somebody
+else has written all other bytes that differ from a program's file: the program, its loader, a debugger.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def led_to(maps: Sequence[Mapping]) -> list[tuple[int, int]]:
 
 
 def written_by_us(code: Bytes, start: int, ranges: Sequence[tuple[int, int]]) -> Bits:
-    """Of each byte of ``code``, which lies at ``start``, whether it is of a splice that leads to one of ``ranges``."""
+    """For each byte of ``code``, which lies at ``start``, whether it belongs to a splice that leads to one of
+    ``ranges``."""
     ours = np.zeros(len(code), np.bool_)
     long = _long(code, start, ranges)
     _mark(ours, long, _LONG)

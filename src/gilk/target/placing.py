@@ -44,8 +44,10 @@ class Placed:
 
 
 def plans(portable: Portable, placed: Placed, bias: int, keys: Mapping[int, int]) -> dict[int, FunctionPlan]:
-    """Of units with one probe each, by whose ``keys``: what a plan has to say to be undone, and to be in the way of
-    others. What is in the batch besides, such as where patches are, is not in it."""
+    """The plans of units with one probe each, by ``keys``: enough of them to be undone, and to be in the way of others.
+
+    The rest of the batch, such as the places of patches, is not in it.
+    """
     splices = defaultdict[int, list[Splice]](list)
     old, new = placed.batch.old.tobytes(), placed.batch.new.tobytes()
     ends = np.cumsum(portable.site_size, dtype=np.int64)
@@ -67,8 +69,8 @@ def plans(portable: Portable, placed: Placed, bias: int, keys: Mapping[int, int]
 
 
 def place(portable: Portable, spot: Spot, iids: Array) -> Placed:
-    """Everything there is, with the iids of all rows. What may be put in is for others to say: the bytes below puns
-    must be free."""
+    """Place all units, with the iids of all rows. The caller decides which may be put in: the bytes below puns must be
+    free."""
     lost = np.zeros(len(portable.unit_start), np.bool_)
     code = _code(portable, spot, iids, lost)
     new = _new(portable, spot, lost)

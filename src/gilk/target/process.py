@@ -103,7 +103,7 @@ class Keeper(Requests):
 
     @property
     def files(self) -> tuple[int, ...]:
-        """What a fork of this process needs to be the client in its place."""
+        """The descriptors that a fork of this process needs to be the client in its place."""
         return self._channel.fileno(), self._ended
 
     def hand_over(self, then: Callable[[], object] = lambda: None) -> None:
@@ -162,7 +162,7 @@ class Process:
         return 0
 
     def exported(self, path: Path, name: str) -> Symbol | None:
-        """What other images find in one by this name. Raises ImageError."""
+        """The symbol of that name that other images find in this one; None without one. Raises ImageError."""
         return self.files.exported(path, name)
 
     def mentions(self, path: Path, names: frozenset[str]) -> bool:
@@ -236,7 +236,7 @@ class Process:
         return self._analyses[loaded.path]
 
     def keep_learnt(self) -> None:
-        """What analyses have found, for sessions to come."""
+        """Keep the findings of analyses for sessions to come."""
         for analysis in self._analyses.values():
             learnt.store(analysis)
 

@@ -34,8 +34,8 @@ _ERRORS = 4095  # numbers of errors end here (syscall(2))
 def find_syscall(maps: tuple[Mapping, ...], memory: Memory) -> int:
     """The address of a ``syscall`` instruction; the vdso has one, else any code will do.
 
-    What another process can write comes last: it could exchange the instruction for others, and the thread would
-    execute them. That the right call was made is seen by the thread's registers (Remote.call).
+    Code that another process can write comes last: that process could exchange the instruction for others, and the
+    thread would execute them. The thread's registers show that the right call was made (Remote.call).
     """
     code = sorted((m for m in maps if m.executable and m.path != "[vsyscall]"), key=_exchangeable)
     for start, content in stretches(code, memory, len(_SYSCALL)):

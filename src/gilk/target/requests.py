@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a client asks a keeper for, whichever way the requests take: a socket to its process (process.py), a call."""
+"""A client's requests to a keeper, whichever way they take: a socket to its process (process.py), a call."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ class Requests(ABC):
         return bool(self.ask("close"))
 
     def notes(self) -> list[str]:
-        """What the user is to know of what was done since they were last asked for."""
+        """Notes for the user about the work since they were last asked for."""
         return cast("list[str]", self.ask("notes"))

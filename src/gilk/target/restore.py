@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Puts a process right after both gilk and its keeper were killed.
 
-Nothing of what they knew is needed: every byte of code that differs from the
-image's file, and belongs to a jump to our memory (ours.py), is put back. What
-differs otherwise is the program's own doing, or a debugger's, and is named.
-What was mapped is left to the threads that may still be in it.
+Nothing of what they knew is needed: every byte of code that differs from the image's file, and belongs to a jump to our
+memory (ours.py), is put back. The program itself, or a debugger, has changed all other bytes that differ: they are
+named. The mappings stay, for threads that may still be in them.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _PAGE = 4096
 
 @dataclass(frozen=True)
 class Stretch:
-    """Of code that is not what the image's file says. ``original``: what that says."""
+    """A stretch of code that differs from the image's file. ``original``: the file's bytes."""
 
     image: str
     address: int

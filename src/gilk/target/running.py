@@ -44,7 +44,7 @@ class Sample:
 
 
 def sampled(world: World, memory: Memory, held: Held, patches: Places, stack: int) -> list[Sample]:
-    """Of the threads that run just now, ``stack`` bytes of the stack of each: fewer when many run."""
+    """Samples of the threads that run just now, with ``stack`` bytes of the stack of each: fewer when many run."""
     where = running(world.pid)
     stack = min(stack, _STACKS // max(len(where), 1))
     found, here = [], is_here(world.pid)

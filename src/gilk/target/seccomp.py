@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Filters of system calls that a process has given itself (seccomp(2)), and ours, which it knows nothing of.
 
-What a filter does about a call cannot be asked without making it, and a sandbox is likely to kill. With CAP_SYS_ADMIN
-filters can be suspended for a while. Without it, a process that has more of them than we ourselves have is let alone:
-those that a container put on everybody let pass, or refuse, what they would for us.
+Nobody can ask what a filter does about a call without making the call, and a sandbox is likely to kill. With
+CAP_SYS_ADMIN filters can be suspended for a while. Without it, a process that has more of them than we ourselves have
+is let alone: those that a container put on everybody let pass, or refuse, what they would for us.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Filters:
 
 
 def filters(tid: int | str) -> Filters:
-    """Of a thread; raises OSError when there is none."""
+    """The filters of a thread; raises OSError when there is no such thread."""
     found = status_of(tid)
     return Filters(int(found.get(b"Seccomp", 0)), int(found.get(b"Seccomp_filters", 0)))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Counters in a process of who listens to its marked places (image/stapsdt.py): 16 bits each, 0 when nobody does.
+"""Counters in a process of the listeners to its marked places (image/stapsdt.py): 16 bits each, 0 for none.
 
-What was raised is written down in the process itself, in memory that a fork copies. So it is known which of them a
-child has inherited, whenever it was forked, and what to lower when nobody is left who had raised them.
+The process itself has a record of those that were raised, in memory that a fork copies. So gilk knows which of them a
+child has inherited, whenever it was forked, and which to lower when all who raised them are gone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Raised:
 
 
 class Semaphores:
-    """Of one process. ``name``: of the session's record there; ``map_record(name, size)`` maps one."""
+    """The semaphores of one process. ``name``: of the session's record there; ``map_record(name, size)`` maps one."""
 
     def __init__(self, process: Traced, name: Callable[[], str], map_record: Callable[[str, int], int]) -> None:
         self._process = process

@@ -118,7 +118,8 @@ class Server(Answers):
         return End(_shell_code(self._status))
 
     def _awaited(self) -> bool:
-        """Who has asked waits for its answer: it says nothing meanwhile, so what can be read is the end."""
+        """Whether the client still waits for its answer. It says nothing meanwhile, so anything to be read is
+        the end."""
         return not wire.readable(self._channel.fileno(), 0)
 
     def serve(self) -> None:
@@ -139,7 +140,7 @@ class Server(Answers):
         wire.send(self._channel, answer, fds)
 
     def _end_unstarted(self) -> None:
-        """What was launched and has not begun does not begin without who wanted to see it."""
+        """End a launched program that has not begun: it does not begin without the client that wanted to see it."""
         if self._process is not None and self._process.threads.holds:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._child, signal.SIGKILL)

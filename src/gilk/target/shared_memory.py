@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Memory that a target and gilk both have mapped. The target makes it by system calls of its own.
 
-What a target says of its memory is not believed. A process that shares its table of descriptors, and is no thread of
-it, is not stopped with it: it can put any file in the place of the memory that was just made. So the descriptor is
-proven to be of fresh memory before it is opened for writing, the memory is sealed against all changes of its size,
-and what the target has mapped is compared with what we hold.
+gilk checks what a target says of its memory. A process that shares the target's table of descriptors, and is no thread
+of it, is not stopped with it: it can put any file in the place of the memory that was just made. So the descriptor is
+proven to be of fresh memory before it is opened for writing, the memory is sealed against all changes of its size, and
+the target's mapping is compared with the memory that we hold.
 
 The keeper does not make it instead. A process can be handed a file over a socket only, by two more system calls that
-its sandbox may refuse, and another could be put in its place there just as well before it is mapped; what a system
-says of files of one user that another executes (SELinux) would be in the way; and who first touches a page pays for it
-either way.
+its sandbox may refuse, and another could be put in its place there just as well before it is mapped; what a system says
+of files of one user that another executes (SELinux) would be in the way; and the process that first touches a page pays
+for it either way.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _open(pid: int, tid: int, fd: int, size: int) -> int:
 
 
 def _taken(pid: int, tid: int, fd: int) -> int:
-    """What thread ``tid`` has as ``fd``, opened once more, if that is memory of memfd_create(2).
+    """The file that thread ``tid`` has as ``fd``, opened once more, if that is memory of memfd_create(2).
 
     The first descriptor is a place in a file system and no more (O_PATH): to have it does nothing to the file, and
     asks nothing of a file system, which may be the target's own and never answer. Not by pidfd_getfd(2): containers
@@ -190,7 +190,8 @@ def _seal(pid: int, mine: int, size: int) -> None:
 
 
 def _seals(mine: int) -> int:
-    """Raises OSError for what cannot have any. Of other files in memory (shm_overview(7)) it is F_SEAL_SEAL."""
+    """The seals of a descriptor. Raises OSError for a file that cannot have any. Other files in memory
+    (shm_overview(7)) have F_SEAL_SEAL."""
     return fcntl.fcntl(mine, fcntl.F_GET_SEALS) & ~_EXEC_SEAL
 
 
@@ -206,7 +207,7 @@ def _check_mapped(pid: int, address: int, size: int, mine: int) -> None:
 
 
 def _user(tid: int) -> int:
-    """Whose the files are that a thread makes."""
+    """The user who owns the files that a thread makes."""
     return int(status_of(tid)[b"Uid"].split()[_FILES])
 
 

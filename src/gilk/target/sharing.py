@@ -22,7 +22,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Sharing:
-    """Who has the memory of ``pid`` too. What processes there are is looked at again when new ones were made."""
+    """The processes that share the memory of ``pid``. The list of all processes is read again when new ones
+    were made."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

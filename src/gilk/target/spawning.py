@@ -27,9 +27,10 @@ class Spawned:
 
 
 def begin() -> None:
-    """One is going to be wanted soon. To be called while this process has one thread, and no files that matter.
+    """Start a keeper that is going to be wanted soon.
 
-    What both need is imported once, which on a machine with little else to offer is half of a start.
+    To be called while this process has one thread, and no files that matter. The modules that both need are imported
+    once, which on a machine with little else to offer is half of a start.
     """
     _ahead.append(_forked())
 
@@ -58,7 +59,7 @@ def _forked() -> Spawned:
 
 
 def _let_go_of_files(kept: int) -> None:
-    """Of those that a program which is executed would not have."""
+    """Close the files that a program which is executed would not have, except ``kept``."""
     for name in os.listdir("/proc/self/fd"):
         with suppress(OSError):  # the directory's own is closed by now
             if int(name) not in (0, 1, 2, kept) and not os.get_inheritable(int(name)):

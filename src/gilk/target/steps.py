@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """How a change of code is made: by exchanging it for copies (copies.py), by writing, or by both.
 
-What is written is done to the code that is executed and to the other one
-alike. So three kinds of units are told apart: those in force in both or in
-neither, and those that only the copies have, which are the ones exchanged.
+Writes go to the code that is executed and to the other one alike. So three kinds of units are told apart: those in
+force in both or in neither, and those that only the copies have, which are the ones exchanged.
 """
 
 from __future__ import annotations

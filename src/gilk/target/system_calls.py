@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""System calls of a target's own, and what they are made for: memory, mapped where it is wanted.
+"""A target's own system calls, and their use: memory, mapped where it is wanted.
 
-Who can have them made says how (`call`): a borrowed thread makes those of a process (remote.py).
+A subclass makes them (`call`): a borrowed thread makes those of a process (remote.py).
 """
 
 from __future__ import annotations

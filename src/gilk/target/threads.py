@@ -29,7 +29,7 @@ class Threads(Protocol):
 
 
 class OwnThreads:
-    """Of this machine."""
+    """The threads of this machine."""
 
     def live(self, threads: Iterable[Thread]) -> set[Thread]:
         found = set()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """How the keeper reaches a process that it holds. Linux is the way that there is (linux.py).
 
-To add another: write a class with these members. Whatever works on one of them works on all; what is peculiar to
-Linux (ptrace, /proc) belongs in linux.py and in the modules that it composes. What is mapped is decided once
-(mapping.py, semaphores.py), over system calls of the target's own (system_calls.py), however it is had to make them.
+To add another: write a class with these members. Code that works on one of them works on all; code that is peculiar to
+Linux (ptrace, /proc) belongs in linux.py and in the modules that it composes. The mappings are decided once
+(mapping.py, semaphores.py), over the target's own system calls (system_calls.py), whoever makes them.
 """
 
 from __future__ import annotations

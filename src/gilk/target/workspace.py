@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What gilk has in a live process: shared memory, arenas with their runtime, linked instruments.
+"""The things that gilk has in a live process: shared memory, arenas with their runtime, linked instruments.
 
 An arena serves all images within reach of it; usually there is one for the
 program and one for its libraries.
@@ -115,7 +115,7 @@ class Workspace:
         self._code[at : at + 8] = self._side.to_bytes(8, "little")
 
     def loaded(self, ground: PatchContext) -> Loaded:
-        """Whose ground it is."""
+        """The image that the ground belongs to."""
         return self._loaded[id(ground)]
 
     def _site_for(self, loaded: Loaded) -> Site:
@@ -181,7 +181,7 @@ class Workspace:
         return lambda iid: Call(linked.plain, iid, linked.clobbers)
 
     def forget_linked(self, sources: Collection[str]) -> None:
-        """What was compiled from these will not be called by another patch. Where it lies it stays."""
+        """Forget the code compiled from these sources: no later patch will call it. It stays where it lies."""
         for site in self._sites:
             for key in [key for key in site.linked if key[0] in sources]:
                 del site.linked[key]

@@ -243,8 +243,11 @@ class World:
             self.exit_status = status
 
     def stop_some(self, tids: Collection[int]) -> dict[int, Thread]:
-        """Stop only these, for a moment, until resume(). Who does not stop at once is left out, then and until it has
-        had a processor again: where many wait for one, the program would not get on otherwise."""
+        """Stop only these threads, for a moment, until resume().
+
+        A thread that does not stop at once is left out, then and until it has had a processor again: where many wait
+        for one, the program would not get on otherwise.
+        """
         self._owed = {tid: had for tid, had in self._owed.items() if tid in tids and 0 < had == _turns(self.pid, tid)}
         wanted = [tid for tid in tids if tid not in self.threads and tid not in self._owed]
         with contextlib.suppress(TargetError):
@@ -349,7 +352,7 @@ def _shared(pid: int, other: int) -> TargetError:
 
 
 def _rest(rounds: int) -> None:
-    """Who is awake stops within microseconds; the shortest sleep takes longer (prctl(2), PR_SET_TIMERSLACK)."""
+    """A running thread stops within microseconds; the shortest sleep takes longer (prctl(2), PR_SET_TIMERSLACK)."""
     if rounds < _BRISK:
         os.sched_yield()
     else:
