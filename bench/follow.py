@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.measure import TIMES, Hot, Many, Programs, Row
 from gilk import api
 from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import Scope
+from gilk.session.follow.scope import TraceScope
 
 TOOL = "gilk"
 SECONDS = 3.0
@@ -49,7 +49,7 @@ def _beginning(programs: Programs) -> Iterator[Row]:
     took, still, functions = [], [], 0
     for _ in range(TIMES):
         with Many(programs.many) as many, api.attach(many.pid) as target, Follower(target.process) as follower:
-            numbers, _ = follower.prepare(target.images, Scope())
+            numbers, _ = follower.prepare(target.images, TraceScope())
             follower.copy_code()
             functions = len(numbers)
             for _ in range(TIMES):

@@ -15,7 +15,7 @@ from iced_x86 import Decoder
 
 from bench.measure import BUILD, HERE
 from gilk.build.kernel_instrument import run_kbuild
-from gilk.image.kernel.btf import Btf, Kind
+from gilk.image.kernel.btf import Btf, TypeKind
 from gilk.image.model import Span
 from gilk.lab import VM
 from gilk.session.kernel_session import KernelSession
@@ -146,7 +146,7 @@ class Scene:
     @cached_property
     def type_number(self) -> str:
         """What BPF calls the function by."""
-        found = Btf(self.vm.link.read_file("/sys/kernel/btf/vmlinux")).find(self.function, Kind.FUNC)
+        found = Btf(self.vm.link.read_file("/sys/kernel/btf/vmlinux")).find(self.function, TypeKind.FUNC)
         if found is None:
             raise ValueError(f"BTF does not know {self.function}")
         return str(found.number)

@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.measure import Row
 from gilk import api
 from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import Scope
+from gilk.session.follow.scope import TraceScope
 from gilk.splice.plan import Refusal
 
 BUILDS = ("-O0", "-O1", "-Os", "-O2 -falign-functions=1")
@@ -99,7 +99,7 @@ def _lacking(program: Path) -> tuple[int, int, int]:
         run = {probe.row.function for probe in probes if probe.refusal == Refusal.NO_ROOM}
         target.process.kill_unstarted()
     with api.launch([str(program)]) as target, Follower(target.process) as follower:
-        follower.prepare([loaded for loaded in target.images if loaded.main], Scope())
+        follower.prepare([loaded for loaded in target.images if loaded.main], TraceScope())
         missing = [(each.function, each.reason) for each in follower.unfollowed()]
         missing += [(each.function, each.reason) for each in follower.unended()]
         trace = {function for function, reason in missing if reason == Refusal.NO_ROOM}

@@ -372,12 +372,12 @@ def prepare_trace(
     loaded there first. ``depth``: how many levels of calls within calls belong to the trace; 0 for all.
     """
     from gilk.session.follow.adapt import Budget
-    from gilk.session.follow.scope import Scope
+    from gilk.session.follow.scope import TraceScope
     from gilk.session.follow.tracing import Tracing
     from gilk.session.request import parse as request_of
     from gilk.spec import event
 
-    first, last, chosen = event.parse(start), event.parse(stop), Scope.parse(scope, skip)
+    first, last, chosen = event.parse(start), event.parse(stop), TraceScope.parse(scope, skip)
     budget = None if everything else Budget()
     globs = [glob for glob in kernel if glob != _INTERRUPTS] or (["*"] if kernel else [])
     requests = [request_of(f"kernel:{glob}:entry=time") for glob in globs]

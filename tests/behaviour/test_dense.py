@@ -12,7 +12,7 @@ import pytest
 from gilk import api
 from gilk.session.follow.follower import Follower
 from gilk.session.follow.made import Planned
-from gilk.session.follow.scope import Scope
+from gilk.session.follow.scope import TraceScope
 from gilk.trace.reading import read
 from tests.behaviour.harness import Loop, differences, gilk, plain, wait_for
 from tests.programs.build import build
@@ -28,7 +28,7 @@ def test_any_selection_of_functions(variant: str) -> None:
     rng = random.Random(1)
     with Loop([build("dense", variant)]) as loop:
         with api.attach(loop.pid) as target, Follower(target.process) as follower:
-            functions, trouble = follower.prepare(target.images, Scope.parse(["dense:"]))
+            functions, trouble = follower.prepare(target.images, TraceScope.parse(["dense:"]))
             assert not trouble
             planned = [made for made in follower._made if isinstance(made, Planned)]
             for _ in range(12):

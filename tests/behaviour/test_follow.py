@@ -13,7 +13,7 @@ import pytest
 
 from gilk import api
 from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import Scope
+from gilk.session.follow.scope import TraceScope
 from gilk.splice.points import spans
 from tests.behaviour.harness import Loop, children, differences, wait_for
 from tests.programs.build import build
@@ -36,7 +36,7 @@ def test_code_is_exchanged_and_put_back_again_and_again(name: str) -> None:
         time.sleep(0.1)
         before = files(loop.pid)
         with api.attach(loop.pid) as target, Follower(target.process) as follower:
-            functions, trouble = follower.prepare(target.images, Scope())
+            functions, trouble = follower.prepare(target.images, TraceScope())
             assert not trouble
             assert follower.copy_code() >= 1, "no code was worth a copy"
             for cycle in range(6):
@@ -85,7 +85,7 @@ def test_a_library_that_has_gone_when_following_begins(tmp_path: Path) -> None:
 
         switch()
         with api.attach(program.pid) as target, Follower(target.process) as follower:
-            functions, _ = follower.prepare(target.images, Scope())
+            functions, _ = follower.prepare(target.images, TraceScope())
             assert follower.copy_code() >= 1
             units = follower._units(functions)
             switch()
@@ -140,7 +140,7 @@ def test_a_child_that_forked_while_a_copy_was_executed_gets_its_code_back(tmp_pa
         assert program.stdout and program.stdout.readline()
         before = files(program.pid)
         with api.attach(program.pid) as target, Follower(target.process) as follower:
-            functions, _ = follower.prepare(target.images, Scope())
+            functions, _ = follower.prepare(target.images, TraceScope())
             assert follower.copy_code()
             follower.follow(functions)
             program.send_signal(signal.SIGUSR1)
@@ -161,7 +161,7 @@ def test_a_child_that_forked_while_a_copy_was_executed_gets_its_code_back(tmp_pa
 def test_what_is_put_in_meanwhile_stays_when_the_code_is_put_back() -> None:
     with Loop([build("hot8")]) as loop:
         with api.attach(loop.pid) as target, Follower(target.process) as follower:
-            functions, _ = follower.prepare(target.images, Scope())
+            functions, _ = follower.prepare(target.images, TraceScope())
             assert follower.copy_code()
             libc = next(image for image in target.images if image.name == "libc.so.6")
             (span,) = spans(target.process.image(libc.path), "usleep")

@@ -14,7 +14,7 @@ import pytest
 from gilk import api
 from gilk.errors import TargetError
 from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import Scope
+from gilk.session.follow.scope import TraceScope
 from gilk.target import ptrace, spawning
 from gilk.target.memory import Memory
 from tests.behaviour.harness import Loop, cpu, differences, signals, state, wait_for
@@ -33,7 +33,7 @@ def probes(pid: int) -> None:
 def following(pid: int) -> None:
     """By copies of the code that are exchanged: of programs that are large enough for that to pay."""
     with api.attach(pid) as target, Follower(target.process) as follower:
-        functions, _ = follower.prepare([image for image in target.images if image.main], Scope())
+        functions, _ = follower.prepare([image for image in target.images if image.main], TraceScope())
         assert follower.copy_code()
         follower.expect(functions)
         follower.begin()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gilk.render.flow_tree import Limits, tree_json, tree_text
-from gilk.trace.flow import Flow, State
+from gilk.trace.flow import CallState, Flow
 from gilk.trace.reading import read
 from gilk.trace.traced import Unended, Unfollowed
 from tests.behaviour.harness import gilk, plain
@@ -113,10 +113,10 @@ def test_a_function_whose_return_is_refused_is_followed_and_closed_by_its_caller
     called = edges(flow)
     assert called["main", "whole"] == called["main", "other"] == called["other", "leaf"] == 5
     assert called["whole", "half"] == called["half", "leaf"] == 10
-    assert flow.is_state(State.CLOSED).sum() == 10
-    assert not flow.is_state(State.LEFT).any()
+    assert flow.is_state(CallState.CLOSED).sum() == 10
+    assert not flow.is_state(CallState.LEFT).any()
     names = flow.table["function"].to_pylist()
-    assert {names[n] for n in flow.is_state(State.CLOSED).nonzero()[0]} == {"half"}
+    assert {names[n] for n in flow.is_state(CallState.CLOSED).nonzero()[0]} == {"half"}
 
 
 def test_a_function_that_is_not_followed_is_named_wherever_it_would_be(program: Path, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_plain_run_knows_the_same_of_returns(program: Path, tmp_path: Path) ->
     assert "  sequences:half:@1:post: rseq\n" in done.stderr
     assert "10 timed calls are not whole: 9 left by a jump, an exception or a return that was refused" in done.stderr
     flow = read(file).flow
-    assert flow.is_state(State.CLOSED).sum() == 10
+    assert flow.is_state(CallState.CLOSED).sum() == 10
     assert edges(flow)["whole", "half"] == 10
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from gilk import api
 from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import Scope
+from gilk.session.follow.scope import TraceScope
 from gilk.splice.points import spans
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, gilk, leftovers, wait_for
 from tests.programs.build import build
@@ -87,7 +87,7 @@ def test_a_thread_that_is_held_at_a_gate_holds_up_no_change() -> None:
     with Loop([build("hot8")]) as loop:
         with api.attach(loop.pid) as target, Follower(target.process) as follower:
             program = next(image for image in target.images if image.main)
-            functions, trouble = follower.prepare([program], Scope())
+            functions, trouble = follower.prepare([program], TraceScope())
             assert not trouble
             follower.copy_code()
             span = spans(target.process.image(program.path), "hot")[0]

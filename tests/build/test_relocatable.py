@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gilk.build.dprogram import Event, Native
+from gilk.build.dprogram import ClauseEvent, Native
 from gilk.build.relocatable import parse
 from gilk.build.toolchain import compile_object, compiler
 from gilk.errors import CompileError
@@ -36,7 +36,7 @@ def compiled(directory: Path, source: str) -> bytes:
 def test_calls_constants_and_addresses_of_constants(tmp_path: Path) -> None:
     native = Native(parse(compiled(tmp_path, SOURCE)), {"given": GIVEN})
     found = (ctypes.c_long * 3)()
-    native.fire(0, ctypes.addressof(found), Event(), False)
+    native.fire(0, ctypes.addressof(found), ClauseEvent(), False)
     (tmp_path / "b.c").write_text(
         "const long given[] = { 7, 70, 700 };"
         + SOURCE.replace("(used, noinline)", '(used, noinline, visibility("default"))')

@@ -23,7 +23,7 @@ from gilk.trace.about import Tally
 from gilk.trace.samples import schema
 from gilk.trace.store import Writer
 from gilk.trace.table_file import partial_path
-from gilk.trace.traced import NEVER, Omitted, Traced
+from gilk.trace.traced import NEVER, Omitted, TraceDescription
 from tests.trace.machine import about, nested, samples, write
 
 RECORDS = nested(
@@ -41,7 +41,7 @@ RECORDS = nested(
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     omitted = (Omitted("tiny", "prog", 700, 99),)
-    tally = Tally(partial=False, drops=5, trace=Traced(0, 10_000, "call:main", "after:10us", "prog", omitted))
+    tally = Tally(partial=False, drops=5, trace=TraceDescription(0, 10_000, "call:main", "after:10us", "prog", omitted))
     return write(tmp_path / "a.parquet", RECORDS, tally)
 
 
@@ -120,7 +120,7 @@ def test_what_a_killed_client_left_can_be_read_by_all(tmp_path: Path) -> None:
     writer = Writer(path, schema({0}), about(["main", "work", "jump", "hang"], ("sys",)))
     nothing = pa.nulls(len(RECORDS), pa.int64())
     writer.write(samples(RECORDS).append_column("value", nothing).select(schema({0}).names).cast(schema({0})))
-    writer.checkpoint(Tally(trace=Traced(0, NEVER, "now", "exit")))
+    writer.checkpoint(Tally(trace=TraceDescription(0, NEVER, "now", "exit")))
     writer.abandon()
     assert partial_path(path).exists()
     text = run(show, path)
@@ -197,7 +197,7 @@ def test_names_that_are_no_unicode_are_shown_somehow(tmp_path: Path, capfd: pyte
     writer = Writer(tmp_path / "a.parquet", schema({0}), replace(told, command=("\udcff",), probes=lies))
     rows = samples(nested(("main", 10)))
     writer.write(rows.append_column("value", pa.nulls(2, pa.int64())).select(schema({0}).names).cast(schema({0})))
-    file = str(writer.close(Tally(partial=False, trace=Traced(0, 10))))
+    file = str(writer.close(Tally(partial=False, trace=TraceDescription(0, 10))))
     svg = str(tmp_path / "a.svg")
     for line in (["show"], ["show", "--html", "--flame", svg], ["show", "--json"], ["anomalies"], ["diff", file]):
         assert main([line[0], file, *line[1:]]) == 0, line

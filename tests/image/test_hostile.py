@@ -220,7 +220,7 @@ def test_many_notes_cost_no_more_than_the_file() -> None:
 
 def test_symbols_that_all_name_one_long_string() -> None:
     rows = struct.pack("<IBBHQQ", 0, 2, 0, 1, 0x1000, 8) * 10_000
-    table = symbols.Table(symbols._rows(rows), b"x" * (1 << 20), "symtab")
+    table = symbols.SymbolTable(symbols._rows(rows), b"x" * (1 << 20), "symtab")
     assert sum(len(symbol.name) for symbol in symbols.symbols(table)) < 1 << 25
 
 

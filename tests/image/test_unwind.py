@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gilk.image.cfi import END, NOTHING, SIGNAL, Common, How, Rule, rows, stub_threshold
+from gilk.image.cfi import END, NOTHING, SIGNAL, Common, FrameRule, How, rows, stub_threshold
 from gilk.image.elf import load
 from gilk.image.unwind import unwind
 
@@ -35,7 +35,7 @@ def interpreted(text: str) -> Iterator[tuple[int, dict[str, str]]]:
             yield int(words[0], 16), dict(zip(columns, words, strict=True))
 
 
-def expected(cells: dict[str, str]) -> Rule | None:
+def expected(cells: dict[str, str]) -> FrameRule | None:
     """None where it is an expression, or the return address is not where it usually is."""
     cfa = _CFA.match(cells["CFA"])
     saved = [cells.get(name, "u") for name in ("rbp", "rbx")]
@@ -44,7 +44,7 @@ def expected(cells: dict[str, str]) -> Rule | None:
     places = [int(cell[1:]) << 1 if cell.startswith("c") else 0 for cell in saved]
     if cfa[0] == "rsp+8":
         places = [0, 0]
-    return Rule(How.PLAIN, _PLACES[cfa[1]], int(cfa[2]), 0, -8, *places)
+    return FrameRule(How.PLAIN, _PLACES[cfa[1]], int(cfa[2]), 0, -8, *places)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_any_program_makes_rows(program: bytes, common: bytes) -> None:
 def test_what_cannot_be_said_is_nothing() -> None:
     plain = bytes([0x0C, 7, 8, 0x80 | 16, 1])
     common = Common(1, -8, plain)
-    assert rows(common, b"") == [(0, Rule(How.PLAIN, 4, 8, 0, -8))]
+    assert rows(common, b"") == [(0, FrameRule(How.PLAIN, 4, 8, 0, -8))]
     assert rows(common, bytes([0x07, 16])) == [(0, END)]  # undefined: what is called by no one
-    assert rows(common, bytes([0x0F, 3, 0x76, 0x78, 0x06])) == [(0, Rule(How.DEREF, 5, -8, 0, -8))]
+    assert rows(common, bytes([0x0F, 3, 0x76, 0x78, 0x06])) == [(0, FrameRule(How.DEREF, 5, -8, 0, -8))]
     assert rows(common, bytes([0x0F, 1, 0x9C])) == [(0, NOTHING)]  # an expression of another kind
     assert rows(common, bytes([0x3F])) == [(0, NOTHING)]  # an instruction that there is not
-    assert rows(common, bytes([0x09, 16, 2])) == [(0, Rule(How.PLAIN, 4, 8, 2, -8))]  # in RCX: its place, plus one
+    assert rows(common, bytes([0x09, 16, 2])) == [(0, FrameRule(How.PLAIN, 4, 8, 2, -8))]  # in RCX: its place, plus one

@@ -24,7 +24,7 @@ from gilk.errors import MachineGone, TargetError
 from gilk.lab import VM
 from gilk.target.kernel.channel import Channel
 from gilk.target.kernel.link import LocalLink, RelayLink, start_relay
-from gilk.target.kernel.messages import Kind
+from gilk.target.kernel.messages import MessageKind
 from gilk.target.kernel.relay import bundle
 
 HEADER = struct.Struct("<IIB")  # as messages.py describes it, written down again
@@ -185,7 +185,7 @@ class TestBadEnds:
 
         thread = threading.Thread(target=drip)
         thread.start()
-        assert Channel(source, sink).ask(Kind.FILE, b"", 4.0) == b"x" * 10
+        assert Channel(source, sink).ask(MessageKind.FILE, b"", 4.0) == b"x" * 10
         thread.join()
         for each in (source, theirs, asked, sink):
             os.close(each)

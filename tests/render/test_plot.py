@@ -16,7 +16,7 @@ import pytest
 
 from gilk.errors import GilkError, StoreError, UsageError
 from gilk.render import plot, plot_draw
-from gilk.render.plot import Kind, Options, Picture, picture
+from gilk.render.plot import Picture, PlotKind, PlotOptions, picture
 from gilk.render.plot_data import By, Values
 from gilk.trace.about import About, Tally
 from gilk.trace.clock import Clock
@@ -77,7 +77,7 @@ def numbers(made: Picture) -> dict[str, list[tuple[float, float]]]:
 
 
 def test_durations_over_time_by_process(trace: Trace) -> None:
-    made = picture(trace, Options(Kind.SCATTER))
+    made = picture(trace, PlotOptions(PlotKind.SCATTER))
     assert numbers(made) == {"cat": [(1.0, 2.0), (7.0, 3.0)], "sort": [(5.0, 0.0001), (20.0, 1.0)]}
     assert (made.x_label, made.y_label) == ("time in ms", "duration in ms")
     assert made.y_log and not made.x_log
@@ -85,7 +85,7 @@ def test_durations_over_time_by_process(trace: Trace) -> None:
 
 
 def test_of_points_that_are_meant(trace: Trace) -> None:
-    made = picture(trace, Options(Kind.SCATTER, of=("p:f:@*",)))
+    made = picture(trace, PlotOptions(PlotKind.SCATTER, of=("p:f:@*",)))
     assert made.y_label == "events so far"
     assert numbers(made) == {"sort": [(float(n), float(m)) for m, n in enumerate((30, 31, 32, 33, 36, 36), 1)]}
     assert made.x_label == "time in ms"
@@ -93,25 +93,26 @@ def test_of_points_that_are_meant(trace: Trace) -> None:
 
 def test_short_spans_far_from_the_beginning_have_one_of_their_own(trace: Trace) -> None:
     made = picture(
-        trace, Options(Kind.STEP, of=("f",), sql="SELECT time * 1000 AS time, point FROM samples WHERE pid = 20")
+        trace,
+        PlotOptions(PlotKind.STEP, of=("f",), sql="SELECT time * 1000 AS time, point FROM samples WHERE pid = 20"),
     )
     assert made.x_label == "time in s"
-    made = picture(trace, Options(Kind.STEP, sql="SELECT time + 70000000000 AS time, point FROM samples"))
+    made = picture(trace, PlotOptions(PlotKind.STEP, sql="SELECT time + 70000000000 AS time, point FROM samples"))
     assert made.x_label == "time in ms from 70.001 s on"
     assert made.lines[0].x[0] == 0
 
 
 def test_values_that_were_logged(trace: Trace) -> None:
-    made = picture(trace, Options(Kind.SCATTER, of=("g",), by=By.THREAD))
+    made = picture(trace, PlotOptions(PlotKind.SCATTER, of=("g",), by=By.THREAD))
     assert [y for _, y in numbers(made)["worker 21"]] == [-5.0, 7.0]
     assert made.y_label == "value logged"
-    made = picture(trace, Options(Kind.SCATTER, of=("g",), scale="log"))
+    made = picture(trace, PlotOptions(PlotKind.SCATTER, of=("g",), scale="log"))
     assert [y for _, y in numbers(made)["sort"]] == [7.0]
     assert made.notes == ("1 value of 0 or less: no place on a logarithmic axis",)
 
 
 def test_steps_are_in_natural_order_and_only_where_they_change(trace: Trace) -> None:
-    made = picture(trace, Options(Kind.STEP, of=("f",)))
+    made = picture(trace, PlotOptions(PlotKind.STEP, of=("f",)))
     assert made.ticks == ("p:f:@2:pre", "p:f:@10:pre")
     (line,) = made.lines
     assert line.y.tolist() == [0, 1, 1, 0, 1]  # the middle one of three at @10 goes
@@ -120,12 +121,12 @@ def test_steps_are_in_natural_order_and_only_where_they_change(trace: Trace) -> 
 
 
 def test_a_return_is_no_event(trace: Trace) -> None:
-    made = picture(trace, Options(Kind.STEP, of=("read",)))
+    made = picture(trace, PlotOptions(PlotKind.STEP, of=("read",)))
     assert made.ticks == ("libc.so.6:read:entry",)
 
 
 def test_histogram_of_durations(trace: Trace) -> None:
-    made = picture(trace, Options(Kind.HISTOGRAM))
+    made = picture(trace, PlotOptions(PlotKind.HISTOGRAM))
     (line,) = made.lines
     assert (line.name, line.y.sum(), len(line.x)) == ("read", 4, len(line.y) + 1)
     assert made.x_label == "duration in ms" or made.x_label == "duration in µs"
@@ -137,16 +138,18 @@ def test_histogram_of_durations(trace: Trace) -> None:
 
 
 def test_histogram_of_intervals_says_how_many_are_zero(trace: Trace) -> None:
-    made = picture(trace, Options(Kind.HISTOGRAM, of=("f",), values=Values.INTERVAL))
+    made = picture(trace, PlotOptions(PlotKind.HISTOGRAM, of=("f",), values=Values.INTERVAL))
     assert made.lines[0].y.sum() == 4
     assert made.notes == ("1 value of 0 or less: no place on a logarithmic axis, --scale linear has it",)
-    made = picture(trace, Options(Kind.HISTOGRAM, of=("f",), values=Values.INTERVAL, scale="linear"))
+    made = picture(trace, PlotOptions(PlotKind.HISTOGRAM, of=("f",), values=Values.INTERVAL, scale="linear"))
     assert made.lines[0].y.sum() == 5
     assert made.x_label == "time to the next in ms"
 
 
 def test_intervals_are_within_a_series(trace: Trace) -> None:
-    made = picture(trace, Options(Kind.HISTOGRAM, of=("read",), values=Values.INTERVAL, by=By.PROCESS, scale="linear"))
+    made = picture(
+        trace, PlotOptions(PlotKind.HISTOGRAM, of=("read",), values=Values.INTERVAL, by=By.PROCESS, scale="linear")
+    )
     ends = {line.name: [line.x[n] for n in np.flatnonzero(line.y)] for line in made.lines}
     assert {name: len(those) for name, those in ends.items()} == {"cat": 1, "sort": 1}  # 6 ms and 15 ms
     assert ends["cat"][0] == pytest.approx(6, abs=0.2)
@@ -155,22 +158,22 @@ def test_intervals_are_within_a_series(trace: Trace) -> None:
 
 def test_a_query_is_drawn(trace: Trace) -> None:
     sql = "SELECT start AS time, duration, 'every ' || depth AS series FROM calls ORDER BY start DESC"
-    made = picture(trace, Options(Kind.SCATTER, sql=sql))
+    made = picture(trace, PlotOptions(PlotKind.SCATTER, sql=sql))
     assert list(numbers(made)) == ["every 0"]
     assert [x for x, _ in numbers(made)["every 0"]] == [1, 5, 7, 20]
-    made = picture(trace, Options(Kind.STEP, sql="SELECT time, point FROM samples WHERE function = 'f'"))
+    made = picture(trace, PlotOptions(PlotKind.STEP, sql="SELECT time, point FROM samples WHERE function = 'f'"))
     assert made.ticks == ("p:f:@2:pre", "p:f:@10:pre")
 
 
 def test_an_experiment_counts_from_when_its_targets_were_let_go(trace: Trace) -> None:
     experiment = replace(trace, tally=Tally(partial=False, report={"experiment": {"began": 1 * MS}}))
-    assert [x for x, _ in numbers(picture(experiment, Options(Kind.SCATTER)))["cat"]] == [0.0, 6.0]
+    assert [x for x, _ in numbers(picture(experiment, PlotOptions(PlotKind.SCATTER)))["cat"]] == [0.0, 6.0]
 
 
 def test_spectrum(tmp_path: Path) -> None:
     """A sample every 20 ms is a peak at 50 Hz."""
     many = [sample(n * 20 * MS, 20, 3, "stamp") for n in range(2000)]
-    made = picture(stored(tmp_path / "a.parquet", many, Tally(partial=False)), Options(Kind.SPECTRUM, bin=MS))
+    made = picture(stored(tmp_path / "a.parquet", many, Tally(partial=False)), PlotOptions(PlotKind.SPECTRUM, bin=MS))
     (line,) = made.lines
     assert line.name.startswith("sort: f^")
     peaks = line.x[line.y > 0.1 * line.y.max()]
@@ -186,21 +189,21 @@ def test_spectrum(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "slug"),
     [
-        (Options(Kind.SCATTER, of=("nothing",)), "nothing-to-plot"),
-        (Options(Kind.SCATTER, of=("h",)), "nothing-to-plot"),
-        (Options(Kind.HISTOGRAM, of=("f",), values=Values.DURATION), "nothing-to-plot"),
-        (Options(Kind.HISTOGRAM, of=("f",), values=Values.VALUE), "nothing-to-plot"),
-        (Options(Kind.HISTOGRAM, sql="SELECT 1 AS time, 0 AS duration"), "nothing-to-plot"),
-        (Options(Kind.HISTOGRAM, sql="SELECT 1 AS time"), "nothing-to-plot"),
-        (Options(Kind.SPECTRUM, of=("g",), bin=MS), "nothing-to-plot"),
-        (Options(Kind.STEP, sql="SELECT 1 AS time"), "nothing-to-plot"),
-        (Options(Kind.STEP, sql="SELECT 1 AS x"), "nothing-to-plot"),
-        (Options(Kind.STEP, sql="SELECT 1.5 AS time"), "nothing-to-plot"),
-        (Options(Kind.STEP, sql="SELECT time FROM samples WHERE false"), "nothing-to-plot"),
-        (Options(Kind.STEP, sql="SELECT nonsense"), "bad-query"),
+        (PlotOptions(PlotKind.SCATTER, of=("nothing",)), "nothing-to-plot"),
+        (PlotOptions(PlotKind.SCATTER, of=("h",)), "nothing-to-plot"),
+        (PlotOptions(PlotKind.HISTOGRAM, of=("f",), values=Values.DURATION), "nothing-to-plot"),
+        (PlotOptions(PlotKind.HISTOGRAM, of=("f",), values=Values.VALUE), "nothing-to-plot"),
+        (PlotOptions(PlotKind.HISTOGRAM, sql="SELECT 1 AS time, 0 AS duration"), "nothing-to-plot"),
+        (PlotOptions(PlotKind.HISTOGRAM, sql="SELECT 1 AS time"), "nothing-to-plot"),
+        (PlotOptions(PlotKind.SPECTRUM, of=("g",), bin=MS), "nothing-to-plot"),
+        (PlotOptions(PlotKind.STEP, sql="SELECT 1 AS time"), "nothing-to-plot"),
+        (PlotOptions(PlotKind.STEP, sql="SELECT 1 AS x"), "nothing-to-plot"),
+        (PlotOptions(PlotKind.STEP, sql="SELECT 1.5 AS time"), "nothing-to-plot"),
+        (PlotOptions(PlotKind.STEP, sql="SELECT time FROM samples WHERE false"), "nothing-to-plot"),
+        (PlotOptions(PlotKind.STEP, sql="SELECT nonsense"), "bad-query"),
     ],
 )
-def test_what_cannot_be_plotted_is_said(trace: Trace, options: Options, slug: str) -> None:
+def test_what_cannot_be_plotted_is_said(trace: Trace, options: PlotOptions, slug: str) -> None:
     with pytest.raises(UsageError) as caught:
         picture(trace, options)
     assert caught.value.slug == slug
@@ -211,7 +214,7 @@ def test_what_is_not_shown_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(plot, "_MOST_LINES", 1)
     many = [sample(n, 20, 3 + n % 2, "stamp") for n in range(1000)] + [sample(5, 10, 3, "stamp")]
     file = stored(tmp_path / "a.parquet", many, Tally(drops=3, lost=1, partial=True))
-    made = picture(file, Options(Kind.SCATTER))
+    made = picture(file, PlotOptions(PlotKind.SCATTER))
     assert [len(line.y) for line in made.lines] == [101]  # every tenth, and the greatest
     assert made.notes == (
         "3 records dropped and 1 hit lost: not in here",
@@ -219,7 +222,7 @@ def test_what_is_not_shown_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "1 more series, with 1 event in all, are left out; --of and --by choose",
         "sort: 101 of 1000 events are drawn, evenly chosen",
     )
-    made = picture(file, Options(Kind.STEP, by=By.PROCESS))
+    made = picture(file, PlotOptions(PlotKind.STEP, by=By.PROCESS))
     assert len(made.lines[0].y) == 100
     assert "sort: only the first 100 of 1000 steps; a query can choose others" in made.notes
 
@@ -227,14 +230,14 @@ def test_what_is_not_shown_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # What is drawn.
 
 
-@pytest.mark.parametrize("kind", [Kind.SCATTER, Kind.STEP, Kind.HISTOGRAM])
-def test_the_figure_has_the_pictures_numbers(trace: Trace, kind: Kind) -> None:
-    made = picture(trace, Options(kind))
+@pytest.mark.parametrize("kind", [PlotKind.SCATTER, PlotKind.STEP, PlotKind.HISTOGRAM])
+def test_the_figure_has_the_pictures_numbers(trace: Trace, kind: PlotKind) -> None:
+    made = picture(trace, PlotOptions(kind))
     axes = plot_draw.draw(made).axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == (made.x_label, made.y_label)
     assert axes.get_yscale() == ("log" if made.y_log else "linear")
     assert axes.get_xscale() == ("log" if made.x_log else "linear")
-    if kind is Kind.HISTOGRAM:
+    if kind is PlotKind.HISTOGRAM:
         drawn = [(patch.get_data().edges.tolist(), patch.get_data().values.tolist()) for patch in axes.patches]
     else:
         drawn = [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in axes.lines]
@@ -244,7 +247,7 @@ def test_the_figure_has_the_pictures_numbers(trace: Trace, kind: Kind) -> None:
 
 
 def test_names_from_the_target_are_text(trace: Trace) -> None:
-    made = replace(picture(trace, Options(Kind.SCATTER)), title="a$b$\x1b[31m", notes=("n$1",))
+    made = replace(picture(trace, PlotOptions(PlotKind.SCATTER)), title="a$b$\x1b[31m", notes=("n$1",))
     figure = plot_draw.draw(made)
     assert figure.axes[0].get_title() == r"a\$b\$?[31m"
     assert figure.get_supxlabel() == r"n\$1"
@@ -273,7 +276,7 @@ def test_files_are_what_they_say_and_always_the_same(
 ) -> None:
     first, second = tmp_path / f"1.{suffix}", tmp_path / f"2.{suffix}"
     for path in (first, second):
-        plot_draw.save(picture(trace, Options(Kind.SCATTER)), path)
+        plot_draw.save(picture(trace, PlotOptions(PlotKind.SCATTER)), path)
     check(first)
     assert first.read_bytes() == second.read_bytes()
 
@@ -287,7 +290,7 @@ def test_other_formats_are_refused(name: str) -> None:
 
 def test_a_place_that_cannot_be_written_to(trace: Trace, tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
-        plot_draw.save(picture(trace, Options(Kind.SCATTER)), tmp_path / "none" / "a.png")
+        plot_draw.save(picture(trace, PlotOptions(PlotKind.SCATTER)), tmp_path / "none" / "a.png")
     assert caught.value.slug == "cannot-write"
 
 

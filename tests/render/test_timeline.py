@@ -15,7 +15,7 @@ import pytest
 from gilk.render.timeline import page
 from gilk.trace.about import Tally
 from gilk.trace.reading import read
-from gilk.trace.traced import Omitted, Traced
+from gilk.trace.traced import Omitted, TraceDescription
 from tests.render.browser import dom
 from tests.trace.machine import nested, run, write
 
@@ -41,7 +41,7 @@ def small(tmp_path: Path) -> Path:
     records = nested(("main", 100, ("work", 1000, ("k:sys_read", 600, ("k:copy", 250))), ("!hang", 50)))
     records.append((5000, 1, 1, "", "user", "gap", 0))
     omitted = (Omitted("tiny", "prog", 200, 4321),)
-    tally = Tally(partial=False, drops=3, trace=Traced(0, 9000, "call:main", "after:2s", "", omitted))
+    tally = Tally(partial=False, drops=3, trace=TraceDescription(0, 9000, "call:main", "after:2s", "", omitted))
     return write(tmp_path / "a.parquet", records, tally)
 
 

@@ -20,7 +20,7 @@ import pytest
 from gilk.errors import StoreError
 from gilk.outputs import fresh, replacing
 from gilk.render import output, plot_draw
-from gilk.render.plot import Kind, Line, Picture
+from gilk.render.plot import Picture, PlotKind, PlotLine
 from gilk.session.dtrace.provided import write_header
 from gilk.trace.about import About, Tally
 from gilk.trace.clock import Clock
@@ -59,8 +59,8 @@ def header(path: Path) -> None:
 
 def picture(path: Path) -> None:
     pytest.importorskip("matplotlib")
-    lines = (Line("one", np.arange(2.0), np.arange(2.0), 2),)
-    plot_draw.save(Picture(Kind.SCATTER, "title", "x", "y", lines), path.with_suffix(".png"))
+    lines = (PlotLine("one", np.arange(2.0), np.arange(2.0), 2),)
+    plot_draw.save(Picture(PlotKind.SCATTER, "title", "x", "y", lines), path.with_suffix(".png"))
 
 
 WRITERS = {"samples": (samples, "out", (".partial", ".new")), "text": (text, "out", (".new",)),

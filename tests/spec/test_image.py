@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gilk.errors import UsageError
 from gilk.image.elf import File, load
-from gilk.session.follow.scope import Scope
+from gilk.session.follow.scope import TraceScope
 from gilk.session.request import having
 from gilk.session.survey.kernel import choose
 from gilk.session.survey.subject import subjects
@@ -86,7 +86,7 @@ def test_all_commands_mean_the_same_images() -> None:
     process = Images((LIBRARIES / "libc.so.6",))
     for pattern, expected in (("libstdc++.so.6", True), ("libstdc++", True), ("libstdc*", True), ("libsupc++", False)):
         assert loaded.is_meant(pattern) is expected
-        assert Scope.parse([f"{pattern}:"]).takes_image(loaded) is expected
+        assert TraceScope.parse([f"{pattern}:"]).takes_image(loaded) is expected
     assert [found.path.name for found, _ in having(process, point.parse("libc:malloc:entry"))] == ["libc.so.6"]
     assert choose("nf_*", ["ext4", "nf_nat", "nf_tables"]) == {"nf_nat", "nf_tables"}
     with pytest.raises(UsageError):

@@ -34,10 +34,10 @@ FOLLOWER = """
 import sys, time
 from gilk import api
 from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import Scope
+from gilk.session.follow.scope import TraceScope
 target = api.attach(int(sys.argv[1]))
 session = Follower(target.process)
-functions, trouble = session.prepare(target.images, Scope())
+functions, trouble = session.prepare(target.images, TraceScope())
 assert not trouble and session.copy_code()
 session.follow(functions)
 print(target.process.keeper.pid, flush=True)

@@ -16,7 +16,7 @@ from gilk.trace.clock import Clock
 from gilk.trace.probes import ProbeRow
 from gilk.trace.samples import NAME, schema
 from gilk.trace.store import Writer
-from gilk.trace.traced import Traced
+from gilk.trace.traced import TraceDescription
 
 IMAGES = {"user": "prog", "kernel": "kernel"}
 
@@ -163,7 +163,9 @@ def write(path: Path, records: list[tuple[int, int, int, str, str, str, int]], t
     writer = Writer(path, schema({0}), about([*functions, *dict.fromkeys(longer)], kernel))
     missing = pa.nulls(len(records), pa.int64())
     writer.write(samples(records).append_column("value", missing).select(schema({0}).names).cast(schema({0})))
-    return writer.close(tally or Tally(partial=False, trace=Traced(records[0][0], records[-1][0], "now", "exit")))
+    return writer.close(
+        tally or Tally(partial=False, trace=TraceDescription(records[0][0], records[-1][0], "now", "exit"))
+    )
 
 
 def nested(

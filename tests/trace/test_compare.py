@@ -8,7 +8,7 @@ from typing import Any
 from gilk.trace.about import Tally
 from gilk.trace.compare import Comparison, compare
 from gilk.trace.flow_build import build
-from gilk.trace.traced import Omitted, Traced, Unfollowed
+from gilk.trace.traced import Omitted, TraceDescription, Unfollowed
 from tests.trace.machine import about, nested, run, samples
 
 LOOP: tuple[Any, ...] = tuple(("work", 10, ("read", 5), ("parse", 20, ("alloc", 2)), ("write", 5)) for _ in range(50))
@@ -95,9 +95,9 @@ def test_a_thread_more() -> None:
 def test_functions_that_one_trace_ceased_to_follow_are_not_compared_but_what_they_called_is() -> None:
     a = nested(("main", 10, ("tiny", 2, ("read", 5)), ("tiny", 2)))
     b = nested(("main", 10, ("read", 5)))
-    tally = Tally(trace=Traced(omitted=(Omitted("tiny", "prog", 0, 0),)))
+    tally = Tally(trace=TraceDescription(omitted=(Omitted("tiny", "prog", 0, 0),)))
     assert not diff(a, b).same
-    never = Tally(trace=Traced(unfollowed=(Unfollowed("tiny", "prog", "no-room"),)))
+    never = Tally(trace=TraceDescription(unfollowed=(Unfollowed("tiny", "prog", "no-room"),)))
     for lacking in (tally, never):
         found = diff(a, b, lacking)
         assert found.same

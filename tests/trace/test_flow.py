@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gilk.trace.about import Tally
 from gilk.trace.flow import Flow
 from gilk.trace.flow_build import build
-from gilk.trace.traced import Omitted, Traced
+from gilk.trace.traced import Omitted, TraceDescription
 from tests.trace.machine import Machine, about, run, samples
 
 Row = dict[str, Any]
@@ -169,7 +169,7 @@ def test_a_return_after_dropped_records_begins_where_they_were() -> None:
 
 
 def test_what_is_open_at_the_stop_lasts_until_then_but_not_in_a_thread_that_has_ended() -> None:
-    tally = Tally(trace=Traced(start_ns=0, stop_ns=1000, omitted=(Omitted("b", "prog", 5, 7),)))
+    tally = Tally(trace=TraceDescription(start_ns=0, stop_ns=1000, omitted=(Omitted("b", "prog", 5, 7),)))
     flow = flow_of(
         records(("time-entry", "a", 96, 1), ("time-entry", "b", 64, 1), ("time-entry", "_exit", 64, 2)), tally
     )
@@ -188,10 +188,10 @@ def test_only_some_levels_of_calls() -> None:
         ("time-entry", "f", 96, 1), ("time-entry", "g", 64, 1), ("time-entry", "h", 32, 1),
         ("time-return", "h", 32, 1), ("time-return", "g", 64, 1), ("time-return", "f", 96, 1),
     )  # fmt: skip
-    flow = flow_of(table, Tally(trace=Traced(0, 100, depth=2)))
+    flow = flow_of(table, Tally(trace=TraceDescription(0, 100, depth=2)))
     assert flow.table["function"].to_pylist() == ["f", "g"]
     assert flow.table["parent"].to_pylist() == [-1, 0]
-    assert flow_of(table, Tally(trace=Traced(0, 100))).table.num_rows == 3
+    assert flow_of(table, Tally(trace=TraceDescription(0, 100))).table.num_rows == 3
 
 
 def test_times_without_callees() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from gilk.errors import StoreError
 from gilk.trace.about import Tally
-from gilk.trace.traced import Omitted, Traced, Unended, Unfollowed
+from gilk.trace.traced import Omitted, TraceDescription, Unended, Unfollowed
 
-TRACED = Traced(10, 200, "call:main:3", "for:200ms", "libc*", (Omitted("f", "prog", 50, 1000),), 3)
+TRACED = TraceDescription(10, 200, "call:main:3", "for:200ms", "libc*", (Omitted("f", "prog", 50, 1000),), 3)
 TRACED = replace(
     TRACED,
     unfollowed=(Unfollowed("g", "prog", "no-room", ("f", "main")), Unfollowed("h", "libc.so.6", "rseq")),

@@ -17,7 +17,7 @@ from typing import IO, Any
 from gilk import api
 from gilk.image.model import Image
 from gilk.session.follow.tracing import Tracing
-from gilk.trace.flow import Flow, State
+from gilk.trace.flow import CallState, Flow
 from tests.behaviour.harness import Command, Ran, redirected
 from tests.oracle import Arrival, step_arrivals
 
@@ -104,7 +104,7 @@ def _followed(running: Tracing) -> dict[Address, Name]:
 def _calls(flow: Flow) -> tuple[dict[tuple[int, int], list[Call]], list[Name]]:
     rows = flow.table.select(["pid", "tid", "image", "function", "parent", "state"]).to_pylist()
     names = [(row["image"], row["function"]) for row in rows]
-    recorded = [row["state"] != State.BEFORE for row in rows]
+    recorded = [row["state"] != CallState.BEFORE for row in rows]
     calls: dict[tuple[int, int], list[Call]] = {}
     for row, name, own in zip(rows, names, recorded, strict=True):
         if own:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gilk import api
 from gilk.session.run import Progress
-from gilk.trace.traced import Traced
+from gilk.trace.traced import TraceDescription
 from tests.behaviour.harness import differences, leftovers
 from tests.places import build_place
 from tests.programs.build import compile_to, locked
@@ -84,7 +84,7 @@ class Observed:
 
     functions: list[str]
     states: Counter[str]
-    traced: Traced
+    traced: TraceDescription
     report: dict[str, Any]
     threads: int
     processes: int

@@ -19,7 +19,7 @@ from gilk.errors import GilkError, TargetError
 from gilk.session.follow import keyboard
 from gilk.session.follow.keyboard import Keyboard
 from gilk.spec import event
-from gilk.trace.flow import State
+from gilk.trace.flow import CallState
 from gilk.trace.traced import NEVER
 from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, wait_for
 from tests.trace_oracle.paced import Observed, Paced, alpha, observe
@@ -37,7 +37,7 @@ def test_from_now_for_a_while(paced: Paced) -> None:
     found = observe(paced, "now", "for:300ms", ["a 2"])
     assert found.functions == ["obey", "repeat", *alpha(2)]
     assert found.traced.stop_ns - found.traced.start_ns >= 300e6
-    assert found.states == {State.WHOLE: 12}
+    assert found.states == {CallState.WHOLE: 12}
 
 
 def test_from_the_third_call_to_the_fifth(paced: Paced) -> None:
@@ -49,7 +49,7 @@ def test_from_the_third_call_to_the_fifth(paced: Paced) -> None:
 def test_from_a_call_to_its_return(paced: Paced) -> None:
     found = observe(paced, "call:alpha", "return:alpha", ["a 3"])
     assert found.functions == alpha(1)
-    assert found.states[State.WHOLE] == 5
+    assert found.states[CallState.WHOLE] == 5
 
 
 def test_from_a_return_on(paced: Paced) -> None:
@@ -146,7 +146,7 @@ def test_a_start_in_a_thread(paced: Paced) -> None:
 def test_what_is_left_by_longjmp_says_so(paced: Paced) -> None:
     found = observe(paced, "call:around", "return:around", ["j"])
     assert found.functions == ["around", "left", "leaf", "leaf"]
-    assert found.states == {State.WHOLE: 3, State.LEFT: 1}
+    assert found.states == {CallState.WHOLE: 3, CallState.LEFT: 1}
 
 
 def test_a_start_that_never_comes(paced: Paced, tmp_path: Path) -> None:

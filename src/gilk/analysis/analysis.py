@@ -16,7 +16,7 @@ from gilk.analysis.model import Block, End, Function, Step
 from gilk.analysis.noreturn import Returns
 from gilk.analysis.parts import Extents, Parts, is_cold
 from gilk.analysis.summaries import Known, Summaries
-from gilk.analysis.tables import Tables
+from gilk.analysis.tables import JumpTables
 from gilk.analysis.traverse import Surroundings, Traversal
 from gilk.image.model import Image, Span, SymbolKind
 
@@ -94,8 +94,8 @@ class Analysis:
         return Summaries(self.image, self.function, self._known)
 
     @cached_property
-    def _tables(self) -> Tables:
-        return Tables(self.image, self.jumps, self.parts)
+    def _tables(self) -> JumpTables:
+        return JumpTables(self.image, self.jumps, self.parts)
 
     @cached_property
     def _symbols(self) -> list[int]:

@@ -7,7 +7,7 @@ import bisect
 from collections.abc import Iterable, Iterator
 
 from gilk.analysis.model import Block, End
-from gilk.analysis.streams import Stream
+from gilk.analysis.streams import InstructionStream
 from gilk.analysis.traverse import Traversal, Way
 
 
@@ -28,7 +28,7 @@ def build(traversal: Traversal, leaders: Iterable[int], landing_pads: frozenset[
 Run = tuple[int, int, tuple[int, Way]]  # start, end, (address of the transfer or end, how it ends)
 
 
-def _runs(stream: Stream, ways: dict[int, Way], wanted: list[int]) -> Iterator[Run]:
+def _runs(stream: InstructionStream, ways: dict[int, Way], wanted: list[int]) -> Iterator[Run]:
     """A stream's reached stretches, joined across calls that return and cut at leaders."""
     begin: int | None = None
     for low, control in stream.stretches():

@@ -27,7 +27,7 @@ class Definition(NamedTuple):
 Definitions = frozenset[Definition]
 
 
-class Places:
+class DefinedPlaces:
     """The registers and slots that each instruction of a function sets, remembered while its blocks grow.
 
     A slot is told by its base register and displacement alone: a push between two uses by way of rsp is not noticed.
@@ -79,7 +79,7 @@ def clobbered(instruction: Instruction) -> int:
 class Reaching:
     """Over the blocks of one function as known so far."""
 
-    def __init__(self, traversal: Traversal, blocks: tuple[Block, ...], places: Places) -> None:
+    def __init__(self, traversal: Traversal, blocks: tuple[Block, ...], places: DefinedPlaces) -> None:
         self.blocks: Final = {block.start: block for block in blocks}
         self.predecessors: Final[dict[int, list[Block]]] = {}
         for block in blocks:

@@ -19,7 +19,7 @@ _OFFSET: Final = 128  # entries between a table's address in the code and its fi
 
 
 @dataclass(frozen=True)
-class Form:
+class TableForm:
     """A jump to ``base + factor * entry``, with entries of ``size`` bytes, the one for index i at ``table + size * i``.
 
     ``size`` 0: the entry is the index itself.
@@ -33,7 +33,7 @@ class Form:
     index: Value
 
 
-def form_of(value: Value, is_code: Callable[[int], bool]) -> Form | None:
+def form_of(value: Value, is_code: Callable[[int], bool]) -> TableForm | None:
     """How a jump's target is made, if that is by a table."""
     for atom, factor in value.terms:
         if isinstance(atom, Load):
@@ -43,11 +43,11 @@ def form_of(value: Value, is_code: Callable[[int], bool]) -> Form | None:
     if len(value.terms) == 1 and is_code(value.const):
         (atom, factor), = value.terms
         if abs(factor) > 1:
-            return Form(value.const, factor, 0, False, 0, Value(0, ((atom, 1),)))
+            return TableForm(value.const, factor, 0, False, 0, Value(0, ((atom, 1),)))
     return None
 
 
-def _loaded(load: Load, factor: int, rest: Value) -> Form | None:
+def _loaded(load: Load, factor: int, rest: Value) -> TableForm | None:
     """``rest + factor * load`` as a table, where that can be.
 
     Where the base's register is lost on the way (spilled, say) it is the
@@ -65,10 +65,10 @@ def _loaded(load: Load, factor: int, rest: Value) -> Form | None:
         if (load.size, load.signed, factor) != (4, True, 1):
             return None
         table = base = base if lost_table else table
-    return Form(base, factor, load.size, load.signed, table, Value(0, index))
+    return TableForm(base, factor, load.size, load.signed, table, Value(0, index))
 
 
-class Entries:
+class TableEntries:
     """Reads the tables of one image."""
 
     def __init__(self, image: Image, jumps: JumpTargets, parts: Parts) -> None:
@@ -84,7 +84,7 @@ class Entries:
     def is_entry(self, address: int) -> bool:
         return address in self._starts
 
-    def read(self, traversal: Traversal, form: Form, bounds: range | None) -> list[int]:
+    def read(self, traversal: Traversal, form: TableForm, bounds: range | None) -> list[int]:
         """The addresses to which the entries lead; [] when they make no sense as a table. ``bounds`` are those of the
         index."""
         if not form.index.terms:
@@ -97,7 +97,7 @@ class Entries:
             return []
         return sorted({t for first in self._firsts(form) for t in self._as_far_as_sensible(traversal, form, first)})
 
-    def _as_far_as_sensible(self, traversal: Traversal, form: Form, first: int) -> list[int]:
+    def _as_far_as_sensible(self, traversal: Traversal, form: TableForm, first: int) -> list[int]:
         targets: list[int] = []
         stop = self._jumps.next_table(form.table + form.size * first)
         for i in count(first):
@@ -110,7 +110,7 @@ class Entries:
             targets.append(target)
         return targets
 
-    def _firsts(self, form: Form) -> list[int]:
+    def _firsts(self, form: TableForm) -> list[int]:
         """Indices that the table may begin with: entry 0 lies at an address that the code names, near ``form.table``.
 
         Offsets are mostly from the table's own address.
@@ -129,7 +129,7 @@ class Entries:
         """Whether it is in data, where the offsets' base can only be the table's own beginning."""
         return not self.is_code(address) and bool(self._image.read(address, 4))
 
-    def _entry(self, form: Form, i: int) -> int | None:
+    def _entry(self, form: TableForm, i: int) -> int | None:
         if form.size == 0:
             return form.base + form.factor * i
         address = form.table + form.size * i

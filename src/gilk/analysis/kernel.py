@@ -35,7 +35,7 @@ class KernelAnalysis(Analysis):
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self.spans = Extents.of(kernel)
+        self.spans = FunctionExtents.of(kernel)
         super().__init__(kernel.image, jump_targets(kernel, self.spans))
 
     @cached_property
@@ -60,7 +60,7 @@ class KernelAnalysis(Analysis):
         return answer
 
 
-def jump_targets(kernel: Kernel, extents: Extents) -> JumpTargets:
+def jump_targets(kernel: Kernel, extents: FunctionExtents) -> JumpTargets:
     sources, targets = _crossing(kernel, extents)
     order = np.argsort(targets, kind="stable")
     return JumpTargets(
@@ -74,14 +74,14 @@ def jump_targets(kernel: Kernel, extents: Extents) -> JumpTargets:
 
 
 @dataclass(frozen=True)
-class Extents:
+class FunctionExtents:
     """The starts and ends of functions, as sorted arrays."""
 
     starts: Addresses
     ends: Addresses
 
     @classmethod
-    def of(cls, kernel: Kernel) -> Extents:
+    def of(cls, kernel: Kernel) -> FunctionExtents:
         spans = kernel.image.spans
         starts = np.array([span.start for span in spans], np.uint64)
         return cls(starts, np.array([span.end for span in spans], np.uint64))
@@ -114,7 +114,7 @@ def _thunks(kernel: Kernel) -> Addresses:
     return np.array(sorted(kernel.image.returns | kernel.image.dispatchers), np.uint64)
 
 
-def _crossing(kernel: Kernel, extents: Extents) -> tuple[Addresses, Addresses]:
+def _crossing(kernel: Kernel, extents: FunctionExtents) -> tuple[Addresses, Addresses]:
     """Direct branches out of a function, except calls of functions; detours too, but nothing that leads to thunks."""
     sweep = kernel.sweep
     rows = sweep.direct
@@ -131,7 +131,7 @@ def _crossing(kernel: Kernel, extents: Extents) -> tuple[Addresses, Addresses]:
     return sources[plain], targets[plain]
 
 
-def _taken(kernel: Kernel, extents: Extents) -> Addresses:
+def _taken(kernel: Kernel, extents: FunctionExtents) -> Addresses:
     """Addresses inside functions that instructions load: relative to themselves, or as an immediate."""
     found = [np.zeros(0, np.uint64)]
     for part in kernel.snapshot.parts:
@@ -158,7 +158,7 @@ def _words(content: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.in
     return rows.view("<i4").reshape(-1).astype(np.int64)
 
 
-def _pointers(kernel: Kernel, extents: Extents) -> Addresses:
+def _pointers(kernel: Kernel, extents: FunctionExtents) -> Addresses:
     """Addresses inside functions that constants hold: of labels, for computed jumps."""
     found = [np.zeros(0, np.uint64)]
     for part in kernel.snapshot.parts:
@@ -171,7 +171,7 @@ def _pointers(kernel: Kernel, extents: Extents) -> Addresses:
     return words[kernel.sweep.row(words) >= 0]
 
 
-def _traits(kernel: Kernel, extents: Extents) -> NDArray[np.uint8]:
+def _traits(kernel: Kernel, extents: FunctionExtents) -> NDArray[np.uint8]:
     """How each function can be left."""
     sweep, image = kernel.sweep, kernel.image
     traits = np.zeros(len(extents.starts), np.uint8)

@@ -20,7 +20,7 @@ from gilk.values import dataclass
 
 
 @dataclass
-class Stream:
+class InstructionStream:
     """Instructions from ``start`` on, one after the other.
 
     ``low`` maps the position (in ``controls``) of each reached control transfer
@@ -35,7 +35,9 @@ class Stream:
     low: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, instructions: list[Instruction], start: int, end: int, besides: Container[int] = ()) -> Stream:
+    def of(
+        cls, instructions: list[Instruction], start: int, end: int, besides: Container[int] = ()
+    ) -> InstructionStream:
         """``besides``: addresses of instructions that may transfer control although they do not look it."""
         controls = [i.ip for i in instructions if i.flow_control or x86.stops(i) or i.ip in besides]
         addresses = [i.ip for i in instructions]
@@ -71,11 +73,11 @@ def _address(instruction: Instruction) -> int:
     return instruction.ip
 
 
-def main_stream(code: bytes, start: int, besides: Container[int] = ()) -> Stream:
-    return Stream.of(x86.decode(code, start), start, start + len(code), besides)
+def main_stream(code: bytes, start: int, besides: Container[int] = ()) -> InstructionStream:
+    return InstructionStream.of(x86.decode(code, start), start, start + len(code), besides)
 
 
-def side_stream(main: Stream, code: bytes, address: int, besides: Container[int] = ()) -> Stream:
+def side_stream(main: InstructionStream, code: bytes, address: int, besides: Container[int] = ()) -> InstructionStream:
     """The stream from ``address``, which is no head of ``main``, up to where both decode the same instructions."""
     instructions = []
     end = address
@@ -83,4 +85,4 @@ def side_stream(main: Stream, code: bytes, address: int, besides: Container[int]
         instruction = x86.decode_one(code[end - main.start : end - main.start + 15], end)
         instructions.append(instruction)
         end = instruction.next_ip
-    return Stream.of(instructions, address, min(end, main.end), besides)
+    return InstructionStream.of(instructions, address, min(end, main.end), besides)

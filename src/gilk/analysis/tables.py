@@ -15,8 +15,8 @@ from typing import Final
 from gilk.analysis import blocks as blocking
 from gilk.analysis import stack
 from gilk.analysis.bounds import index_range
-from gilk.analysis.definitions import Places, Reaching
-from gilk.analysis.entries import Entries, Form, form_of
+from gilk.analysis.definitions import DefinedPlaces, Reaching
+from gilk.analysis.entries import TableEntries, TableForm, form_of
 from gilk.analysis.evaluate import Evaluator
 from gilk.analysis.jumps import JumpTargets, within
 from gilk.analysis.model import Block, End
@@ -31,12 +31,12 @@ Resolution = tuple[End, tuple[int, ...], tuple[int, ...]]
 _LEAVES: Final[Resolution] = (End.TAIL_INDIRECT, (), ())
 
 
-class Tables:
+class JumpTables:
     """The indirect jumps of one image."""
 
     def __init__(self, image: Image, jumps: JumpTargets, parts: Parts) -> None:
         self._jumps = jumps
-        self._entries = Entries(image, jumps, parts)
+        self._entries = TableEntries(image, jumps, parts)
 
     def resolve(self, traversal: Traversal) -> None:
         """Find out the indirect jumps of a function, and traverse what they lead to.
@@ -44,14 +44,14 @@ class Tables:
         Addresses in the function that instructions load are traversed too when
         a jump remains unknown: it may lead there.
         """
-        places = Places()
+        places = DefinedPlaces()
         loaded = within(self._jumps.taken, traversal.start + 1, traversal.end)
         for _ in range(_ROUNDS):
             sites = {site for site, way in traversal.ways.items() if way.how is End.INDIRECT}
             if not sites or not self._round(traversal, sites, loaded, places):
                 return
 
-    def _round(self, traversal: Traversal, sites: set[int], loaded: list[int], places: Places) -> bool:
+    def _round(self, traversal: Traversal, sites: set[int], loaded: list[int], places: DefinedPlaces) -> bool:
         """Whether anything new was found out."""
         function = _OpenFunction(self, traversal, loaded, places)
         known = [(block.terminator, function.resolution(block)) for block in function.blocks_ending(sites)]
@@ -68,12 +68,12 @@ class Tables:
         """Whether addresses inside the function are taken, so that any pointer may be one of them."""
         return bool(loaded or within(self._jumps.pointers, traversal.start + 1, traversal.end))
 
-    def targets(self, traversal: Traversal, evaluator: Evaluator, block: Block, form: Form) -> list[int]:
+    def targets(self, traversal: Traversal, evaluator: Evaluator, block: Block, form: TableForm) -> list[int]:
         """The addresses to which the entries of a table lead; [] when they make no sense as a table."""
         bounds = index_range(evaluator, block, form.index)
         return self._entries.read(traversal, form, bounds)
 
-    def form(self, value: Value) -> Form | None:
+    def form(self, value: Value) -> TableForm | None:
         return form_of(value, self._entries.is_code)
 
     def are_entries(self, addresses: tuple[int, ...]) -> bool:
@@ -87,7 +87,7 @@ class Tables:
 class _OpenFunction:
     """One round: a function whose blocks are not all known yet."""
 
-    def __init__(self, tables: Tables, traversal: Traversal, loaded: list[int], places: Places) -> None:
+    def __init__(self, tables: JumpTables, traversal: Traversal, loaded: list[int], places: DefinedPlaces) -> None:
         self._tables = tables
         self._traversal = traversal
         self._reaching = Reaching(traversal, blocking.build(traversal, loaded, frozenset()), places)

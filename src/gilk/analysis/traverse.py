@@ -10,7 +10,7 @@ from typing import NamedTuple
 from iced_x86 import Instruction
 
 from gilk.analysis.model import End
-from gilk.analysis.streams import Stream, main_stream, side_stream
+from gilk.analysis.streams import InstructionStream, main_stream, side_stream
 from gilk.arch import decode as x86
 from gilk.values import dataclass
 
@@ -56,7 +56,7 @@ class Traversal:
         self.calls: dict[int, int] = {}
 
     @property
-    def main(self) -> Stream:
+    def main(self) -> InstructionStream:
         return self.streams[0]
 
     def add(self, roots: Iterable[int]) -> None:
@@ -81,7 +81,7 @@ class Traversal:
             if control is not None:
                 ready += self._leave(stream, control)
 
-    def stream_at(self, address: int) -> Stream | None:
+    def stream_at(self, address: int) -> InstructionStream | None:
         """The stream that has an instruction at ``address``."""
         return next((stream for stream in self.streams if address in stream.index), None)
 
@@ -107,7 +107,7 @@ class Traversal:
         self.streams.append(stream)
         return [address]
 
-    def _leave(self, stream: Stream, control: int) -> list[int]:
+    def _leave(self, stream: InstructionStream, control: int) -> list[int]:
         """Note how control leaves at ``control``; the addresses it goes on to."""
         if control == stream.end:  # runs into the main stream, or off the function's end
             inside = (control,) if control < self.end else ()

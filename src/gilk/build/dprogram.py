@@ -27,7 +27,7 @@ _KIND = "d-programs"
 _READ = ("runtime/d", "host", "include/gilk.h", "abi")
 
 
-class Event(ctypes.Structure):
+class ClauseEvent(ctypes.Structure):
     """struct gd_event, native/runtime/d/context.h."""
 
     _fields_ = [
@@ -110,7 +110,7 @@ class Native:
         if protect(ctypes.c_void_p(self._address), ctypes.c_size_t(len(self._memory)), mmap.PROT_READ | mmap.PROT_EXEC):
             raise CompileError("does-not-link", f"the system forbids to execute it: {os.strerror(ctypes.get_errno())}")
 
-    def fire(self, group: int, memory: int, event: Event, always: bool = False, looks: bool = False) -> None:
+    def fire(self, group: int, memory: int, event: ClauseEvent, always: bool = False, looks: bool = False) -> None:
         """Run the clauses of a group. ``memory``: its address here. ``always``: also when the program is not active.
 
         ``looks``: they may read the memory of the process that the event is of, else of none.
@@ -119,7 +119,7 @@ class Native:
         _FUNCTION(at)(memory, ctypes.byref(event), 1 | always << 1 | looks << 2)
 
 
-_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Event), ctypes.c_uint)
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ClauseEvent), ctypes.c_uint)
 
 
 def with_tables(program: Relocatable, tables: Mapping[str, bytes], address: int) -> bytes:

@@ -27,7 +27,7 @@ _FIRST_RESERVED = 0xFF00  # st_shndx: beyond are SHN_ABS and the like
 
 
 @dataclass(frozen=True)
-class Part:
+class SymbolBytes:
     """The bytes that a symbol names: ``offset`` and ``size`` in bytes, from the start of the code."""
 
     offset: int
@@ -42,7 +42,7 @@ class Relocatable:
 
     content: bytes
     code_size: int
-    symbols: Mapping[str, Part]
+    symbols: Mapping[str, SymbolBytes]
     fixes: tuple[tuple[int, int, str, int], ...]
 
     @property
@@ -105,7 +105,7 @@ class _Reader:
         strings = self._sections[table.link].data
         symbols = [(_text(strings, row[0]).decode(), *row[1:]) for row in _SYMBOL.iter_unpack(table.data)]
         parts = {
-            name: Part(places[where] + value, size)
+            name: SymbolBytes(places[where] + value, size)
             for name, info, _, where, value, size in symbols
             if info & 15 in _NAMED and where in places
         }

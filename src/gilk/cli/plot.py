@@ -10,7 +10,7 @@ import click
 
 from gilk.cli.duration import Duration
 from gilk.render import plot_draw
-from gilk.render.plot import Kind, Options, picture
+from gilk.render.plot import PlotKind, PlotOptions, picture
 from gilk.render.plot_data import By, Values
 from gilk.render.trace import load
 
@@ -26,7 +26,7 @@ spectrum   the power spectrum of arrivals
 
 @click.command(help=_HELP)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--kind", type=click.Choice([str(kind) for kind in Kind]), required=True, help="The kind of picture.")
+@click.option("--kind", type=click.Choice([str(kind) for kind in PlotKind]), required=True, help="The kind of picture.")
 @click.option("--of", multiple=True, metavar="GLOB", help="Only these points or functions; repeatable.")
 @click.option("--by", type=click.Choice([str(by) for by in By]), help="The property that makes a series.")
 @click.option("--values", type=click.Choice([str(each) for each in Values]), help="The value of each sample to plot.")
@@ -51,8 +51,8 @@ def plot(
 ) -> None:  # fmt: skip
     target = output or file.with_name(f"{file.stem}-{kind}.png")
     plot_draw.check(target)
-    options = Options(
-        Kind(kind), of, By(by) if by else None, Values(values) if values else None,
+    options = PlotOptions(
+        PlotKind(kind), of, By(by) if by else None, Values(values) if values else None,
         scale or "", width or 0, sql, title,
     )  # fmt: skip
     made = picture(load(file), options)

@@ -32,7 +32,7 @@ class How(IntEnum):
     END = 4
 
 
-class Rule(NamedTuple):
+class FrameRule(NamedTuple):
     """struct gu_rule. ``base``: a place in struct gilk_regs. ``bp``, ``bx``: 0, or twice a distance, odd from RBP."""
 
     how: How
@@ -44,8 +44,8 @@ class Rule(NamedTuple):
     bx: int = 0
 
 
-NOTHING, SIGNAL, END = Rule(How.NONE), Rule(How.SIGNAL), Rule(How.END)
-Rows = list[tuple[int, Rule]]  # from how many bytes behind the start of the function on, what
+NOTHING, SIGNAL, END = FrameRule(How.NONE), FrameRule(How.SIGNAL), FrameRule(How.END)
+Rows = list[tuple[int, FrameRule]]  # from how many bytes behind the start of the function on, what
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def _block(program: bytes, at: int) -> tuple[bytes, int]:
     return program[at : at + size], at + size
 
 
-def rule(state: _State, common: Common) -> Rule:
+def rule(state: _State, common: Common) -> FrameRule:
     """The rule that a state means, as far as a Rule can say it."""
     cfa, saved = state.cfa, state.saved
     back = saved.get(common.return_register, 0)
@@ -218,7 +218,7 @@ def rule(state: _State, common: Common) -> Rule:
         return NOTHING
     if (how, register, offset) == (How.PLAIN, RSP, 8):  # nothing is on the stack; GCC leaves what it said of it before
         found = 0, 0
-    return Rule(how, _PLACES[register], offset, more, back, found[0] or 0, found[1] or 0)
+    return FrameRule(how, _PLACES[register], offset, more, back, found[0] or 0, found[1] or 0)
 
 
 def _place(register: int, saved: dict[int, int | bytes | None]) -> int | None:

@@ -25,7 +25,7 @@ ROOT = Path("/usr/lib/debug")
 LARGEST_DEBUGDATA = 1 << 28  # bytes, decompressed
 
 
-def debug_table(header: Header) -> symbols.Table | None:
+def debug_table(header: Header) -> symbols.SymbolTable | None:
     """The symbol table of the program's debug file, or of its .gnu_debugdata; None when it has neither."""
     for debug in files(header):
         table = symbols.symtab(debug, "debug")
@@ -113,7 +113,7 @@ def _crc(source: Source) -> int:
     return value
 
 
-def _mini(header: Header) -> symbols.Table | None:
+def _mini(header: Header) -> symbols.SymbolTable | None:
     """The table in .gnu_debugdata: an xz-compressed ELF file with only the symbols .dynsym lacks."""
     section = header.section(".gnu_debugdata")
     if section is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 
 from gilk.image.header import PT_DYNAMIC, PT_INTERP, Header, loads
-from gilk.image.memory import MALFORMED, Memory
+from gilk.image.memory import MALFORMED, ImageMemory
 from gilk.values import dataclass
 
 DT_NEEDED, DT_PLTRELSZ, DT_HASH, DT_STRTAB, DT_SYMTAB = 1, 2, 4, 5, 6
@@ -26,7 +26,7 @@ class DynamicSection:
     needed: tuple[str, ...]
     soname: str
 
-    def table(self, memory: Memory, start: int, size: int) -> bytes:
+    def table(self, memory: ImageMemory, start: int, size: int) -> bytes:
         """The bytes of the table whose address and size have these tags; b'' when absent."""
         if start not in self.values or not self.values.get(size, 0):
             return b""
@@ -36,7 +36,7 @@ class DynamicSection:
 NOTHING = DynamicSection({}, b"", (), "")
 
 
-def parse(header: Header, memory: Memory) -> DynamicSection:
+def parse(header: Header, memory: ImageMemory) -> DynamicSection:
     """The dynamic table, or NOTHING for a program without one, or with one that is broken."""
     program = header.program(PT_DYNAMIC)
     if program is None:
@@ -98,7 +98,7 @@ def _file_offset(header: Header, address: int) -> int:
     raise ValueError(f"no segment has the address {address:#x}")
 
 
-def symbol_count(dynamic: DynamicSection, memory: Memory) -> int:
+def symbol_count(dynamic: DynamicSection, memory: ImageMemory) -> int:
     """How many rows DT_SYMTAB has, by its hash tables. 0 when they do not say.
 
     DT_GNU_HASH only covers defined symbols, and undefined ones that precede them: a program that
@@ -114,12 +114,12 @@ def symbol_count(dynamic: DynamicSection, memory: Memory) -> int:
     return max(counts)
 
 
-def _sysv_count(memory: Memory, address: int) -> int:
+def _sysv_count(memory: ImageMemory, address: int) -> int:
     (chains,) = struct.unpack("<4xI", memory.read(address, 8))
     return int(chains)
 
 
-def _gnu_count(memory: Memory, address: int) -> int:
+def _gnu_count(memory: ImageMemory, address: int) -> int:
     """The highest bucket's chain ends at the entry with bit 0 set."""
     buckets, first, bloom, _ = struct.unpack("<IIII", memory.read(address, 16))
     table = address + 16 + 8 * bloom

@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 
 from gilk.errors import ImageError
-from gilk.image.encoding import OMIT, PCREL, SDATA4, Table, uleb
+from gilk.image.encoding import OMIT, PCREL, SDATA4, EncodedTable, uleb
 from gilk.image.header import PT_GNU_EH_FRAME, SHT_NOBITS, Header
 from gilk.image.lsda import call_sites, landing_pads
-from gilk.image.memory import MALFORMED, Memory
+from gilk.image.memory import MALFORMED, ImageMemory
 from gilk.image.model import Frame
 from gilk.values import dataclass
 
@@ -31,7 +31,7 @@ class Cie:
     signal: bool
 
 
-def parse(place: tuple[int, int], memory: Memory) -> tuple[Frame, ...]:
+def parse(place: tuple[int, int], memory: ImageMemory) -> tuple[Frame, ...]:
     """All FDEs over executable bytes, sorted by start; () when there is no table at ``place``, or it is broken."""
     try:
         table = table_at(place, memory)
@@ -40,7 +40,7 @@ def parse(place: tuple[int, int], memory: Memory) -> tuple[Frame, ...]:
         return ()
 
 
-def locate(header: Header, memory: Memory) -> tuple[int, int]:
+def locate(header: Header, memory: ImageMemory) -> tuple[int, int]:
     """Address and size of the table: of its section, or from where PT_GNU_EH_FRAME points to the end of the segment.
 
     Size 0 when there is none, or it is broken.
@@ -51,7 +51,7 @@ def locate(header: Header, memory: Memory) -> tuple[int, int]:
     program = header.program(PT_GNU_EH_FRAME)
     try:
         if program is not None:
-            index = Table(memory.read(program.address, min(program.size, 64)), program.address, memory)
+            index = EncodedTable(memory.read(program.address, min(program.size, 64)), program.address, memory)
             address, _ = index.pointer(4, index.data[1], {0x30: program.address})
             return address, len(memory.tail(address))
     except MALFORMED:
@@ -59,14 +59,14 @@ def locate(header: Header, memory: Memory) -> tuple[int, int]:
     return 0, 0
 
 
-def table_at(place: tuple[int, int], memory: Memory) -> Table | None:
+def table_at(place: tuple[int, int], memory: ImageMemory) -> EncodedTable | None:
     """The table that locate() has found; None when there is none. Raises ImageError when it does not lie in one
     segment."""
     address, size = place
-    return Table(memory.read(address, size), address, memory) if size else None
+    return EncodedTable(memory.read(address, size), address, memory) if size else None
 
 
-def entries(table: Table) -> list[tuple[int, int]]:
+def entries(table: EncodedTable) -> list[tuple[int, int]]:
     """The offset of each entry's CIE pointer, and of its end; up to a length of 0, or an impossible one."""
     data, found, offset, limit = table.data, [], 0, len(table.data)
     while offset + 4 <= limit:
@@ -82,7 +82,7 @@ def entries(table: Table) -> list[tuple[int, int]]:
     return found
 
 
-def extent(table: Table, cie: Cie, offset: int) -> tuple[int, int, int]:
+def extent(table: EncodedTable, cie: Cie, offset: int) -> tuple[int, int, int]:
     """The start and size in bytes of the FDE whose pointers are at ``offset``, and the offset behind them."""
     if cie.pointers == PCREL | SDATA4:
         start, size = _PC.unpack_from(table.data, offset)
@@ -95,11 +95,11 @@ def extent(table: Table, cie: Cie, offset: int) -> tuple[int, int, int]:
 class _Walk:
     """One pass over the table. Each CIE is parsed once; a broken entry is skipped, and the rest is read."""
 
-    def __init__(self, table: Table, memory: Memory) -> None:
+    def __init__(self, table: EncodedTable, memory: ImageMemory) -> None:
         self.table = table
         self.memory = memory
         self.cies: dict[int, Cie | None] = {}
-        self.tables: dict[int, Table] = {}  # by start of the segment that holds LSDAs
+        self.tables: dict[int, EncodedTable] = {}  # by start of the segment that holds LSDAs
         self.budget = memory.size  # bytes of call sites: many FDEs could claim one huge LSDA
 
     def frames(self) -> tuple[Frame, ...]:
@@ -141,12 +141,12 @@ class _Walk:
             return ()
         return tuple(pad for pad in pads if self.memory.executable(pad))
 
-    def _table_at(self, address: int) -> Table:
+    def _table_at(self, address: int) -> EncodedTable:
         segment = self.memory.segment_at(address)
         if segment is None:
             raise ImageError("elf-malformed", f"no exception table at {address:#x}")
         if segment.address not in self.tables:
-            self.tables[segment.address] = Table(segment.data, segment.address, self.memory)
+            self.tables[segment.address] = EncodedTable(segment.data, segment.address, self.memory)
         return self.tables[segment.address]
 
     def _cie(self, offset: int) -> Cie | None:
@@ -158,7 +158,7 @@ class _Walk:
         return self.cies[offset]
 
 
-def parse_cie(table: Table, offset: int) -> Cie | None:
+def parse_cie(table: EncodedTable, offset: int) -> Cie | None:
     """The CIE at ``offset``; None when it is not one. Raises one of MALFORMED for one we do not understand."""
     data = table.data
     if offset < 0:
@@ -178,7 +178,7 @@ def parse_cie(table: Table, offset: int) -> Cie | None:
     return _augmented(table, augmentation, cursor)
 
 
-def _augmented(table: Table, augmentation: bytes, cursor: int) -> Cie | None:
+def _augmented(table: EncodedTable, augmentation: bytes, cursor: int) -> Cie | None:
     pointers, lsda, signal = 0, OMIT, False
     sized = augmentation.startswith(b"z")
     if sized:
@@ -197,7 +197,7 @@ def _augmented(table: Table, augmentation: bytes, cursor: int) -> Cie | None:
     return Cie(sized, pointers, lsda, signal)
 
 
-def _skip_pointer(table: Table, cursor: int) -> int:
+def _skip_pointer(table: EncodedTable, cursor: int) -> int:
     """Past the encoding and value of the personality routine."""
     _, end = table.pointer(cursor + 1, table.data[cursor] & 0x0F, {})
     return end

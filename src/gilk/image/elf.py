@@ -11,11 +11,11 @@ from pathlib import Path
 from gilk.image import debug, dynamic, eh_frame, header, notes, plt, relocations, remembered, rseq, symbols
 from gilk.image.extents import Extents, disjoint
 from gilk.image.header import Header
-from gilk.image.memory import Memory
+from gilk.image.memory import ImageMemory
 from gilk.image.model import Image, Segment, Symbol
 from gilk.image.plt import Plt
 from gilk.image.relocations import Relocations
-from gilk.image.remembered import Contents
+from gilk.image.remembered import CachedFields
 from gilk.image.source import Source, from_bytes, open_file, open_source, source_of
 from gilk.image.spans import Named, nameless, spans
 
@@ -57,7 +57,7 @@ class File:
         """The symbol of that name that the file exports, found without reading the others; None without one. Raises
         ImageError."""
         head = header.parse(source_of(self.descriptor, self._path))
-        memory = Memory(header.segments(head))
+        memory = ImageMemory(header.segments(head))
         table = symbols.dynsym(head, dynamic.parse(head, memory), memory, 0)
         found = symbols.symbols(symbols.named(table, name)) if table is not None else []
         return next((symbol for symbol in found if symbol.exported), None)
@@ -96,7 +96,7 @@ def _image(source: Source) -> Image:
     return _made(head, segments, found)
 
 
-def _made(head: Header, segments: tuple[Segment, ...], found: Contents) -> Image:
+def _made(head: Header, segments: tuple[Segment, ...], found: CachedFields) -> Image:
     return Image(
         path=head.source.path,
         position_independent=head.position_independent,
@@ -107,8 +107,8 @@ def _made(head: Header, segments: tuple[Segment, ...], found: Contents) -> Image
     )
 
 
-def _contents(head: Header, segments: tuple[Segment, ...], build_id: str) -> Contents:
-    memory = Memory(segments)
+def _contents(head: Header, segments: tuple[Segment, ...], build_id: str) -> CachedFields:
+    memory = ImageMemory(segments)
     linked = dynamic.parse(head, memory)
     moved = relocations.parse(head, linked, memory)
     dynsym = symbols.dynsym(head, linked, memory, moved.referenced)
@@ -120,7 +120,7 @@ def _contents(head: Header, segments: tuple[Segment, ...], build_id: str) -> Con
     stubs = plt.parse(head, memory, slots.keys() | moved.resolvers.keys(), frames)
     found = spans(_named(tables), frames, moved.resolvers.values(), _code(head, segments, stubs))
     interpreter = dynamic.interpreter(head)
-    return Contents(
+    return CachedFields(
         build_id=build_id,
         static=not interpreter and not linked.needed,
         interpreter=interpreter,
@@ -137,7 +137,7 @@ def _contents(head: Header, segments: tuple[Segment, ...], build_id: str) -> Con
     )
 
 
-def _tables(head: Header, dynsym: symbols.Table | None) -> list[tuple[str, list[Symbol]]]:
+def _tables(head: Header, dynsym: symbols.SymbolTable | None) -> list[tuple[str, list[Symbol]]]:
     """Symbols by table. A program that kept its .symtab needs no debug file."""
     full = symbols.symtab(head)
     if full is None or not len(full.rows):

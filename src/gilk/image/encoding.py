@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 
 from gilk.errors import ImageError
-from gilk.image.memory import Memory
+from gilk.image.memory import ImageMemory
 from gilk.values import dataclass
 
 OMIT = 0xFF
@@ -71,12 +71,12 @@ def reader(encoding: int) -> Callable[[bytes, int], tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class EncodedTable:
     """Bytes of an exception table: ``data[0]`` lies at ``address``; ``memory`` is for indirect pointers."""
 
     data: bytes
     address: int
-    memory: Memory
+    memory: ImageMemory
 
     def pointer(self, offset: int, encoding: int, bases: dict[int, int]) -> tuple[int, int]:
         """(address, offset after it) of the pointer at ``offset``; 0 is the null pointer in any encoding.

@@ -8,7 +8,7 @@ landing-pad base, type table, then call sites of (start, length, landing pad, ac
 from __future__ import annotations
 
 from gilk.errors import ImageError
-from gilk.image.encoding import FUNCREL, OMIT, Table, reader, uleb
+from gilk.image.encoding import FUNCREL, OMIT, EncodedTable, reader, uleb
 from gilk.values import dataclass
 
 
@@ -23,7 +23,7 @@ class CallSites:
     base: int
 
 
-def call_sites(table: Table, offset: int, function: int) -> CallSites:
+def call_sites(table: EncodedTable, offset: int, function: int) -> CallSites:
     """The call sites of the LSDA at ``offset`` of ``table``.
 
     ``function`` is the start of the FDE, to which pads are relative unless the LSDA says otherwise. Raises one of

@@ -22,7 +22,7 @@ Words = NDArray[numpy.uint64]
 
 
 @dataclass(frozen=True)
-class Memory:
+class ImageMemory:
     """Segments sorted by address. ``size`` is the number of bytes that come from the file."""
 
     segments: tuple[Segment, ...]

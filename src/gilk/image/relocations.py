@@ -10,7 +10,7 @@ from gilk.errors import ImageError
 from gilk.image import dynamic as dyn
 from gilk.image.dynamic import DynamicSection
 from gilk.image.header import SHT_RELA, Header
-from gilk.image.memory import MALFORMED, Memory, Words
+from gilk.image.memory import MALFORMED, ImageMemory, Words
 from gilk.values import dataclass
 
 R_GLOB_DAT, R_JUMP_SLOT, R_RELATIVE, R_IRELATIVE = 6, 7, 8, 37
@@ -32,7 +32,7 @@ class Relocations:
         return max(self.named.values(), default=-1) + 1
 
 
-def parse(header: Header, dynamic: DynamicSection, memory: Memory) -> Relocations:
+def parse(header: Header, dynamic: DynamicSection, memory: ImageMemory) -> Relocations:
     """The relocations of DT_RELA, DT_JMPREL and DT_RELR, or of the sections of a static program; broken tables are left
     out."""
     rows = _rows(header, dynamic, memory)
@@ -50,7 +50,7 @@ def _pick(rows: Rows, kind: int, column: str) -> list[tuple[int, int]]:
     return list(zip(chosen["slot"].tolist(), chosen[column].tolist(), strict=True))
 
 
-def _rows(header: Header, dynamic: DynamicSection, memory: Memory) -> Rows:
+def _rows(header: Header, dynamic: DynamicSection, memory: ImageMemory) -> Rows:
     tables = []
     for start, size in ((dyn.DT_RELA, dyn.DT_RELASZ), (dyn.DT_JMPREL, dyn.DT_PLTRELSZ)):
         try:
@@ -75,7 +75,7 @@ def _static_tables(header: Header) -> list[bytes]:
     return tables
 
 
-def _relr(table: bytes, memory: Memory) -> list[tuple[int, int]]:
+def _relr(table: bytes, memory: ImageMemory) -> list[tuple[int, int]]:
     """Slots of the compact table (gABI, "SHT_RELR"), each with the addend it holds."""
     if not table:
         return []
@@ -85,7 +85,7 @@ def _relr(table: bytes, memory: Memory) -> list[tuple[int, int]]:
     return list(zip(addresses.tolist(), addends.tolist(), strict=True))
 
 
-def _relr_slots(words: Words, memory: Memory) -> Words:
+def _relr_slots(words: Words, memory: ImageMemory) -> Words:
     """An even word is a slot; an odd one has a bit for each of the next 63 words after the last.
 
     Raises ImageError elf-malformed for more slots than the image has words.

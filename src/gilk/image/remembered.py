@@ -39,7 +39,7 @@ _WORTH = 1000  # symbols and frames: to read fewer takes a few milliseconds
 
 
 @dataclass(frozen=True)
-class Contents:
+class CachedFields:
     """The fields of an Image that take long to find."""
 
     build_id: str
@@ -123,7 +123,7 @@ def _reader() -> bytes:
     return made_of(VERSION, package_files("image"))
 
 
-def recall(key: bytes) -> Contents | None:
+def recall(key: bytes) -> CachedFields | None:
     content = load_blob(_KIND, key) if key else None
     if content is None:
         return None
@@ -132,12 +132,12 @@ def recall(key: bytes) -> Contents | None:
         kinds = {str(kind): kind for kind in SymbolKind}
         symbols = [Symbol(name, at, size, kinds[kind], *rest) for name, at, size, kind, *rest in values["symbols"]]
         frames, spans = map(Frame._make, values["frames"]), map(Span._make, values["spans"])
-        return Contents(**values | {"symbols": tuple(symbols), "frames": tuple(frames), "spans": tuple(spans)})
+        return CachedFields(**values | {"symbols": tuple(symbols), "frames": tuple(frames), "spans": tuple(spans)})
     except (ValueError, TypeError, EOFError, KeyError):
         return None
 
 
-def keep(once: Once, contents: Contents) -> None:
+def keep(once: Once, contents: CachedFields) -> None:
     """``contents``: with its digest."""
     values = dict(vars(contents))
     values["symbols"] = [(*symbol[:3], str(symbol.kind), *symbol[4:]) for symbol in contents.symbols]
@@ -145,5 +145,5 @@ def keep(once: Once, contents: Contents) -> None:
     store_blob(_KIND, once.key, marshal.dumps(values))
 
 
-def is_worth(once: Once, contents: Contents) -> bool:
+def is_worth(once: Once, contents: CachedFields) -> bool:
     return bool(once.key) and once.is_covered and len(contents.symbols) + len(contents.frames) >= _WORTH

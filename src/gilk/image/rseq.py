@@ -11,14 +11,14 @@ import struct
 from iced_x86 import Decoder
 
 from gilk.image.header import Header
-from gilk.image.memory import MALFORMED, Memory
+from gilk.image.memory import MALFORMED, ImageMemory
 
 REFUSAL = "rseq"
 _SIGNATURE = 4  # bytes before the handler that the kernel compares
 _DESCRIPTOR = struct.Struct("<IIQQQ")
 
 
-def reserved(header: Header, memory: Memory, relative: dict[int, int]) -> tuple[tuple[int, int, str], ...]:
+def reserved(header: Header, memory: ImageMemory, relative: dict[int, int]) -> tuple[tuple[int, int, str], ...]:
     """(start, end, "rseq") of every critical section and of its abort handler's signature and first instruction.
 
     The rest of a handler is ordinary code.
@@ -37,7 +37,7 @@ def reserved(header: Header, memory: Memory, relative: dict[int, int]) -> tuple[
 
 
 def _extents(
-    content: bytes, offset: int, address: int, memory: Memory, relative: dict[int, int]
+    content: bytes, offset: int, address: int, memory: ImageMemory, relative: dict[int, int]
 ) -> list[tuple[int, int, str]]:
     _, _, start, size, abort = _DESCRIPTOR.unpack_from(content, offset)
     start, abort = relative.get(address + 8, start), relative.get(address + 24, abort)
@@ -49,7 +49,7 @@ def _extents(
     return extents
 
 
-def _instruction(memory: Memory, address: int) -> int:
+def _instruction(memory: ImageMemory, address: int) -> int:
     """The length of the instruction there, in bytes; 1 for one that does not decode."""
     data, offset = memory.locate(address)
     return max(Decoder(64, data[offset : offset + 15], ip=address).decode().len, 1)

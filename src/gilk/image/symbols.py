@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gilk.image import dynamic as dyn
 from gilk.image.dynamic import DynamicSection
 from gilk.image.header import SHT_DYNSYM, SHT_SYMTAB, Header
-from gilk.image.memory import MALFORMED, Memory
+from gilk.image.memory import MALFORMED, ImageMemory
 from gilk.image.model import Symbol, SymbolKind
 from gilk.values import dataclass
 
@@ -33,7 +33,7 @@ Rows = NDArray[numpy.void]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SymbolTable:
     """A symbol table as it lies in the file. ``source`` is symtab, dynsym or debug."""
 
     rows: Rows
@@ -41,7 +41,7 @@ class Table:
     source: str
 
 
-def section_table(header: Header, kind: int, source: str) -> Table | None:
+def section_table(header: Header, kind: int, source: str) -> SymbolTable | None:
     """The first symbol table of type ``kind`` (SHT_SYMTAB, SHT_DYNSYM), or None."""
     section = next((s for s in header.sections if s.kind == kind), None)
     if section is None or section.link >= len(header.sections):
@@ -51,14 +51,14 @@ def section_table(header: Header, kind: int, source: str) -> Table | None:
         strings = header.content(header.sections[section.link])
     except MALFORMED:
         return None
-    return Table(_rows(content), strings, source)
+    return SymbolTable(_rows(content), strings, source)
 
 
-def symtab(header: Header, source: str = "symtab") -> Table | None:
+def symtab(header: Header, source: str = "symtab") -> SymbolTable | None:
     return section_table(header, SHT_SYMTAB, source)
 
 
-def dynsym(header: Header, dynamic: DynamicSection, memory: Memory, referenced: int) -> Table | None:
+def dynsym(header: Header, dynamic: DynamicSection, memory: ImageMemory, referenced: int) -> SymbolTable | None:
     """The dynamic symbols, from the dynamic segment or else from the section.
 
     ``referenced`` is one more than the highest row that a relocation names.
@@ -72,7 +72,7 @@ def dynsym(header: Header, dynamic: DynamicSection, memory: Memory, referenced: 
         return None
     section = next((s for s in header.sections if s.kind == SHT_DYNSYM and s.address == address), None)
     count = section.size // ROW.itemsize if section else dyn.symbol_count(dynamic, memory)
-    return Table(_rows(available[: max(count, referenced) * ROW.itemsize]), dynamic.strings, "dynsym")
+    return SymbolTable(_rows(available[: max(count, referenced) * ROW.itemsize]), dynamic.strings, "dynsym")
 
 
 def _rows(content: bytes) -> Rows:
@@ -95,7 +95,7 @@ def names(strings: bytes, offsets: NDArray[numpy.uint32]) -> list[str]:
     return found
 
 
-def names_of(table: Table | None, indexes: Iterable[int]) -> dict[int, str]:
+def names_of(table: SymbolTable | None, indexes: Iterable[int]) -> dict[int, str]:
     """The names of these rows, defined or not, by index; without those that have none."""
     if table is None:
         return {}
@@ -104,17 +104,17 @@ def names_of(table: Table | None, indexes: Iterable[int]) -> dict[int, str]:
     return {index: name for index, name in found if name}
 
 
-def named(table: Table, name: str) -> Table:
+def named(table: SymbolTable, name: str) -> SymbolTable:
     """The rows of a table, defined or not, that have this name."""
     text, places = name.encode("utf-8", "surrogateescape") + b"\0", []
     at = table.strings.find(text)
     while at >= 0:  # strings may share tails
         places.append(at)
         at = table.strings.find(text, at + 1)
-    return Table(table.rows[numpy.isin(table.rows["name"], places)], table.strings, table.source)
+    return SymbolTable(table.rows[numpy.isin(table.rows["name"], places)], table.strings, table.source)
 
 
-def symbols(table: Table) -> list[Symbol]:
+def symbols(table: SymbolTable) -> list[Symbol]:
     """The defined functions, objects and labels of a table, in its order."""
     rows = table.rows
     defined = (rows["section"] != SHN_UNDEF) & (rows["section"] != SHN_ABS)

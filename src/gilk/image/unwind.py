@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from gilk.cache.arrays import load_arrays, store_arrays
 from gilk.image import cfi, eh_frame
-from gilk.image.cfi import NOTHING, SIGNAL, Common, How, Rule
-from gilk.image.encoding import Table, sleb, uleb
-from gilk.image.memory import MALFORMED, Memory
+from gilk.image.cfi import NOTHING, SIGNAL, Common, FrameRule, How
+from gilk.image.encoding import EncodedTable, sleb, uleb
+from gilk.image.memory import MALFORMED, ImageMemory
 from gilk.image.model import Image
 from gilk.values import dataclass
 
@@ -33,9 +33,9 @@ class Unwind:
     base: int
     starts: NDArray[np.uint32]
     ids: NDArray[np.uint16]
-    rules: tuple[Rule, ...]
+    rules: tuple[FrameRule, ...]
 
-    def rule_at(self, address: int) -> Rule:
+    def rule_at(self, address: int) -> FrameRule:
         row = int(np.searchsorted(self.starts, address - self.base, "right")) - 1
         return self.rules[self.ids[row]] if row >= 0 else NOTHING
 
@@ -45,7 +45,7 @@ def unwind(image: Image) -> Unwind:
     key = f"unwind-{_VERSION}-{image.content.hex()}"
     kept = load_arrays(key)
     if kept is not None and {"base", "starts", "ids", "rules"} <= kept.keys():
-        rules = tuple(Rule(How(row[0]), *row[1:]) for row in kept["rules"].tolist())
+        rules = tuple(FrameRule(How(row[0]), *row[1:]) for row in kept["rules"].tolist())
         return Unwind(int(kept["base"][0]), kept["starts"], kept["ids"], rules)
     made = made_of(image)
     base, table = np.array([made.base]), np.array(made.rules)
@@ -55,7 +55,7 @@ def unwind(image: Image) -> Unwind:
 
 def made_of(image: Image) -> Unwind:
     """The tables made from the image as it was read, without the cache and whatever its file has by now."""
-    memory = Memory(image.segments)
+    memory = ImageMemory(image.segments)
     found = list(_Functions(image.unwinding, memory).rows())
     found += _restorers(memory)
     return _table(_flat(found))
@@ -67,10 +67,10 @@ class _Extent:
 
     start: int
     end: int
-    rows: tuple[tuple[int, Rule], ...]
+    rows: tuple[tuple[int, FrameRule], ...]
 
 
-def _restorers(memory: Memory) -> Iterator[_Extent]:
+def _restorers(memory: ImageMemory) -> Iterator[_Extent]:
     """The extents of signal restorers, each from a byte earlier on: they are returned to, and looked up by the byte
     before."""
     for segment in memory.segments:
@@ -82,9 +82,9 @@ def _restorers(memory: Memory) -> Iterator[_Extent]:
                 at = segment.data.find(code, at + 1)
 
 
-def _flat(found: list[_Extent]) -> list[tuple[int, Rule]]:
+def _flat(found: list[_Extent]) -> list[tuple[int, FrameRule]]:
     """The rows in order, with NOTHING between functions. Where extents overlap, the later one counts."""
-    rows: list[tuple[int, Rule]] = []
+    rows: list[tuple[int, FrameRule]] = []
     reached = 0
     for extent in sorted(found, key=lambda one: (one.start, one.end)):
         if extent.start > reached + _PADDING and rows:
@@ -98,8 +98,8 @@ def _flat(found: list[_Extent]) -> list[tuple[int, Rule]]:
     return [*rows, (reached, NOTHING)] if rows else []
 
 
-def _table(rows: list[tuple[int, Rule]]) -> Unwind:
-    rules: dict[Rule, int] = {NOTHING: 0}
+def _table(rows: list[tuple[int, FrameRule]]) -> Unwind:
+    rules: dict[FrameRule, int] = {NOTHING: 0}
     starts, ids, last = list[int](), list[int](), -1
     base = rows[0][0] if rows else 0
     for address, rule in sorted(rows, key=lambda row: row[0]):
@@ -114,14 +114,14 @@ def _table(rows: list[tuple[int, Rule]]) -> Unwind:
 class _Functions:
     """The FDEs of an image. A broken one loses itself, not the rest."""
 
-    def __init__(self, place: tuple[int, int], memory: Memory) -> None:
+    def __init__(self, place: tuple[int, int], memory: ImageMemory) -> None:
         self._memory = memory
         try:
             self._table = eh_frame.table_at(place, memory)
         except MALFORMED:
             self._table = None
         self._commons: dict[int, tuple[eh_frame.Cie, Common] | None] = {}
-        self._known: dict[tuple[int, bytes], tuple[tuple[int, Rule], ...]] = {}
+        self._known: dict[tuple[int, bytes], tuple[tuple[int, FrameRule], ...]] = {}
 
     def rows(self) -> Iterator[_Extent]:
         if self._table is None:
@@ -132,7 +132,7 @@ class _Functions:
             except MALFORMED:
                 continue
 
-    def _function(self, table: Table, body: int, end: int) -> Iterator[_Extent]:
+    def _function(self, table: EncodedTable, body: int, end: int) -> Iterator[_Extent]:
         back = int.from_bytes(table.data[body : body + 4], "little")
         known = self._common(table, body - back) if back else None
         if known is None:
@@ -152,14 +152,14 @@ class _Functions:
         rows = self._rows(body - back, common, program) if stub is None else _stubs(start, size, common, program, stub)
         yield _Extent(start, start + size, rows)
 
-    def _rows(self, which: int, common: Common, program: bytes) -> tuple[tuple[int, Rule], ...]:
+    def _rows(self, which: int, common: Common, program: bytes) -> tuple[tuple[int, FrameRule], ...]:
         """Many functions have the same program."""
         known = self._known.get((which, program))
         if known is None:
             known = self._known[which, program] = tuple(cfi.rows(common, program + b"\0\0\0\0"))
         return known
 
-    def _common(self, table: Table, offset: int) -> tuple[eh_frame.Cie, Common] | None:
+    def _common(self, table: EncodedTable, offset: int) -> tuple[eh_frame.Cie, Common] | None:
         if offset not in self._commons:
             try:
                 cie = eh_frame.parse_cie(table, offset)
@@ -169,18 +169,18 @@ class _Functions:
         return self._commons[offset]
 
 
-def _stubs(start: int, size: int, common: Common, program: bytes, threshold: int) -> tuple[tuple[int, Rule], ...]:
+def _stubs(start: int, size: int, common: Common, program: bytes, threshold: int) -> tuple[tuple[int, FrameRule], ...]:
     """The rows of a PLT: its head by the program, then two rows for each stub."""
     before = cfi.rows(common, program[: program.find(b"\x0f\x0b\x77\x08\x80\x00\x3f\x1a")])
     first, _ = before[-1]
-    plain, pushed = (Rule(How.PLAIN, 4, offset, 0, -8) for offset in (8, 16))
+    plain, pushed = (FrameRule(How.PLAIN, 4, offset, 0, -8) for offset in (8, 16))
     rows = [row for row in before if row[0] < first]
     for stub in range((start + first) & -_STUB, start + size, _STUB):
         rows += [(stub - start, plain), (stub + threshold - start, pushed)]
     return tuple(row for row in rows if 0 <= row[0] < size)
 
 
-def _common(table: Table, offset: int) -> Common:
+def _common(table: EncodedTable, offset: int) -> Common:
     data = table.data
     length = int.from_bytes(data[offset : offset + 4], "little")
     body = offset + 4

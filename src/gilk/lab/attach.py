@@ -18,7 +18,7 @@ from typing import Final
 from gilk.errors import TargetError
 from gilk.lab.vm import VM
 from gilk.target import wire
-from gilk.target.kernel.channel import Spawned
+from gilk.target.kernel.channel import RemoteProcess
 
 _READ: Final = 64 << 10  # bytes of input at once
 
@@ -40,7 +40,7 @@ def attach(
 
 def _spawn(
     vm: VM, command: Sequence[str], directory: str, environment: Mapping[str, str], size: tuple[int, int]
-) -> Spawned:
+) -> RemoteProcess:
     try:
         return vm.link.spawn(
             command, partial(_write, 1), partial(_write, 2), directory=directory, environment=environment, size=size
@@ -49,7 +49,7 @@ def _spawn(
         raise TargetError("cannot-launch", f"cannot run {command[0]} there: {error.strerror}")
 
 
-def _carry(vm: VM, process: Spawned, deadline: float | None, resized: int) -> int:
+def _carry(vm: VM, process: RemoteProcess, deadline: float | None, resized: int) -> int:
     """Pass input on as it is taken, until the process has ended: its status."""
     reading = True
     while process.status is None:
@@ -66,7 +66,7 @@ def _carry(vm: VM, process: Spawned, deadline: float | None, resized: int) -> in
     return process.status
 
 
-def _pass_input(process: Spawned) -> bool:
+def _pass_input(process: RemoteProcess) -> bool:
     """Whether there may be more."""
     try:
         data = os.read(0, _READ)

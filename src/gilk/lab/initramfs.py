@@ -91,7 +91,7 @@ def make(kernel: Kernel, python: str, relay: str, shares: dict[str, str], networ
     }
     settings |= {f"share_{tag}": place for tag, place in shares.items()}
     lines = [f"{name}={shlex.quote(value)}\n" for name, value in settings.items()]
-    archive = Archive()
+    archive = CpioArchive()
     for name in ("bin", "modules", "proc", "dev", "lower", "changes", "new"):
         archive.directory(name)
     archive.device("dev/console", 5, 1)
@@ -126,7 +126,7 @@ def _plain(module: Path) -> str:
     return module.name.partition(".ko")[0]
 
 
-class Archive:
+class CpioArchive:
     """A "newc" cpio archive (Documentation/driver-api/early-userspace/buffer-format.rst of the kernel)."""
 
     def __init__(self) -> None:

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from gilk.render.text import cell, listed, nanoseconds, plural, table
-from gilk.trace.flow import Flow, State
+from gilk.trace.flow import CallState, Flow
 from gilk.trace.paths import of_flow, whole
-from gilk.trace.traced import NEVER, Traced
+from gilk.trace.traced import NEVER, TraceDescription
 
 Json = dict[str, Any]
 _NAMED = 12
 
 _STATES = {
-    State.OPEN: "still under way at the stop",
-    State.LEFT: "left by a jump, an exception or the end of their thread",
-    State.BEFORE: "entered before the start",
-    State.CUT: "with dropped records in them",
-    State.CLOSED: "closed by their caller, for their return cannot be recorded",
+    CallState.OPEN: "still under way at the stop",
+    CallState.LEFT: "left by a jump, an exception or the end of their thread",
+    CallState.BEFORE: "entered before the start",
+    CallState.CUT: "with dropped records in them",
+    CallState.CLOSED: "closed by their caller, for their return cannot be recorded",
 }
 
 
@@ -60,7 +60,7 @@ def table_text(flow: Flow, limit: int, terminal: bool | None = None) -> str:
     return text + (f"and {plural(len(rows) - len(shown), 'function')} more\n" if len(rows) > len(shown) else "")
 
 
-def summary_text(flow: Flow, traced: Traced | None) -> str:
+def summary_text(flow: Flow, traced: TraceDescription | None) -> str:
     """The events at which the trace begins and ends, and what is missing from it."""
     text = f"{plural(flow.table.num_rows, 'call')} in {plural(len(flow.tracks), 'thread')}, "
     text += f"{nanoseconds(flow.stop_ns - flow.start_ns)}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from gilk.render.flow_table import missing_text
 from gilk.render.text import cell, listed, nanoseconds, plural
-from gilk.trace.flow import Flow, State
+from gilk.trace.flow import CallState, Flow
 from gilk.trace.paths import Paths, label, of_flow
 from gilk.values import dataclass
 
@@ -71,7 +71,7 @@ def _threads(flow: Flow) -> Iterator[_Thread]:
         name = name or f"{first['thread']} ({first['pid']})"
         name += f", stack {first['stack']}" if first["stack"] else ""
         paths = of_flow(part)
-        running = np.bincount(paths.of[part.is_state(State.OPEN)], minlength=len(paths.parent))
+        running = np.bincount(paths.of[part.is_state(CallState.OPEN)], minlength=len(paths.parent))
         yield _Thread(name, paths, running, missing)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gilk.render.text import cell, plural
-from gilk.splice.graph import Graph, Line, Node, Outcome
+from gilk.splice.graph import Graph, GraphNode, ListingLine, PointOutcome
 
 Json = dict[str, Any]
 
@@ -42,7 +42,7 @@ def _heading(graph: Graph) -> Iterator[str]:
         yield f"a part of it lies at {start:#x}-{end:#x}"
 
 
-def _block(graph: Graph, node: Node) -> Iterator[str]:
+def _block(graph: Graph, node: GraphNode) -> Iterator[str]:
     pad = "  landing pad" if node.landing_pad else ""
     yield f"@{node.index}  {node.start:#x}-{node.end:#x}{pad}  live: {' '.join(node.live) or 'nothing'}"
     yield f"    @{node.index}:pre   {_outcome(node.pre)}"
@@ -55,20 +55,20 @@ def _block(graph: Graph, node: Node) -> Iterator[str]:
     yield f"    {_end(node)}"
 
 
-def _outcome(outcome: Outcome) -> str:
+def _outcome(outcome: PointOutcome) -> str:
     return f"refused: {outcome.name}" if outcome.refused else outcome.name
 
 
-def _instruction(line: Line) -> str:
+def _instruction(line: ListingLine) -> str:
     code = line.code.hex(" ").ljust(_CODE_WIDTH - 1)
     return f"    {line.address:8x}  {code} {_assembly(line)}"
 
 
-def _assembly(line: Line) -> str:
+def _assembly(line: ListingLine) -> str:
     return f"{line.text}  ; {cell(line.symbol)}" if line.symbol else line.text
 
 
-def _end(node: Node) -> str:
+def _end(node: GraphNode) -> str:
     ways = [f"@{edge.to} {edge.kind}" if edge.kind.endswith("taken") else f"@{edge.to}" for edge in node.edges]
     if node.outside:
         ways.append(cell(node.outside))
@@ -90,7 +90,7 @@ def to_json(graph: Graph) -> Json:
     }
 
 
-def _node(node: Node) -> Json:
+def _node(node: GraphNode) -> Json:
     return {
         "index": node.index,
         "start": node.start,
@@ -107,7 +107,7 @@ def _node(node: Node) -> Json:
     }
 
 
-def _point(outcome: Outcome) -> Json:
+def _point(outcome: PointOutcome) -> Json:
     return {"refused" if outcome.refused else "tactic": outcome.name}
 
 
@@ -133,7 +133,7 @@ def _style(kind: str) -> str:
     return f' [color={colour}, tooltip="{kind}"]' if colour else ""
 
 
-def _label(node: Node) -> str:
+def _label(node: GraphNode) -> str:
     rows = [f"@{node.index}  pre: {_outcome(node.pre)}  post: {_outcome(node.post)}"]
     rows += [f"{line.address:x}  {_assembly(line)}" for line in node.lines]
     if not node.edges and not node.outside:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.errors import UsageError
-from gilk.render.plot_data import By, Events, Values, answer, began, events
+from gilk.render.plot_data import By, PlotEvents, Values, answer, began, events
 from gilk.render.text import plural
 from gilk.trace import series
 from gilk.trace.reading import Trace
@@ -33,7 +33,7 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 Floats = NDArray[np.float64]
 
 
-class Kind(StrEnum):
+class PlotKind(StrEnum):
     STEP = "step"
     SCATTER = "scatter"
     HISTOGRAM = "histogram"
@@ -41,10 +41,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PlotOptions:
     """``of`` are globs for points or functions, () all. ``scale`` '' is the one that suits; ``bin`` ns, 0 likewise."""
 
-    kind: Kind
+    kind: PlotKind
     of: tuple[str, ...] = ()
     by: By | None = None
     values: Values | None = None
@@ -55,7 +55,7 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class PlotLine:
     """One series, which stands for ``whole`` events. In a histogram, ``x`` are the edges of bins, one more than
     ``y``."""
 
@@ -69,11 +69,11 @@ class Line:
 class Picture:
     """``ticks`` name the values 0, 1, ... of the y axis, when they are names. ``notes`` are lines for below."""
 
-    kind: Kind
+    kind: PlotKind
     title: str
     x_label: str
     y_label: str
-    lines: tuple[Line, ...]
+    lines: tuple[PlotLine, ...]
     x_log: bool = False
     y_log: bool = False
     ticks: tuple[str, ...] = ()
@@ -85,29 +85,34 @@ class Picture:
 
 
 _USUALLY_BY = {
-    Kind.STEP: By.THREAD,
-    Kind.SCATTER: By.PROCESS,
-    Kind.HISTOGRAM: By.FUNCTION,
-    Kind.SPECTRUM: By.PROCESS,
+    PlotKind.STEP: By.THREAD,
+    PlotKind.SCATTER: By.PROCESS,
+    PlotKind.HISTOGRAM: By.FUNCTION,
+    PlotKind.SPECTRUM: By.PROCESS,
 }
 
 
-def picture(trace: Trace, options: Options) -> Picture:
+def picture(trace: Trace, options: PlotOptions) -> Picture:
     """Raises UsageError `nothing-to-plot`, `bad-query`."""
     by = options.by or _USUALLY_BY[options.kind]
-    values = Values.NUMBER if options.kind in (Kind.STEP, Kind.SPECTRUM) else options.values
+    values = Values.NUMBER if options.kind in (PlotKind.STEP, PlotKind.SPECTRUM) else options.values
     if values is Values.INTERVAL:
         values = Values.NUMBER
     found = answer(trace, options.sql) if options.sql else events(trace, options.of, by, values)
     found = replace(found, times=found.times - began(trace))
-    if options.kind is Kind.HISTOGRAM and (found.kind is Values.NUMBER or options.values is Values.INTERVAL):
+    if options.kind is PlotKind.HISTOGRAM and (found.kind is Values.NUMBER or options.values is Values.INTERVAL):
         found = _as_intervals(found)
-    makers = {Kind.STEP: _steps, Kind.SCATTER: _scatter, Kind.HISTOGRAM: _histogram, Kind.SPECTRUM: _spectrum}
+    makers = {
+        PlotKind.STEP: _steps,
+        PlotKind.SCATTER: _scatter,
+        PlotKind.HISTOGRAM: _histogram,
+        PlotKind.SPECTRUM: _spectrum,
+    }
     notes = [*_losses(trace), *_left_out(found)]
     return makers[options.kind](found, options, options.title or _title(trace, options), notes)
 
 
-def _steps(found: Events, options: Options, title: str, notes: list[str]) -> Picture:
+def _steps(found: PlotEvents, options: PlotOptions, title: str, notes: list[str]) -> Picture:
     if found.points is None:
         raise UsageError("nothing-to-plot", "a step plot needs the column `point`, which the answer does not have")
     codes, names = found.points
@@ -122,13 +127,13 @@ def _steps(found: Events, options: Options, title: str, notes: list[str]) -> Pic
         if len(kept) > _MOST_MARKS:
             notes.append(f"{name}: only the first {_MOST_MARKS} of {len(kept)} steps; a query can choose others")
             kept = kept[:_MOST_MARKS]
-        lines.append(Line(name, times[kept], values[kept].astype(np.float64), len(values)))
+        lines.append(PlotLine(name, times[kept], values[kept].astype(np.float64), len(values)))
     ticks = tuple(names[n] for n in order)
     lines, x_label = _times(lines)
-    return Picture(Kind.STEP, title, x_label, "point", tuple(lines), ticks=ticks, notes=tuple(notes))
+    return Picture(PlotKind.STEP, title, x_label, "point", tuple(lines), ticks=ticks, notes=tuple(notes))
 
 
-def _scatter(found: Events, options: Options, title: str, notes: list[str]) -> Picture:
+def _scatter(found: PlotEvents, options: PlotOptions, title: str, notes: list[str]) -> Picture:
     timed = found.kind is Values.DURATION
     log = options.scale == "log" or (timed and options.scale != "linear")
     if log and (found.values <= 0).any():
@@ -140,16 +145,16 @@ def _scatter(found: Events, options: Options, title: str, notes: list[str]) -> P
         kept = series.thinned(values, _MOST_MARKS)
         if len(kept) < len(values):
             notes.append(f"{name}: {len(kept)} of {len(values)} events are drawn, evenly chosen")
-        lines.append(Line(name, times[kept], values[kept], int(mask.sum())))
+        lines.append(PlotLine(name, times[kept], values[kept], int(mask.sum())))
     y_label = "value logged" if found.kind is Values.VALUE else "events so far"
     if timed:
         lines, unit = _in_unit(lines, "y")
         y_label = f"duration in {unit}"
     lines, x_label = _times(lines)
-    return Picture(Kind.SCATTER, title, x_label, y_label, tuple(lines), y_log=log, notes=tuple(notes))
+    return Picture(PlotKind.SCATTER, title, x_label, y_label, tuple(lines), y_log=log, notes=tuple(notes))
 
 
-def _histogram(found: Events, options: Options, title: str, notes: list[str]) -> Picture:
+def _histogram(found: PlotEvents, options: PlotOptions, title: str, notes: list[str]) -> Picture:
     log = options.scale != "linear" and (options.scale == "log" or found.kind is not Values.VALUE)
     values = found.values
     if log:
@@ -165,16 +170,17 @@ def _histogram(found: Events, options: Options, title: str, notes: list[str]) ->
     else:
         edges = np.histogram_bin_edges(values, _LINEAR_BINS)
     lines = [
-        Line(n, edges, np.histogram(values[m], edges)[0].astype(np.float64), int(m.sum())) for n, m in _series(found)
+        PlotLine(n, edges, np.histogram(values[m], edges)[0].astype(np.float64), int(m.sum()))
+        for n, m in _series(found)
     ]
     x_label = "value logged"
     if found.kind is not Values.VALUE:
         lines, unit = _in_unit(lines, "x")
         x_label = ("duration" if found.kind is Values.DURATION else "time to the next") + f" in {unit}"
-    return Picture(Kind.HISTOGRAM, title, x_label, "number", tuple(lines), x_log=log, notes=tuple(notes))
+    return Picture(PlotKind.HISTOGRAM, title, x_label, "number", tuple(lines), x_log=log, notes=tuple(notes))
 
 
-def _spectrum(found: Events, options: Options, title: str, notes: list[str]) -> Picture:
+def _spectrum(found: PlotEvents, options: PlotOptions, title: str, notes: list[str]) -> Picture:
     start, end = int(found.times[0]), int(found.times[-1]) + 1
     width = options.bin or series.round_width(end - start, _MOST_BINS)
     lines = []
@@ -185,18 +191,20 @@ def _spectrum(found: Events, options: Options, title: str, notes: list[str]) -> 
             raise UsageError(
                 "nothing-to-plot", f"{(end - start) / 1e9:g} s have too few bins of {width} ns for a spectrum"
             )
-        lines.append(Line(f"{name}: f^{slope:.2f}" if slope is not None else name, frequencies, power, int(mask.sum())))
+        lines.append(
+            PlotLine(f"{name}: f^{slope:.2f}" if slope is not None else name, frequencies, power, int(mask.sum()))
+        )
     notes.append(f"arrivals in bins of {_time(width)}; averaged over overlapping segments under a Hann window")
     if any(": f^" in line.name for line in lines):
         notes.append("f^x: the power law that is closest to the lower half")
     linear = options.scale == "linear"
     return Picture(
-        Kind.SPECTRUM, title, "frequency in Hz", "power density in (1/s)²/Hz", tuple(lines),
+        PlotKind.SPECTRUM, title, "frequency in Hz", "power density in (1/s)²/Hz", tuple(lines),
         x_log=not linear, y_log=not linear, notes=tuple(notes),
     )  # fmt: skip
 
 
-def _as_intervals(found: Events) -> Events:
+def _as_intervals(found: PlotEvents) -> PlotEvents:
     """The events with the time to the next of their series as values."""
     times, codes, values = [], [], []
     for code in range(len(found.names)):
@@ -207,15 +215,15 @@ def _as_intervals(found: Events) -> Events:
     if not sum(map(len, times)):
         raise UsageError("nothing-to-plot", "no series has two events, so there is no interval")
     made = (np.concatenate(times), np.concatenate(codes))
-    return Events(*made, found.names, np.concatenate(values), Values.INTERVAL)
+    return PlotEvents(*made, found.names, np.concatenate(values), Values.INTERVAL)
 
 
-def _series(found: Events) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _series(found: PlotEvents) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     for code, name in enumerate(found.names[:_MOST_LINES]):
         yield name, found.of(code)
 
 
-def _left_out(found: Events) -> Iterator[str]:
+def _left_out(found: PlotEvents) -> Iterator[str]:
     if len(found.names) > _MOST_LINES:
         rest = int((found.codes >= _MOST_LINES).sum())
         number = len(found.names) - _MOST_LINES
@@ -229,7 +237,7 @@ def _losses(trace: Trace) -> Iterator[str]:
         yield "the run did not end in order: the last moments may be missing"
 
 
-def _in_unit(lines: list[Line], axis: str) -> tuple[list[Line], str]:
+def _in_unit(lines: list[PlotLine], axis: str) -> tuple[list[PlotLine], str]:
     """Nanoseconds as the largest unit of which the median is at least one."""
     numbers = np.concatenate([getattr(line, axis) for line in lines])
     middle = float(np.median(numbers)) / 1e9 if len(numbers) else 1.0
@@ -239,7 +247,7 @@ def _in_unit(lines: list[Line], axis: str) -> tuple[list[Line], str]:
     return changed, unit
 
 
-def _times(lines: list[Line]) -> tuple[list[Line], str]:
+def _times(lines: list[PlotLine]) -> tuple[list[PlotLine], str]:
     """Seconds as a unit that suits their span, from the first of them when that is far from 0."""
     every = np.concatenate([line.x for line in lines]) if lines else np.zeros(0)
     if not len(every):
@@ -256,7 +264,7 @@ def _time(width: int) -> str:
     return f"{width / 1e9 / scale:g} {unit}"
 
 
-def _title(trace: Trace, options: Options) -> str:
+def _title(trace: Trace, options: PlotOptions) -> str:
     what = ", ".join(options.of) or options.sql or "all points"
     whole = f"{what}: {' '.join(trace.about.command)}" if trace.about.command else what
     return whole if len(whole) <= _LONGEST_TITLE else whole[: _LONGEST_TITLE - 1] + "…"

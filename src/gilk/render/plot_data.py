@@ -47,7 +47,7 @@ class Values(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Events:
+class PlotEvents:
     """Events in order of time. ``codes`` index ``names``, those of the series; ``values`` are numbers of ``kind``.
     Durations and intervals are in ns. ``points`` are those of samples, None where there are none."""
 
@@ -63,7 +63,7 @@ class Events:
         return mask
 
 
-def events(trace: Trace, of: tuple[str, ...], by: By, values: Values | None) -> Events:
+def events(trace: Trace, of: tuple[str, ...], by: By, values: Values | None) -> PlotEvents:
     """The events at points or in functions that match a glob of ``of``; calls, when they are timed and ``values``
     allows it.
 
@@ -89,7 +89,7 @@ def events(trace: Trace, of: tuple[str, ...], by: By, values: Values | None) -> 
     return _made(trace, samples, "", Values.NUMBER, by)
 
 
-def answer(trace: Trace, sql: str) -> Events:
+def answer(trace: Trace, sql: str) -> PlotEvents:
     """The answer to a query: its column `time`, in ns, and if it has them `duration`, `value` or `y`, and `series`.
 
     Raises UsageError `bad-query`, `nothing-to-plot`.
@@ -118,11 +118,11 @@ def began(trace: Trace) -> int:
     return moment if isinstance(moment, int) else 0
 
 
-def _made(trace: Trace, table: pa.Table, column: str, kind: Values, by: By) -> Events:
+def _made(trace: Trace, table: pa.Table, column: str, kind: Values, by: By) -> PlotEvents:
     return _with_series(table, column, kind, _labels(trace, table, by))
 
 
-def _with_series(table: pa.Table, column: str, kind: Values, labels: Named) -> Events:
+def _with_series(table: pa.Table, column: str, kind: Values, labels: Named) -> PlotEvents:
     """Series in the order of how many events they have, most first."""
     found, names = labels
     order = np.argsort(-np.bincount(found, minlength=len(names)), kind="stable")
@@ -132,7 +132,7 @@ def _with_series(table: pa.Table, column: str, kind: Values, labels: Named) -> E
     times = np.asarray(table["time"].cast(pa.int64()))
     points = _coded(table["point"]) if "point" in table.column_names else None
     numbers = np.asarray(table[column].cast(pa.float64())) if column else ordinals(codes).astype(np.float64)
-    return Events(times, codes, tuple(names[n] for n in order.tolist()), numbers, kind, points)
+    return PlotEvents(times, codes, tuple(names[n] for n in order.tolist()), numbers, kind, points)
 
 
 def _labels(trace: Trace, table: pa.Table, by: By) -> Named:

@@ -12,7 +12,7 @@ from typing import Any
 
 from gilk.errors import StoreError, UsageError
 from gilk.outputs import replaceable, replacing
-from gilk.render.plot import Kind, Line, Picture
+from gilk.render.plot import Picture, PlotKind, PlotLine
 
 _SIZE = (10, 6)  # inches
 _DPI = 120
@@ -59,20 +59,20 @@ def draw(picture: Picture) -> Any:
     for number, line in enumerate(picture.lines):
         _line(axes, picture, line, f"C{number % 10}", number)
     _axes(axes, picture)
-    if len(picture.lines) > 1 or picture.kind is Kind.SPECTRUM:
+    if len(picture.lines) > 1 or picture.kind is PlotKind.SPECTRUM:
         figure.legend(loc="outside right upper", fontsize="small", markerscale=2)
     if picture.notes:
         figure.supxlabel("\n".join(map(_plain, picture.notes)), fontsize="x-small", color="0.35", x=0.01, ha="left")
     return figure
 
 
-def _line(axes: Any, picture: Picture, line: Line, colour: str, number: int) -> None:
+def _line(axes: Any, picture: Picture, line: PlotLine, colour: str, number: int) -> None:
     options = {"label": _plain(line.name), "color": colour}
-    if picture.kind is Kind.STEP:
+    if picture.kind is PlotKind.STEP:
         axes.step(line.x, line.y, where="post", linewidth=0.8, marker=".", markersize=3, **options)
-    elif picture.kind is Kind.SCATTER:
+    elif picture.kind is PlotKind.SCATTER:
         axes.plot(line.x, line.y, linestyle="none", marker="ox+^sdv*"[number % 8], markersize=3, **options)
-    elif picture.kind is Kind.HISTOGRAM:
+    elif picture.kind is PlotKind.HISTOGRAM:
         axes.stairs(line.y, line.x, fill=len(picture.lines) == 1, linewidth=1.2, **options)
     else:
         axes.plot(line.x, line.y, linewidth=0.6, alpha=0.8, **options)  # many of these are bands, and cross

@@ -27,7 +27,7 @@ import numpy as np
 from gilk.render.flow_table import functions, missing_text
 from gilk.render.report import losses
 from gilk.render.text import cell, nanoseconds, plural
-from gilk.trace.flow import KERNEL, Flow, State
+from gilk.trace.flow import KERNEL, CallState, Flow
 from gilk.trace.nesting import Ints
 from gilk.trace.paths import symbols_of
 from gilk.trace.reading import Trace
@@ -37,7 +37,14 @@ _SCRIPTS = ("timeline_data.js", "timeline_draw.js", "timeline_panel.js", "timeli
 _MOST_GAPS = 20_000  # marks
 _MOST_FUNCTIONS = 25
 _LONGEST_NAME = 400  # characters
-_STATES = (State.WHOLE, State.LEFT, State.OPEN, State.BEFORE, State.CUT, State.CLOSED)  # in the order the page has them
+_STATES = (
+    CallState.WHOLE,
+    CallState.LEFT,
+    CallState.OPEN,
+    CallState.BEFORE,
+    CallState.CUT,
+    CallState.CLOSED,
+)  # in the order the page has them
 
 
 def page(trace: Trace) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gilk.render.report import RunReport, losses
 from gilk.render.text import cell, listed, plural
-from gilk.trace.traced import NEVER, Omitted, Traced, Unended, Unfollowed
+from gilk.trace.traced import NEVER, Omitted, TraceDescription, Unended, Unfollowed
 from gilk.values import dataclass
 
 _SHOWN = 12  # functions that were left out
@@ -23,7 +23,7 @@ class TraceReport:
     """
 
     run: RunReport
-    traced: Traced
+    traced: TraceDescription
     functions: int
     refused: int
     activation_ms: float

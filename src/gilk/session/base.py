@@ -16,7 +16,7 @@ from gilk.session import request
 from gilk.session.ledger import Timed
 from gilk.session.places import Place
 from gilk.session.request import Builtin, CFunction, Request, Wanted
-from gilk.session.stream import Stream
+from gilk.session.stream import RecordStream
 from gilk.spec.point import parse as parse_spec
 from gilk.splice.plan import FunctionPlan, Refusal
 from gilk.target.base import Code
@@ -62,7 +62,7 @@ class BaseSession(ABC):
     def __init__(self, drain: Source, clock: Clock, threads: Threads, capacity: int) -> None:
         self._drain = drain
         self.clock = clock
-        self._stream = Stream(drain, clock, threads)
+        self._stream = RecordStream(drain, clock, threads)
         self._capacity = capacity
         self._probes: dict[int, Probe] = {}
         self._refused: dict[int, Refusal] = {}  # by number, also of probes that were taken out since

@@ -13,7 +13,7 @@ from pathlib import Path
 from gilk.errors import TargetError, UsageError
 from gilk.lab import Machine, boot
 from gilk.target.kernel import driver_build, driver_load
-from gilk.target.kernel.channel import Spawned
+from gilk.target.kernel.channel import RemoteProcess
 from gilk.target.kernel.link import RelayLink, start_relay
 
 _DEBUGFS = "/sys/kernel/debug"
@@ -26,7 +26,7 @@ class Elsewhere:
     def __init__(self, link: RelayLink, close: Callable[[], None]) -> None:
         self.link = link
         self.close = close
-        self._command: Spawned | None = None
+        self._command: RemoteProcess | None = None
 
     def load(self, modules: Iterable[Path]) -> None:
         """Put modules, files of that machine too, into the kernel there, or let it go: TargetError `module-refused`."""

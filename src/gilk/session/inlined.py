@@ -55,7 +55,7 @@ def is_exact(name: str) -> bool:
     return not _WILD & set(name)
 
 
-class Asked:
+class NamedFunctions:
     """The functions that a run names, as far as there are such, for what is to be said of them at its end."""
 
     def __init__(self) -> None:

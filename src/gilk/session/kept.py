@@ -17,7 +17,7 @@ _ROWS = 20_000_000  # that are kept in memory
 
 
 @dataclass
-class Kept:
+class Recorder:
     """``schema`` is of all samples there will be, and set before the first; ``writer`` is the file's."""
 
     schema: pa.Schema = None

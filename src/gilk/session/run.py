@@ -19,8 +19,8 @@ from gilk.errors import GilkError, MachineGone, StoreError, TargetError
 from gilk.session.base import BaseSession, Probe
 from gilk.session.elsewhere import Elsewhere
 from gilk.session.experiment.samples import schema_of
-from gilk.session.inlined import Asked
-from gilk.session.kept import Kept
+from gilk.session.inlined import NamedFunctions
+from gilk.session.kept import Recorder
 from gilk.session.kernel_session import KernelSession
 from gilk.session.outcome import Result, added, numbers, refused_by_point
 from gilk.session.request import Request, Wanted, expand
@@ -31,7 +31,7 @@ from gilk.trace.about import About, Tally
 from gilk.trace.calls import Calls, pair
 from gilk.trace.clock import realtime_offset
 from gilk.trace.store import Writer
-from gilk.trace.traced import Traced
+from gilk.trace.traced import TraceDescription
 from gilk.values import dataclass
 
 _TICK = 0.05  # seconds between looks at the buffers, and at the processes
@@ -71,8 +71,8 @@ class Run:
     partial: bool = False
     lost: MachineGone | None = None  # why the other machine cannot be asked any more
     _ended: set[int] = field(default_factory=set)
-    _kept: Kept = field(default_factory=Kept)
-    _asked: Asked = field(default_factory=Asked)
+    _kept: Recorder = field(default_factory=Recorder)
+    _asked: NamedFunctions = field(default_factory=NamedFunctions)
     _zero: int = 0  # time 0 of all samples, in ns of our CLOCK_MONOTONIC
     _began: float = 0.0
     _looked: float = 0.0
@@ -294,7 +294,7 @@ class Run:
         """Further members of the report in the file."""
         return {}
 
-    def _traced(self) -> Traced | None:
+    def _traced(self) -> TraceDescription | None:
         """The trace's description of itself; None, for this run is none."""
         return None
 

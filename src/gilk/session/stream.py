@@ -26,7 +26,7 @@ _WRITES = {"count": (), **dict.fromkeys(_STAMPS, (0,)), "args": (2,), "regs": (3
 _RETIRE_EVERY = 0.5  # seconds
 
 
-class Stream:
+class RecordStream:
     """Drains one process's buffers. ``start``, of its first probe, is in ns of CLOCK_MONOTONIC and time 0 of samples.
 
     Taking records out of the rings costs some ns each, making a table of them some hundred. So the two are apart: under

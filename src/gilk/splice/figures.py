@@ -99,7 +99,7 @@ def _present(counts: NDArray[np.int32]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SurveyPart:
     """One image of a survey. ``bias``: what the loader added to its addresses, 0 for a file."""
 
     image: str
@@ -117,7 +117,7 @@ class Survey:
     apart: the figures of one side say what happens when all points of that side are asked for, and none of the other.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[SurveyPart, ...]
     seconds: float
     cached: bool
 

@@ -7,7 +7,7 @@ from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PointOutcome:
     """The outcome of a point: a tactic, or when ``refused`` the reason."""
 
     name: str
@@ -23,7 +23,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ListingLine:
     """An instruction; ``symbol`` names what it refers to, if that has a name."""
 
     address: int
@@ -33,7 +33,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """A block. ``how`` it ends: a name of analysis.model.End, with hyphens.
 
     ``outside`` names where it leads out of the function; ``live`` what is live at its head; the post-point lies before
@@ -46,11 +46,11 @@ class Node:
     how: str
     landing_pad: bool
     live: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ListingLine, ...]
     edges: tuple[Edge, ...]
     outside: str
-    pre: Outcome
-    post: Outcome
+    pre: PointOutcome
+    post: PointOutcome
     post_address: int
 
 
@@ -65,4 +65,4 @@ class Graph:
     end: int
     bias: int
     parts: tuple[tuple[int, int], ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]

@@ -19,7 +19,7 @@ from gilk.errors import StoreError
 from gilk.trace import probes as probe_rows
 from gilk.trace.clock import Clock
 from gilk.trace.probes import ProbeRow
-from gilk.trace.traced import Traced
+from gilk.trace.traced import TraceDescription
 from gilk.values import dataclass
 
 VERSION = 1
@@ -72,7 +72,7 @@ class Tally:
     duration: int = 0
     partial: bool = True
     report: dict[str, Any] = field(default_factory=dict)
-    trace: Traced | None = None
+    trace: TraceDescription | None = None
     refused: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -82,7 +82,7 @@ class Tally:
     def from_json(cls, text: str | bytes) -> Tally:
         """StoreError('bad-trace') for what to_json() did not make."""
         raw = _object(text)
-        raw["trace"] = Traced.from_json(raw.get("trace"))
+        raw["trace"] = TraceDescription.from_json(raw.get("trace"))
         tally = _build(cls, raw)
         if not all(type(n) is int for n in tally.counts.values()):
             raise StoreError("bad-trace", "its counts are not numbers")

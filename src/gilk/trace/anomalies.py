@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gilk.trace.flow import STATES, Flow, State
+from gilk.trace.flow import STATES, CallState, Flow
 from gilk.trace.nesting import Bools, Ints
 from gilk.trace.paths import Paths, Symbol, label, of_flow
 from gilk.values import dataclass
@@ -29,7 +29,7 @@ SPREAD, FACTOR = 6.0, 2.0
 _NORMAL = 1.4826
 _FEW, _MOST = 0.05, 0.75
 _FEWEST = 8  # siblings of which something can be said
-_OPEN, _LEFT = STATES.index(State.OPEN), STATES.index(State.LEFT)
+_OPEN, _LEFT = STATES.index(CallState.OPEN), STATES.index(CallState.LEFT)
 _TOO_MANY = 200_000  # calls made by one
 
 
@@ -65,8 +65,8 @@ class _Search:
         self._flow, self._paths, self._least = flow, paths, least
         self._duration, self._parent = flow.column("duration"), flow.column("parent")
         self._depth = flow.column("depth")
-        self._state = np.array([STATES.index(State(name)) for name in flow.names("state")])[flow.column("state")]
-        self._ended = flow.is_state(State.WHOLE)
+        self._state = np.array([STATES.index(CallState(name)) for name in flow.names("state")])[flow.column("state")]
+        self._ended = flow.is_state(CallState.WHOLE)
         self._by_path = np.argsort(paths.of, kind="stable")
         self._edges = np.searchsorted(paths.of[self._by_path], np.arange(len(paths.parent) + 1))
         self._median, self._limit = self._expected()

@@ -16,14 +16,14 @@ from dataclasses import field
 import numpy as np
 
 from gilk.trace.align import align
-from gilk.trace.compare_tree import NONE, Calls, threads
-from gilk.trace.flow import STATES, Flow, State
+from gilk.trace.compare_tree import NONE, CallTree, threads
+from gilk.trace.flow import STATES, CallState, Flow
 from gilk.trace.paths import Paths, Symbol, of_flow, symbols_of
 from gilk.values import dataclass
 
 Path = tuple[Symbol, ...]
-_OPEN = STATES.index(State.OPEN)
-_WHOLE = STATES.index(State.WHOLE)
+_OPEN = STATES.index(CallState.OPEN)
+_WHOLE = STATES.index(CallState.WHOLE)
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,13 @@ def compare(a: Flow, b: Flow) -> Comparison:
     return result
 
 
-def _pairs(a: list[Calls], b: list[Calls]) -> tuple[list[tuple[Calls, Calls]], list[Calls], list[Calls]]:
+def _pairs(
+    a: list[CallTree], b: list[CallTree]
+) -> tuple[list[tuple[CallTree, CallTree]], list[CallTree], list[CallTree]]:
     """Main threads first, then those of one name, then what is left, as far as the outermost functions are the same."""
-    found: list[tuple[Calls, Calls]] = []
+    found: list[tuple[CallTree, CallTree]] = []
 
-    def key(thread: Calls, rule: int) -> object:
+    def key(thread: CallTree, rule: int) -> object:
         roots = frozenset(thread.symbol[call] for call in thread.roots)
         return ((thread.main, thread.thread, roots), (thread.thread, roots), roots, thread.main or None)[rule]
 
@@ -151,7 +153,9 @@ def _pairs(a: list[Calls], b: list[Calls]) -> tuple[list[tuple[Calls, Calls]], l
 class _Threads:
     """The comparison of two threads."""
 
-    def __init__(self, a: Calls, b: Calls, symbols: list[Symbol], flows: tuple[Flow, Flow], into: Comparison) -> None:
+    def __init__(
+        self, a: CallTree, b: CallTree, symbols: list[Symbol], flows: tuple[Flow, Flow], into: Comparison
+    ) -> None:
         self._a, self._b, self._symbols, self._flows, self._into = a, b, symbols, flows, into
         self._other_of: tuple[dict[int, int], dict[int, int]] = ({}, {})
         self._extra: tuple[Counter[tuple[int, ...]], Counter[tuple[int, ...]]] = (Counter(), Counter())
@@ -224,10 +228,10 @@ class _Threads:
     def _note_ending(self, a: int, b: int) -> None:
         states = self._a.state[a], self._b.state[b]
         named = {STATES[state] for state in states}
-        if len(named) > 1 and not named & {State.OPEN, State.BEFORE, State.CUT, State.CLOSED}:
+        if len(named) > 1 and not named & {CallState.OPEN, CallState.BEFORE, CallState.CUT, CallState.CLOSED}:
             self._endings[(self._a.path(a), *states)] += 1
 
-    def _note_extra(self, side: int, calls: Calls, alone: list[int]) -> None:
+    def _note_extra(self, side: int, calls: CallTree, alone: list[int]) -> None:
         for n in alone:
             path = calls.path(n)
             self._extra[side][path] += 1

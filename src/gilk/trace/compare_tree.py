@@ -19,7 +19,7 @@ NONE = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Calls:
+class CallTree:
     """The calls of one thread, as arrays.
 
     By row less `first`: the function (a number that is the same in both traces; NONE where it is left out), its state,
@@ -53,7 +53,7 @@ class Calls:
         return tuple(reversed(found))
 
 
-def threads(flow: Flow, numbers: Mapping[Symbol, int]) -> list[Calls]:
+def threads(flow: Flow, numbers: Mapping[Symbol, int]) -> list[CallTree]:
     """The threads of a whole trace; `numbers` has those of the symbols that are compared."""
     symbol, symbols = symbols_of(flow)
     known = [numbers.get(each, NONE) for each in symbols]
@@ -71,7 +71,7 @@ def threads(flow: Flow, numbers: Mapping[Symbol, int]) -> list[Calls]:
     return found
 
 
-def _calls(thread: str, main: bool, first: int, symbol: list[int], state: list[int], parent: list[int]) -> Calls:
+def _calls(thread: str, main: bool, first: int, symbol: list[int], state: list[int], parent: list[int]) -> CallTree:
     """Parents come before their children, so one pass down finds who called, and one up what the trees are."""
     children: list[list[int]] = [[] for _ in symbol]
     roots: list[int] = []
@@ -87,4 +87,4 @@ def _calls(thread: str, main: bool, first: int, symbol: list[int], state: list[i
         for child in children[call]:
             value = (value * _STEP + mark[child]) % _PRIME
         mark[call] = (value * _STEP + 1) % _PRIME
-    return Calls(thread, main, first, symbol, state, parent, children, roots, mark)
+    return CallTree(thread, main, first, symbol, state, parent, children, roots, mark)

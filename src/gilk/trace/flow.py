@@ -25,7 +25,7 @@ from gilk.values import dataclass
 USER, KERNEL = "user", "kernel"  # lanes; the latter also the image that all of the kernel's code makes up
 
 
-class State(StrEnum):
+class CallState(StrEnum):
     """How much of a call there is in the trace."""
 
     #: its return was recorded
@@ -43,7 +43,7 @@ class State(StrEnum):
     CLOSED = "closed"
 
 
-STATES = tuple(State)
+STATES = tuple(CallState)
 SCHEMA = pa.schema(
     [
         *(("start", pa.int64()), ("duration", pa.int64()), ("pid", pa.int32()), ("tid", pa.int32())),
@@ -79,7 +79,7 @@ class Flow:
         found: list[str] = self.table[name].combine_chunks().dictionary.to_pylist()
         return found
 
-    def is_state(self, *states: State) -> Bools:
+    def is_state(self, *states: CallState) -> Bools:
         """A mask of the calls in one of `states`."""
         return self.is_named("state", *states)
 

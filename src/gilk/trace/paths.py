@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gilk.trace.flow import KERNEL, Flow, State
+from gilk.trace.flow import KERNEL, CallState, Flow
 from gilk.trace.nesting import Bools, Ints
 from gilk.values import dataclass
 
@@ -116,7 +116,7 @@ def label(symbol: Symbol) -> str:
 
 def whole(flow: Flow) -> Bools:
     """Calls whose durations are known."""
-    return flow.is_state(State.WHOLE)
+    return flow.is_state(CallState.WHOLE)
 
 
 def _without_nulls(flow: Flow, codes: Ints) -> Ints:

@@ -48,7 +48,7 @@ class Unended:
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TraceDescription:
     """The bounds and the scope of a trace. Times are in ns since the session's start, `NEVER` for an event that has not
     come. Events are as the user wrote them (`call:main`, `for:200ms`); `scope` says in words which code was followed,
     '' for all of it. `depth` is how many levels of calls within calls belong to the trace; 0 for all."""
@@ -68,7 +68,7 @@ class Traced:
         return {**asdict(self), **lists}
 
     @classmethod
-    def from_json(cls, raw: Any) -> Traced | None:
+    def from_json(cls, raw: Any) -> TraceDescription | None:
         """None for None; StoreError('bad-trace') for anything else that to_json() did not make."""
         if raw is None:
             return None

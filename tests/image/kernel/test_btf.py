@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gilk.errors import ImageError
-from gilk.image.kernel.btf import Btf, Kind
+from gilk.image.kernel.btf import Btf, TypeKind
 from gilk.image.kernel.declarations import declare, place, prototype, size_of
 
 SOURCE = r"""
@@ -71,7 +71,7 @@ def test_members_lie_where_the_compiler_puts_them(program: Path, btf: Btf) -> No
             assert f"{at.offset} {at.size}" == numbers, name
             compared += 1
     assert compared == 11
-    outer = btf.find("outer", Kind.STRUCT)
+    outer = btf.find("outer", TypeKind.STRUCT)
     assert outer is not None and size_of(btf, outer.number) == int(said["outer"].split()[1])
 
 
@@ -100,7 +100,7 @@ def test_declarations_compile_to_the_same_types(program: Path, btf: Btf, tmp_pat
     """What we print is C, and the compiler takes it for the type that it is."""
     checks = []
     for name in ("list", "name", "names", "call", "color"):  # of an array of arrays gcc 12 has the sizes reversed
-        outer = btf.find("outer", Kind.STRUCT)
+        outer = btf.find("outer", TypeKind.STRUCT)
         assert outer is not None
         member = next(m for m in btf.members(outer) if m.name == name)
         text = declare(btf, member.type, f"check_{name}")

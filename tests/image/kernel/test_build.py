@@ -14,7 +14,7 @@ from gilk.analysis.kernel import KernelAnalysis
 from gilk.analysis.model import FLAGS_LIVE, Block, End
 from gilk.image.kernel import kallsyms
 from gilk.image.kernel.build import Kernel, kernel, owner_at
-from gilk.image.kernel.snapshot import Part, Region, Snapshot, Tables
+from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, KernelTables, Region
 from gilk.splice.kernel.blocks import Blocks, Instructions
 
 HERE = Path(__file__).parent
@@ -36,14 +36,14 @@ class Small:
                  "fixup", "middle", "behind_hlt", "call_site", "behind_call"}  # fmt: skip
         symbols = "".join(line + "\n" for line in listed.splitlines() if line.split()[2] not in inner)
         self.text, self.data = (self._section(program, name) for name in (".text", ".data"))
-        tables = Tables(*(self._region(low, high) for low, high in (
+        tables = KernelTables(*(self._region(low, high) for low, high in (
             ("__start___ex_table", "__stop___ex_table"), ("__start___jump_table", "__stop___jump_table"),
             ("__start___bug_table", "__stop___bug_table"), ("__start_static_call_sites", "__stop_static_call_sites"),
         )))  # fmt: skip
         constants = self._region("__start_rodata", "__end_rodata")
-        part = Part("", Region(TEXT, self.text[: self.at["_etext"] - TEXT]), constants, tables)
+        part = KernelPart("", Region(TEXT, self.text[: self.at["_etext"] - TEXT]), constants, tables)
         blacklist = ((self.at["halts"], self.at["halts"] + 1),)
-        self.snapshot = Snapshot("6.1", "", "", kallsyms.parse(symbols.encode()), (part,), blacklist, ())
+        self.snapshot = KernelSnapshot("6.1", "", "", kallsyms.parse(symbols.encode()), (part,), blacklist, ())
         self.kernel = kernel(self.snapshot)
         self.analysis = KernelAnalysis(self.kernel)
 
@@ -228,6 +228,6 @@ class TestImage:
 def test_a_kernel_without_any_code_has_no_functions(small: Small) -> None:
     symbols = kallsyms.parse(b"ffffffff81000000 T _stext\n")
     empty = Region(TEXT, b"")
-    part = Part("", empty, empty, Tables(empty, empty, empty, empty))
-    found: Kernel = kernel(Snapshot("", "", "", symbols, (part,), (), ()))
+    part = KernelPart("", empty, empty, KernelTables(empty, empty, empty, empty))
+    found: Kernel = kernel(KernelSnapshot("", "", "", symbols, (part,), (), ()))
     assert found.image.spans == ()

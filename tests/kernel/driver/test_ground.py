@@ -12,7 +12,7 @@ from iced_x86 import Decoder
 
 from gilk.build.kernel_instrument import run_kbuild
 from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Kind, Outcome, Unit, Verdict
+from gilk.target.kernel.driver_abi import Kind, Unit, UnitOutcome, Verdict
 from tests.kernel.driver.driving import SOURCES, Guest
 from tests.kernel.driver.handmade import Bench, jump
 
@@ -42,7 +42,7 @@ def place_of(guest: Guest, name: str, wanted: bytes) -> int:
     return start + guest.text(start, 512).index(wanted)
 
 
-def padded(guest: Guest, driver: Driver, bench: Bench, name: str) -> tuple[Outcome, int]:
+def padded(guest: Guest, driver: Driver, bench: Bench, name: str) -> tuple[UnitOutcome, int]:
     """What the driver says to a pad over the function's padding, and where that is; it is gone again."""
     address = place_of(guest, name, PADDING)
     patch = bench.put(b"\xcc")
@@ -52,7 +52,7 @@ def padded(guest: Guest, driver: Driver, bench: Bench, name: str) -> tuple[Outco
     return outcome, address
 
 
-def windowed(guest: Guest, driver: Driver, bench: Bench, name: str) -> Outcome:
+def windowed(guest: Guest, driver: Driver, bench: Bench, name: str) -> UnitOutcome:
     address = place_of(guest, name, WINDOW)
     (outcome,) = driver.apply([bench.splice(address, WINDOW, b"", several=True)])
     driver.undo_all()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gilk.target.kernel.channel import Spawned
+from gilk.target.kernel.channel import RemoteProcess
 from tests.kernel.driver.driving import Guest
 
 #: What enters the kernel in different ways; each with as many workers as given, at the lowest priority: a grace period
@@ -20,7 +20,7 @@ START, END = 30.0, 60.0  # seconds for a worker to begin, and to end
 
 
 @contextmanager
-def stressed(guest: Guest, stressors: Sequence[str] = STRESSORS) -> Iterator[Spawned]:
+def stressed(guest: Guest, stressors: Sequence[str] = STRESSORS) -> Iterator[RemoteProcess]:
     """One worker of each; they are still at work at the end."""
     if not shutil.which("stress-ng"):
         pytest.skip("stress-ng is not installed: tools/setup test")
@@ -31,7 +31,7 @@ def stressed(guest: Guest, stressors: Sequence[str] = STRESSORS) -> Iterator[Spa
 
 
 @contextmanager
-def running(guest: Guest, command: Sequence[str], begun: str = "") -> Iterator[Spawned]:
+def running(guest: Guest, command: Sequence[str], begun: str = "") -> Iterator[RemoteProcess]:
     """A command that goes on by itself until the end, from when it has said `begun`; it may not end before."""
     said = bytearray()
     process = guest.link.spawn(command, said.extend, said.extend)

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Kind, Outcome, Unit, Verdict
+from gilk.target.kernel.driver_abi import Kind, Unit, UnitOutcome, Verdict
 from gilk.target.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, moves
@@ -39,7 +39,7 @@ def test_parts_of_blacklisted_functions(kernel: KernelTarget, guest: Guest) -> N
     driver = Driver(guest.link)
     bench = Bench(driver, 1 << 18)
 
-    def verdicts(starts: list[int]) -> list[Outcome]:
+    def verdicts(starts: list[int]) -> list[UnitOutcome]:
         found = driver.apply([trap(guest, bench, start) for start in starts])
         driver.undo_all()
         return found

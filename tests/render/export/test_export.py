@@ -17,7 +17,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 from gilk.render.export import chrome, perfetto, plain, protobuf
 from gilk.trace.about import Tally
 from gilk.trace.reading import Trace, read
-from gilk.trace.traced import Omitted, Traced
+from gilk.trace.traced import Omitted, TraceDescription
 from tests.trace.machine import Machine, nested, run, write
 
 Slice = tuple[int, str, int, int]  # thread, function, start, duration
@@ -33,7 +33,7 @@ def trace(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Trace:
     records = list(machine.records)
     records.append((records[-1][0], 1, 2, "", "user", "gap", 0))
     omitted = (Omitted("a;\n", "prog", 7, 100),)
-    tally = Tally(partial=False, trace=Traced(0, records[-1][0], "now", "exit", "", omitted))
+    tally = Tally(partial=False, trace=TraceDescription(0, records[-1][0], "now", "exit", "", omitted))
     return read(write(tmp_path_factory.mktemp("x") / "a.parquet", records, tally))
 
 

@@ -13,7 +13,7 @@ import pytest
 from gilk.analysis.kernel import KernelAnalysis
 from gilk.analysis.model import Function
 from gilk.image.kernel.build import Kernel, kernel
-from gilk.image.kernel.snapshot import Snapshot
+from gilk.image.kernel.snapshot import KernelSnapshot
 from gilk.image.model import Image
 from gilk.lab import Machine as Vm
 from gilk.lab import boot
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.stress
 def live() -> Kernel:
     with boot(Vm(cpus=1)) as vm:
         vm.link.run(["modprobe", "-a", "ext4", "nf_tables"])
-        snapshot: Snapshot = read(vm.link)
+        snapshot: KernelSnapshot = read(vm.link)
     return kernel(snapshot)
 
 

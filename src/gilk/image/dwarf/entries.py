@@ -20,7 +20,7 @@ _MOST_UNITS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class DebugUnit:
     """[start, end) of .debug_info; its first entry is at ``first``. ``signature`` and ``type_at`` of a type's unit."""
 
     start: int
@@ -33,7 +33,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DebugEntry:
     """``end``: where the next one begins, which is its first child if it has ``children``."""
 
     file: Entries
@@ -52,7 +52,7 @@ class Entry:
         found = self.attributes.get(AT_NAME)
         return found if isinstance(found, str) else ""
 
-    def referred(self, attribute: int) -> Entry | None:
+    def referred(self, attribute: int) -> DebugEntry | None:
         """The entry that an attribute is about; None where there is none. Raises ImageError."""
         match self.attributes.get(attribute):
             case Reference(offset=offset, shared=shared):
@@ -74,9 +74,9 @@ class Entries:
         return Entries(self.sections.shared) if self.sections.shared is not None else None
 
     @cached_property
-    def units(self) -> tuple[Unit, ...]:
+    def units(self) -> tuple[DebugUnit, ...]:
         """Up to the first that is not understood."""
-        found: list[Unit] = []
+        found: list[DebugUnit] = []
         at = 0
         while len(found) < _MOST_UNITS and (unit := _unit(self.sections.info, at)) is not None:
             found.append(unit)
@@ -87,7 +87,7 @@ class Entries:
     def _starts(self) -> list[int]:
         return [unit.start for unit in self.units]
 
-    def unit(self, offset: int) -> Unit:
+    def unit(self, offset: int) -> DebugUnit:
         """The one that ``offset`` lies in. Raises ImageError."""
         number = bisect.bisect_right(self._starts, offset) - 1
         if number < 0 or offset >= self.units[number].end:
@@ -97,25 +97,25 @@ class Entries:
     def _malformed(self, offset: int) -> ImageError:
         return ImageError("elf-malformed", f"{self.sections.path}: no entry at {offset:#x} of .debug_info")
 
-    def entry(self, offset: int) -> Entry:
+    def entry(self, offset: int) -> DebugEntry:
         """Raises ImageError."""
         found = self._read(self.unit(offset), offset)
         if found is None:
             raise self._malformed(offset)
         return found
 
-    def type_unit(self, signature: int) -> Entry | None:
+    def type_unit(self, signature: int) -> DebugEntry | None:
         for unit in self.units:
             if unit.signature == signature:
                 return self.entry(unit.type_at)
         return None
 
-    def top(self, unit: Unit) -> Iterator[Entry]:
+    def top(self, unit: DebugUnit) -> Iterator[DebugEntry]:
         """The entries that lie in no other entry. Raises ImageError."""
         root = self.entry(unit.first)
         yield from self.children(root)
 
-    def children(self, parent: Entry) -> Iterator[Entry]:
+    def children(self, parent: DebugEntry) -> Iterator[DebugEntry]:
         """Raises ImageError."""
         if not parent.children:
             return
@@ -124,7 +124,7 @@ class Entries:
             yield entry
             at = self._after(unit, entry)
 
-    def walk(self, unit: Unit) -> Iterator[tuple[int, Entry]]:
+    def walk(self, unit: DebugUnit) -> Iterator[tuple[int, DebugEntry]]:
         """Everything in a unit, in order, with how deep it is: 0 for the unit's own entry. Raises ImageError."""
         at, depth = unit.first, 0
         while at < unit.end:
@@ -135,7 +135,7 @@ class Entries:
             yield depth, entry
             at, depth = entry.end, depth + int(entry.children)
 
-    def _after(self, unit: Unit, entry: Entry) -> int:
+    def _after(self, unit: DebugUnit, entry: DebugEntry) -> int:
         """The offset of the entry's sibling."""
         if not entry.children:
             return entry.end
@@ -149,7 +149,7 @@ class Entries:
             depth += -1 if inner is None else int(inner.children)
         return at
 
-    def _read(self, unit: Unit, offset: int) -> Entry | None:
+    def _read(self, unit: DebugUnit, offset: int) -> DebugEntry | None:
         """None of what ends a list of children. Raises ImageError."""
         try:
             code, at = uleb(self.sections.info, offset)
@@ -161,14 +161,14 @@ class Entries:
                 attributes[name], at = forms.value(form, implicit, at)
         except (IndexError, KeyError, ValueError, struct.error, RecursionError):
             raise self._malformed(offset) from None
-        return Entry(self, offset, at, shape.tag, shape.children, attributes)
+        return DebugEntry(self, offset, at, shape.tag, shape.children, attributes)
 
-    def _abbreviations(self, unit: Unit) -> dict[int, Abbreviation]:
+    def _abbreviations(self, unit: DebugUnit) -> dict[int, Abbreviation]:
         if unit.abbreviations not in self._tables:
             self._tables[unit.abbreviations] = abbreviations(self.sections.abbrev, unit.abbreviations)
         return self._tables[unit.abbreviations]
 
-    def _of(self, unit: Unit) -> Forms:
+    def _of(self, unit: DebugUnit) -> Forms:
         if unit.start not in self._forms:
             self._forms[unit.start] = forms = Forms(self.sections, unit.start)
             base = self.entry(unit.first).number(AT_STR_OFFSETS_BASE)
@@ -176,7 +176,7 @@ class Entries:
         return self._forms[unit.start]
 
 
-def _unit(info: bytes, at: int) -> Unit | None:
+def _unit(info: bytes, at: int) -> DebugUnit | None:
     """None at the end, and of a version or size that is not known."""
     try:
         length, version = struct.unpack_from("<IH", info, at)
@@ -184,11 +184,11 @@ def _unit(info: bytes, at: int) -> Unit | None:
             return None
         if version < 5:
             (abbrev,) = struct.unpack_from("<I", info, at + 6)
-            return Unit(at, at + 4 + length, at + 11, version, abbrev)
+            return DebugUnit(at, at + 4 + length, at + 11, version, abbrev)
         kind, _, abbrev = struct.unpack_from("<BBI", info, at + 6)
         if kind in _TYPE_UNITS:
             signature, offset = struct.unpack_from("<QI", info, at + 12)
-            return Unit(at, at + 4 + length, at + 24, version, abbrev, signature, at + offset)
-        return Unit(at, at + 4 + length, at + (20 if kind in _WITH_ID else 12), version, abbrev)
+            return DebugUnit(at, at + 4 + length, at + 24, version, abbrev, signature, at + offset)
+        return DebugUnit(at, at + 4 + length, at + (20 if kind in _WITH_ID else 12), version, abbrev)
     except struct.error:
         return None

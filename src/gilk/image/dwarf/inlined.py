@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
-from gilk.image.dwarf.entries import Entries, Entry, Unit
+from gilk.image.dwarf.entries import DebugEntry, DebugUnit, Entries
 from gilk.image.dwarf.forms import Reference
 from gilk.image.dwarf.names import containing, units_with
 from gilk.values import dataclass
@@ -24,7 +24,7 @@ _DEEPEST = 8  # entries that stand for another
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class InlinedCopy:
     """``within``: the name of the function whose code it is a part of. ``address``: link-time, of its first
     instruction; None where that is written in a way that is not known."""
 
@@ -36,7 +36,7 @@ class Copy:
 class Copies:
     """``complete``: false where there was more to be read than is ever read for one name."""
 
-    found: tuple[Copy, ...]
+    found: tuple[InlinedCopy, ...]
     complete: bool
 
 
@@ -60,13 +60,15 @@ class _Reader:
         self.meant: set[int] = set()  # offsets of the function's own entries
         self.seen: set[int] = set()  # units, by their start
         self.budget = _MOST_ENTRIES
-        self._inlined: list[tuple[int, Entry, Entry | None]] = []  # of which function, the copy, what it is in
+        self._inlined: list[
+            tuple[int, DebugEntry, DebugEntry | None]
+        ] = []  # of which function, the copy, what it is in
 
-    def read(self, unit: Unit) -> None:
+    def read(self, unit: DebugUnit) -> None:
         if unit.start in self.seen or self.budget <= 0:
             return
         self.seen.add(unit.start)
-        around: list[tuple[int, Entry]] = []  # functions that the entry is in, with how deep they are
+        around: list[tuple[int, DebugEntry]] = []  # functions that the entry is in, with how deep they are
         for depth, entry in self._entries.walk(unit):
             self.budget -= 1
             if self.budget <= 0:
@@ -82,18 +84,18 @@ class _Reader:
                 if isinstance(origin, Reference) and not origin.shared:
                     self._inlined.append((origin.offset, entry, around[-1][1] if around else None))
 
-    def found(self) -> Iterator[Copy]:
+    def found(self) -> Iterator[InlinedCopy]:
         for offset, entry, around in self._inlined:
             if offset in self.meant:
                 within = next(iter(names(around)), "") if around is not None else ""
                 low, first = entry.number(_LOW_PC), entry.number(_ENTRY_PC)
-                yield Copy(within, low if low is not None else first)
+                yield InlinedCopy(within, low if low is not None else first)
 
 
-def names(entry: Entry) -> Iterable[str]:
+def names(entry: DebugEntry) -> Iterable[str]:
     """The names of an entry, in symbols and in the source: its own, or those of the entry that it stands for."""
     found: dict[str, None] = {}
-    at: Entry | None = entry
+    at: DebugEntry | None = entry
     for _ in range(_DEEPEST):
         if at is None:
             break

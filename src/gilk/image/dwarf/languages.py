@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gilk.image.dwarf.entries import Entries, Unit
+from gilk.image.dwarf.entries import DebugUnit, Entries
 
 AT_LANGUAGE = 0x13
 #: C, C++, Objective-C, UPC, OpenCL and HIP in all their editions, and assemblers: the calling convention is C's.
@@ -20,7 +20,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-def foreign(entries: Entries, unit: Unit) -> str:
+def foreign(entries: Entries, unit: DebugUnit) -> str:
     """The language's name; empty of one that calls as C does, or where the unit does not say. Raises ImageError."""
     language = entries.entry(unit.first).number(AT_LANGUAGE)
     if language is None or language in _LIKE_C:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from gilk.image.dwarf.entries import Entries, Entry, Unit
+from gilk.image.dwarf.entries import DebugEntry, DebugUnit, Entries
 from gilk.image.dwarf.sections import Sections
 
 _MOST_STRINGS = 1024  # names that end in the wanted one: beyond, all units are looked at
 
 
-def find(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[Entry]:
+def find(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[DebugEntry]:
     """The entries of that name that lie in no other entry; also declarations. Raises ImageError."""
     for file in (entries, entries.shared):
         if file is None:
@@ -23,7 +23,7 @@ def find(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[Entry]:
                     yield entry
 
 
-def units_with(file: Entries, sections: Sections, name: bytes) -> Iterator[Unit]:
+def units_with(file: Entries, sections: Sections, name: bytes) -> Iterator[DebugUnit]:
     """The units in which the name occurs."""
     own = file.sections
     needles = [name + b"\0"]
@@ -49,7 +49,7 @@ def _offsets(data: bytes, needle: bytes, most: int) -> Iterator[int]:
         at, most = data.find(needle, at + 1), most - 1
 
 
-def containing(file: Entries, needle: bytes, seen: set[int]) -> Iterator[Unit]:
+def containing(file: Entries, needle: bytes, seen: set[int]) -> Iterator[DebugUnit]:
     """Units that have these bytes anywhere, each once."""
     info = file.sections.info
     at = info.find(needle)

@@ -22,7 +22,7 @@ _TYPE: Final = struct.Struct("<III")
 _MOST_DEEP: Final = 64  # types that lead to one another, in a file that is not hostile
 
 
-class Kind(IntEnum):
+class TypeKind(IntEnum):
     VOID = 0
     INT = 1
     PTR = 2
@@ -45,11 +45,12 @@ class Kind(IntEnum):
     ENUM64 = 19
 
 
-_AROUND: Final = frozenset({Kind.TYPEDEF, Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG})
+_AROUND: Final = frozenset({TypeKind.TYPEDEF, TypeKind.VOLATILE, TypeKind.CONST, TypeKind.RESTRICT, TypeKind.TYPE_TAG})
 #: Bytes behind the common part: fixed ones, and for each of ``vlen`` members.
-_FIXED: Final = {Kind.INT: 4, Kind.ARRAY: 12, Kind.VAR: 4, Kind.DECL_TAG: 4}
+_FIXED: Final = {TypeKind.INT: 4, TypeKind.ARRAY: 12, TypeKind.VAR: 4, TypeKind.DECL_TAG: 4}
 _EACH: Final = {
-    Kind.STRUCT: 12, Kind.UNION: 12, Kind.ENUM: 8, Kind.FUNC_PROTO: 8, Kind.DATASEC: 12, Kind.ENUM64: 12,
+    TypeKind.STRUCT: 12, TypeKind.UNION: 12, TypeKind.ENUM: 8, TypeKind.FUNC_PROTO: 8,
+    TypeKind.DATASEC: 12, TypeKind.ENUM64: 12,
 }  # fmt: skip
 
 
@@ -61,7 +62,7 @@ class Type:
     """
 
     number: int
-    kind: Kind
+    kind: TypeKind
     name: str
     count: int
     flag: bool
@@ -70,7 +71,7 @@ class Type:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BtfMember:
     """A member of a struct or union. ``offset`` is in bits from its start, ``bits`` a bit field's width, else 0."""
 
     name: str
@@ -107,12 +108,14 @@ class Btf:
         if self.base and number < self.first:
             return self.base.type(number)
         if number == 0:
-            return Type(0, Kind.VOID, "void", 0, False, 0, 0)
+            return Type(0, TypeKind.VOID, "void", 0, False, 0, 0)
         if not self.first <= number < self.end:
             raise ImageError("btf-malformed", f"the kernel's BTF has no type {number}")
         at = self._offsets[number - self.first]
         name, info, size = _TYPE.unpack_from(self._types, at)
-        return Type(number, Kind(info >> 24 & 31), self.string(name), info & 0xFFFF, bool(info >> 31), size, at + 12)
+        return Type(
+            number, TypeKind(info >> 24 & 31), self.string(name), info & 0xFFFF, bool(info >> 31), size, at + 12
+        )
 
     def string(self, offset: int) -> str:
         if self.base and offset < self._first_string:
@@ -131,14 +134,14 @@ class Btf:
             raise ImageError("btf-malformed", "the kernel's BTF ends in the middle of a type")
         return struct.unpack_from(f"<{count}I", self._types, of.at + offset)
 
-    def members(self, of: Type) -> Iterator[Member]:
+    def members(self, of: Type) -> Iterator[BtfMember]:
         """The members of a struct or union, in order."""
         words = self.words(of, 0, 3 * of.count)
         for name, kind, offset in zip(words[::3], words[1::3], words[2::3], strict=True):
             place, bits = (offset & 0xFFFFFF, offset >> 24) if of.flag else (offset, 0)
-            yield Member(self.string(name), kind, place, bits)
+            yield BtfMember(self.string(name), kind, place, bits)
 
-    def find(self, name: str, *kinds: Kind) -> Type | None:
+    def find(self, name: str, *kinds: TypeKind) -> Type | None:
         """A type by its name, in this file or in the one it continues."""
         for kind in kinds:
             number = self._named.get((name, kind))
@@ -156,15 +159,24 @@ class Btf:
         raise ImageError("btf-malformed", f"the kernel's BTF has a type {number} that contains itself")
 
     @cached_property
-    def _named(self) -> dict[tuple[str, Kind], int]:
+    def _named(self) -> dict[tuple[str, TypeKind], int]:
         """The number of the first type of each name and kind."""
-        found: dict[tuple[str, Kind], int] = {}
-        wanted = {Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.TYPEDEF, Kind.FUNC, Kind.VAR, Kind.INT}
+        found: dict[tuple[str, TypeKind], int] = {}
+        wanted = {
+            TypeKind.STRUCT,
+            TypeKind.UNION,
+            TypeKind.ENUM,
+            TypeKind.ENUM64,
+            TypeKind.TYPEDEF,
+            TypeKind.FUNC,
+            TypeKind.VAR,
+            TypeKind.INT,
+        }
         for row, at in enumerate(self._offsets):
             name, info = struct.unpack_from("<II", self._types, at)
             kind = info >> 24 & 31
             if name and kind in wanted:
-                found.setdefault((self.string(name), Kind(kind)), self.first + row)
+                found.setdefault((self.string(name), TypeKind(kind)), self.first + row)
         return found
 
 
@@ -180,8 +192,8 @@ def _sections(data: bytes) -> tuple[bytes, bytes]:
 
 def _offsets(types: bytes) -> Iterator[int]:
     """The offset at which each type begins. Raises ImageError `btf-malformed` for unknown kinds."""
-    fixed = {int(kind): _FIXED.get(kind, 0) for kind in Kind}
-    each = {int(kind): _EACH.get(kind, 0) for kind in Kind}
+    fixed = {int(kind): _FIXED.get(kind, 0) for kind in TypeKind}
+    each = {int(kind): _EACH.get(kind, 0) for kind in TypeKind}
     at, end, unpack = 0, len(types), struct.Struct("<I").unpack_from
     while at < end:
         yield at

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from gilk.image.kernel import flow, functions, reserved
-from gilk.image.kernel.kallsyms import Addresses, Symbols
-from gilk.image.kernel.snapshot import Part, Region, Snapshot
+from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
+from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, Region
 from gilk.image.kernel.sweep import Sweep
 from gilk.image.model import Image, Section, Segment, Symbol, SymbolKind
 from gilk.values import dataclass
@@ -24,7 +24,7 @@ _TEXT, _DATA = frozenset("tTwW"), frozenset("dDbBrRvVgG")
 class Kernel:
     """A kernel's image, and its instructions as arrays. ``fentries`` are the sites that belong to ftrace, sorted."""
 
-    snapshot: Snapshot
+    snapshot: KernelSnapshot
     image: Image
     sweep: Sweep
     fentries: Addresses
@@ -36,7 +36,7 @@ class Kernel:
         return tuple(owner or NAME for owner in reserved.owners(self.snapshot.parts, starts))
 
 
-def kernel(snapshot: Snapshot, named: bool = True) -> Kernel:
+def kernel(snapshot: KernelSnapshot, named: bool = True) -> Kernel:
     """``named`` False leaves out the image's symbols, which are for names of data and take a while."""
     parts = sorted(snapshot.parts, key=lambda part: part.text.address)
     texts = [part.text for part in parts]
@@ -70,7 +70,7 @@ def kernel(snapshot: Snapshot, named: bool = True) -> Kernel:
     return Kernel(snapshot, image, sweep, np.sort(fentries))
 
 
-def _borders(symbols: Symbols, texts: list[Region]) -> Addresses:
+def _borders(symbols: KernelSymbols, texts: list[Region]) -> Addresses:
     """The addresses at which code of one kind ends: no function reaches across them."""
     named = [address for address, _, name, _ in symbols.text() if functions.is_border(name)]
     return np.unique(np.array([*named, *(region.end for region in texts)], np.uint64))
@@ -84,16 +84,16 @@ def _entries(starts: Addresses, fentries: Addresses) -> frozenset[int]:
     return frozenset(starts[rows].tolist())
 
 
-def _segments(part: Part) -> list[Segment]:
+def _segments(part: KernelPart) -> list[Segment]:
     both = ((part.text, True), (part.constants, False))
     return [Segment(r.address, len(r.data), 0, r.data, code, False) for r, code in both if r.data]
 
 
-def _section(part: Part) -> Section:
+def _section(part: KernelPart) -> Section:
     return Section(part.owner or NAME, part.text.address, len(part.text.data), 0, True)
 
 
-def _symbols(symbols: Symbols) -> list[Symbol]:
+def _symbols(symbols: KernelSymbols) -> list[Symbol]:
     """Without those at address 0 and per-CPU offsets, which name no place in memory."""
     found = []
     lowest = 1 << 63

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Final
 
 from gilk.errors import ImageError
-from gilk.image.kernel.btf import Btf, Kind, Type
+from gilk.image.kernel.btf import Btf, Type, TypeKind
 from gilk.values import dataclass
 
-_QUALIFIERS: Final = {Kind.CONST: "const", Kind.VOLATILE: "volatile", Kind.RESTRICT: "restrict"}
-_TAGGED: Final = {Kind.STRUCT: "struct", Kind.UNION: "union", Kind.ENUM: "enum", Kind.ENUM64: "enum"}
+_QUALIFIERS: Final = {TypeKind.CONST: "const", TypeKind.VOLATILE: "volatile", TypeKind.RESTRICT: "restrict"}
+_TAGGED: Final = {TypeKind.STRUCT: "struct", TypeKind.UNION: "union", TypeKind.ENUM: "enum", TypeKind.ENUM64: "enum"}
 _POINTER: Final = 8  # bytes
 _MOST_DEEP: Final = 64
 
@@ -33,7 +33,7 @@ class Prototype:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemberPlace:
     """The place of a member. ``offset`` from the struct's start and ``size`` are in bytes; for a bit field, ``shift``
     and ``bits`` are within the bytes at ``offset``."""
 
@@ -46,7 +46,7 @@ class Place:
 
 def prototype(btf: Btf, function: str) -> Prototype | None:
     """None for what BTF does not know: assembly, and clones such as ``name.isra.0``. Raises ImageError."""
-    found = btf.find(function, Kind.FUNC)
+    found = btf.find(function, TypeKind.FUNC)
     if found is None:
         return None
     proto = btf.type(found.size)
@@ -58,15 +58,15 @@ def prototype(btf: Btf, function: str) -> Prototype | None:
     return Prototype(function, declare(btf, proto.size), parameters, variadic, text)
 
 
-def place(btf: Btf, struct: str, path: str) -> Place | None:
+def place(btf: Btf, struct: str, path: str) -> MemberPlace | None:
     """The place of ``path``, as ``a.b.c``, in ``struct``; None when there is no such struct or member.
 
     Members of unnamed structs and unions are found as C finds them. Raises ImageError.
     """
-    found = btf.find(struct, Kind.STRUCT, Kind.UNION, Kind.TYPEDEF)
+    found = btf.find(struct, TypeKind.STRUCT, TypeKind.UNION, TypeKind.TYPEDEF)
     if found is None:
         return None
-    offset, at = 0, Place(0, 0, "")
+    offset, at = 0, MemberPlace(0, 0, "")
     for name in path.split("."):
         member = _member(btf, btf.bare(found.number), name, 0)
         if member is None:
@@ -74,39 +74,39 @@ def place(btf: Btf, struct: str, path: str) -> Place | None:
         number, at = member
         offset += at.offset
         found = btf.type(number)
-    return Place(offset, at.size, at.type, at.shift, at.bits)
+    return MemberPlace(offset, at.size, at.type, at.shift, at.bits)
 
 
-def _member(btf: Btf, struct: Type, name: str, depth: int) -> tuple[int, Place] | None:
+def _member(btf: Btf, struct: Type, name: str, depth: int) -> tuple[int, MemberPlace] | None:
     """A member's type, and its place in ``struct``."""
-    if struct.kind not in (Kind.STRUCT, Kind.UNION) or depth > _MOST_DEEP:
+    if struct.kind not in (TypeKind.STRUCT, TypeKind.UNION) or depth > _MOST_DEEP:
         return None
     for member in btf.members(struct):
         if member.name == name:
             size = size_of(btf, member.type)
             within = member.offset % (8 * size) if member.bits and size else member.offset % 8
-            return member.type, Place(
+            return member.type, MemberPlace(
                 (member.offset - within) // 8, size, declare(btf, member.type), within, member.bits
             )
         if not member.name:
             inner = _member(btf, btf.bare(member.type), name, depth + 1)
             if inner is not None:
                 number, at = inner
-                return number, Place(member.offset // 8 + at.offset, at.size, at.type, at.shift, at.bits)
+                return number, MemberPlace(member.offset // 8 + at.offset, at.size, at.type, at.shift, at.bits)
     return None
 
 
 def size_of(btf: Btf, number: int, depth: int = 0) -> int:
     """The size of a type in bytes; 0 for a type without one. Raises ImageError `btf-malformed`."""
     found = btf.bare(number)
-    if found.kind is Kind.PTR:
+    if found.kind is TypeKind.PTR:
         return _POINTER
-    if found.kind is Kind.ARRAY:
+    if found.kind is TypeKind.ARRAY:
         element, _, count = btf.words(found, 0, 3)
         if depth > _MOST_DEEP:
             raise ImageError("btf-malformed", "the kernel's BTF has an array that contains itself")
         return count * size_of(btf, element, depth + 1)
-    sized = (Kind.INT, Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.FLOAT)
+    sized = (TypeKind.INT, TypeKind.STRUCT, TypeKind.UNION, TypeKind.ENUM, TypeKind.ENUM64, TypeKind.FLOAT)
     return found.size if found.kind in sized else 0
 
 
@@ -115,25 +115,25 @@ def declare(btf: Btf, number: int, what: str = "", depth: int = 0) -> str:
     if depth > _MOST_DEEP:
         raise ImageError("btf-malformed", f"the kernel's BTF has a type {number} that contains itself")
     found = btf.type(number)
-    if found.kind is Kind.PTR:
+    if found.kind is TypeKind.PTR:
         target = btf.type(found.size)
-        inner = f"(*{what})" if target.kind in (Kind.ARRAY, Kind.FUNC_PROTO) else f"*{what}"
+        inner = f"(*{what})" if target.kind in (TypeKind.ARRAY, TypeKind.FUNC_PROTO) else f"*{what}"
         return declare(btf, found.size, inner, depth + 1)
-    if found.kind is Kind.ARRAY:
+    if found.kind is TypeKind.ARRAY:
         element, _, count = btf.words(found, 0, 3)
         return declare(btf, element, f"{what}[{count or ''}]", depth + 1)
-    if found.kind is Kind.FUNC_PROTO:
+    if found.kind is TypeKind.FUNC_PROTO:
         return declare(btf, found.size, f"{what}({_parameters(btf, found, depth + 1)})", depth + 1)
     if found.kind in _QUALIFIERS:
         return _qualified(btf, found, what, depth)
-    if found.kind is Kind.TYPE_TAG:
+    if found.kind is TypeKind.TYPE_TAG:
         return declare(btf, found.size, what, depth + 1)
     return _joined(_name(found), what)
 
 
 def _qualified(btf: Btf, found: Type, what: str, depth: int) -> str:
-    word = _QUALIFIERS[Kind(found.kind)]
-    if btf.type(found.size).kind is Kind.PTR:  # char *const p
+    word = _QUALIFIERS[TypeKind(found.kind)]
+    if btf.type(found.size).kind is TypeKind.PTR:  # char *const p
         return declare(btf, found.size, _joined(word, what), depth + 1)
     return f"{word} {declare(btf, found.size, what, depth + 1)}"
 
@@ -148,8 +148,8 @@ def _parameters(btf: Btf, proto: Type, depth: int = 0) -> str:
 
 
 def _name(found: Type) -> str:
-    tag = "union" if found.kind is Kind.FWD and found.flag else _TAGGED.get(found.kind, "")
-    if found.kind is Kind.FWD and not tag:
+    tag = "union" if found.kind is TypeKind.FWD and found.flag else _TAGGED.get(found.kind, "")
+    if found.kind is TypeKind.FWD and not tag:
         tag = "struct"
     return f"{tag} {found.name or '{...}'}" if tag else found.name or "?"
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from gilk.image.kernel import tables
 from gilk.image.kernel.functions import Head
-from gilk.image.kernel.kallsyms import Addresses, Symbols
+from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
 from gilk.image.kernel.opcodes import Flow
-from gilk.image.kernel.snapshot import Part, Region
+from gilk.image.kernel.snapshot import KernelPart, Region
 from gilk.image.kernel.sweep import Sweep
 
 _RETURNS: Final = re.compile(r"(__x86|retbleed|srso|srso_alias|its|call_depth)_return_thunk|zen_untrain_ret")
@@ -31,7 +31,7 @@ def returns(heads: Iterable[Head]) -> frozenset[int]:
     return _matching(heads, _RETURNS)
 
 
-def dispatchers(heads: list[Head], symbols: Symbols) -> frozenset[int]:
+def dispatchers(heads: list[Head], symbols: KernelSymbols) -> frozenset[int]:
     """Retpolines, and trampolines of static calls: where a jump or call there leads is not known."""
     low, high = (symbols.find(f"__static_call_text_{end}") or 0 for end in ("start", "end"))
     return _matching(heads, _DISPATCHERS) | {head.address for head in heads if low <= head.address < high}
@@ -41,7 +41,7 @@ def _matching(heads: Iterable[Head], pattern: re.Pattern[str]) -> frozenset[int]
     return frozenset(head.address for head in heads if any(pattern.fullmatch(name) for name in head.names))
 
 
-def fentries(texts: Iterable[Region], heads: list[Head], sweep: Sweep, symbols: Symbols) -> Addresses:
+def fentries(texts: Iterable[Region], heads: list[Head], sweep: Sweep, symbols: KernelSymbols) -> Addresses:
     """The instructions at the heads of functions that are ftrace's: its no-op, or a call out of the kernel's code."""
     regions = sorted(texts, key=lambda region: region.address)
     starts = np.array([head.address for head in heads], np.uint64)
@@ -67,7 +67,7 @@ def _outside(targets: Addresses, regions: list[Region]) -> NDArray[np.bool_]:
     return outside
 
 
-def detours(parts: Iterable[Part], sweep: Sweep, symbols: Symbols) -> dict[int, tuple[int, ...]]:
+def detours(parts: Iterable[KernelPart], sweep: Sweep, symbols: KernelSymbols) -> dict[int, tuple[int, ...]]:
     """The addresses to which instructions may lead besides those in their bytes.
 
     A static key's branch may be on or off, an instruction that faults goes on at its fixup, behind a WARN's trap and
@@ -100,7 +100,7 @@ def _add(ways: dict[int, set[int]], sites: Addresses, others: Addresses) -> None
         ways.setdefault(site, set()).add(other)
 
 
-def _trampolines(symbols: Symbols) -> dict[int, int]:
+def _trampolines(symbols: KernelSymbols) -> dict[int, int]:
     """Address of a static call's key -> its trampoline."""
     known = dict(zip(symbols.names, symbols.addresses.tolist(), strict=True))
     keys = ((name, at) for name, at in known.items() if name.startswith(_KEY))

@@ -13,13 +13,13 @@ from iced_x86 import Code
 from numpy.typing import NDArray
 
 from gilk.image.kernel import tables
-from gilk.image.kernel.kallsyms import Addresses, Symbols
+from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
 from gilk.image.kernel.opcodes import Flow
-from gilk.image.kernel.snapshot import Part
+from gilk.image.kernel.snapshot import KernelPart
 from gilk.image.kernel.sweep import Sweep
 
 
-def patched(sweep: Sweep, parts: tuple[Part, ...], symbols: Symbols) -> Addresses:
+def patched(sweep: Sweep, parts: tuple[KernelPart, ...], symbols: KernelSymbols) -> Addresses:
     """The addresses of such signs."""
     rows = sweep.direct[sweep.flows[sweep.direct] != Flow.CALL]
     away = rows[_unknown(sweep.targets[rows], parts, symbols)]
@@ -28,7 +28,7 @@ def patched(sweep: Sweep, parts: tuple[Part, ...], symbols: Symbols) -> Addresse
     return signs
 
 
-def _unknown(targets: Addresses, parts: tuple[Part, ...], symbols: Symbols) -> NDArray[np.bool_]:
+def _unknown(targets: Addresses, parts: tuple[KernelPart, ...], symbols: KernelSymbols) -> NDArray[np.bool_]:
     """A mask of ``targets``: those neither in the kernel, with its code for booting, nor in a module."""
     low, high = symbols.find("_text"), symbols.find("_end")
     ranges = [(part.text.address, part.text.end) for part in parts]
@@ -40,7 +40,7 @@ def _unknown(targets: Addresses, parts: tuple[Part, ...], symbols: Symbols) -> N
     return unknown
 
 
-def _trapped(sweep: Sweep, parts: tuple[Part, ...]) -> NDArray[np.int64]:
+def _trapped(sweep: Sweep, parts: tuple[KernelPart, ...]) -> NDArray[np.int64]:
     """Rows of int3 that something leads to, or runs into. Behind calls that do not return they are padding."""
     rows = np.flatnonzero(sweep.codes == Code.INT3)
     before = np.maximum(rows - 1, 0)

@@ -20,7 +20,7 @@ _TEXT: Final = frozenset("tTwW")  # nm(1): text, and weak
 
 
 @dataclass(frozen=True)
-class Symbols:
+class KernelSymbols:
     """Rows in the order of the file. ``kinds`` are nm's letters; ``owners`` modules' names, '' for the kernel."""
 
     addresses: Addresses
@@ -51,7 +51,7 @@ class Symbols:
         return (row for row in rows if row[1] in _TEXT)
 
 
-def parse(data: bytes) -> Symbols:
+def parse(data: bytes) -> KernelSymbols:
     """Raises ImageError `kernel-symbols` when a line is no symbol, or all addresses are hidden."""
     addresses, kinds, names, owners = [], [], [], []
     try:
@@ -69,4 +69,4 @@ def parse(data: bytes) -> Symbols:
         raise ImageError(
             "kernel-symbols", "/proc/kallsyms shows no addresses", "be root, and see sysctl kernel.kptr_restrict"
         )
-    return Symbols(columns, tuple(kinds), tuple(names), tuple(owners))
+    return KernelSymbols(columns, tuple(kinds), tuple(names), tuple(owners))

@@ -13,7 +13,7 @@ _BUILD_ID: Final = 3  # NT_GNU_BUILD_ID
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModule:
     """A line of /proc/modules: ``size`` in bytes, ``address`` of its text."""
 
     name: str
@@ -22,14 +22,14 @@ class Loaded:
     address: int
 
 
-def modules(data: bytes) -> tuple[Loaded, ...]:
+def modules(data: bytes) -> tuple[LoadedModule, ...]:
     """Raises ImageError `kernel-listing`."""
     found = []
     line = ""
     try:
         for line in data.decode().splitlines():
             name, size, _, _, state, address = line.split()[:6]
-            found.append(Loaded(name, int(size), state == "Live", int(address, 16)))
+            found.append(LoadedModule(name, int(size), state == "Live", int(address, 16)))
     except ValueError:
         raise ImageError("kernel-listing", f"a line of /proc/modules is not as expected: {line!r}") from None
     return tuple(found)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from gilk.errors import ImageError
-from gilk.image.kernel.btf import Btf, Kind
-from gilk.image.kernel.declarations import Place, place, size_of
+from gilk.image.kernel.btf import Btf, TypeKind
+from gilk.image.kernel.declarations import MemberPlace, place, size_of
 from gilk.values import dataclass
 
 _LIVE: Final = 0  # MODULE_STATE_LIVE
@@ -35,16 +35,16 @@ class Module:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ModuleLayout:
     """``size`` of struct module in bytes, and the places of what is read of it."""
 
     size: int
-    places: Mapping[str, Place]
+    places: Mapping[str, MemberPlace]
 
     @classmethod
-    def of(cls, btf: Btf) -> Layout:
+    def of(cls, btf: Btf) -> ModuleLayout:
         """Raises ImageError `kernel-layout` when this kernel's modules are not as those that gilk knows."""
-        found = btf.find("module", Kind.STRUCT)
+        found = btf.find("module", TypeKind.STRUCT)
         places = {name: at for name in _FIELDS if (at := place(btf, "module", name)) is not None}
         missing = [name for name in _FIELDS if name not in places]
         if found is None or missing:
@@ -78,7 +78,7 @@ class Layout:
 def check_entries(btf: Btf) -> None:
     """Raises ImageError `kernel-layout` when this kernel's tables are made of something else."""
     for name, expected in ENTRIES.items():
-        found = btf.find(name, Kind.STRUCT)
+        found = btf.find(name, TypeKind.STRUCT)
         size = size_of(btf, found.number) if found else 0
         if size != expected:
             raise ImageError("kernel-layout", f"this kernel's struct {name} has {size} bytes, not {expected}")

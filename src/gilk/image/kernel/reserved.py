@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from gilk.image.kernel import foreign, tables
 from gilk.image.kernel.denied import is_denied
-from gilk.image.kernel.kallsyms import Addresses, Symbols
-from gilk.image.kernel.snapshot import Part, Snapshot
+from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
+from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot
 from gilk.image.kernel.sweep import Sweep
 from gilk.image.model import Span
 
@@ -32,7 +32,7 @@ _SECTIONS: Final = (
 )
 
 
-def ranges(snapshot: Snapshot, sweep: Sweep, spans: tuple[Span, ...], fentries: Addresses) -> tuple[Range, ...]:
+def ranges(snapshot: KernelSnapshot, sweep: Sweep, spans: tuple[Span, ...], fentries: Addresses) -> tuple[Range, ...]:
     """Sorted by address; they may overlap, the reason that counts first. ``spans`` and ``fentries`` are sorted."""
     found: list[Range] = [*_sections(snapshot.symbols), *_blacklisted(snapshot), *_blacklisted_parts(snapshot, spans)]
     found += _functions(snapshot, sweep, spans)
@@ -46,18 +46,18 @@ def _start(found: Range) -> int:
     return found[0]
 
 
-def _sections(symbols: Symbols) -> Iterator[Range]:
+def _sections(symbols: KernelSymbols) -> Iterator[Range]:
     for low, high, reason in _SECTIONS:
         start, end = symbols.find(low), symbols.find(high)
         if start is not None and end is not None and start < end:
             yield start, end, reason
 
 
-def _blacklisted(snapshot: Snapshot) -> Iterator[Range]:
+def _blacklisted(snapshot: KernelSnapshot) -> Iterator[Range]:
     return ((start, end, "blacklisted") for start, end in snapshot.blacklist if start < end)
 
 
-def _blacklisted_parts(snapshot: Snapshot, spans: tuple[Span, ...]) -> Iterator[Range]:
+def _blacklisted_parts(snapshot: KernelSnapshot, spans: tuple[Span, ...]) -> Iterator[Range]:
     """The parts that the compiler has split off: to the kernel `foo.cold` is forbidden with `foo`, but its list lacks
     it."""
     starts = [start for start, _ in snapshot.blacklist]
@@ -69,7 +69,7 @@ def _blacklisted_parts(snapshot: Snapshot, spans: tuple[Span, ...]) -> Iterator[
                 yield span.start, span.end, "blacklisted"
 
 
-def _functions(snapshot: Snapshot, sweep: Sweep, spans: tuple[Span, ...]) -> Iterator[Range]:
+def _functions(snapshot: KernelSnapshot, sweep: Sweep, spans: tuple[Span, ...]) -> Iterator[Range]:
     """Whole functions: those on our own list, and those that someone else has a probe in, or a splice."""
     starts = np.array([span.start for span in spans], np.uint64)
     for span, owner in zip(spans, owners(snapshot.parts, starts), strict=True):
@@ -84,7 +84,7 @@ def _functions(snapshot: Snapshot, sweep: Sweep, spans: tuple[Span, ...]) -> Ite
             yield spans[row].start, spans[row].end, reason
 
 
-def owners(parts: Iterable[Part], addresses: Addresses) -> list[str]:
+def owners(parts: Iterable[KernelPart], addresses: Addresses) -> list[str]:
     """The owner of the code at each address: a module, or '' for the kernel's own code and for addresses in none."""
     found = sorted((part.text.address, part.text.end, part.owner) for part in parts)
     starts, ends = (np.array([each[i] for each in found], np.uint64) for i in (0, 1))
@@ -93,7 +93,7 @@ def owners(parts: Iterable[Part], addresses: Addresses) -> list[str]:
     return [found[row][2] if row >= 0 else "" for row in rows.tolist()]
 
 
-def _sites(part: Part, sweep: Sweep) -> Iterator[Range]:
+def _sites(part: KernelPart, sweep: Sweep) -> Iterator[Range]:
     """Single instructions that the kernel knows by their addresses."""
     known = part.tables
     yield from _whole(tables.exceptions(known.exceptions).sites, part, sweep, "faults", 1)
@@ -102,7 +102,7 @@ def _sites(part: Part, sweep: Sweep) -> Iterator[Range]:
     yield from _whole(tables.bugs(known.bugs)[0], part, sweep, "bug", _BUG_SIZE)
 
 
-def _whole(sites: Addresses, part: Part, sweep: Sweep, reason: str, least: int) -> Iterator[Range]:
+def _whole(sites: Addresses, part: KernelPart, sweep: Sweep, reason: str, least: int) -> Iterator[Range]:
     """Each as long as its instruction, ``least`` bytes at least. Sites in code that was freed are no more."""
     sites = np.unique(inside(sites, part))
     rows = sweep.row(sites)
@@ -110,12 +110,12 @@ def _whole(sites: Addresses, part: Part, sweep: Sweep, reason: str, least: int) 
     return ((site, site + size, reason) for site, size in zip(sites.tolist(), lengths.tolist(), strict=True))
 
 
-def inside(addresses: Addresses, part: Part) -> Addresses:
+def inside(addresses: Addresses, part: KernelPart) -> Addresses:
     """The addresses in a part's text."""
     return addresses[_within(addresses, part)]
 
 
-def _within(addresses: Addresses, part: Part) -> NDArray[np.bool_]:
+def _within(addresses: Addresses, part: KernelPart) -> NDArray[np.bool_]:
     text = part.text
     return (addresses >= np.uint64(text.address)) & (addresses < np.uint64(text.end))
 

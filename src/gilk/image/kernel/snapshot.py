@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gilk.image.kernel.kallsyms import Symbols
+from gilk.image.kernel.kallsyms import KernelSymbols
 from gilk.values import dataclass
 
 
@@ -20,7 +20,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class KernelTables:
     """The tables in which the kernel looks up addresses of instructions: arrays as they lie in memory."""
 
     exceptions: Region  # struct exception_table_entry
@@ -30,23 +30,23 @@ class Tables:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KernelPart:
     """The kernel itself, ``owner`` '', or a module. ``constants`` may hold addresses of code."""
 
     owner: str
     text: Region
     constants: Region
-    tables: Tables
+    tables: KernelTables
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class KernelSnapshot:
     """``blacklist``: [start, end) where the kernel forbids kprobes; ``probes``: addresses of those there are."""
 
     release: str
     build_id: str
     boot_id: str
-    symbols: Symbols
-    parts: tuple[Part, ...]
+    symbols: KernelSymbols
+    parts: tuple[KernelPart, ...]
     blacklist: tuple[tuple[int, int], ...]
     probes: tuple[int, ...]

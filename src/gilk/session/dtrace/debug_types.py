@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from gilk.errors import ImageError
-from gilk.image.dwarf.entries import Entries, Entry, Unit
+from gilk.image.dwarf.entries import DebugEntry, DebugUnit, Entries
 from gilk.image.dwarf.languages import AT_LANGUAGE, foreign
 from gilk.image.dwarf.names import find, units_with
 from gilk.image.encoding import uleb
@@ -82,17 +82,17 @@ class DebugTypes:
                 return next(filter(None, (foreign(self._entries, unit) for unit in self._entries.units)), "")
         return ""
 
-    def _units_with(self, name: str) -> Iterator[Unit]:
+    def _units_with(self, name: str) -> Iterator[DebugUnit]:
         """Not those that hold types only, or what several others share: they are of no language."""
         units = units_with(self._entries, self._entries.sections, name.encode("utf-8", "surrogateescape"))
         return (unit for unit in units if AT_LANGUAGE in self._entries.entry(unit.first).attributes)
 
-    def _entries_of(self, entry: Entry) -> list[Entry]:
+    def _entries_of(self, entry: DebugEntry) -> list[DebugEntry]:
         return list(entry.file.children(entry))
 
     # Types.
 
-    def _of(self, entry: Entry) -> Type:
+    def _of(self, entry: DebugEntry) -> Type:
         """Of what has one; void where none is given."""
         found = entry.referred(AT_TYPE)
         if found is None:
@@ -100,7 +100,7 @@ class DebugTypes:
             found = origin.referred(AT_TYPE) if origin is not None else None
         return types.VOID if found is None else self._type(found)
 
-    def _type(self, entry: Entry) -> Type:
+    def _type(self, entry: DebugEntry) -> Type:
         key = entry.file, entry.offset
         if key not in self._made:
             self._made[key] = self._new(entry)
@@ -110,7 +110,7 @@ class DebugTypes:
         self._below = max(self._below, height)
         return made
 
-    def _new(self, entry: Entry) -> tuple[Type, int]:
+    def _new(self, entry: DebugEntry) -> tuple[Type, int]:
         if self._open >= _DEEPEST:
             raise self._malformed("a type that contains itself")
         around, self._below = self._below, 0
@@ -123,18 +123,18 @@ class DebugTypes:
     def _malformed(self, what: str) -> ImageError:
         return ImageError("elf-malformed", f"{self._name}: {what}")
 
-    def _size(self, entry: Entry, usual: int = 0) -> int:
+    def _size(self, entry: DebugEntry, usual: int = 0) -> int:
         """In bytes. Raises ImageError for more than there can be."""
         size = entry.number(AT_BYTE_SIZE) or usual
         if not 0 <= size < _LARGEST:
             raise self._malformed(f"a type of {size} bytes")
         return size
 
-    def _through(self, entry: Entry) -> Type:
+    def _through(self, entry: DebugEntry) -> Type:
         """Of qualifiers what they qualify."""
         return self._of(entry)
 
-    def _base(self, entry: Entry) -> Type:
+    def _base(self, entry: DebugEntry) -> Type:
         size, encoding = self._size(entry), entry.number(AT_ENCODING)
         if encoding == _FLOAT and size:
             return Float(entry.name, size)
@@ -144,7 +144,7 @@ class DebugTypes:
         rank = known.rank if isinstance(known, Integer) else {1: 0, 2: 1, 4: 2, 8: 3}[size]
         return Integer(entry.name, size, encoding in _SIGNED, rank)
 
-    def _pointer(self, entry: Entry) -> Type:
+    def _pointer(self, entry: DebugEntry) -> Type:
         """A struct behind it is not looked at yet: it may lead back here."""
         to = entry.referred(AT_TYPE)
         for _ in range(_DEEPEST):
@@ -154,7 +154,7 @@ class DebugTypes:
             return Pointer(self._only_named(named))
         return Pointer(types.VOID if to is None else self._type(to))
 
-    def _typedef_of_record(self, entry: Entry) -> Entry | None:
+    def _typedef_of_record(self, entry: DebugEntry) -> DebugEntry | None:
         for _ in range(_DEEPEST):
             if entry.tag in KINDS:
                 return entry
@@ -164,18 +164,18 @@ class DebugTypes:
             entry = inner
         return None
 
-    def _only_named(self, entry: Entry) -> Record:
+    def _only_named(self, entry: DebugEntry) -> Record:
         place = f"{self._name}:{'shared:' if entry.file is not self._entries else ''}{entry.offset:x}"
         return Record(KINDS[entry.tag], entry.name, place, complete=False)
 
-    def _function(self, entry: Entry) -> Type:
+    def _function(self, entry: DebugEntry) -> Type:
         return types.VOID  # what a pointer to one leads to
 
-    def _typedef(self, entry: Entry) -> Type:
+    def _typedef(self, entry: DebugEntry) -> Type:
         found = self._of(entry)
         return replace(found, name=entry.name) if isinstance(found, Integer) else found
 
-    def _array(self, entry: Entry) -> Type:
+    def _array(self, entry: DebugEntry) -> Type:
         found = self._of(entry)
         ranges = [each for each in self._entries_of(entry) if each.tag == TAG_SUBRANGE]
         self._below += len(ranges)
@@ -187,7 +187,7 @@ class DebugTypes:
                 raise self._malformed(f"an array of {found.count} elements")
         return found
 
-    def _enumeration(self, entry: Entry) -> Type:
+    def _enumeration(self, entry: DebugEntry) -> Type:
         """Of another size than an int's it is but a number. Raises ImageError for one that no number has."""
         size = self._size(entry, 4)
         if size not in _SIZES:
@@ -200,7 +200,7 @@ class DebugTypes:
 
     # Structs and unions.
 
-    def _record(self, entry: Entry) -> Record:
+    def _record(self, entry: DebugEntry) -> Record:
         if AT_DECLARATION in entry.attributes:
             return self._only_named(entry)
         size, members = self._size(entry), list[Member]()
@@ -213,7 +213,7 @@ class DebugTypes:
         found = self._only_named(entry)
         return replace(found, size=size, align=align, members=tuple(members), complete=True)
 
-    def _member(self, entry: Entry, whole: int) -> Member | None:
+    def _member(self, entry: DebugEntry, whole: int) -> Member | None:
         """None of a bit-field that no integer holds: of a packed struct, over nine bytes."""
         type_, offset = self._of(entry), _offset(entry)
         bits = entry.number(AT_BIT_SIZE)
@@ -260,7 +260,7 @@ def _container(at: int, bits: int, size: int, whole: int) -> int | None:
     return None
 
 
-def _count(entry: Entry) -> int:
+def _count(entry: DebugEntry) -> int:
     """Of the elements; 0 where the array has no end."""
     number, last = entry.number(AT_COUNT), entry.number(AT_UPPER_BOUND)
     if number is not None:
@@ -273,12 +273,12 @@ def _inside(member: Member, whole: int) -> bool:
     return 0 <= member.offset <= whole - types.size_of(member.type, 1)
 
 
-def _placed(entry: Entry) -> bool:
+def _placed(entry: DebugEntry) -> bool:
     """A static member of C++ has no place in the struct."""
     return AT_LOCATION in entry.attributes or AT_DATA_BIT_OFFSET in entry.attributes
 
 
-def _offset(entry: Entry) -> int:
+def _offset(entry: DebugEntry) -> int:
     match entry.attributes.get(AT_LOCATION):
         case int(offset):
             return offset
@@ -289,7 +289,7 @@ def _offset(entry: Entry) -> int:
 
 
 _QUALIFIERS = frozenset((0x26, 0x35, 0x37, 0x47))
-_MAKERS: dict[int, Callable[[DebugTypes, Entry], Type]] = {
+_MAKERS: dict[int, Callable[[DebugTypes, DebugEntry], Type]] = {
     TAG_BASE: DebugTypes._base,
     0x0F: DebugTypes._pointer,
     0x10: DebugTypes._pointer,

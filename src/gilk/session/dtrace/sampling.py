@@ -7,18 +7,18 @@ import ctypes
 import struct
 from collections.abc import Iterator
 
-from gilk.build.dprogram import Event
+from gilk.build.dprogram import ClauseEvent
 from gilk.lang.d.probes import Probe
 from gilk.target.process import Process
 from gilk.target.running import MOST_STACK, PC
 
 
-def events(process: Process, probe: Probe, stacks: bool) -> Iterator[Event]:
+def events(process: Process, probe: Probe, stacks: bool) -> Iterator[ClauseEvent]:
     """One for each thread, good until the next; its time is the caller's. ``stacks``: with a copy of its stack behind
     the registers, taken while it stood still. Raises TargetError."""
     for one in process.sample(MOST_STACK if stacks else 0):
         state = ctypes.create_string_buffer(struct.pack(f"<{len(one.registers)}Q", *one.registers) + one.stack)
-        event = Event(thread=one.thread, probe=probe.number, copied=len(one.stack), regs=ctypes.addressof(state))
+        event = ClauseEvent(thread=one.thread, probe=probe.number, copied=len(one.stack), regs=ctypes.addressof(state))
         event.cpu, event.pid, event.tid = one.cpu, process.pid, one.tid
         event.arg[1] = one.registers[PC]
         yield event

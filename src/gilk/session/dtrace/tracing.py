@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from gilk.build.dprogram import Event, Native, compiling
+from gilk.build.dprogram import ClauseEvent, Native, compiling
 from gilk.errors import GilkError
 from gilk.lang.d import tree
 from gilk.lang.d.options import Options
@@ -205,7 +205,7 @@ class Tracing:
         clauses = self.enabled.clauses.get(probe.number)
         if clauses is None or self._native is None:
             return
-        event = Event(time=self._now(), thread=1 << 63 | threading.get_native_id(), probe=probe.number)
+        event = ClauseEvent(time=self._now(), thread=1 << 63 | threading.get_native_id(), probe=probe.number)
         event.cpu, event.pid, event.tid = 0, os.getpid(), threading.get_native_id()
         for number, value in enumerate(arguments):
             event.arg[number] = value & (1 << 64) - 1

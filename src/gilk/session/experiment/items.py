@@ -43,7 +43,7 @@ class Item:
         return isinstance(self.wanted, Chosen) and self.wanted.strategy.name == "edges"
 
 
-class State(Enum):
+class ItemState(Enum):
     WAITING = "waiting"
     IN = "in"
     OUT = "out"
@@ -51,7 +51,7 @@ class State(Enum):
 
 
 @dataclass
-class Placed:
+class Deployment:
     """An item in one target. ``probes`` are all it has had; ``present`` the numbers of those that are there now."""
 
     item: Item
@@ -59,7 +59,7 @@ class Placed:
     pid: int  # 0 for the kernel
     target: str  # its name
     wanted: list[Wanted]
-    state: State = State.WAITING
+    state: ItemState = ItemState.WAITING
     probes: tuple[Probe, ...] = ()
     present: set[int] = field(default_factory=set)
     went_in: Interval | None = None
@@ -69,9 +69,9 @@ class Placed:
     @property
     def due(self) -> float | None:
         """When there is next something to do, in seconds after the beginning."""
-        if self.state is State.WAITING:
+        if self.state is ItemState.WAITING:
             return self.item.start
-        return self.item.stop if self.state is State.IN else None
+        return self.item.stop if self.state is ItemState.IN else None
 
     def spliced(self, number: int) -> bool:
         """Whether this probe was, when it was put in."""
@@ -79,10 +79,10 @@ class Placed:
 
     def ended(self, when: Interval) -> None:
         """The session was closed, or the target has gone: what was in is out."""
-        if self.state is State.IN:
-            self.state, self.went_out = State.OUT, when
-        elif self.state is State.WAITING:
-            self.state = State.NEVER
+        if self.state is ItemState.IN:
+            self.state, self.went_out = ItemState.OUT, when
+        elif self.state is ItemState.WAITING:
+            self.state = ItemState.NEVER
             self.failure = self.failure or "it was over before its time came"
 
     def to_json(self) -> dict[str, Any]:

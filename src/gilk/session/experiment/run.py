@@ -24,7 +24,7 @@ from gilk.errors import GilkError
 from gilk.session import run, strategy
 from gilk.session.base import BaseSession
 from gilk.session.elsewhere import Elsewhere
-from gilk.session.experiment.items import Item, Placed, State, refused_points, title
+from gilk.session.experiment.items import Deployment, Item, ItemState, refused_points, title
 from gilk.session.experiment.samples import schema_of, writer
 from gilk.session.experiment.told import edges, take_hit, with_edges
 from gilk.session.experiment.workload import Workload
@@ -58,7 +58,7 @@ class Staged(run.Run):
     workload: Workload | None = None
     unattended: bool = False
     interrupted: bool = False
-    placed: list[Placed] = field(default_factory=list)
+    placed: list[Deployment] = field(default_factory=list)
     _released: int = 0
     _finishing: int = 0
     _watch_again: float = 0.0
@@ -101,7 +101,7 @@ class Staged(run.Run):
         name = self.names.get(pid) or (f"process {pid}" if pid else "the kernel")
         self.sessions.append(session)
         self._of[pid] = session
-        self.placed += [Placed(item, session, pid, name, wanted) for item, wanted in meant]
+        self.placed += [Deployment(item, session, pid, name, wanted) for item, wanted in meant]
 
     def _is_for(self, item: Item, pid: int) -> bool:
         """``pid`` 0 is the kernel."""
@@ -143,7 +143,7 @@ class Staged(run.Run):
         return soon is None and self._all_out()
 
     def _all_out(self) -> bool:
-        return not any(placed.state is State.IN for placed in self.placed)
+        return not any(placed.state is ItemState.IN for placed in self.placed)
 
     def _change(self, now: float, first: bool = False) -> None:
         for placed in self.placed:
@@ -155,27 +155,27 @@ class Staged(run.Run):
                 continue
             began = time.monotonic_ns()
             try:
-                self._put_in(placed) if placed.state is State.WAITING else self._take_out(placed)
+                self._put_in(placed) if placed.state is ItemState.WAITING else self._take_out(placed)
             except GilkError as error:
                 if first:
                     raise
                 self._failed(placed, began, error)
 
-    def _put_in(self, placed: Placed) -> None:
+    def _put_in(self, placed: Deployment) -> None:
         began = time.monotonic_ns()
         placed.probes = placed.session.insert_wanted(placed.wanted)
         placed.present = {probe.number for probe in placed.probes}
-        placed.state, placed.went_in = State.IN, self._since(began)
+        placed.state, placed.went_in = ItemState.IN, self._since(began)
 
-    def _take_out(self, placed: Placed) -> None:
+    def _take_out(self, placed: Deployment) -> None:
         began = time.monotonic_ns()
         placed.session.remove(p for p in placed.probes if p.number in placed.present)
         placed.present.clear()
-        placed.state, placed.went_out = State.OUT, self._since(began)
+        placed.state, placed.went_out = ItemState.OUT, self._since(began)
 
-    def _failed(self, placed: Placed, began: int, error: GilkError) -> None:
+    def _failed(self, placed: Deployment, began: int, error: GilkError) -> None:
         """A target that has just ended took its instruments along; anything else is noted."""
-        if placed.state is State.WAITING:
+        if placed.state is ItemState.WAITING:
             placed.failure = str(error)
         placed.ended(self._since(began))
         if error.slug not in ("no-such-process", "keeper-gone"):
@@ -191,7 +191,7 @@ class Staged(run.Run):
         if began < self._watch_again:
             return
         for placed in self.placed:
-            if placed.state is State.IN and placed.item.once and placed.pid not in self._ended:
+            if placed.state is ItemState.IN and placed.item.once and placed.pid not in self._ended:
                 change = time.monotonic_ns()
                 try:
                     self.notes += take_hit(placed, self._zero)

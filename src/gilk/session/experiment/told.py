@@ -8,12 +8,12 @@ import time
 from collections.abc import Sequence
 
 from gilk.session.experiment.edges import Passed, told
-from gilk.session.experiment.items import Placed, State
+from gilk.session.experiment.items import Deployment, ItemState
 
 _NAMED = 3  # edges or points in a note
 
 
-def take_hit(placed: Placed, zero: int) -> list[str]:
+def take_hit(placed: Deployment, zero: int) -> list[str]:
     """Take out what was hit; notes on what is watched no more. ``zero`` is time 0, in ns. Raises TargetError.
 
     To go on without its neighbours, a point may need another tactic, and there may be none.
@@ -29,11 +29,11 @@ def take_hit(placed: Placed, zero: int) -> list[str]:
     unwatched = [p.row.point for p in gone if placed.spliced(p.number)]
     placed.present -= {probe.number for probe in gone}
     if not placed.present:
-        placed.state, placed.went_out = State.OUT, (began - zero, time.monotonic_ns() - zero)
+        placed.state, placed.went_out = ItemState.OUT, (began - zero, time.monotonic_ns() - zero)
     return [f"no longer watched, for they cannot be spliced without others: {_some(unwatched)}"] if unwatched else []
 
 
-def edges(every: Sequence[Placed]) -> dict[str, int | None]:
+def edges(every: Sequence[Deployment]) -> dict[str, int | None]:
     """How often each edge was taken, of functions under the strategy `edges`; None where points cannot tell."""
     found: dict[str, int | None] = {}
     for placed in every:
@@ -44,7 +44,7 @@ def edges(every: Sequence[Placed]) -> dict[str, int | None]:
     return found
 
 
-def _passed(placed: Placed) -> list[Passed]:
+def _passed(placed: Deployment) -> list[Passed]:
     counts = placed.session.drain.counts()
     return [
         Passed(w.loaded.name, w.function, w.point, int(counts[p.row.counter]) if p.tactic else None)
@@ -53,7 +53,7 @@ def _passed(placed: Placed) -> list[Passed]:
     ]
 
 
-def with_edges(counts: dict[str, int], every: Sequence[Placed]) -> tuple[dict[str, int], list[str]]:
+def with_edges(counts: dict[str, int], every: Sequence[Deployment]) -> tuple[dict[str, int], list[str]]:
     """``counts`` with those of edges in place of the points that they are told from; and notes."""
     sources = {w.point.label for placed in every for w in placed.wanted if placed.item.told_by_edges}
     others = {w.point.label for placed in every for w in placed.wanted if not placed.item.told_by_edges}

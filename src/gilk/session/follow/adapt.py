@@ -42,7 +42,7 @@ class Budget:
 
 
 @dataclass
-class Calls:
+class CallCounts:
     """Counts calls by function between looks; ``totals`` since the beginning."""
 
     counts: NDArray[np.int64]
@@ -52,7 +52,7 @@ class Calls:
     drops: int = 0
 
     @classmethod
-    def none(cls, functions: int, now: float, drops: int = 0) -> Calls:
+    def none(cls, functions: int, now: float, drops: int = 0) -> CallCounts:
         return cls(np.zeros(functions, np.int64), np.zeros(functions, np.int64), now, drops=drops)
 
     def count(self, of_iid: NDArray[np.int64], chunks: Iterable[Chunk]) -> None:
@@ -72,8 +72,8 @@ class Calls:
         if lost and seen:
             self.counts = (self.counts * (1 + lost / (2 * seen))).astype(np.int64)
 
-    def again(self, functions: int, now: float) -> Calls:
+    def again(self, functions: int, now: float) -> CallCounts:
         """Counts from zero, for the next stretch of time; there may be more functions by now."""
         totals = np.zeros(functions, np.int64)
         totals[: len(self.totals)] = self.totals
-        return Calls(np.zeros(functions, np.int64), totals, now, drops=self.drops)
+        return CallCounts(np.zeros(functions, np.int64), totals, now, drops=self.drops)

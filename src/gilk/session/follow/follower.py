@@ -24,7 +24,7 @@ from gilk.image.model import Span
 from gilk.session.follow import repository
 from gilk.session.follow.callers import callers
 from gilk.session.follow.made import FromRepository, Made, Planned
-from gilk.session.follow.scope import Scope, calls
+from gilk.session.follow.scope import TraceScope, calls
 from gilk.session.ledger import Entry, Timed
 from gilk.session.session import InForce, Session
 from gilk.splice import points
@@ -78,7 +78,7 @@ class Follower(Session):
     # Making ready.
 
     def prepare(
-        self, images: Sequence[Loaded], scope: Scope, told: Progress = lambda done, of: None
+        self, images: Sequence[Loaded], scope: TraceScope, told: Progress = lambda done, of: None
     ) -> tuple[range, list[str]]:
         """Have the functions of images that are in ``scope`` ready: their numbers, and what went wrong.
 
@@ -120,7 +120,7 @@ class Follower(Session):
         self.of_iid = grown
         self._starts.update(((str(made.loaded.path), start), base + n) for start, n in made.starts.items())
 
-    def _plan(self, loaded: Loaded, scope: Scope, starts: set[int]) -> str:
+    def _plan(self, loaded: Loaded, scope: TraceScope, starts: set[int]) -> str:
         """The functions that begin there, for want of better; what went wrong, '' for nothing."""
         try:
             groups = list(calls(self.process, loaded, scope, starts))

@@ -30,14 +30,14 @@ def _takes(glob: Functions, loaded: Loaded, names: Iterable[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Scope:
+class TraceScope:
     """The functions that match one of ``included`` (any, when there is none) and none of ``excluded``."""
 
     included: tuple[Functions, ...] = ()
     excluded: tuple[Functions, ...] = ()
 
     @classmethod
-    def parse(cls, included: Iterable[str], excluded: Iterable[str] = ()) -> Scope:
+    def parse(cls, included: Iterable[str], excluded: Iterable[str] = ()) -> TraceScope:
         """Raises UsageError `bad-scope`."""
         return cls(tuple(glob(text) for text in included), tuple(glob(text) for text in excluded))
 
@@ -58,7 +58,7 @@ class Scope:
         )
 
 
-def calls(process: Target, loaded: Loaded, scope: Scope, starts: Container[int]) -> Iterator[list[Wanted]]:
+def calls(process: Target, loaded: Loaded, scope: TraceScope, starts: Container[int]) -> Iterator[list[Wanted]]:
     """For each function of an image that is in the scope and begins at one of ``starts``: the timing of its entry, then
     of its returns.
     """

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from gilk.session.follow.adapt import Budget, Calls
+from gilk.session.follow.adapt import Budget, CallCounts
 from gilk.session.follow.follower import Follower
 from gilk.trace.traced import Omitted
 
@@ -25,7 +25,7 @@ class Throttle:
         self._budget = budget
         self._hot: set[int] = set()
         self._called: set[int] = set()  # in the rehearsal
-        self._calls = Calls.none(0, 0.0)
+        self._calls = CallCounts.none(0, 0.0)
         self._due = 0.0
         self._pause = _FIRST
 
@@ -46,7 +46,7 @@ class Throttle:
     def _rehearse_once(self, seconds: float) -> list[int]:
         """The functions called too often within ``seconds``, or up to ten times that where nothing seems to happen."""
         follower, began, patience = self._follower, time.monotonic(), min(10 * seconds, _PATIENCE)
-        calls = Calls.none(follower.functions, began, follower.drain.drops())
+        calls = CallCounts.none(follower.functions, began, follower.drain.drops())
         while (past := time.monotonic() - began) < seconds or (past < patience and calls.counts.sum() < _TELLING):
             time.sleep(seconds / 4)
             follower.take()
@@ -54,7 +54,7 @@ class Throttle:
         self._called.update(np.flatnonzero(calls.counts).tolist())
         return self._excess(calls, time.monotonic())
 
-    def _excess(self, calls: Calls, now: float) -> list[int]:
+    def _excess(self, calls: CallCounts, now: float) -> list[int]:
         calls.scale(self._follower.drain.drops())
         excess = self._budget.excess(calls.counts, now - calls.since, max(1, len(calls.threads)))
         return [number for number in excess if number in self._follower.followed]
@@ -70,7 +70,7 @@ class Throttle:
     def begin(self, at: int) -> list[Omitted]:
         """The trace has begun, ``at`` ns of its time line; what is not in it."""
         now = time.monotonic()
-        self._calls = Calls.none(self._follower.functions, now, self._follower.drain.drops())
+        self._calls = CallCounts.none(self._follower.functions, now, self._follower.drain.drops())
         self._due = now + self._pause
         return self._omitted(sorted(self._hot), at)
 
@@ -95,7 +95,7 @@ class Throttle:
         """Seconds until it wants to look again."""
         return self._pause
 
-    def _omitted(self, numbers: list[int], at: int, calls: Calls | None = None) -> list[Omitted]:
+    def _omitted(self, numbers: list[int], at: int, calls: CallCounts | None = None) -> list[Omitted]:
         left = [number for number in numbers if not self._follower.carries(number)]
         functions = [(self._follower.function(number), number) for number in left]
         return [

@@ -25,7 +25,7 @@ from gilk.session.follow.adapt import Budget
 from gilk.session.follow.after import After
 from gilk.session.follow.follower import Follower
 from gilk.session.follow.libraries import Libraries
-from gilk.session.follow.scope import Scope
+from gilk.session.follow.scope import TraceScope
 from gilk.session.follow.throttle import Throttle
 from gilk.session.follow.watch import Watch
 from gilk.session.kernel_session import KernelSession
@@ -41,7 +41,7 @@ from gilk.trace.about import Tally
 from gilk.trace.flow import KERNEL, Flow
 from gilk.trace.gates import Reached
 from gilk.trace.probes import Kind
-from gilk.trace.traced import NEVER, Omitted, Traced, Unended, Unfollowed
+from gilk.trace.traced import NEVER, Omitted, TraceDescription, Unended, Unfollowed
 from gilk.values import dataclass
 
 _START, _STOP, _LIBRARIES = 0, 1, 2  # gates
@@ -59,7 +59,7 @@ class Tracing(Run):
 
     start: Event = field(default_factory=lambda: Now("now"))
     stop: Event = field(default_factory=lambda: Exit("exit"))
-    scope: Scope = field(default_factory=Scope)
+    scope: TraceScope = field(default_factory=TraceScope)
     budget: Budget | None = field(default_factory=Budget)
     told: Progressed = lambda done, of: None
     started: int = NEVER  # ns since time 0
@@ -324,15 +324,15 @@ class Tracing(Run):
         self.unfollowed = list(dict.fromkeys(self.unfollowed))
         self.unended = list(dict.fromkeys(self.unended))
 
-    def traced(self) -> Traced:
+    def traced(self) -> TraceDescription:
         """The trace's description of itself."""
         events = self.start.text, self.stop.text
         ended = self.stopped != NEVER  # what was left out later had been in it to its end
         omitted = tuple(each for each in self.omitted if not ended or each.from_ns < self.stopped)
         missing = tuple(self.unfollowed), tuple(self.unended)
-        return Traced(self.started, self.stopped, *events, str(self.scope), omitted, self.depth, *missing)
+        return TraceDescription(self.started, self.stopped, *events, str(self.scope), omitted, self.depth, *missing)
 
-    def _traced(self) -> Traced:
+    def _traced(self) -> TraceDescription:
         return self.traced()
 
     def _calls(self) -> None:

@@ -18,7 +18,7 @@ from gilk.session.survey.subject import KERNEL, subjects
 from gilk.spec import functions
 from gilk.splice import points
 from gilk.splice.figures import POST, PRE
-from gilk.splice.graph import Edge, Graph, Line, Node, Outcome
+from gilk.splice.graph import Edge, Graph, GraphNode, ListingLine, PointOutcome
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import FunctionPlan
 from gilk.target.image import analyse
@@ -33,7 +33,7 @@ _REGISTERS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FunctionContext:
     """Where a function is looked at: in what, by what its addresses differ, and how its points are planned."""
 
     name: str
@@ -61,7 +61,7 @@ def cfg(target: str, function: str, link: Link | None = None) -> Graph:
     chosen = analysis.function(_span(image, name))
     if not chosen.blocks:
         raise UsageError("no-code", f"{chosen.name} has no code that can be reached")
-    place = Place(subject.name, subject.bias(image), PROCESS, lambda: subject.ground(analysis))
+    place = FunctionContext(subject.name, subject.bias(image), PROCESS, lambda: subject.ground(analysis))
     return graph(place, analysis, chosen)
 
 
@@ -104,10 +104,10 @@ def _of_kernel(function: str, link: Link | None) -> Graph:
     if not found.blocks:
         raise UsageError("no-code", f"{found.name} has no code that can be reached")
     name = survey_kernel.owner_at(image, found.start)
-    return graph(Place(name, 0, survey_kernel.PLANNING, subject.ground), subject.analysis, found)
+    return graph(FunctionContext(name, 0, survey_kernel.PLANNING, subject.ground), subject.analysis, found)
 
 
-def graph(place: Place, analysis: Analysis, function: Function) -> Graph:
+def graph(place: FunctionContext, analysis: Analysis, function: Function) -> Graph:
     sides = [
         place.planning.plan(place.ground(), [(function, wants(analysis, function, side, place.planning))]).functions[0]
         for side in (PRE, POST)
@@ -125,10 +125,10 @@ def graph(place: Place, analysis: Analysis, function: Function) -> Graph:
     )
 
 
-def _node(analysis: Analysis, function: Function, block: Block, sides: list[FunctionPlan], names: _Names) -> Node:
+def _node(analysis: Analysis, function: Function, block: Block, sides: list[FunctionPlan], names: _Names) -> GraphNode:
     steps = analysis.steps(function, block)
     where = points.post("", analysis, function, block)
-    return Node(
+    return GraphNode(
         index=block.index,
         start=block.start,
         end=block.end,
@@ -162,9 +162,9 @@ def _kind(block: Block, successor: int) -> str:
     return {End.FALL: "fall", End.JUMP: "jump"}.get(block.how, "table")
 
 
-def _outcome(made: FunctionPlan, key: int) -> Outcome:
+def _outcome(made: FunctionPlan, key: int) -> PointOutcome:
     tactic = made.tactics.get(key)
-    return Outcome(str(tactic), False) if tactic else Outcome(str(made.refusals[key]), True)
+    return PointOutcome(str(tactic), False) if tactic else PointOutcome(str(made.refusals[key]), True)
 
 
 class _Names:
@@ -185,10 +185,12 @@ class _Names:
             return span.name if address == span.start else f"{span.name}+{address - span.start:#x}"
         return self._objects.get(address, "")
 
-    def line(self, function: Function, instruction: Instruction) -> Line:
+    def line(self, function: Function, instruction: Instruction) -> ListingLine:
         begin = instruction.ip - function.start
         code = function.code[begin : begin + instruction.len]
-        return Line(instruction.ip, code, self._formatter.format(instruction), self._referred(function, instruction))
+        return ListingLine(
+            instruction.ip, code, self._formatter.format(instruction), self._referred(function, instruction)
+        )
 
     def _referred(self, function: Function, instruction: Instruction) -> str:
         target = instruction.near_branch_target

@@ -20,7 +20,7 @@ from gilk.cache.arrays import load_arrays, store_arrays
 from gilk.cache.key import sources
 from gilk.errors import UsageError
 from gilk.image.kernel.build import NAME, Kernel, kernel, owner_at
-from gilk.image.kernel.snapshot import Snapshot
+from gilk.image.kernel.snapshot import KernelSnapshot
 from gilk.image.model import Span
 from gilk.session.survey.count import Planning, Progress, analysed, outcomes, without_collector
 from gilk.session.survey.table import SOURCES, checked
@@ -68,7 +68,7 @@ class KernelSubject:
         with without_collector():
             return kernel(self.read())
 
-    def read(self) -> Snapshot:
+    def read(self) -> KernelSnapshot:
         return read(self._link)
 
     @cached_property

@@ -11,7 +11,7 @@ from gilk.session.survey.count import Progress, analysed, outcomes, without_coll
 from gilk.session.survey.subject import KERNEL, Subject, subjects
 from gilk.session.survey.table import keep, key_of, recall
 from gilk.splice import points
-from gilk.splice.figures import Part, Survey, Table
+from gilk.splice.figures import Survey, SurveyPart, Table
 from gilk.target.image import analyse
 
 if TYPE_CHECKING:
@@ -47,20 +47,20 @@ def _kernel(link: Link | None, glob: str, progress: Progress, begun: float) -> S
     subject = survey_kernel.KernelSubject(link or survey_kernel.LocalLink())
     shares, known = survey_kernel.survey(subject, glob, progress)
     build_id = subject.identity.partition("\n")[0]
-    parts = tuple(Part(share.name, share.path, build_id, 0, share.table) for share in shares)
+    parts = tuple(SurveyPart(share.name, share.path, build_id, 0, share.table) for share in shares)
     return Survey(parts, time.monotonic() - begun, known)
 
 
-def _part(subject: Subject, functions: str, progress: Progress) -> tuple[Part, bool]:
+def _part(subject: Subject, functions: str, progress: Progress) -> tuple[SurveyPart, bool]:
     key = key_of(subject.path)
     keepable = functions == "*" and not subject.live
     known = recall(key) if keepable else None
     if known is not None:
-        return Part(subject.name, subject.path, key.build_id, 0, known), True
+        return SurveyPart(subject.name, subject.path, key.build_id, 0, known), True
     table, bias = _surveyed(subject, functions, progress)
     if keepable:
         keep(key, table)
-    return Part(subject.name, subject.path, key.build_id, bias, table), False
+    return SurveyPart(subject.name, subject.path, key.build_id, bias, table), False
 
 
 def _surveyed(subject: Subject, functions: str, progress: Progress) -> tuple[Table, int]:

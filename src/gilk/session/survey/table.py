@@ -22,14 +22,14 @@ SOURCES: Final = ("analysis", "arch", "image", "session/survey", "splice")
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class TableKey:
     """The key of a whole image's table."""
 
     build_id: str
     text: str
 
 
-def key_of(path: Path) -> Key:
+def key_of(path: Path) -> TableKey:
     """From what is read of the file, and of its debug file, as they are. Raises ImageError.
 
     So does gilk's own code count, of which a version may be under development.
@@ -42,15 +42,15 @@ def key_of(path: Path) -> Key:
             table = debug.debug_table(head)
             if table is not None:
                 state.update(b"%d;" % len(table.strings) + table.strings + table.rows.tobytes())
-        return Key(notes.build_id(head), f"survey-{VERSION}-{sources(*SOURCES)}-{state.hexdigest()}")
+        return TableKey(notes.build_id(head), f"survey-{VERSION}-{sources(*SOURCES)}-{state.hexdigest()}")
 
 
-def recall(key: Key) -> Table | None:
+def recall(key: TableKey) -> Table | None:
     kept = load_arrays(key.text)
     return checked(kept) if kept is not None else None
 
 
-def keep(key: Key, table: Table) -> None:
+def keep(key: TableKey, table: Table) -> None:
     store_arrays(key.text, {"names": table.names, "about": table.about, "counts": table.counts})
 
 

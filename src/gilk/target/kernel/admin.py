@@ -13,7 +13,7 @@ from gilk.values import dataclass
 
 
 @dataclass(frozen=True)
-class Report:
+class DriverReport:
     """`hello` and `status` are None when the driver is not loaded."""
 
     release: str
@@ -41,11 +41,11 @@ def unload() -> bool:
         return driver_load.unload(link)
 
 
-def status() -> Report:
+def status() -> DriverReport:
     """Raises TargetError driver-not-allowed."""
     release = driver_build.running_release()
     with LocalLink() as link:
         if not driver_load.loaded(link):
-            return Report(release)
+            return DriverReport(release)
         driver = Driver(link)
-        return Report(release, driver.hello, driver.status())
+        return DriverReport(release, driver.hello, driver.status())

@@ -16,14 +16,14 @@ from typing import Final
 
 from gilk.errors import MachineGone, TargetError
 from gilk.target import wire
-from gilk.target.kernel.messages import HEADER, LARGEST, MAGIC, UNDER_WAY, VERSION, Kind, pack_strings
+from gilk.target.kernel.messages import HEADER, LARGEST, MAGIC, UNDER_WAY, VERSION, MessageKind, pack_strings
 
 _READ: Final = 1 << 20  # bytes at once
 
 Sink = Callable[[bytes], object]
 
 
-class Request:
+class RelayRequest:
     """One request, with its answer so far."""
 
     def __init__(self) -> None:
@@ -32,17 +32,17 @@ class Request:
         self.error: OSError | None = None
 
     def take(self, kind: int, payload: bytes) -> None:
-        if kind == Kind.PART:
+        if kind == MessageKind.PART:
             self.answer += payload
-        elif kind == Kind.FAIL and len(payload) >= 4:
+        elif kind == MessageKind.FAIL and len(payload) >= 4:
             number = int.from_bytes(payload[:4], "little")
             self.error = OSError(number, payload[4:].decode(errors="replace"))
-        elif kind != Kind.DONE:
+        elif kind != MessageKind.DONE:
             raise _nonsense(f"a message of kind {kind} as an answer")
-        self.done = kind != Kind.PART
+        self.done = kind != MessageKind.PART
 
 
-class Spawned(Request):
+class RemoteProcess(RelayRequest):
     """A process that the relay runs. Its output goes to the sinks; `status` is None until it has ended."""
 
     def __init__(self, channel: Channel, out: Sink, err: Sink) -> None:
@@ -50,18 +50,18 @@ class Spawned(Request):
         self.tag = 0
         self.status: int | None = None  # as a shell says it: 128 and the number of the signal that killed it
         self._channel = channel
-        self._sinks = {Kind.OUT: out, Kind.ERR: err}
+        self._sinks = {MessageKind.OUT: out, MessageKind.ERR: err}
         self._pending = bytearray()
         self._room = UNDER_WAY
         self._ending = False
 
     def take(self, kind: int, payload: bytes) -> None:
         if kind in self._sinks:
-            self._sinks[Kind(kind)](payload)
-        elif kind == Kind.TOOK and len(payload) == 4:
+            self._sinks[MessageKind(kind)](payload)
+        elif kind == MessageKind.TOOK and len(payload) == 4:
             self._room += int.from_bytes(payload, "little")
             self._feed()
-        elif kind == Kind.EXIT and len(payload) == 4:
+        elif kind == MessageKind.EXIT and len(payload) == 4:
             (status,) = struct.unpack("<i", payload)
             self.status = status if status >= 0 else 128 - status
             self._channel.forget(self.tag)
@@ -84,11 +84,11 @@ class Spawned(Request):
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and its group."""
-        self._tell(Kind.SIGNAL, struct.pack("<I", number))
+        self._tell(MessageKind.SIGNAL, struct.pack("<I", number))
 
     def resize(self, rows: int, columns: int) -> None:
         """Its terminal's size, if it is on one."""
-        self._tell(Kind.WINDOW, struct.pack("<HH", rows, columns))
+        self._tell(MessageKind.WINDOW, struct.pack("<HH", rows, columns))
 
     def wait(self, timeout: float | None = None) -> int | None:
         """Its status; None when it still runs after `timeout` seconds. Raises TargetError when the relay is gone."""
@@ -100,12 +100,12 @@ class Spawned(Request):
             piece = bytes(self._pending[: self._room])
             del self._pending[: len(piece)]
             self._room -= len(piece)
-            self._tell(Kind.INPUT, piece)
+            self._tell(MessageKind.INPUT, piece)
         if self._ending and not self._pending:
             self._ending = False
-            self._tell(Kind.INPUT, b"")
+            self._tell(MessageKind.INPUT, b"")
 
-    def _tell(self, kind: Kind, payload: bytes) -> None:
+    def _tell(self, kind: MessageKind, payload: bytes) -> None:
         if self.status is None:
             self._channel.post(kind, self.tag, payload)
 
@@ -127,7 +127,7 @@ class Channel:
         self._heard = 0.0  # when something last came, of time.monotonic
         self._received = bytearray()
         self._unsent = bytearray()
-        self._open: dict[int, Request] = {}
+        self._open: dict[int, RelayRequest] = {}
         self._last_tag = 0
         for descriptor in (source, sink):
             os.set_blocking(descriptor, False)
@@ -136,9 +136,9 @@ class Channel:
         """Wait for the relay to say that it is there. Raises TargetError."""
         return self.until(lambda: bool(self.release), timeout)
 
-    def ask(self, kind: Kind, payload: bytes, timeout: float) -> bytes:
+    def ask(self, kind: MessageKind, payload: bytes, timeout: float) -> bytes:
         """Raises the relay's OSError; MachineGone when there is no answer, and from then on at once."""
-        request = Request()
+        request = RelayRequest()
         tag = self._begin(kind, payload, request)
         self._await(request, timeout)
         self.forget(tag)
@@ -149,20 +149,20 @@ class Channel:
     def spawn(
         self, command: Iterable[bytes], directory: bytes, environment: Mapping[bytes, bytes],
         size: tuple[int, int], out: Sink, err: Sink, timeout: float,
-    ) -> Spawned:  # fmt: skip
+    ) -> RemoteProcess:  # fmt: skip
         """Start a process; on a terminal of `size` rows and columns unless that is (0, 0). Raises OSError."""
-        process = Spawned(self, out, err)
+        process = RemoteProcess(self, out, err)
         variables = [name + b"=" + value for name, value in environment.items()]
         lists = ([directory], list(command), variables)
         payload = struct.pack("<HH", *size) + b"".join(pack_strings(each) for each in lists)
-        process.tag = self._begin(Kind.SPAWN, payload, process)
+        process.tag = self._begin(MessageKind.SPAWN, payload, process)
         self._await(process, timeout)
         if process.error:
             self.forget(process.tag)
             raise process.error
         return process
 
-    def _await(self, request: Request, timeout: float) -> None:
+    def _await(self, request: RelayRequest, timeout: float) -> None:
         """``timeout`` seconds of silence are too many: a long answer that is on its way may take longer."""
         asked = time.monotonic()
         while not request.done:
@@ -177,13 +177,13 @@ class Channel:
         self._lost = error
         return error
 
-    def _begin(self, kind: Kind, payload: bytes, request: Request) -> int:
+    def _begin(self, kind: MessageKind, payload: bytes, request: RelayRequest) -> int:
         self._last_tag = self._last_tag % 0xFFFF_FFFF + 1
         self._open[self._last_tag] = request
         self.post(kind, self._last_tag, payload)
         return self._last_tag
 
-    def post(self, kind: Kind, tag: int, payload: bytes) -> None:
+    def post(self, kind: MessageKind, tag: int, payload: bytes) -> None:
         """Send now what the stream has room for, and the rest while somebody waits."""
         if self._lost is not None:
             raise self._lost
@@ -263,7 +263,7 @@ class Channel:
 
 def _release(kind: int, payload: bytes) -> str:
     expected = MAGIC + struct.pack("<I", VERSION)
-    if kind != Kind.HELLO or not payload.startswith(expected):
+    if kind != MessageKind.HELLO or not payload.startswith(expected):
         raise _nonsense("something other than a relay of this version answers")
     return payload[len(expected) :].decode(errors="replace")
 

@@ -10,7 +10,7 @@ import signal
 import struct
 import termios
 
-from gilk.target.kernel.messages import Kind, Refused, fields, unpack_strings
+from gilk.target.kernel.messages import MessageKind, RequestRefused, fields, unpack_strings
 
 
 class Child:
@@ -56,12 +56,12 @@ def spawn(tag: int, payload: bytes) -> Child:
     arguments, at = unpack_strings(payload, at)
     environment, at = unpack_strings(payload, at)
     if at != len(payload) or not arguments or len(directories) != 1:
-        raise Refused("not a command")
+        raise RequestRefused("not a command")
     variables = dict(each.partition(b"=")[::2] for each in environment)
     if rows:
         ours, theirs = os.openpty()
         resize(ours, rows, columns)
-        return Child(tag, _fork(arguments, variables, directories[0], [theirs] * 3), ours, {ours: Kind.OUT})
+        return Child(tag, _fork(arguments, variables, directories[0], [theirs] * 3), ours, {ours: MessageKind.OUT})
     (stdin, to_them), (from_them, stdout), (errors, stderr) = os.pipe(), os.pipe(), os.pipe()
     try:
         pid = _fork(arguments, variables, directories[0], [stdin, stdout, stderr])
@@ -69,7 +69,7 @@ def spawn(tag: int, payload: bytes) -> Child:
         for descriptor in (to_them, from_them, errors):
             os.close(descriptor)
         raise
-    return Child(tag, pid, to_them, {from_them: Kind.OUT, errors: Kind.ERR})
+    return Child(tag, pid, to_them, {from_them: MessageKind.OUT, errors: MessageKind.ERR})
 
 
 def stop(child: Child, number: int) -> None:

@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeVar
 
 from gilk.errors import GilkError, TargetError
 from gilk.target.kernel import driver_abi as abi
-from gilk.target.kernel.driver_abi import Block, Chunk, DriverStatus, Hello, Outcome, Rings, Unit, Verdict
+from gilk.target.kernel.driver_abi import Block, Chunk, DriverStatus, Hello, Rings, Unit, UnitOutcome, Verdict
 from gilk.target.kernel.driver_errors import cannot_open, refused
 from gilk.target.kernel.mapped import MappedRings, map_rings
 
@@ -119,10 +119,10 @@ class Driver:
         except ValueError as error:
             raise TargetError("stream-corrupt", f"the driver's records make no sense: {error}") from None
 
-    def apply(self, units: Sequence[Unit]) -> list[Outcome]:
+    def apply(self, units: Sequence[Unit]) -> list[UnitOutcome]:
         """Apply units; the outcome of each, in order. Units whose outcome is not OK are not applied. A pad comes before
         its users."""
-        outcomes: list[Outcome] = []
+        outcomes: list[UnitOutcome] = []
         most = (self.hello.message_max - 64) // abi.UNIT.size
         for start in range(0, len(units), most):
             some = units[start : start + most]
@@ -130,13 +130,13 @@ class Driver:
             outcomes += abi.unpack_outcomes(body[8:])
         return outcomes
 
-    def undo(self, numbers: Sequence[int]) -> list[Outcome]:
+    def undo(self, numbers: Sequence[int]) -> list[UnitOutcome]:
         """Undo units; the outcome of each. When this returns, no task is in the patches of those that are OK."""
         if not numbers:
             return []
         rows = b"".join(abi.RESULT.pack(number, 0) for number in numbers)
         body = self._ask(abi.UNDO, len(numbers).to_bytes(4, "little") + bytes(4) + rows)
-        return [Outcome(number, Verdict(status)) for number, status in abi.RESULT.iter_unpack(body[8:])]
+        return [UnitOutcome(number, Verdict(status)) for number, status in abi.RESULT.iter_unpack(body[8:])]
 
     def undo_all(self) -> int:
         """How many units are left because something else sits on them."""

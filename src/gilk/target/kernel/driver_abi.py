@@ -105,7 +105,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class UnitOutcome:
     """The outcome of a unit. `detail`: the address, or the error number, that is to blame; or 0."""
 
     number: int
@@ -217,9 +217,9 @@ def _pack_unit(unit: Unit) -> bytes:
     )
 
 
-def unpack_outcomes(body: bytes) -> Iterator[Outcome]:
+def unpack_outcomes(body: bytes) -> Iterator[UnitOutcome]:
     for row in UNIT.iter_unpack(body):
-        yield Outcome(row[3], Verdict(row[9]), row[10])
+        yield UnitOutcome(row[3], Verdict(row[9]), row[10])
 
 
 def unpack_status(body: bytes) -> DriverStatus:

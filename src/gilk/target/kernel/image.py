@@ -10,8 +10,8 @@ from gilk.errors import TargetError
 from gilk.image.kernel import kallsyms, listings
 from gilk.image.kernel import modules as structs
 from gilk.image.kernel.btf import Btf
-from gilk.image.kernel.kallsyms import CORE, Symbols
-from gilk.image.kernel.snapshot import Part, Region, Snapshot, Tables
+from gilk.image.kernel.kallsyms import CORE, KernelSymbols
+from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, KernelTables, Region
 from gilk.target.kernel.link import Link
 
 _BLACKLIST: Final = "/sys/kernel/debug/kprobes/blacklist"
@@ -41,12 +41,12 @@ def identity(link: Link) -> str:
     return "\n".join((listings.build_id(_file(link, "/sys/kernel/notes")), boot, repr(modules), repr(probes)))
 
 
-def read(link: Link) -> Snapshot:
+def read(link: Link) -> KernelSnapshot:
     """Raises TargetError `kernel-unreadable`; ImageError when what is read is not as gilk knows it."""
     symbols = kallsyms.parse(_file(link, "/proc/kallsyms"))
     types = Btf(_file(link, _TYPES))
     structs.check_entries(types)
-    return Snapshot(
+    return KernelSnapshot(
         release=_file(link, "/proc/sys/kernel/osrelease").decode(errors="replace").strip(),
         build_id=listings.build_id(_file(link, "/sys/kernel/notes")),
         boot_id=_file(link, _BOOT).decode(errors="replace").strip(),
@@ -99,7 +99,7 @@ def _memory(link: Link, ranges: Iterable[Range]) -> list[Region]:
     return [Region(address, next(found) if size else b"") for address, size in wanted]
 
 
-def _core(link: Link, symbols: Symbols) -> Part:
+def _core(link: Link, symbols: KernelSymbols) -> KernelPart:
     ranges = []
     for low, high in _CORE_RANGES:
         start, end = symbols.find(low), symbols.find(high)
@@ -109,9 +109,9 @@ def _core(link: Link, symbols: Symbols) -> Part:
     return _part(CORE, _memory(link, ranges))
 
 
-def _modules(link: Link, symbols: Symbols, types: Btf) -> list[Part]:
+def _modules(link: Link, symbols: KernelSymbols, types: Btf) -> list[KernelPart]:
     """The parts of all modules that are live: their own description in memory tells where each part is."""
-    layout = structs.Layout.of(types)
+    layout = structs.ModuleLayout.of(types)
     live = {module.name for module in listings.modules(_file(link, "/proc/modules")) if module.live}
     known = {name: at for name, at in symbols.of_modules("__this_module").items() if name in live}
     described = _memory(link, ((address, layout.size) for address in known.values()))
@@ -121,6 +121,6 @@ def _modules(link: Link, symbols: Symbols, types: Btf) -> list[Part]:
     return [_part(module.name, regions[6 * i : 6 * i + 6]) for i, module in enumerate(found)]
 
 
-def _part(owner: str, regions: list[Region]) -> Part:
+def _part(owner: str, regions: list[Region]) -> KernelPart:
     text, constants, *tables = regions
-    return Part(owner, text, constants, Tables(*tables))
+    return KernelPart(owner, text, constants, KernelTables(*tables))

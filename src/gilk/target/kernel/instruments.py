@@ -19,7 +19,7 @@ from gilk.values import dataclass
 _LOGS = {"pair": "ilk_log_pair", "string": "ilk_log_string", "registers": "ilk_log_registers"}
 
 
-class Symbols(Protocol):
+class SymbolSource(Protocol):
     """The part of a Driver that instruments use."""
 
     @property
@@ -43,7 +43,7 @@ class KernelInstruments:
     Raises TargetError `driver-load-failed`, and the errors of compile_for_kernel().
     """
 
-    def __init__(self, link: Link, release: str, driver: Symbols) -> None:
+    def __init__(self, link: Link, release: str, driver: SymbolSource) -> None:
         self._link = link
         self._release = release
         self._driver = driver

@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from gilk.errors import MachineGone, TargetError
-from gilk.target.kernel.channel import Channel, Sink, Spawned
+from gilk.target.kernel.channel import Channel, RemoteProcess, Sink
 from gilk.target.kernel.driver_abi import APPLY, UNDO
-from gilk.target.kernel.messages import Kind
+from gilk.target.kernel.messages import MessageKind
 from gilk.target.kernel.own import Kernel
 from gilk.target.kernel.relay import bundle
 
@@ -127,10 +127,10 @@ class RelayLink:
         return self.channel.release
 
     def read_file(self, path: str) -> bytes:
-        return self._fetch(Kind.FILE, os.fsencode(path))
+        return self._fetch(MessageKind.FILE, os.fsencode(path))
 
     def read_core(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        joined = self._fetch(Kind.CORE, b"".join(struct.pack("<QQ", *each) for each in ranges))
+        joined = self._fetch(MessageKind.CORE, b"".join(struct.pack("<QQ", *each) for each in ranges))
         parts, start = [], 0
         for _, size in ranges:
             parts.append(joined[start : start + size])
@@ -138,17 +138,17 @@ class RelayLink:
         return parts
 
     def open_driver(self) -> None:
-        self._ask(Kind.OPEN, b"")
+        self._ask(MessageKind.OPEN, b"")
 
     def close_driver(self) -> None:
-        self._ask(Kind.SHUT, b"")
+        self._ask(MessageKind.SHUT, b"")
 
     def control(self, request: int, payload: bytes) -> bytes:
         patience = self.patience if request in (APPLY, UNDO) else min(_AT_HAND, self.patience)
-        return self.channel.ask(Kind.CONTROL, struct.pack("<Q", request) + payload, patience)
+        return self.channel.ask(MessageKind.CONTROL, struct.pack("<Q", request) + payload, patience)
 
     def drain(self, most: int) -> bytes:
-        return self._fetch(Kind.DRAIN, struct.pack("<I", most))
+        return self._fetch(MessageKind.DRAIN, struct.pack("<I", most))
 
     def map(self, offset: int, size: int, write: bool) -> mmap | None:
         return None
@@ -169,7 +169,7 @@ class RelayLink:
     def spawn(
         self, command: Sequence[str], out: Sink, err: Sink, *,
         directory: str = "/", environment: Mapping[str, str] | None = None, size: tuple[int, int] = (0, 0),
-    ) -> Spawned:  # fmt: skip
+    ) -> RemoteProcess:  # fmt: skip
         """Start a process, which goes on while other things are asked; on a terminal if it has rows and columns.
 
         Its output reaches `out` and `err` while somebody waits for anything on this link. Raises OSError.
@@ -183,10 +183,10 @@ class RelayLink:
             self._closed = True
             self._finish()
 
-    def _fetch(self, kind: Kind, payload: bytes) -> bytes:
+    def _fetch(self, kind: MessageKind, payload: bytes) -> bytes:
         return self.channel.ask(kind, payload, min(_AT_HAND, self.patience))
 
-    def _ask(self, kind: Kind, payload: bytes) -> bytes:
+    def _ask(self, kind: MessageKind, payload: bytes) -> bytes:
         return self.channel.ask(kind, payload, self.patience)
 
 

@@ -43,7 +43,7 @@ PIECE = 1 << 20  # bytes of an answer sent at once
 UNDER_WAY = 256 << 10
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     FILE = 1
     CORE = 2
     OPEN = 3
@@ -64,7 +64,7 @@ class Kind(IntEnum):
     EXIT = 71
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that makes no sense."""
 
 
@@ -79,7 +79,7 @@ def unpack_strings(payload: bytes, at: int) -> tuple[list[bytes], int]:
     for _ in range(count):
         length, at = _number(payload, at)
         if at + length > len(payload):
-            raise Refused("a string goes beyond the message")
+            raise RequestRefused("a string goes beyond the message")
         strings.append(payload[at : at + length])
         at += length
     return strings, at
@@ -87,12 +87,12 @@ def unpack_strings(payload: bytes, at: int) -> tuple[list[bytes], int]:
 
 def _number(payload: bytes, at: int) -> tuple[int, int]:
     if at + 4 > len(payload):
-        raise Refused("a number goes beyond the message")
+        raise RequestRefused("a number goes beyond the message")
     return int.from_bytes(payload[at : at + 4], "little"), at + 4
 
 
 def fields(layout: str, payload: bytes) -> tuple[int, ...]:
     """Raises Refused when `payload` does not have exactly that layout."""
     if struct.calcsize(layout) != len(payload):
-        raise Refused(f"{len(payload)} bytes where {struct.calcsize(layout)} belong")
+        raise RequestRefused(f"{len(payload)} bytes where {struct.calcsize(layout)} belong")
     return struct.unpack(layout, payload)

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterable
 
 from gilk.target.kernel.children import Child, resize, spawn, stop
-from gilk.target.kernel.messages import HEADER, LARGEST, MAGIC, PIECE, VERSION, Kind, Refused, fields
+from gilk.target.kernel.messages import HEADER, LARGEST, MAGIC, PIECE, VERSION, MessageKind, RequestRefused, fields
 from gilk.target.kernel.own import Kernel
 
 
@@ -42,7 +42,7 @@ class Relay:
             message = message[os.write(self.sink, message) :]
 
     def serve(self) -> None:
-        self.send(Kind.HELLO, 0, MAGIC + struct.pack("<I", VERSION) + os.fsencode(os.uname().release))
+        self.send(MessageKind.HELLO, 0, MAGIC + struct.pack("<I", VERSION) + os.fsencode(os.uname().release))
         try:
             while True:
                 for descriptor, events in self.poll.poll():
@@ -79,39 +79,39 @@ class Relay:
             answer = self._carry_out(kind, tag, payload)
             if answer is not None:
                 for piece in answer:
-                    self.send(Kind.PART, tag, piece)
-                self.send(Kind.DONE, tag)
-        except Refused as refusal:
+                    self.send(MessageKind.PART, tag, piece)
+                self.send(MessageKind.DONE, tag)
+        except RequestRefused as refusal:
             self._fail(tag, errno.EPROTO, str(refusal))
         except (OSError, ValueError, OverflowError, MemoryError) as error:
             number = getattr(error, "errno", None) or errno.EINVAL
             self._fail(tag, number, getattr(error, "strerror", None) or str(error))
 
     def _fail(self, tag: int, number: int, text: str) -> None:
-        self.send(Kind.FAIL, tag, struct.pack("<I", number) + text.encode(errors="replace"))
+        self.send(MessageKind.FAIL, tag, struct.pack("<I", number) + text.encode(errors="replace"))
 
     def _carry_out(self, kind: int, tag: int, payload: bytes) -> Iterable[bytes] | None:
         """The answer's pieces; None when there is none to give. Raises Refused, OSError."""
-        if kind in (Kind.INPUT, Kind.SIGNAL, Kind.WINDOW):
+        if kind in (MessageKind.INPUT, MessageKind.SIGNAL, MessageKind.WINDOW):
             if tag in self.children:
                 self._tell(self.children[tag], kind, payload)
             return None
-        if kind == Kind.FILE:
+        if kind == MessageKind.FILE:
             return self.kernel.read_file(os.fsdecode(payload))
-        if kind == Kind.CORE:
+        if kind == MessageKind.CORE:
             numbers = fields(f"<{len(payload) // 16 * 2}Q", payload)
             return self.kernel.read_core(zip(numbers[::2], numbers[1::2], strict=True))
-        if kind == Kind.CONTROL and len(payload) >= 8:
+        if kind == MessageKind.CONTROL and len(payload) >= 8:
             return (self.kernel.control(int.from_bytes(payload[:8], "little"), payload[8:]),)
-        if kind == Kind.DRAIN:
+        if kind == MessageKind.DRAIN:
             return (self.kernel.drain(min(*fields("<I", payload), LARGEST)),)
-        if kind == Kind.SPAWN and tag not in self.children:
+        if kind == MessageKind.SPAWN and tag not in self.children:
             self._adopt(spawn(tag, payload))
             return ()
-        if kind in (Kind.OPEN, Kind.SHUT) and not payload:
-            (self.kernel.open_driver if kind == Kind.OPEN else self.kernel.close)()
+        if kind in (MessageKind.OPEN, MessageKind.SHUT) and not payload:
+            (self.kernel.open_driver if kind == MessageKind.OPEN else self.kernel.close)()
             return ()
-        raise Refused(f"no request {kind} with {len(payload)} bytes")
+        raise RequestRefused(f"no request {kind} with {len(payload)} bytes")
 
     def _adopt(self, child: Child) -> None:
         self.children[child.tag] = child
@@ -120,9 +120,9 @@ class Relay:
             self.poll.register(descriptor, select.POLLIN)
 
     def _tell(self, child: Child, kind: int, payload: bytes) -> None:
-        if kind == Kind.SIGNAL:
+        if kind == MessageKind.SIGNAL:
             stop(child, *fields("<I", payload))
-        elif kind == Kind.WINDOW:
+        elif kind == MessageKind.WINDOW:
             resize(child.stdin, *fields("<HH", payload))
         elif not child.ended:
             child.pending += payload
@@ -133,7 +133,7 @@ class Relay:
         """Give a process what it has room for, and ask to be told when there is more."""
         taken = child.take()
         if taken:
-            self.send(Kind.TOOK, child.tag, struct.pack("<I", taken))
+            self.send(MessageKind.TOOK, child.tag, struct.pack("<I", taken))
         terminal = child.stdin in child.outputs
         if child.pending:
             self.owners[child.stdin] = child
@@ -183,7 +183,7 @@ class Relay:
             del self.owners[descriptor]
         child.close()
         del self.children[child.tag]
-        self.send(Kind.EXIT, child.tag, struct.pack("<i", os.waitstatus_to_exitcode(status)))
+        self.send(MessageKind.EXIT, child.tag, struct.pack("<i", os.waitstatus_to_exitcode(status)))
 
 
 def bundle() -> str:

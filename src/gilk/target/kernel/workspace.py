@@ -236,7 +236,7 @@ class KernelWorkspace:
         self.instruments.unload()
         return not left and all(now == old for now, (_, old) in zip(live, places, strict=True))
 
-    def _loaded(self) -> frozenset[listings.Loaded]:
+    def _loaded(self) -> frozenset[listings.LoadedModule]:
         """The modules; one that was unloaded and came back lies elsewhere, or is the same again."""
         return frozenset(listings.modules(self._read_file("/proc/modules")))
 

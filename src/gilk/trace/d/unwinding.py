@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gilk.image.cfi import Rule
+from gilk.image.cfi import FrameRule
 from gilk.image.unwind import Unwind
 from gilk.trace.d.layout import pages
 from gilk.values import dataclass
@@ -64,7 +64,7 @@ class Tables:
         self._rules = np.ndarray((RULES,), RULE, buffer, HEAD.itemsize)
         self._cache = np.ndarray((CACHE,), "<u8", buffer, HEAD.itemsize + self._rules.nbytes)
         self._used = HEAD.itemsize + self._rules.nbytes + self._cache.nbytes
-        self._numbers: dict[Rule, int] = {}
+        self._numbers: dict[FrameRule, int] = {}
         self._placed: dict[int, tuple[int, int, int]] = {}  # by identity of the table
         self._kept: list[Unwind] = []  # so that an identity stays one
         self._head["rules"] = HEAD.itemsize
@@ -120,7 +120,7 @@ class Tables:
         numbers = [self._number(rule) for rule in table.rules]
         return np.array(numbers, np.uint16)[table.ids]
 
-    def _number(self, rule: Rule) -> int:
+    def _number(self, rule: FrameRule) -> int:
         """Of a rule that images share. The first one, which says nothing, stands for those that find no room."""
         number = self._numbers.get(rule)
         if number is None:
