@@ -14,13 +14,17 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(VENV)/hypothesis
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint format stress peers conformance bench demo clean
+.PHONY: help venv quick test lint format stress peers conformance bench demo clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 venv: ## a virtual environment in .venv with everything a developer needs
 	@tools/setup venv "$(PYTHON)" "$(VENV)" dev
+
+quick: venv ## before each commit, in less than a minute: ruff, mypy, and the tests that wait for nothing
+	$(MAKE) --no-print-directory lint
+	$(RUN) -m pytest -n $(JOBS) -q -p tests.quick $$($(RUN) -m tests.quick)
 
 test: venv ## install what is missing, then ruff, mypy and the whole test suite
 	@tools/setup test

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 from collections.abc import Iterator
@@ -35,9 +36,14 @@ def layer_of(module: str) -> str:
     return module.split("/")[0]
 
 
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of everything `path` imports, anywhere in it; names of `from x import y` as `x.y`."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -101,7 +107,7 @@ def test_nothing_is_looked_up_in_generated_code() -> None:
 def test_providers_give_no_c() -> None:
     said = re.compile(r"regs->|\b(gd|d|host)_[a-z]\w*")
     for path in (SOURCE / "providers").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 assert not said.search(node.value), f"{path}:{node.lineno} has C in it"
 
@@ -142,7 +148,7 @@ def _module_name(module: str) -> str:
 def test_pure_layers_do_no_io(path: Path) -> None:
     for line, name in imports(path):
         assert name.split(".")[0] not in IMPURE_MODULES, f"{path}:{line} imports {name}"
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Call):
             function = node.func
             if isinstance(function, ast.Name):

@@ -41,6 +41,13 @@ def many(of: Session, process: FakeProcess) -> None:
 
 
 USES = [a_count, many]
+#: With every how many of the steps; all of them are in `make stress`.
+RUNS = [
+    pytest.param(a_count, 2, id="a count"),
+    pytest.param(many, 7, id="many"),
+    pytest.param(a_count, 1, id="a count, every step", marks=pytest.mark.stress),
+    pytest.param(many, 1, id="many, every step", marks=pytest.mark.stress),
+]
 #: It is not ours, for all that is known; or the program lets nothing be unmapped.
 MAY_LEAVE_MEMORY = {"check_mapped", "stop", "borrow", "munmap", "leave_our_memory"}
 MAY_LEAVE_BLOCKS = {"stop"}  # of threads, which are then taken for those of somebody else's session
@@ -81,10 +88,11 @@ def test_it_takes_the_same_steps_each_time(use: Use) -> None:
     assert steps(use) == steps(use)
 
 
-@pytest.mark.parametrize(("use", "number"), [(a_count, errno.EPERM), (many, errno.ENOMEM)])
-def test_a_step_that_fails(use: Use, number: int) -> None:
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOMEM], ids=["EPERM", "ENOMEM"])
+@pytest.mark.parametrize(("use", "every"), RUNS)
+def test_a_step_that_fails(use: Use, every: int, number: int) -> None:
     result, _, variables = alone()
-    for at, name in enumerate(steps(use)):
+    for at, name in list(enumerate(steps(use)))[::every]:
         process, where = started(), f"{at}: {name}"
         one = process.program
         before = code(one)
@@ -99,10 +107,10 @@ def test_a_step_that_fails(use: Use, number: int) -> None:
         assert data(one) == variables, where
 
 
-@pytest.mark.parametrize("use", USES)
-def test_a_program_that_is_killed_at_a_step(use: Use) -> None:
-    """Nothing is left of it that could be wrong; what it has counted until then is known."""
-    for at, name in enumerate(steps(use)):
+@pytest.mark.parametrize(("use", "every"), RUNS)
+def test_a_program_that_is_killed_at_a_step(use: Use, every: int) -> None:
+    """A user is told so by an error of gilk's, whatever was being done."""
+    for at, name in list(enumerate(steps(use)))[::every]:
         process, where = started(), f"{at}: {name}"
         process.traced.step.before = at, process.program.end
         errors: list[BaseException] = []

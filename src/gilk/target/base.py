@@ -3,12 +3,13 @@
 
 To add a target to those that there are (a process, a kernel):
 
-1. `Code` tells its images, where they lie, and gives an analysis of each. Then everything works that looks up points.
-2. A target that executes a program's code as a process does needs a `Target`, and a `Tracer` that maps, stages and
-   changes. Then sessions, ledger, providers, followers and the engine of D work. The tracer of a process of this
-   machine stands on a protocol of its own (traced.py): to stop threads and write memory by other means, write another
-   member of that, and use the keeper with its movement of threads.
-3. Another kind of code needs a stager and a changer (session/staging.py, session/ledger.py), a source of records
+1. `Code`: what its images are, where they lie, and how each is analysed. All that looks points up works then.
+2. For one that executes a program's code as a process does: `Target`, and a `Tracer` that maps, stages and changes.
+   The session, its ledger, providers, followers and the engine of D work then.
+   A protocol of its own (traced.py) describes what lies beneath a tracer: a class that can stop threads, write memory
+   and have system calls made by other means implements that, and has the keeper with all it knows of moving threads.
+   The program in memory of tests/fake is one, in some 250 lines; sessions, ledgers, followers and D run on it.
+3. For another kind of code: a stager and a changer (session/staging.py, session/ledger.py), a source of records
    (trace/drain.py) and a session over them, as kernel_session.py is.
 """
 
