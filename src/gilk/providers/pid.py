@@ -18,7 +18,7 @@ from gilk.lang.types import UINT64
 from gilk.providers.probe import ProcessProbe, Site
 from gilk.splice import points
 from gilk.splice.points import Point
-from gilk.target.process import Process
+from gilk.target.base import Target
 
 #: Points, each with the start of the part of the function that it lies in.
 _Where = tuple[tuple[int, Point], ...]
@@ -30,7 +30,7 @@ _GIVEN = {"entry": Given(_ARGUMENTS, edge=True), "return": Given((_OFFSET_IN_IT,
 _INSIDE = Given(_ARGUMENTS)
 
 
-def probes(process: Process, description: Description) -> Iterator[ProcessProbe]:
+def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
     """Those that are meant; none when it is about something else."""
     provider = f"pid{process.pid}"
     if not fnmatch.fnmatchcase(provider, description.provider or "?"):

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from gilk.lang.d.probes import Description, Key
 from gilk.lang.ir import Given
 from gilk.splice.points import Point
-from gilk.target.base import Loaded
-from gilk.target.process import Process
+from gilk.target.base import Loaded, Target
 from gilk.values import dataclass
 
 
@@ -46,4 +45,4 @@ class ProcessProbe:
 
 
 #: Makes the probes that a description means: none when it is about something else.
-Provider = Callable[[Process, Description], Iterator[ProcessProbe]]
+Provider = Callable[[Target, Description], Iterator[ProcessProbe]]

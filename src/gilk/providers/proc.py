@@ -14,7 +14,7 @@ from gilk.lang.machine import ProcessId, SyscallArg, SyscallError, SyscallResult
 from gilk.lang.types import INT, INT64, UINT, UINT64, Integer
 from gilk.providers import syscall
 from gilk.providers.probe import ProcessProbe
-from gilk.target.process import Process
+from gilk.target.base import Target
 from gilk.values import dataclass
 
 _SIGNALS = 64  # _NSIG, signal.h
@@ -109,7 +109,7 @@ NOT_SEEN = {
 }
 
 
-def probes(process: Process, description: Description) -> Iterator[ProcessProbe]:
+def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
     if not fnmatch.fnmatchcase("proc", description.provider or "*") or description.function:
         return
     if not fnmatch.fnmatchcase("vmlinux", description.module or "*"):

@@ -17,8 +17,7 @@ from gilk.lang.machine import SyscallArg, SyscallError, SyscallNumber, SyscallRe
 from gilk.providers.probe import ProcessProbe, Site
 from gilk.splice.points import Point
 from gilk.target import seccomp
-from gilk.target.base import Loaded
-from gilk.target.process import Process
+from gilk.target.base import Loaded, Target
 
 _ENTRY = Given(tuple(SyscallArg(number) for number in range(6)))
 _RETURN = Given((SyscallResult(), SyscallResult()), error=SyscallError())
@@ -42,7 +41,7 @@ _OTHER_NAMES = {
 Made = dict[int | None, list[tuple[Loaded, SystemCall]]]
 
 
-def probes(process: Process, description: Description) -> Iterator[ProcessProbe]:
+def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
     provider, module = description.provider or "*", description.module or "*"
     if not (fnmatch.fnmatchcase("syscall", provider) and fnmatch.fnmatchcase(_MODULE, module)):
         return
@@ -72,7 +71,7 @@ def sites(made: Made, number: int, side: str) -> Iterator[Site]:
 
 
 @lru_cache(maxsize=4)
-def calls(process: Process) -> Made:
+def calls(process: Target) -> Made:
     """By number, all that the images make which are mapped now. Raises TargetError `seccomp-blocks-syscall-probes`."""
     if seccomp.may_kill(process.pid):
         raise TargetError(

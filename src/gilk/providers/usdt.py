@@ -16,13 +16,12 @@ from gilk.lang.ir import Given
 from gilk.providers.operands import operands
 from gilk.providers.probe import ProcessProbe, Semaphore, Site
 from gilk.splice import points
-from gilk.target.base import Loaded
-from gilk.target.process import Process
+from gilk.target.base import Loaded, Target
 
 _Found = list[tuple[Site, Mark]]
 
 
-def probes(process: Process, description: Description) -> Iterator[ProcessProbe]:
+def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
     if not description.provider:
         return
     for loaded in process.loaded():
@@ -42,7 +41,7 @@ def _marks(path: Path) -> tuple[Mark, ...]:
         return ()
 
 
-def names(process: Process) -> frozenset[str]:
+def names(process: Target) -> frozenset[str]:
     """Of all providers there are, without the process's number."""
     return frozenset(mark.provider for loaded in process.loaded() for mark in _marks(loaded.path))
 
@@ -59,13 +58,13 @@ def _matches(mark: Mark, pid: int, description: Description) -> bool:
     return not globs or any(fnmatch.fnmatchcase(each, globs) for each in (name(mark), mark.name))
 
 
-def _can_count(process: Process, loaded: Loaded, mark: Mark) -> bool:
+def _can_count(process: Target, loaded: Loaded, mark: Mark) -> bool:
     """Its semaphore, if it has one, is in the image's own memory."""
     at, segments = mark.semaphore, process.image(loaded.path).segments
     return not at or any(each.writable and 0 <= at - each.address <= each.size - 2 for each in segments)
 
 
-def _add(by_key: dict[Key, _Found], process: Process, loaded: Loaded, mark: Mark, glob: str) -> None:
+def _add(by_key: dict[Key, _Found], process: Target, loaded: Loaded, mark: Mark, glob: str) -> None:
     """One probe may have several sites, in one function or more."""
     image, analysis = process.image(loaded.path), process.analysis(loaded)
     span = image.span_at(mark.address)

@@ -57,6 +57,10 @@ class Loaded:
 class Code(Protocol):
     """A process, or the kernel, as far as points are looked up in it."""
 
+    def __hash__(self) -> int:
+        """No two are equal: findings about one are kept for that alone."""
+        ...
+
     @property
     def who(self) -> str:
         """For messages: ``process 4711``."""

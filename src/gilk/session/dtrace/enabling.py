@@ -17,7 +17,7 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.providers.probe import ProcessProbe, Provider
-    from gilk.target.process import Process
+    from gilk.target.base import Target
 
 
 _LOOKED_AT = 8  # images in which a function that is not there may be inlined
@@ -70,7 +70,7 @@ class Enabled:
         return sorted({tuple(each) for each in self.clauses.values()})
 
 
-def enable(program: tree.Program, process: Process | None, zero: bool) -> Enabled:
+def enable(program: tree.Program, process: Target | None, zero: bool) -> Enabled:
     """``zero``: descriptions that match nothing are not an error (-Z). Raises NoSuchProbe."""
     enabled = Enabled()
     for clause in program.clauses:
@@ -90,7 +90,7 @@ def enable(program: tree.Program, process: Process | None, zero: bool) -> Enable
     return enabled
 
 
-def _matching(enabled: Enabled, description: Description, process: Process | None) -> Iterable[Probe]:
+def _matching(enabled: Enabled, description: Description, process: Target | None) -> Iterable[Probe]:
     yield from (probe for probe in own.PROBES if description.matches(probe))
     if description.number:
         return  # only those have numbers that are known beforehand
@@ -110,7 +110,7 @@ def _matching(enabled: Enabled, description: Description, process: Process | Non
             yield probe
 
 
-def _reason(description: Description, process: Process | None) -> str:
+def _reason(description: Description, process: Target | None) -> str:
     """Why there are no such probes, of those that DTrace has."""
     provider = description.provider
     if description.number:
@@ -126,7 +126,7 @@ def _reason(description: Description, process: Process | None) -> str:
     return next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
 
 
-def _inlined(description: Description, process: Process) -> str:
+def _inlined(description: Description, process: Target) -> str:
     from gilk.session import inlined
 
     if not inlined.is_exact(description.function):

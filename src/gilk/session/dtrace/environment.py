@@ -12,13 +12,13 @@ from gilk.target.status import status_of
 from gilk.trace.clock import Clock, realtime_offset
 
 if TYPE_CHECKING:
-    from gilk.target.process import Process
+    from gilk.target.base import Target
 
 _SHIFT = 24
 _FIELDS = struct.Struct("<QQQIIIIIIII64s256s")
 
 
-def environment(clock: Clock, process: Process | None) -> bytes:
+def environment(clock: Clock, process: Target | None) -> bytes:
     pid = os.getpid() if process is None else process.pid
     status = status_of(pid)
     (uid, euid), (gid, egid) = (map(int, status[name].split()[:2]) for name in (b"Uid", b"Gid"))

@@ -19,7 +19,7 @@ from gilk.lang.syntax.source import Source
 from gilk.session.dtrace import mounts
 
 if TYPE_CHECKING:
-    from gilk.target.process import Process
+    from gilk.target.base import Target
 
 OWN = Path(__file__).parents[2] / "lang" / "d" / "library"
 _DEPENDS = re.compile(r"^\s*#\s*pragma\s+D\s+depends_on\s+(\w+)\s+(\S+)\s*$", re.MULTILINE)
@@ -28,7 +28,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _COMMON = frozenset(("char", "id_t", "inline", "int", "long", "pid_t", "processorid_t", "string", "struct", "typedef"))
 
 
-def wanted(programs: Sequence[str], directories: Sequence[str], process: Process | None) -> list[Source]:
+def wanted(programs: Sequence[str], directories: Sequence[str], process: Target | None) -> list[Source]:
     """``programs``: their texts. Raises UsageError `no-d-library`, `d-library-cycle`."""
     found = {path.name: _read(path) for directory in directories for path in _files(Path(directory))}
     words = {

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 from gilk.build.dprogram import ClauseEvent
 from gilk.lang.d.probes import Probe
-from gilk.target.process import Process
+from gilk.target.base import Target
 from gilk.target.running import MOST_STACK, PC
 
 
-def events(process: Process, probe: Probe, stacks: bool) -> Iterator[ClauseEvent]:
+def events(process: Target, probe: Probe, stacks: bool) -> Iterator[ClauseEvent]:
     """One for each thread, good until the next; its time is the caller's. ``stacks``: with a copy of its stack behind
     the registers, taken while it stood still. Raises TargetError."""
     for one in process.sample(MOST_STACK if stacks else 0):

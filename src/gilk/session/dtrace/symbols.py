@@ -11,8 +11,7 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.image.model import Image
-    from gilk.target.base import Loaded
-    from gilk.target.process import Process
+    from gilk.target.base import Loaded, Target
 
 _MOST = 1 << 16  # names that are remembered
 _PAGE = 4096
@@ -29,7 +28,7 @@ class Named:
 
 
 class Symbols:
-    def __init__(self, process: Process | None) -> None:
+    def __init__(self, process: Target | None) -> None:
         self._process = process
         self._loaded: tuple[Loaded, ...] = ()
         self._names: dict[int, Named] = {}

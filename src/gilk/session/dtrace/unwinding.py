@@ -9,8 +9,8 @@ from pathlib import Path
 from gilk.errors import GilkError
 from gilk.image.elf import load_bytes
 from gilk.image.unwind import Unwind, made_of, unwind
+from gilk.target.base import Target
 from gilk.target.maps import Mapping, read_maps
-from gilk.target.process import Process
 from gilk.trace.d.unwinding import Code, Tables, room
 
 _VDSO = "[vdso]"
@@ -19,7 +19,7 @@ _VDSO = "[vdso]"
 class Unwinding:
     """Tables of all that is mapped are made when this is; ``place`` says where they go."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Target) -> None:
         self._process = process
         self._tables: Tables | None = None
         self._mapped: tuple[Mapping, ...] = ()

@@ -20,8 +20,7 @@ from gilk.values import dataclass
 
 if TYPE_CHECKING:
     from gilk.session.dtrace.debug_types import DebugTypes
-    from gilk.target.base import Loaded
-    from gilk.target.process import Process
+    from gilk.target.base import Loaded, Target
 
 #: That are always there; those of programs and libraries (USDT) are besides.
 _PROVIDERS = frozenset(("dtrace", "profile", *filter(None, IN_PROCESS.values())))
@@ -32,7 +31,7 @@ _CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
 class World:
     """gilk.lang.d.meaning.world.World, of a process or of none. What is asked twice is the same."""
 
-    process: Process | None
+    process: Target | None
     _types: dict[str, DebugTypes | None] = field(default_factory=dict)
     _asked: dict[tuple[str, str, str], Type | None] = field(default_factory=dict)
     _completed: dict[str, Record] = field(default_factory=dict)
