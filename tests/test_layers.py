@@ -201,6 +201,40 @@ def test_no_cycle_among_headers() -> None:
     acyclic(graph)
 
 
+#: Which modules besides those of `target` still read /proc/PID, use ptrace(2) or fork. Nothing is to be added here.
+KNOWS_PROCESSES = {
+    "cli/trials",
+    "session/broker/forking",
+    "session/dtrace/environment",
+    "session/dtrace/libraries",
+    "session/dtrace/mounts",
+    "session/experiment/targets",
+    "session/run",
+    "session/survey/count",
+    "session/survey/subject",
+    "trace/threads",
+}
+FORKS = {"fork", "forkpty", "posix_spawn", "posix_spawnp"}
+
+
+def knows_processes(path: Path) -> Iterator[str]:
+    """Of how processes are reached, what a module does itself."""
+    yield from (name for _, name in imports(path) if name == "gilk.target.ptrace")
+    for node in nodes(path):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id == "os" and node.attr in FORKS:
+                yield f"os.{node.attr}"
+        elif isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+            if str(node.values[0].value) == "/proc/":
+                yield "/proc/PID"
+
+
+def test_only_targets_know_how_processes_are_reached() -> None:
+    found = {module: set(knows_processes(path)) for module, path in MODULES.items() if layer_of(module) != "target"}
+    assert {module for module, how in found.items() if how} == KNOWS_PROCESSES, "one that is none any more comes off"
+    assert any(set(knows_processes(path)) for module, path in MODULES.items() if layer_of(module) == "target")
+
+
 def tracked_files() -> list[Path]:
     """What git knows; in an unpacked archive, everything that is not a build product."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True)
