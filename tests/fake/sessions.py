@@ -16,7 +16,8 @@ from tests.fake.program import Program
 from tests.fake.programs import built
 from tests.fake.target import FakeProcess
 
-_CLOCK = Clock(*sample(), 1.0)  # nobody looks at how long something took
+#: Nobody looks at how long something took.
+CLOCK = Clock(*sample(), 1.0)
 
 
 def program(variant: str = "fixed", name: str = "plain") -> Program:
@@ -25,7 +26,7 @@ def program(variant: str = "fixed", name: str = "plain") -> Program:
 
 
 def session(process: FakeProcess) -> Session:
-    return Session(process, points=4096, threads=16, ring=1 << 16, clock=_CLOCK)
+    return Session(process, points=4096, threads=16, ring=1 << 16, clock=CLOCK)
 
 
 def wanted(process: FakeProcess, *points: str, instrument: Builtin = Builtin.COUNT) -> list[Wanted]:

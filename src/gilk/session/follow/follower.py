@@ -36,6 +36,7 @@ from gilk.splice.points import Point
 from gilk.splice.policy import BESIDE
 from gilk.target.base import Loaded, Target
 from gilk.target.batch import Batch
+from gilk.trace.clock import Clock
 from gilk.trace.drain import Chunk
 from gilk.trace.gates import Gates
 from gilk.trace.traced import Unended, Unfollowed
@@ -61,8 +62,10 @@ class Follower(Session):
     ``of_iid``: by iid, the number of the function whose entry it is; -1 for others.
     """
 
-    def __init__(self, process: Target, threads: int = 1024, ring: int = 16 << 20) -> None:
-        super().__init__(process, 1, threads, ring)
+    def __init__(
+        self, process: Target, threads: int = 1024, ring: int = 16 << 20, clock: Clock | None = None
+    ) -> None:
+        super().__init__(process, 1, threads, ring, clock)
         self._capacity = _MOST
         self.gates = Gates(self._workspace.data)
         self.followed: set[int] = set()  # what is in force

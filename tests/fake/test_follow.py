@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""All functions made ready, and followed from a moment on: by bytes that are written, and by code that is exchanged."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+
+import pytest
+
+from gilk.session.follow.follower import Follower
+from gilk.session.follow.scope import Scope
+from gilk.target import copies
+from tests.fake.program import Program
+from tests.fake.sessions import CLOCK, alone, code, data, ours, program
+from tests.fake.target import FakeProcess
+
+
+@pytest.fixture(params=["written", "exchanged"])
+def exchanged(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether copies of the code are made; for so little it would not be worth it."""
+    if request.param == "exchanged":
+        monkeypatch.setattr(copies, "_WORTH", 1)
+    return bool(request.param == "exchanged")
+
+
+def ready(process: FakeProcess) -> Follower:
+    of = Follower(process, threads=8, ring=1 << 20, clock=CLOCK)
+    _, trouble = of.prepare(process.loaded(), Scope.parse(["plain:"]))
+    assert not trouble
+    return of
+
+
+def entries(of: Follower, one: Program) -> Counter[int]:
+    """How often each function was entered, by its address."""
+    rows = of.poll().select(["function", "kind"]).to_pylist()
+    assert of.drain.drops() == 0
+    return Counter(one.at(row["function"]) for row in rows if row["kind"] in ("time-entry", "time-head"))
+
+
+def addresses(of: Follower, one: Program) -> list[int]:
+    return [one.at(of.function(number).name) for number in range(of.functions)]
+
+
+@pytest.mark.parametrize("expected", [False, True], ids=["at once", "expected"])
+@pytest.mark.parametrize("moment", [0, 101, 307, 499])
+def test_every_call_from_then_on_is_recorded(moment: int, expected: bool, exchanged: bool) -> None:
+    result, executed, variables = alone("pie")
+    one = program("pie")
+    before = code(one)
+    process = FakeProcess(one)
+    with ready(process) as of:
+        assert (of.copy_code() > 0) == exchanged
+        if expected:
+            of.expect(range(of.functions))
+        one.count()
+        one.step(one.tasks[one.pid], moment)
+        came = one.executed.copy()
+        if expected:
+            of.begin()
+        else:
+            of.follow(range(of.functions))
+        if exchanged:
+            assert {copy.in_force for copy in process.keeper.keeper.held.copies} == {True}
+        assert code(one) != before
+        assert one.finish() == result
+        assert data(one) == variables
+        found = entries(of, one)
+        assert found == {at: executed[at] - came[at] for at in addresses(of, one) if executed[at] > came[at]}
+
+
+def test_it_is_left_again_and_again(exchanged: bool) -> None:
+    """The code is each time what it was; what is called while nobody follows is not recorded, and all else is."""
+    result, executed, _ = alone()
+    one = program()
+    before, process = code(one), FakeProcess(one)
+    with ready(process) as of:
+        of.copy_code()
+        while one.tasks:
+            of.follow(range(of.functions))
+            assert code(one) != before
+            one.step(one.tasks[one.pid], 307)
+            if one.tasks:
+                of.leave()
+                assert code(one) == before
+                one.step(one.tasks[one.pid], 13)
+        found = entries(of, one)
+    assert one.ended[one.pid].result == result
+    assert all(found[at] <= executed[at] for at in found)
+    assert sum(found.values()) > 0.7 * sum(executed[at] for at in addresses(of, one))
+
+
+def test_it_ends_as_if_nobody_had_been_there(exchanged: bool) -> None:
+    one = program()
+    before, process = code(one), FakeProcess(one)
+    with ready(process) as of:
+        of.copy_code()
+        of.follow(range(of.functions))
+        one.rounds(2)
+    assert of.restored is True
+    assert (code(one), ours(one)) == (before, [])
+    assert one.finish() == alone()[0]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_an_exchange_that_the_kernel_refuses_is_written_instead(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of its system calls it is."""
+    monkeypatch.setattr(copies, "_WORTH", 1)
+    one = program()
+    before, process = code(one), FakeProcess(one)
+    step = process.traced.step
+    with ready(process) as of:
+        assert of.copy_code()
+        of.expect(range(of.functions))
+        done = len(step.done)
+        calls = [n for n, name in enumerate(probe_begin()[done:]) if name in ("mremap", "mmap")]
+        step.fails = done + calls[number % len(calls)], OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        of.begin()
+        assert len(step.done) > step.fails[0], "it was not met"
+        assert one.finish() == alone()[0]
+        assert entries(of, one)
+    assert before
+    assert of.restored is True
+
+
+def probe_begin() -> list[str]:
+    """The steps of a session up to where it follows by an exchange of code."""
+    process = FakeProcess(program())
+    with ready(process) as of:
+        assert of.copy_code()
+        of.expect(range(of.functions))
+        of.begin()
+        return list(process.traced.step.done)
