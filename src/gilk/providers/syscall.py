@@ -16,7 +16,6 @@ from gilk.lang.ir import Given
 from gilk.lang.machine import SyscallArg, SyscallError, SyscallNumber, SyscallResult
 from gilk.providers.probe import ProcessProbe, Site
 from gilk.splice.points import Point
-from gilk.target import seccomp
 from gilk.target.base import Loaded, Target
 
 _ENTRY = Given(tuple(SyscallArg(number) for number in range(6)))
@@ -73,7 +72,7 @@ def sites(made: Made, number: int, side: str) -> Iterator[Site]:
 @lru_cache(maxsize=4)
 def calls(process: Target) -> Made:
     """By number, all that the images make which are mapped now. Raises TargetError `seccomp-blocks-syscall-probes`."""
-    if seccomp.may_kill(process.pid):
+    if process.may_be_killed():
         raise TargetError(
             "seccomp-blocks-syscall-probes",
             f"process {process.pid} has a seccomp filter of its own, which may kill it for system calls made elsewhere",

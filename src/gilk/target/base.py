@@ -22,7 +22,7 @@ from gilk.analysis.analysis import Analysis
 from gilk.image.model import Image, Symbol
 from gilk.spec import image as image_names
 from gilk.splice.space import Occupied
-from gilk.target.threads import Threads
+from gilk.target.threads import Gone, Threads
 from gilk.values import dataclass
 
 if TYPE_CHECKING:  # a protocol need not wait for what it names
@@ -157,6 +157,23 @@ class Target(Code, Protocol):
     @property
     def unstarted(self) -> bool:
         """It was launched, and nothing of it has run yet."""
+        ...
+
+    @property
+    def gone(self) -> Gone:
+        """Whether a thread, of its own or of its children, has ended, by the number that records have."""
+        ...
+
+    def status(self) -> dict[bytes, bytes]:
+        """Lines of /proc/PID/status (status.py), or what stands for them. Raises OSError once it has gone."""
+        ...
+
+    def root(self) -> bytes:
+        """Its root directory. Raises OSError."""
+        ...
+
+    def may_be_killed(self) -> bool:
+        """A filter of its own may kill it for a system call (seccomp.py)."""
         ...
 
     def caught(self) -> int:

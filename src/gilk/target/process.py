@@ -14,13 +14,13 @@ from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
 from gilk.image.model import Image, Symbol, SymbolKind
 from gilk.splice.space import Occupied
-from gilk.target import launch, learnt, wire
+from gilk.target import launch, learnt, seccomp, wire
 from gilk.target.alive import is_alive
 from gilk.target.base import Loaded
 from gilk.target.copies import Copy, Units, as_executed
 from gilk.target.files import Files
 from gilk.target.image import analyse
-from gilk.target.inner_threads import threads_of
+from gilk.target.inner_threads import gone_of, threads_of
 from gilk.target.launch import End, Until
 from gilk.target.maps import Mapping, heap_start, occupied, read_maps
 from gilk.target.meeting import Meeting
@@ -30,7 +30,7 @@ from gilk.target.running import Sample
 from gilk.target.semaphores import Raised, Semaphore
 from gilk.target.spawning import spawned
 from gilk.target.status import status_of
-from gilk.target.threads import Threads
+from gilk.target.threads import Gone, Threads
 
 _T = TypeVar("_T")
 _PATIENCE = 120.0  # seconds for an answer; the keeper's own waits are shorter
@@ -158,8 +158,21 @@ class Process:
     def caught(self) -> int:
         """The signals that it has handlers for, bit n-1 for signal n (SigCgt of proc(5)); 0 once it has gone."""
         with contextlib.suppress(OSError):
-            return int(status_of(self.pid).get(b"SigCgt", b"0"), 16)
+            return int(self.status().get(b"SigCgt", b"0"), 16)
         return 0
+
+    @property
+    def gone(self) -> Gone:
+        return gone_of(self.pid)
+
+    def status(self) -> dict[bytes, bytes]:
+        return status_of(self.pid)
+
+    def root(self) -> bytes:
+        return os.fsencode(os.readlink(f"/proc/{self.pid}/root"))
+
+    def may_be_killed(self) -> bool:
+        return seccomp.may_kill(self.pid)
 
     def exported(self, path: Path, name: str) -> Symbol | None:
         """The symbol of that name that other images find in this one; None without one. Raises ImageError."""

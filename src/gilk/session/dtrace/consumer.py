@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gilk.errors import OutOfMemory, UsageError
@@ -28,6 +29,7 @@ from gilk.trace.d.events import Began, Ended, Event, Exited, Lowered, Matched, N
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
+    from gilk.session.dtrace.in_process import Part
     from gilk.target.process import Process
 
 _SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")
@@ -104,7 +106,8 @@ class Consumer:
         """With bufresize=auto what there is no memory for is made smaller. Raises UsageError `buffers-too-large`."""
         while True:
             try:
-                return Tracing(self.compiled.program, self.enabled, self.options, self.process)
+                traced = None if self.process is None else (self.process, partial(_joined, self.process))
+                return Tracing(self.compiled.program, self.enabled, self.options, traced)
             except (OSError, ValueError, OutOfMemory) as error:
                 largest = max(_SIZES, key=self.options.number)
                 size = self.options.number(largest) // 2
@@ -190,3 +193,10 @@ class Consumer:
     def exit_status(self) -> int:
         """As the program says; 1 where what it says cannot be relied on."""
         return 1 if self.tracing.corrupt else self.tracing.exit_status or 0
+
+
+def _joined(process: Process, size: int) -> Part:
+    """A part in the session that others may have parts in."""
+    from gilk.session.broker.client import BrokerClient  # here: a program without a process need not wait for it
+
+    return BrokerClient(process, size)

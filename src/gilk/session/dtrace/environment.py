@@ -19,18 +19,15 @@ _FIELDS = struct.Struct("<QQQIIIIIIII64s256s")
 
 
 def environment(clock: Clock, process: Target | None) -> bytes:
-    pid = os.getpid() if process is None else process.pid
-    status = status_of(pid)
+    status = status_of("self") if process is None else process.status()
     (uid, euid), (gid, egid) = (map(int, status[name].split()[:2]) for name in (b"Uid", b"Gid"))
     mult = round((1 << _SHIFT) / clock.ticks_per_ns)
     wall = clock.ns0 + realtime_offset()
     numbers = int(status[b"PPid"]), uid, gid, euid, egid, 0
-    return _FIELDS.pack(
-        clock.tsc0, clock.ns0, wall, mult, _SHIFT, *numbers, status[b"Name"][:63], _root(pid)[:255]
-    )
+    return _FIELDS.pack(clock.tsc0, clock.ns0, wall, mult, _SHIFT, *numbers, status[b"Name"][:63], _root(process)[:255])
 
 
-def _root(pid: int) -> bytes:
+def _root(process: Target | None) -> bytes:
     with contextlib.suppress(OSError):
-        return os.fsencode(os.readlink(f"/proc/{pid}/root"))
+        return os.fsencode(os.readlink("/proc/self/root")) if process is None else process.root()
     return b"<unknown>"

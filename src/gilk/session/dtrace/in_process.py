@@ -3,33 +3,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from mmap import mmap
 from pathlib import Path
+from typing import Protocol
 
 from gilk.build.dprogram import made_of, program_flags
 from gilk.errors import TargetError
 from gilk.lang.d.probes import Probe
 from gilk.lang.d.unit import Unit
 from gilk.lang.to_c.sites import ENTER, INSIDE, NOTES, Kind, entries
-from gilk.session.broker.client import BrokerClient
 from gilk.session.broker.messages import THREADS, InsertRequest
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.instruments import Instrument, instruments
 from gilk.session.request import CFunction
-from gilk.target import seccomp
-from gilk.target.process import Process
+from gilk.target.base import Target
 from gilk.trace.layout import PAGE
+
+
+class Part(Protocol):
+    """A part in the session of a process. ``memory`` is mapped in the process too, at ``offset`` from the session's
+    control page (gilk_abi.h)."""
+
+    memory: mmap
+    offset: int
+
+    def insert(self, asked: Sequence[InsertRequest]) -> dict[int, str]:
+        """Put in C functions, which are called with their place among them, from 1, all in one change.
+
+        Why those that are refused are, by their place, from 0. Raises CompileError, TargetError; then nothing has
+        changed.
+        """
+        ...
+
+    def inside(self) -> set[int]:
+        """Blocks of threads that are in an instrument which wants it known. Raises TargetError `keeper-gone`."""
+        ...
+
+    def close(self) -> bool | None:
+        """Take out what was put in; whether the process is known to be what it was, None when others have a part in it
+        still."""
+        ...
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user is to know of how it ended."""
+        ...
+
+
+#: Has a part, with memory of so many bytes. Raises TargetError, and OSError when it is more than there can be.
+Joining = Callable[[int], Part]
 
 
 class InProcess:
     """``memory``: the D program's, mapped there and here, of ``size`` bytes; ``made``: its clauses."""
 
     def __init__(
-        self, process: Process, size: int, made: Unit, enabled: Enabled, groups: list[tuple[int, ...]]
+        self,
+        process: Target,
+        join: Joining,
+        size: int,
+        made: Unit,
+        enabled: Enabled,
+        groups: list[tuple[int, ...]],
     ) -> None:
         self._process, self._unit, self._enabled = process, made, enabled
         self._made = instruments(enabled, groups, made.needs)
         self._size = size + PAGE - 1 & -PAGE
-        self._member = BrokerClient(process, self._size + THREADS * NOTES)
+        self._member = join(self._size + THREADS * NOTES)
         self.memory = memoryview(self._member.memory)[:size]
 
     def insert(self, marked: bool) -> list[tuple[Probe, str]]:
@@ -72,12 +113,11 @@ class InProcess:
 
     def _check_calls(self, kinds: list[Kind]) -> None:
         """Of system calls in the process itself, such as those that look at memory: native/runtime/d/peek.h."""
-        pid = self._process.pid
         calls = any(each.calls for each in (*self._unit.needs.values(), *kinds))
-        if calls and seccomp.may_kill(pid):
+        if calls and self._process.may_be_killed():
             raise TargetError(
                 "may-not-look",
-                f"process {pid} has a seccomp filter of its own, which may kill it for a system call of a clause",
+                f"{self._process.who} has a seccomp filter of its own, which may kill it for a system call of a clause",
                 "clauses that do not look at its memory, nor change it, can be enabled",
             )
 

@@ -24,7 +24,6 @@ from gilk.lang.types import size_of
 from gilk.providers import own
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.environment import environment
-from gilk.target.inner_threads import gone_of
 from gilk.target.threads import thread_is_gone
 from gilk.trace import clock
 from gilk.trace.d.aggregations import Aggregations
@@ -38,9 +37,9 @@ from gilk.trace.d.recycling import Recycling
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
-    from gilk.session.dtrace.in_process import InProcess
+    from gilk.session.dtrace.in_process import InProcess, Joining
     from gilk.session.dtrace.unwinding import Unwinding
-    from gilk.target.process import Process
+    from gilk.target.base import Target
 
 _POLICIES = {"switch": Policy.SWITCH, "fill": Policy.FILL, "ring": Policy.RING}
 _STACK_SCRATCH = 96 << 10  # bytes, besides what is asked for: a copy of the stack, keys with stacks
@@ -65,11 +64,15 @@ Happening = Firing | Faulted | Dropped | Corrupted
 
 
 class Tracing:
-    """``process``: the one that is traced, if any; what is put into it is taken out by close()."""
+    """``process``: the one that is traced, if any, and how to have a part in its session; what is put into it is taken
+    out by close()."""
 
-    def __init__(self, program: tree.Program, enabled: Enabled, options: Options, process: Process | None) -> None:
+    def __init__(
+        self, program: tree.Program, enabled: Enabled, options: Options, process: tuple[Target, Joining] | None
+    ) -> None:
+        target = None if process is None else process[0]
         self.program, self.enabled, self._options = program, enabled, options
-        self._unwinding = _unwinding(process) if process is not None and program.stacks else None
+        self._unwinding = _unwinding(target) if target is not None and program.stacks else None
         unwind = self._unwinding.room if self._unwinding is not None else 0
         layout = _sizes(program, options, unwind).layout()
         self._groups = enabled.groups()
@@ -79,19 +82,19 @@ class Tracing:
         made = unit(program, fields, self._groups, enabled.names())
         self._parts = {part.epid: part for part in made.parts}
         self._native: Native | None = None
-        self._process = process
+        self._process = target
         self._inside = None
         if process is not None:
-            self._inside = _inside(process, layout.size, made, enabled, self._groups)
+            self._inside = _inside(*process, layout.size, made, enabled, self._groups)
         buffer = self._inside.memory if self._inside else memoryview(mmap.mmap(-1, layout.size))
         self._buffer = buffer
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
         self.memory = Memory(layout, buffer)
         self.memory.initialise()
-        self.memory.globals()[:GLOBALS_START] = environment(self._clock, process).ljust(GLOBALS_START, b"\0")
+        self.memory.globals()[:GLOBALS_START] = environment(self._clock, target).ljust(GLOBALS_START, b"\0")
         if self._unwinding is not None:
             self._unwinding.place(self.memory.unwind())
-        self._gone = gone_of(process.pid) if process is not None else thread_is_gone
+        self._gone = target.gone if target is not None else thread_is_gone
         self._records, self._drops = Records(self.memory, self._gone), Drops(self.memory)
         self.aggregations = Aggregations(self.memory, program.aggregations)
         self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
@@ -255,17 +258,19 @@ class Tracing:
         self._fire(own.ERROR, (0, probe.number, fault.clause, 0, fault.kind, fault.address))
 
 
-def _unwinding(process: Process) -> Unwinding:
+def _unwinding(process: Target) -> Unwinding:
     from gilk.session.dtrace.unwinding import Unwinding  # here: as below
 
     return Unwinding(process)
 
 
-def _inside(process: Process, size: int, made: Unit, enabled: Enabled, groups: list[tuple[int, ...]]) -> InProcess:
+def _inside(
+    process: Target, join: Joining, size: int, made: Unit, enabled: Enabled, groups: list[tuple[int, ...]]
+) -> InProcess:
     """What puts probes into processes takes half a second to import, which programs without one need not wait for."""
     from gilk.session.dtrace.in_process import InProcess
 
-    return InProcess(process, size, made, enabled, groups)
+    return InProcess(process, join, size, made, enabled, groups)
 
 
 def _sizes(program: tree.Program, options: Options, unwind: int) -> Sizes:
