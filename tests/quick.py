@@ -33,7 +33,7 @@ LANE = """
     trace/d/test_d_sorting.py trace/d/test_d_contents.py
 """.split()  # noqa: SIM905
 #: What a test may start: compilers, of which each result is kept; and git, for the names of files.
-TOOLS = {"cc", "c++", "gcc", "clang", "ld", "ld.bfd", "ld.lld", "git"}
+TOOLS = {"cc", "c++", "gcc", "clang", "ld", "ld.bfd", "ld.lld", "strip", "nm", "objcopy", "git"}
 
 
 def paths() -> list[Path]:

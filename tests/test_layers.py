@@ -205,7 +205,6 @@ def test_no_cycle_among_headers() -> None:
 KNOWS_PROCESSES = {
     "cli/trials",
     "session/broker/forking",
-    "session/dtrace/environment",
     "session/dtrace/libraries",
     "session/dtrace/mounts",
     "session/experiment/targets",

@@ -7,6 +7,7 @@ let it come there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -25,6 +26,8 @@ _NAMES = (
 )
 _SPECIAL = {"eflags": x.UC_X86_REG_EFLAGS, "fs_base": x.UC_X86_REG_FS_BASE, "gs_base": x.UC_X86_REG_GS_BASE}
 _IDS = {name: getattr(x, f"UC_X86_REG_{name.upper()}") for name in _NAMES} | _SPECIAL
+_GENERAL = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{number}" for number in range(8, 16)))
+_BY_NUMBER = [_IDS[name] for name in _GENERAL]
 _NOWHERE = 0
 
 
@@ -44,6 +47,7 @@ class Emulator:
         self.pristine = self._engine.context_save()
         space.on_change = self._forget
         self._engine.hook_add(u.UC_HOOK_MEM_UNMAPPED, self._on_unmapped)
+        self._engine.hook_add(u.UC_HOOK_INSN_INVALID, self._on_unknown)
         self._engine.hook_add(u.UC_HOOK_INSN, self._on_syscall, None, 1, 0, x.UC_X86_INS_SYSCALL)
 
     def watch(self, start: int, end: int, executed: Callable[[int], None]) -> None:
@@ -89,6 +93,17 @@ class Emulator:
         if not goes_on:
             self._resume = registers.rcx
             engine.emu_stop()
+
+    def _on_unknown(self, engine: Any, _: object) -> bool:
+        """rdpid, which the emulator does not have: all run on processor 0."""
+        rip = engine.reg_read(x.UC_X86_REG_RIP)
+        code = self._space.some(rip, 5)
+        found = re.match(rb"\xf3(\x41?)\x0f\xc7([\xf8-\xff])", code)
+        if found is None:
+            return False
+        engine.reg_write(_BY_NUMBER[8 * bool(found[1]) + (found[2][0] & 7)], 0)
+        engine.reg_write(x.UC_X86_REG_RIP, rip + len(found[0]))
+        return True
 
     def _on_unmapped(self, engine: Any, access: int, address: int, size: int, value: int, _: object) -> bool:
         """What is mapped is handed over when it is first touched."""

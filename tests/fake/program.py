@@ -7,9 +7,10 @@ happens: nothing is concurrent, nothing depends on time, every run is like every
 
 from __future__ import annotations
 
+import errno
+import struct
 from collections import Counter
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,10 @@ _EXIT = 0x7F90_0000_0000  # where a thread's function returns to
 _EXIT_CODE = bytes.fromhex("4889c7 b83c000000 0f05")  # mov rdi, rax; mov eax, 60; syscall
 _TURN = 97  # instructions; prime, so that threads meet in all ways
 _LONG = 1 << 20  # instructions, in which a program comes to its end or to a wait
-_GETPID, _EXIT_ONE, _YIELD, _GETTID, _FUTEX, _EXIT_ALL, _FORK = 39, 60, 24, 186, 202, 231, 57
-_pids = count(4_190_000)  # beyond those that systems give out
+_GETPID, _EXIT_ONE, _YIELD, _GETTID, _FUTEX, _EXIT_ALL, _FORK, _READ_MEMORY = 39, 60, 24, 186, 202, 231, 57, 310
+_IOVEC = struct.Struct("<2Q")
+_PID = 4_190_000  # beyond those that systems give out; the same each time, for what is compiled for a process is kept
+_APART = 1000  # from a process to its next child
 
 
 @dataclass
@@ -45,11 +48,11 @@ class Program:
     """Of ``paths``, the program itself first; its first thread is at its entry. ``executed`` has how often each
     instruction of the files was, once count() was called."""
 
-    def __init__(self, *paths: Path, space: Space | None = None) -> None:
+    def __init__(self, *paths: Path, space: Space | None = None, pid: int = _PID) -> None:
         self.space = space or Space()
         self.files = Files()
         self.emulator = Emulator(self.space, self._call)
-        self.pid = next(_pids)
+        self.pid = pid
         self.tasks: dict[int, Task] = {}
         self.ended: dict[int, Task] = {}
         self.children: list[Program] = []
@@ -164,13 +167,23 @@ class Program:
         if number == _FORK:
             registers.rax = self._fork(task, registers).pid
             return True
+        if number == _READ_MEMORY:
+            registers.rax = self._read_memory(registers) & (1 << 64) - 1
+            return True
         numbers = {_GETPID: self.pid, _GETTID: task.tid}
         assert number in numbers, f"system call {number}"
         registers.rax = numbers[number]
         return True
 
+    def _read_memory(self, registers: Registers) -> int:
+        """process_vm_readv(2), of its own: from one place to another."""
+        (to, size), (source, _) = (_IOVEC.unpack(self.space.read(at, 16)) for at in (registers.rsi, registers.r10))
+        found = self.space.some(source, size)
+        self.space.write(to, found)
+        return len(found) or -errno.EFAULT
+
     def _fork(self, task: Task, registers: Registers) -> Program:
-        child = Program(space=self.space.forked())
+        child = Program(space=self.space.forked(), pid=self.pid + _APART * (len(self.children) + 1))
         child.loaded = self.loaded
         own = registers.copy()
         own.rip, own.rax = registers.rcx, 0

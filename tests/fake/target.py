@@ -100,6 +100,19 @@ class FakeProcess:
             _analyses[loaded.path] = analyse(self.image(loaded.path))
         return _analyses[loaded.path]
 
+    def gone(self, tid: int) -> bool:
+        return not any(tid in one.tasks for one in (self.program, *self.program.children))
+
+    def status(self) -> dict[bytes, bytes]:
+        numbers = dict.fromkeys((b"Uid", b"Gid"), b"1000\t1000\t1000\t1000")
+        return {b"Name": b"plain", b"PPid": b"1", **numbers}
+
+    def root(self) -> bytes:
+        return b"/"
+
+    def may_be_killed(self) -> bool:
+        return False
+
     def caught(self) -> int:
         return 0
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""D programs on the fake: D's engine, and the broker's session with one client, which is called, not written to."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import partial
+from mmap import mmap
+
+import pytest
+
+from gilk.build.instrument import compile_instrument
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import Options
+from gilk.lang.syntax.source import Source
+from gilk.session.broker.client_state import ClientState
+from gilk.session.broker.messages import InsertRequest, insert_words
+from gilk.session.broker.session import SharedSession
+from gilk.session.dtrace.compiled import Text, compile_programs
+from gilk.session.dtrace.enabling import enable
+from gilk.session.dtrace.tracing import Tracing
+from gilk.session.dtrace.world import World
+from gilk.trace import clock
+from tests.fake.sessions import CLOCK
+from tests.fake.target import FakeProcess
+
+_SMALL = "64k"
+
+
+class Client:
+    """Has the session to itself."""
+
+    def __init__(self, process: FakeProcess, size: int) -> None:
+        self._session, self._state = SharedSession(process), ClientState(1)
+        words, fd = self._state.have_memory(self._session, {"size": size})
+        self.memory = mmap(fd, size)
+        os.close(fd)
+        self.offset = int(words["offset"])
+        self.notes: list[str] = []
+
+    def insert(self, asked: Sequence[InsertRequest]) -> dict[int, str]:
+        used = dict.fromkeys(one.instrument for one in asked)
+        compiled = {one: compile_instrument(one.source, one.function, one.flags, one.made_of, one.text) for one in used}
+        words, content = insert_words(asked, compiled)
+        refused = self._state.insert(self._session, json.loads(json.dumps(words)), content)["refused"]
+        return {int(place): str(reason) for place, reason in refused}
+
+    def inside(self) -> set[int]:
+        return set(self._session.inside())
+
+    def close(self) -> bool | None:
+        self._state.leave(self._session)
+        self._session.close()
+        return self._session.restored
+
+
+def tracing(process: FakeProcess, text: str, patch: pytest.MonkeyPatch) -> Tracing:
+    """Of a program, which has yet to begin."""
+    patch.setattr(clock, "calibrate", lambda: CLOCK)  # which takes its time
+    options = Options()
+    for name in ("bufsize", "aggsize", "dynvarsize", "specsize"):
+        options.set(name, _SMALL)
+    options.set("nolibs", None)
+    texts = [Text("description", Source(text, text))]
+    program = compile_programs(texts, Macros({"target": process.pid}, ("test",)), options, World(process)).program
+    return Tracing(program, enable(program, process, False), options, (process, partial(Client, process)))
