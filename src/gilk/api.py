@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gilk.render.report import RunReport
     from gilk.render.trace_report import TraceReport
     from gilk.session.base import Probe
+    from gilk.session.broker.client_session import ClientSession as Session
     from gilk.session.dtrace.ahead import expect as expect_dtrace
     from gilk.session.dtrace.asked import Asked as DtraceRequest
     from gilk.session.dtrace.asked import Preprocess
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from gilk.session.places import BlockView, FunctionView, Place
     from gilk.session.request import Builtin, CFunction, Request
     from gilk.session.run import Progress, Run
-    from gilk.session.session import Session
     from gilk.session.strategy import Chosen
     from gilk.session.survey.graph import cfg
     from gilk.session.survey.scanning import scan
@@ -104,7 +104,7 @@ _LAZY = {
     "Experiment": "gilk.session.experiment.file",
     "Staged": "gilk.session.experiment.run",
     "Probe": "gilk.session.base",
-    "Session": "gilk.session.session",
+    "Session": "gilk.session.broker.client_session:ClientSession",
     "Graph": "gilk.splice.graph",
     "Survey": "gilk.splice.figures",
     "cfg": "gilk.session.survey.graph",
@@ -188,10 +188,13 @@ class Target:
         return next(places.functions(self.process, name, image))
 
     def session(self, points: int = 1 << 18, threads: int = 1024, ring: int = 4 << 20) -> Session:
-        """Probes that live until the session is closed; one session at a time. Raises TargetError."""
-        from gilk.session.session import Session
+        """Probes that live until the session is closed; there may be several, of other processes too.
 
-        return Session(self.process, points, threads, ring)
+        Raises TargetError.
+        """
+        from gilk.session.broker.client_session import ClientSession
+
+        return ClientSession(self.process, points, threads, ring)
 
     def resume(self) -> None:
         """Let a launched program run: it waits, before any of its code, until then."""
@@ -332,8 +335,8 @@ def check_output(path: Path | None, appends: bool = False) -> None:
     destination.check(path, appends)
 
 
-def _held(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
-    """Processes attached to, and one launched; all are let go when one cannot be had."""
+def _held(pids: Sequence[int], command: Sequence[str], alone: bool = False) -> list[Process]:
+    """Processes attached to, and one launched; all are let go when one cannot be had. ``alone``: with nobody else."""
     from gilk.target import process
 
     held: list[Process] = []
@@ -341,8 +344,11 @@ def _held(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
         held += [process.attach(pid) for pid in pids]
         if command:
             held.append(process.start(list(command)))
+        for one in held if alone else ():
+            one.have_alone()
     except BaseException:
         for one in held:
+            one.kill_unstarted()
             one.close()
         raise
     return held
@@ -387,7 +393,7 @@ def prepare_trace(
     target, elsewhere = _kernel_of(requests, bool(pids), machine)
     if elsewhere is not None:
         elsewhere.load(modules)
-    held = _held(pids, command if elsewhere is None else ())
+    held = _held(pids, command if elsewhere is None else (), alone=True)
     return Tracing(
         held, requests, output, tuple(command), target, elsewhere,
         start=first, stop=last, scope=chosen, budget=budget, depth=depth, interrupts=_INTERRUPTS in kernel,

@@ -163,7 +163,12 @@ def test_two_sessions_in_one_process() -> None:
     with Loop([build("shortblocks")]) as loop:
         with api.attach(loop.pid) as target, target.session() as session:
             (probe,) = session.insert("sb_ones:entry", api.count)
-            fails("gs-in-use", 4, "-i", "sb_ones:entry=count", "-p", str(loop.pid))
+            with target.session() as other:
+                (another,) = other.insert("sb_ones:entry", api.count)
+                before = session.counts()[probe.row.point]
+                assert wait_for(lambda: session.counts()[probe.row.point] > before)
+                assert wait_for(lambda: other.counts()[another.row.point] > 0)
+            assert other.restored is None
             before = session.counts()[probe.row.point]
             assert wait_for(lambda: session.counts()[probe.row.point] > before)
         assert session.restored is True
@@ -176,7 +181,9 @@ def test_two_sessions_in_one_process() -> None:
 def test_an_output_that_cannot_be_written(tmp_path: Path, words: list[str]) -> None:
     with Loop([build("shortblocks")]) as loop:
         words = [word.format(tmp=tmp_path) for word in words]
-        done = gilk("run", "--json", "-i", "sb_ones:entry=count", "-p", str(loop.pid), "--for", "0.5", *words, timeout=250)
+        done = gilk(
+            "run", "--json", "-i", "sb_ones:entry=count", "-p", str(loop.pid), "--for", "0.5", *words, timeout=250
+        )
         assert json.loads(done.stdout.splitlines()[-1])["error"]["slug"] == "cannot-write"
         assert done.returncode != 0
         assert "Traceback" not in done.stderr
@@ -277,7 +284,9 @@ def test_more_points_than_asked_for() -> None:
         session.insert("hot:entry", api.count)
 
 
-@pytest.mark.parametrize("words", [("run", "-i", "true:*:entry=count"), ("trace",), ("dtrace", "-n", "BEGIN { exit(0) }")])
+@pytest.mark.parametrize(
+    "words", [("run", "-i", "true:*:entry=count"), ("trace",), ("dtrace", "-n", "BEGIN { exit(0) }")]
+)
 @pytest.mark.parametrize("output", ["no/such/directory/x", "directory", "/proc/x"])
 def test_an_output_is_looked_at_before_the_program_begins(tmp_path: Path, words: tuple[str, ...], output: str) -> None:
     (tmp_path / "directory").mkdir()
@@ -293,7 +302,9 @@ def test_an_output_is_looked_at_before_the_program_begins(tmp_path: Path, words:
     assert not begun.exists()
 
 
-@pytest.mark.parametrize("words", [("run", "-i", "nothing:*:entry=count"), ("trace", "--start", "call:no_such_function")])
+@pytest.mark.parametrize(
+    "words", [("run", "-i", "nothing:*:entry=count"), ("trace", "--start", "call:no_such_function")]
+)
 def test_an_earlier_output_stays_until_there_is_another(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "out").write_text("earlier")
     done = gilk(*words, "-o", tmp_path / "out", "--", "true", timeout=250)

@@ -15,6 +15,7 @@ from gilk import api
 from gilk.analysis.model import Function
 from gilk.session import shelf
 from gilk.session.request import CFunction, Request, parse
+from gilk.session.session import Session
 from gilk.splice.plan import Plan, Want
 from gilk.splice.planner import PatchContext
 from gilk.splice.space import OutOfSpace
@@ -75,7 +76,9 @@ def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
             while target.process.wait(block=False) is None:
                 time.sleep(0.02)
             session.close()
-            counts = session.drain.counts()  # session.counts() adds up what has the same name: a return is also a block's end
+            counts = (
+                session.drain.counts()
+            )  # session.counts() adds up what has the same name: a return is also a block's end
         out.seek(0)
         output = out.read().decode()
     print(f"{done} cycles")
@@ -105,7 +108,7 @@ def test_a_change_that_fails_in_the_second_image_leaves_the_first_free(
     source = tmp_path / "note.c"
     source.write_text("#include <gilk.h>\nvoid note(unsigned iid) { ilk_log_integer_sample(iid, iid); }\n")
     instrument = CFunction(source, "note")
-    with Loop([build("hot8")]) as loop, api.attach(loop.pid) as target, target.session() as session:
+    with Loop([build("hot8")]) as loop, api.attach(loop.pid) as target, Session(target.process) as session:
         planning = session._ledger._planning
 
         def fails_in_libc(ground: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:

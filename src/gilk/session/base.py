@@ -7,7 +7,7 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -71,6 +71,7 @@ class BaseSession(ABC):
         self._tables: list[pa.Table] = []
         self.totals = Totals()
         self.restored: bool | None = None
+        self.goes_on = False  # at the end: others have probes in the target still
         self.notes: list[str] = []  # once it is closed: what the user is to know besides
         self.closed = False
 
@@ -181,6 +182,12 @@ class BaseSession(ABC):
         plans = list(plans)
         tactics = {key: t for plan in plans for key, t in plan.tactics.items()}
         refusals = {key: r for plan in plans for key, r in plan.refusals.items()}
+        return self._known_outcomes(tactics, refusals, numbers)
+
+    def _known_outcomes(
+        self, tactics: Mapping[int, str], refusals: Mapping[int, Refusal], numbers: range
+    ) -> tuple[Probe, ...]:
+        """By number, of those with ``numbers`` and of others that there are."""
         for number in {*numbers, *(tactics.keys() | refusals.keys()) & self._probes.keys()}:
             probe = Probe(number, self._everything[number], tactics.get(number), refusals.get(number))
             self._probes[number] = probe

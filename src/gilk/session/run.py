@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from gilk.errors import GilkError, MachineGone, StoreError, TargetError
 from gilk.session.base import BaseSession, Probe
+from gilk.session.broker.client_session import ClientSession
 from gilk.session.elsewhere import Elsewhere
 from gilk.session.experiment.samples import schema_of
 from gilk.session.inlined import NamedFunctions
@@ -24,7 +25,6 @@ from gilk.session.kept import Recorder
 from gilk.session.kernel_session import KernelSession
 from gilk.session.outcome import Result, added, numbers, refused_by_point
 from gilk.session.request import Request, Wanted, expand
-from gilk.session.session import Session
 from gilk.target.kernel.target import KernelTarget
 from gilk.target.process import Process
 from gilk.trace.about import About, Tally
@@ -102,7 +102,7 @@ class Run:
             with self._unless_ended(process):
                 wanted = list(expand(process, requests))
                 self._asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
-                self._put(Session(process, points=max(len(wanted), 1), ring=_RING), wanted)
+                self._put(ClientSession(process, points=max(len(wanted), 1), ring=_RING), wanted)
         if self.kernel is not None:
             wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
             points = max(len(wanted), 1)
@@ -248,9 +248,7 @@ class Run:
         counts = added([session.counts() for session in self.sessions])
         tactics = added([session.tactics() for session in self.sessions])
         refusals = added([session.refusals() for session in self.sessions])
-        restored = None if self.lost else all(session.restored is True for session in self.sessions)
-        if restored is False:
-            self.notes.append("the code of a process could not be compared with, or is not, what it was")
+        restored = self._restored()
         told = self._numbers(tactics, refusals)
         for session in self.sessions:
             doubts = "; ".join(session.doubts())
@@ -264,6 +262,17 @@ class Run:
             counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused,
             self._asked.inlined(),
         )  # fmt: skip
+
+    def _restored(self) -> bool | None:
+        """Whether all code is what it was; None where nobody knows yet."""
+        if self.lost:
+            return None
+        if not all(session.goes_on or session.restored is True for session in self.sessions):
+            self.notes.append("the code of a process could not be compared with, or is not, what it was")
+            return False
+        shared = [session.code.who for session in self.sessions if session.goes_on]
+        self.notes += (f"{who} has probes of other sessions: its code is compared when the last ends" for who in shared)
+        return None if shared else True
 
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
         return numbers(self.sessions, tactics, refusals)

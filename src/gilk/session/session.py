@@ -13,19 +13,18 @@ from gilk.session.ledger import Entry, Ledger, Result
 from gilk.session.request import Builtin, CFunction, Wanted
 from gilk.session.shelf import EntryShelf
 from gilk.session.signals import Signals, switches_stacks
-from gilk.session.stream import ALL_CLASSES
+from gilk.session.stream import ALL_CLASSES, Bounds
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
 from gilk.target.base import Target
 from gilk.target.batch import Batch
 from gilk.target.workspace import Workspace
-from gilk.trace.clock import Clock, calibrate, sample
+from gilk.trace.clock import Clock, calibrate
 from gilk.trace.drain import Drain
 from gilk.trace.layout import PAGE, Geometry
 
 _MOST_POINTS = 1 << 20
-_TICKS = 1 << 33  # more than the time stamp counter makes in a second
 #: Batches, and the units of each that are in force; None for all.
 InForce = list[tuple[Batch, frozenset[int] | None]]
 
@@ -53,7 +52,7 @@ class Session(BaseSession):
         geometry.initialise(memoryview(self._workspace.data))
         known = process.threads
         super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)
-        self._stream.bounds = _Bounds()
+        self._stream.bounds = Bounds()
         self._ledger = Ledger(self._workspace, process.keeper, shelf=EntryShelf(self._workspace))
         self._stream.meet(process.pid, process.own_number)
         self._keeps_everything = False
@@ -156,19 +155,6 @@ class Session(BaseSession):
             with contextlib.suppress(GilkError):
                 self.notes += self.process.keeper.notes()
             self.process.keep_learnt()
-
-
-class _Bounds:
-    """From when to when records can have been made, in ticks, with a second of grace: processors' counters may differ
-    by some."""
-
-    def __init__(self) -> None:
-        self._tsc, self._ns = sample()
-
-    def __call__(self) -> tuple[int, int]:
-        tsc, ns = sample()
-        second = int((tsc - self._tsc) * 1_000_000_000 / max(ns - self._ns, 1)) if ns - self._ns > 1_000_000 else _TICKS
-        return max(self._tsc - second, 0), tsc + second
 
 
 def _identity(batches: list[Batch], in_force: InForce) -> tuple[list[int], list[tuple[int, frozenset[int] | None]]]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gilk.target.threads import Threads
-from gilk.trace.clock import Clock
+from gilk.trace.clock import Clock, sample
 from gilk.trace.drain import Chunk, Source
 from gilk.trace.probes import ProbeRow
 
@@ -24,6 +24,7 @@ _STAMPS = ("stamp", "time-entry", "time-head", "time-return")
 #: The record classes that a probe of each kind may write (native/abi/gilk_abi.h).
 _WRITES = {"count": (), **dict.fromkeys(_STAMPS, (0,)), "args": (2,), "regs": (3,)}
 _RETIRE_EVERY = 0.5  # seconds
+_TICKS = 1 << 33  # more than the time stamp counter makes in a second
 
 
 class RecordStream:
@@ -160,6 +161,19 @@ class RecordStream:
         """A thread's name as it was when last seen alive."""
         self._names[pid, tid] = self._threads.name(pid, tid) or self._names.get((pid, tid), "")
         return self._names[pid, tid]
+
+
+class Bounds:
+    """From when to when records can have been made, in ticks, with a second of grace: processors' counters may differ
+    by some."""
+
+    def __init__(self) -> None:
+        self._tsc, self._ns = sample()
+
+    def __call__(self) -> tuple[int, int]:
+        tsc, ns = sample()
+        second = int((tsc - self._tsc) * 1_000_000_000 / max(ns - self._ns, 1)) if ns - self._ns > 1_000_000 else _TICKS
+        return max(self._tsc - second, 0), tsc + second
 
 
 def _one(tables: list[pa.Table]) -> pa.Table:

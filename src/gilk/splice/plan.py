@@ -33,6 +33,7 @@ class Refusal(StrEnum):
     VDSO = "vdso"
     NO_CODE = "no-code"
     EXCEPTION = "exception"
+    IN_ANOTHERS_WAY = "in-anothers-way"
     # The kernel's: what image.kernel reserves.
     BLACKLISTED = "blacklisted"
     UNSAFE = "unsafe"

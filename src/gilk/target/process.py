@@ -23,7 +23,7 @@ from gilk.target.image import analyse
 from gilk.target.inner_threads import gone_of, threads_of
 from gilk.target.launch import End, Until
 from gilk.target.maps import Mapping, heap_start, occupied, read_maps
-from gilk.target.meeting import Meeting
+from gilk.target.meeting import Meeting, alone
 from gilk.target.namespaces import own_number
 from gilk.target.requests import Requests
 from gilk.target.running import Sample
@@ -235,8 +235,16 @@ class Process:
             restored = self.keeper.close()
         finally:
             self.keeper.leave()
+            self.meeting.close()
             self.files.close()
         return restored
+
+    def have_alone(self) -> None:
+        """Let nobody else have a part in the process. Raises TargetError `trace-alone`."""
+        self.meeting = alone(self.pid)
+        for end in (self.meeting.listener, self.meeting.guard):
+            if end is not None:
+                self.keeper.keep_name(end.fileno())  # until the code is what it was
 
     def loaded(self) -> tuple[Loaded, ...]:
         """The images mapped now, main program first. Files that are not ELF are left out."""

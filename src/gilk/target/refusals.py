@@ -32,7 +32,7 @@ def check_gs(process: Traced, threads: Iterable[Thread]) -> None:
             raise TargetError(
                 "gs-in-use",
                 f"process {pid} is in a gilk session already, that of process {owner}",
-                "end that session first; `gilk dtrace` shares a process only with others of the same user",
+                "end that session first; sessions share a process with others of the same user only",
             )
 
 

@@ -44,6 +44,7 @@ _MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may
 _TABLES = _MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
 _TABLE_SIZE = 64 << 20
 _SIDE_PARAMETER = 48  # in struct gilk_params, native/runtime/runtime.h
+_LINE = 64
 _TRIES = 8  # to map what the process has not mapped itself meanwhile
 _CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
 
@@ -56,6 +57,7 @@ class Site:
     host: Host
     held_next: int
     linked: dict[tuple[str, str], Linked] = field(default_factory=dict)
+    controls: dict[int, int] = field(default_factory=dict)  # where each control page's address is written down
 
 
 class Workspace:
@@ -166,12 +168,13 @@ class Workspace:
         """The built-in that records all registers."""
         return CallWithRegisters(ground.arena.base + runtime().symbols["gilk_log_registers"], iid, calls_out=False)
 
-    def calls(self, ground: PatchContext, compiled: Compiled) -> Callable[[int], Instrument]:
-        """A user's instrument, by iid, linked into the arena of ``ground``. Raises CompileError `undefined-symbol`."""
+    def calls(self, ground: PatchContext, compiled: Compiled, control: int = 0) -> Callable[[int], Instrument]:
+        """A user's instrument, by iid, linked into the arena of ``ground``. ``control``: the page that says where it
+        records, if that is not this workspace's own. Raises CompileError `undefined-symbol`."""
         site = next(s for s in self._sites if s.arena is ground.arena)
         key = (str(compiled.source), compiled.function)
         if key not in site.linked:
-            site.linked[key] = self._link(site, compiled)
+            site.linked[key] = self._link(site, compiled, control)
         linked = site.linked[key]
         calls_out = any(self._resolve(name).function for name in compiled.undefined)
         if linked.takes_registers or calls_out:
@@ -194,9 +197,18 @@ class Workspace:
             )
         return found
 
-    def _link(self, site: Site, compiled: Compiled) -> Linked:
+    def _control(self, site: Site, control: int) -> int:
+        """Where in the arena the address of a control page is."""
+        if not control:
+            return site.host.base + runtime().symbols["gilk_params"]
+        if control not in site.controls:
+            site.controls[control] = at = site.arena.allocate(_LINE)
+            self._store(at, control.to_bytes(8, "little"))
+        return site.controls[control]
+
+    def _link(self, site: Site, compiled: Compiled, control: int) -> Linked:
         symbols = {name: self._resolve(name).address for name in compiled.undefined}
-        symbols["gilk_control"] = site.host.base + runtime().symbols["gilk_params"]
+        symbols["gilk_control"] = self._control(site, control)
         room = len(compiled.content) + 4096
         code = site.arena.allocate(room)
         linked = link_instrument(compiled, code, site.held_next, symbols)

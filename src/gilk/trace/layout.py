@@ -153,11 +153,12 @@ class Geometry:
         rings = tuple(RingClass(int(row["offset"]), int(row["size"])) for row in control["ring"])
         blocks, first, stride, counters = (int(control[name]) for name in ("blocks", "first", "stride", "counters"))
         geometry = cls(blocks, first, stride, counters, rings)
-        if control["magic"] != MAGIC or control["version"] != ABI_VERSION or not geometry._sane(len(view)):
+        if control["magic"] != MAGIC or control["version"] != ABI_VERSION or not geometry.is_sane(len(view)):
             raise StoreError("stream-corrupt", "shared memory without a valid control page")
         return geometry
 
-    def _sane(self, size: int) -> bool:
+    def is_sane(self, size: int) -> bool:
+        """Whether its parts lie apart, in blocks that lie in so many bytes."""
         if not (0 < self.blocks <= MAX_BLOCKS and self.first >= PAGE and self.first % 8 == 0 and self.stride % 8 == 0):
             return False
         at = PAGE + self.counters * 8

@@ -20,7 +20,7 @@ from gilk.errors import TargetError
 from gilk.session.broker.client import RemoteTracer
 from gilk.session.broker.transport import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
 from gilk.splice import points
-from gilk.target.meeting import is_right_to_trace, meet, right_to_trace
+from gilk.target.meeting import is_right_to_trace, rendezvous, right_to_trace
 from gilk.target.process import Process
 from gilk.version import VERSION
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
@@ -94,7 +94,7 @@ def test_who_answers_and_goes_at_once_is_heard(monkeypatch: pytest.MonkeyPatch) 
         return sent
 
     monkeypatch.setattr("gilk.session.broker.transport.send", answered)
-    assert Line(consumer, 5).ask({"do": "leave"}).words == {"restored": None}
+    assert Line(consumer, 5).ask({"do": "leave"}).words["restored"] is None
     consumer.close()
 
 
@@ -105,7 +105,7 @@ class Scene:
 
     def visitor(self) -> socket.socket:
         """Somebody who has not said who it is."""
-        meeting = meet(self.loop.pid)
+        meeting = rendezvous(self.loop.pid)
         assert meeting.line is not None
         return meeting.line
 
@@ -155,7 +155,7 @@ def test_half_a_message_keeps_nobody_waiting(scene: Scene) -> None:
         end.sendall(packed({"do": "hello", "version": VERSION})[:-3])
         line = scene.member()
         assert int(line.ask({"do": "memory", "size": 1 << 20}).words["offset"]) > 0
-        assert line.ask({"do": "leave"}).words == {"restored": None}
+        assert line.ask({"do": "leave"}).words["restored"] is None
         line.close()
 
 
@@ -244,7 +244,7 @@ def test_a_name_that_another_user_has_taken() -> None:
     if os.geteuid():
         pytest.skip("only root can be somebody else")
     with Loop([build("rounds")]) as loop:
-        meeting = meet(loop.pid)
+        meeting = rendezvous(loop.pid)
         assert meeting.listener is not None
         name = meeting.listener.getsockname()
         meeting.close()
@@ -260,7 +260,7 @@ def test_a_name_that_another_user_has_taken() -> None:
                 os.read(hear, 1)
             os._exit(0)
         os.read(told, 1)
-        assert meet(loop.pid).why == "another user has taken its name"
+        assert rendezvous(loop.pid).why == "another user has taken its name"
         worker = consume(loop.pid, counting(("one",)))
         worker.wait_until_in()
         play(loop, 1, 1)

@@ -36,13 +36,14 @@ class Connection:
     def __init__(self, end: socket.socket, identity: int, known: bool) -> None:
         end.setblocking(False)
         self.end, self.state, self.known = end, ClientState(identity), known
+        self.takes_part = known  # it has, or is about to have, something in the session
         self.due = time.monotonic() + _SHYNESS
         self.inbox = Inbox(end, MOST if known else MOST_FROM_STRANGERS, takes_fds=not known)
         self._unsent = b""
         self._fd = -1
 
     def meet(self) -> None:
-        self.known = True
+        self.known = self.takes_part = True
         self.inbox.most, self.inbox.takes_fds = MOST, False
 
     def answer(self, words: dict[str, Any], fd: int = -1, content: bytes = b"") -> None:
@@ -89,6 +90,7 @@ class Broker:
         self._connections: dict[int, Connection] = {}
         self._leaving: list[ClientState] = []  # whose probes could not be taken out yet
         self._patient_until = 0.0
+        self._failed = False  # the session could not be ended: the keeper's end is what undoes it
         self._admit(first, known=True)
         if listener is not None:
             listener.setblocking(False)
@@ -96,7 +98,7 @@ class Broker:
 
     def serve(self) -> None:
         due = time.monotonic() + _TURN
-        while any(connection.known for connection in self._connections.values()):
+        while not self._failed and any(connection.known for connection in self._connections.values()):
             for fd, events in self._wait(due - time.monotonic()):
                 self._turn(fd, events)
             if time.monotonic() >= due:
@@ -173,9 +175,20 @@ class Broker:
             case "hello" if not connection.known:
                 self._meet(connection, message)
             case "memory" if connection.known:
+                connection.takes_part = True
                 connection.answer(*state.have_memory(self._opened(), words))
             case "insert" if connection.known:
                 connection.answer(state.insert(self._opened(), words, message.content))
+            case "region" if connection.known:
+                connection.answer(state.have_region(self._opened(), words))
+            case "remove" if connection.known:
+                connection.answer(state.remove(self._opened(), words))
+            case "look" if connection.known:
+                self._opened().look_after()
+                connection.answer({})
+            case "renew" if connection.known:
+                self._opened().renew_parts()
+                connection.answer({})
             case "inside" if connection.known:
                 connection.answer({"blocks": self._opened().inside()})
             case "listen" if connection.known:
@@ -220,20 +233,31 @@ class Broker:
     # Going.
 
     def _take_leave(self, connection: Connection) -> None:
-        """The last is told how it ended, when all of it has."""
-        if sum(other.known for other in self._connections.values()) > 1:
-            self._leave(connection.state)
-            connection.answer({"restored": None})
-            raise Closed
-        restored = self._close()
-        connection.answer({"restored": restored, "notes": self._notes()})
-        raise Closed
+        """The last is told how it ended, when all of it has. It may begin anew."""
+        self._identities += 1
+        state, lost = connection.state, self._lost()
+        connection.state, connection.takes_part = ClientState(self._identities), False
+        if any(other.takes_part for other in self._connections.values()):
+            self._leave(state)
+            connection.answer({"restored": None, "others": True, "lost": lost})
+            return
+        restored, notes = self._close_session()
+        connection.answer({"restored": restored, "notes": notes, "lost": lost})
+
+    def _lost(self) -> int:
+        """Hits of threads that found no room in the session itself."""
+        return 0 if self._session is None else self._session.drain.lost()
 
     def _part(self, connection: Connection) -> None:
         """It is gone, and so is all that it had."""
         del self._connections[connection.end.fileno()]
-        connection.close()
-        self._leave(connection.state)
+        try:
+            if any(other.takes_part for other in self._connections.values()):
+                self._leave(connection.state)
+            else:
+                self._close_session()
+        finally:
+            connection.close()  # whoever waits for that may wait for all to be out
 
     def _leave(self, state: ClientState) -> None:
         if self._session is not None and not self._session.closed and not state.leave(self._session):
@@ -255,22 +279,23 @@ class Broker:
         for connection in self._connections.values():
             connection.close()
 
-    def _close(self) -> bool | None:
+    def _close(self) -> None:
         """Take everything out. The keeper goes before the name does."""
-        restored: bool | None = True
-        if self._session is not None:
-            try:
-                self._session.end()
-                restored = self._session.restored
-            except (GilkError, OSError):
-                restored = None
+        self._close_session()
         self._process.keeper.leave()
         self._give_up_name()
-        return restored
 
-    def _notes(self) -> list[str]:
-        """What the user is to know of how it ended."""
-        return [] if self._session is None else self._session.notes[:_MOST_NOTES]
+    def _close_session(self) -> tuple[bool | None, list[str]]:
+        """Whether the process is what it was, None where that cannot be known; and what the user is to know of it."""
+        session, self._session, self._leaving = self._session, None, []
+        if session is None:
+            return True, []
+        try:
+            session.end()
+        except (GilkError, OSError):
+            self._failed = True
+            return None, session.notes[:_MOST_NOTES]
+        return session.restored, session.notes[:_MOST_NOTES]
 
     def _give_up_name(self) -> None:
         if self._listener is not None:

@@ -11,16 +11,18 @@ from typing import Any
 
 from gilk.build.instrument import Compiled, compile_instrument
 from gilk.errors import TargetError
-from gilk.session.broker.client_state import MOST_MEMORY
-from gilk.session.broker.messages import InsertRequest, insert_words, raise_error
+from gilk.session.broker.messages import MOST_MEMORY, InsertRequest, insert_words, raise_error
 from gilk.session.broker.transport import Closed, Line, Message
 from gilk.session.request import CFunction
 from gilk.target import process as processes
 from gilk.target.alive import is_alive, reap
+from gilk.target.bounds import backing_at
 from gilk.target.launch import End
-from gilk.target.meeting import meet, right_to_trace
+from gilk.target.meeting import Meeting, rendezvous, right_to_trace
 from gilk.target.process import Keeper, Process
 from gilk.target.running import MOST_STACK, Sample
+from gilk.trace.layout import Geometry
+from gilk.values import dataclass
 from gilk.version import VERSION
 
 _PATIENCE = 120.0  # seconds: a change may take ten of them, and there may be some before ours
@@ -29,34 +31,70 @@ _TRIES = 100
 
 
 class RemoteTracer(Keeper):
-    """Stands in for a keeper that another process is the client of. ``line``: to that one, once there is one."""
+    """Stands in for a keeper that another process is the client of. ``line``: to that one, once there is one.
 
-    def __init__(self, pid: int, line: Line | None = None, keeper: Keeper | None = None, broker: int = 0) -> None:
-        self._pid, self._line, self._mine, self._broker = pid, line, keeper, broker
+    ``mine``: the keeper that was handed over to ``broker``, a child of ours; ``own``: one that is not, and has launched
+    the process.
+    """
+
+    def __init__(
+        self, pid: int, line: Line | None = None, mine: Keeper | None = None, broker: int = 0, own: Keeper | None = None
+    ) -> None:
+        self._pid, self._line, self._mine, self._broker, self._own = pid, line, mine, broker, own
+        self.pid = 0 if mine is None else mine.pid
+        self._memory: tuple[int, int, int] | None = None  # address, device, inode
+        self.takes_part = False
         self.restored: bool | None = None
         self.told: list[str] = []
+        self.lost = 0
+        self.others_go_on = False
 
     def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
         """Raises TargetError `keeper-gone`, and what the broker raises."""
         match name:
+            case "release" | "wait" if self._own is not None:
+                return self._own.ask(name, *arguments)
             case "release":
                 self.say({"do": "release"})
                 return None
             case "wait":
-                code = self.say({"do": "wait"}).words.get("code")
-                return None if code is None else End(int(code))
+                return self._end()
             case "raise_semaphores":
                 self.say({"do": "listen", "counters": list(arguments[0])})
                 return []  # they are lowered when we leave
             case "sample":
                 answer = self.say({"do": "sample", "stack": min(arguments[0], MOST_STACK)})
                 return list(_samples(answer))
+            case "present":
+                return self._is_present()
             case "close":
                 return self._leave() is not False
             case "notes":
                 return self.told
             case _:
                 raise AssertionError(name)
+
+    def _end(self) -> End | None:
+        if is_alive(self._pid):
+            return None
+        code = self.say({"do": "wait"}).words.get("code")
+        return None if code is None else End(int(code))
+
+    def _is_present(self) -> bool:
+        """What this client has in the process is still mapped there; seen from here, as the broker may be at work."""
+        if self._memory is None:
+            return True
+        address, device, inode = self._memory
+        found = backing_at(self._pid, address)
+        return found is not None and (found.device, found.inode) == (device, inode)
+
+    def share(self, size: int) -> tuple[int, int]:
+        """Memory that the process has, too: a descriptor, and how far it lies from the session's control page."""
+        self.takes_part = True
+        answer = self.say({"do": "memory", "size": size})
+        held = os.fstat(answer.fd)
+        self._memory = int(answer.words["address"]), held.st_dev, held.st_ino
+        return answer.fd, int(answer.words["offset"])
 
     @property
     def there(self) -> bool:
@@ -74,29 +112,48 @@ class RemoteTracer(Keeper):
             if not is_alive(self._pid):
                 why = f"process {self._pid} has ended"
             raise TargetError("keeper-gone", why) from None
+        except BaseException:  # Ctrl-C: what is asked next would be given this answer
+            line, self._line = self._line, None
+            line.end(_FAREWELL)
+            raise
         raise_error(answer.words)
         return answer
 
     def _leave(self) -> bool | None:
-        if self._line is not None:
+        """The line stays: the end of a launched process is told there."""
+        if self._line is not None and self.takes_part:
             words = self.say({"do": "leave"}).words
             self.restored, self.told = words.get("restored"), [str(note) for note in words.get("notes", ())]
-            self._close()
+            self.others_go_on, self.lost = bool(words.get("others")), int(words.get("lost", 0))
+            self._memory, self.takes_part = None, False
         return self.restored
 
     def leave(self) -> None:
-        """Broker and keeper are gone by now if nobody else has a part in them."""
+        """Broker and keeper are gone by then if nobody else has a part in them."""
         self._close()
         if self._broker and self.restored is not None:
             reap(self._broker, _FAREWELL)
             self._broker = 0
             if self._mine is not None:
                 self._mine.reap()
+        if self._own is not None:
+            self._own.leave()
 
     def _close(self) -> None:
         if self._line is not None:
             self._line.close()
             self._line = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """By place, from 0: why some were refused, and by which tactic the others are in force; seconds of all that, and of
+    those that the threads stood still."""
+
+    refused: dict[int, str]
+    tactics: dict[int, str]
+    total: float
+    seconds: float
 
 
 class BrokerClient:
@@ -107,54 +164,87 @@ class BrokerClient:
         if size > MOST_MEMORY:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         self._process = process
-        self._away = joined(process)
-        answer = self._away.say({"do": "memory", "size": size})
+        self._tracer = joined(process)
+        fd, self.offset = self._tracer.share(size)
         try:
-            self.memory = mmap.mmap(answer.fd, size)
+            self.memory = mmap.mmap(fd, size)
         finally:
-            os.close(answer.fd)
-        self.offset = int(answer.words["offset"])
+            os.close(fd)
         self._compiled: dict[CFunction, Compiled] = {}
 
-    def insert(self, asked: Sequence[InsertRequest]) -> dict[int, str]:
-        """Put in C functions, which are called with their place among them, from 1, all in one change.
+    def open_region(self, geometry: Geometry) -> int:
+        """Have the memory be laid out so, with room for one block more; the number of the part that it is then."""
+        rings = [[ring.offset, ring.size] for ring in geometry.rings]
+        words = {"blocks": geometry.blocks, "stride": geometry.stride, "counters": geometry.counters, "rings": rings}
+        return int(self._tracer.say({"do": "region", **words}).words["number"])
 
-        Why those that are refused are, by their place, from 0. Raises CompileError, TargetError; then nothing has
-        changed.
-        """
+    def insert(self, asked: Sequence[InsertRequest]) -> Inserted:
+        """All in one change. Raises CompileError, TargetError; then nothing has changed."""
         if not asked:
-            return {}
-        compiled = {
-            each: compile_instrument(each.source, each.function, each.flags, each.made_of, each.text)
-            for each in dict.fromkeys(one.instrument for one in asked)
-        }
-        refused = self._away.say(*insert_words(asked, compiled)).words["refused"]
-        return {int(place): str(reason) for place, reason in refused}
+            return Inserted({}, {}, 0.0, 0.0)
+        compiled = {each: self._compile(each) for each in dict.fromkeys(one.instrument for one in asked)
+                    if isinstance(each, CFunction)}  # fmt: skip
+        answer = self._tracer.say(*insert_words(asked, compiled)).words
+        refused = {int(place): str(reason) for place, reason in answer["refused"]}
+        tactics = {int(place): str(tactic) for place, tactic in answer["tactics"]}
+        return Inserted(refused, tactics, float(answer["total"]), float(answer["seconds"]))
+
+    def _compile(self, chosen: CFunction) -> Compiled:
+        if chosen not in self._compiled:
+            self._compiled[chosen] = compile_instrument(
+                chosen.source, chosen.function, chosen.flags, chosen.made_of, chosen.text
+            )
+        return self._compiled[chosen]
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Those of a region. Raises TargetError; then nothing has changed."""
+        self._tracer.say({"do": "remove", "numbers": list(numbers)})
+
+    def look(self) -> None:
+        """The program has installed handlers of signals."""
+        self._tracer.say({"do": "look"})
+
+    def renew(self) -> None:
+        """There is room again for threads that had found none."""
+        self._tracer.say({"do": "renew"})
+
+    @property
+    def lost(self) -> int:
+        """Hits of threads that the session itself had no room for; once it is closed."""
+        return self._tracer.lost
 
     def inside(self) -> set[int]:
         """Blocks of threads that are in an instrument which wants it known. Raises TargetError `keeper-gone`."""
-        return {int(block) for block in self._away.say({"do": "inside"}).words["blocks"]}
+        return {int(block) for block in self._tracer.say({"do": "inside"}).words["blocks"]}
 
     def close(self) -> bool | None:
         """Take out what was put in; whether the process is known to be what it was, None when others have a part in it
         still."""
         try:
-            self._away.ask("close")
+            self._tracer.ask("close")
         except TargetError as error:
             if error.slug != "keeper-gone":
                 raise
             return False if self._process.alive else None  # one that has ended has no code that could be wrong
-        return self._away.restored
+        finally:
+            if self._tracer is not self._process.keeper:
+                self._tracer.leave()
+        return self._tracer.restored
+
+    @property
+    def others_go_on(self) -> bool:
+        """When it was closed, others had a part in the process."""
+        return self._tracer.others_go_on
 
     @property
     def notes(self) -> list[str]:
         """What the user is to know of how it ended."""
-        return self._away.told
+        return self._tracer.told
 
 
 def approached(pid: int) -> Process:
     """A process to have a part in the session of; attached, if nobody else is. Raises TargetError."""
-    meeting = meet(pid)
+    meeting = rendezvous(pid)
     try:
         process = processes.attach(pid) if meeting.line is None else Process(RemoteTracer(pid), pid, launched=False)
     except BaseException:
@@ -165,16 +255,19 @@ def approached(pid: int) -> Process:
 
 
 def joined(process: Process) -> RemoteTracer:
-    """As before, if it was joined already. Raises TargetError."""
-    if isinstance(process.keeper, RemoteTracer) and process.keeper.there:
-        return process.keeper
+    """As before, if it was joined already and is not in use. Raises TargetError."""
+    known = process.keeper
+    if isinstance(known, RemoteTracer) and known.there and not known.takes_part:
+        return known
+    if process.meeting.is_over:
+        process.meeting = rendezvous(process.pid)
     for _ in range(_TRIES):
         if process.meeting.line is None:
             return _founded(process)
-        away = _arrived(process)
-        if away is not None:
-            return away
-        process.meeting = meet(process.pid)
+        tracer = _arrived(process)
+        if tracer is not None:
+            return tracer
+        process.meeting = rendezvous(process.pid)
     raise TargetError(
         "keeper-gone", f"joining the session of process {process.pid} failed: its owners exited each time"
     )
@@ -187,14 +280,15 @@ def _founded(process: Process) -> RemoteTracer:
 
     keeper = process.keeper
     end, broker = fork_broker(process)
-    process.keeper = away = RemoteTracer(process.pid, Line(end, _PATIENCE), keeper, broker)
-    return away
+    process.keeper = tracer = RemoteTracer(process.pid, Line(end, _PATIENCE), keeper, broker)
+    return tracer
 
 
 def _arrived(process: Process) -> RemoteTracer | None:
     """None when who was there has gone. Raises TargetError."""
     assert process.meeting.line is not None
     line = Line(process.meeting.line, _PATIENCE)
+    process.meeting = Meeting()
     right = right_to_trace(process.pid)
     try:
         raise_error(line.ask({"do": "hello", "version": VERSION}, fd=right).words)
@@ -210,8 +304,22 @@ def _arrived(process: Process) -> RemoteTracer | None:
         ) from None
     finally:
         os.close(right)
-    process.keeper = away = RemoteTracer(process.pid, line)
-    return away
+    return _in_place_of(process, line)
+
+
+def _in_place_of(process: Process, line: Line) -> RemoteTracer:
+    """The keeper that we have is not the one that the process is held by: it goes, unless it has launched it. A session
+    of ours that has another line goes on by that."""
+    keeper = process.keeper
+    if isinstance(keeper, RemoteTracer) and keeper.there:
+        return RemoteTracer(process.pid, line)
+    if isinstance(keeper, RemoteTracer) or not process.launched:
+        keeper.leave()
+        tracer = RemoteTracer(process.pid, line)
+    else:
+        tracer = RemoteTracer(process.pid, line, own=keeper)
+    process.keeper = tracer
+    return tracer
 
 
 def _samples(answer: Message) -> Iterator[Sample]:

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What one consumer has in a session: its memory and its probes, which go when it goes, however it goes."""
+"""What one client has in a session: its memory and its probes, which go when it goes, however it goes."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import Any
 
+from gilk.build.instrument import Compiled
 from gilk.errors import GilkError, TargetError
-from gilk.session.broker.messages import ProtocolError, number, placed, semaphores
-from gilk.session.broker.session import Carried, SharedSession
+from gilk.session.broker.messages import MOST_MEMORY, ProtocolError, ResolvedInsert, number, placed, region, semaphores
+from gilk.session.broker.session import Carried, Region, SharedSession
+from gilk.session.request import Builtin
 from gilk.target.base import Target
 from gilk.target.semaphores import Raised
+from gilk.trace.layout import IID_BITS, Geometry
 
-MOST_MEMORY = 1 << 36
+_MOST_NUMBER = (1 << IID_BITS) - 1
+#: The class of the records that each of these makes; those of count are none.
+_CLASSES = {Builtin.STAMP: 0, Builtin.TIME: 0, Builtin.ARGS: 2, Builtin.REGS: 3}
 
 
 class ClientState:
@@ -21,7 +26,10 @@ class ClientState:
     def __init__(self, identity: int) -> None:
         self._identity = identity
         self._memory: tuple[int, int] | None = None  # address, size
+        self._region: Region | None = None
+        self._geometry: Geometry | None = None  # of the region
         self._carried: list[Carried] = []
+        self._numbered: dict[int, Carried] = {}  # those of the region
         self._sources: set[str] = set()
         self._inserted = 0
         self._listening: list[Raised] = []
@@ -31,21 +39,65 @@ class ClientState:
         for less. Raises ProtocolError, TargetError.
         """
         size = number(words.get("size"), 1, MOST_MEMORY)
-        if self._inserted:
+        if self._inserted or self._region:
             raise ProtocolError("one has memory before anything else")
         self._give_memory_back(session.process)
         fd, address = session.process.keeper.share_memory(size)
         self._memory = address, size
-        return {"offset": address - session.data_address}, fd
+        return {"offset": address - session.data_address, "address": address}, fd
+
+    def have_region(self, session: SharedSession, words: dict[str, Any]) -> dict[str, Any]:
+        """The number of the part that the memory is from now on. Raises ProtocolError, TargetError."""
+        if self._memory is None or self._region:
+            raise ProtocolError("a region is memory")
+        address, size = self._memory
+        self._geometry = region(words, size)
+        self._region = session.open_region(address, self._geometry)
+        return {"number": self._region.part.number}
 
     def insert(self, session: SharedSession, words: dict[str, Any], content: bytes) -> dict[str, Any]:
-        """Why what is refused is, by its place. Raises ProtocolError, GilkError; nothing has changed then."""
+        """What came of it, by place. Raises ProtocolError, GilkError; nothing has changed then."""
         self._inserted += 1
         asked = placed(session.process, words, content, f"{self._identity}-{self._inserted}")
-        self._sources |= {str(one.compiled.source) for one in asked}
-        carried, reasons = session.put_in(asked)
-        self._carried += carried
-        return {"refused": sorted(reasons.items())}
+        self._check(asked)
+        self._sources |= {str(one.made.source) for one in asked if isinstance(one.made, Compiled)}
+        made = session.put_in(asked, self._region)
+        self._carried += made.carried
+        if self._region:
+            kept = (one for place, one in enumerate(asked) if place not in made.refused)
+            self._numbered.update(zip((one.number for one in kept), made.carried, strict=True))
+        return {
+            "refused": sorted(made.refused.items()),
+            "tactics": sorted(made.tactics.items()),
+            "total": made.took.total,
+            "seconds": made.took.seconds,
+        }
+
+    def _check(self, asked: list[ResolvedInsert]) -> None:
+        """What is built in writes to a region, and to no place that is not there. Raises ProtocolError."""
+        numbers = {one.number for one in asked}
+        if self._region and (len(numbers) < len(asked) or not numbers.isdisjoint(self._numbered)):
+            raise ProtocolError("a number of an instrument is its own")
+        for one in asked:
+            if isinstance(one.made, Builtin):
+                if self._geometry is None or one.number > _MOST_NUMBER:
+                    raise ProtocolError("built-in instruments need a region")
+                kind = _CLASSES.get(one.made)
+                if one.number > self._geometry.counters if kind is None else not self._geometry.rings[kind].size:
+                    raise ProtocolError(f"there is no room for {one.made}")
+
+    def remove(self, session: SharedSession, words: dict[str, Any]) -> dict[str, Any]:
+        """Take some out. Raises ProtocolError, GilkError; nothing has changed then."""
+        numbers = words.get("numbers")
+        if not isinstance(numbers, list) or not all(type(each) is int and each in self._numbered for each in numbers):
+            raise ProtocolError("numbers")
+        gone = [self._numbered[each] for each in set(numbers)]
+        session.take_out(gone)
+        keys = {want.key for _, want in gone}
+        self._carried = [one for one in self._carried if one[1].key not in keys]
+        for each in set(numbers):
+            del self._numbered[each]
+        return {}
 
     def listen(self, session: SharedSession, words: dict[str, Any]) -> dict[str, Any]:
         """Raise semaphores. Raises ProtocolError, TargetError."""
@@ -65,6 +117,11 @@ class ClientState:
         self._carried = []
         session.forget(self._sources)
         self._fall_silent(session.process)
+        if self._region is not None:
+            session.close_region(self._region)
+            self._region = None
+        if session.parts_are_looked_at:
+            return False  # who looks may have found ours
         self._give_memory_back(session.process)
         return True
 

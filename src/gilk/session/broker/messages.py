@@ -1,5 +1,27 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is said on a line, as values: written by a consumer, and read by a broker that believes none of it."""
+"""The messages between a broker and its clients: written by a client, and read by a broker that believes none of it.
+
+Each is JSON, with bytes behind it, and in some a file descriptor (transport.py). A client asks, by ``do``, and is
+answered; nothing comes unasked. An answer that has ``error`` is a GilkError, of [kind, slug, message, hint].
+
+| do | with | answer |
+|---|---|---|
+| hello | version; descriptor: /proc/PID/mem, opened | {} to who may trace the process; others are let go |
+| memory | size | offset (from the session's control page), address; descriptor: of that memory |
+| region | blocks, stride, counters, rings | number: the memory is laid out as gilk_abi.h says, and this client's part |
+| insert | images, objects, wanted; bytes: objects | refused: [place, why]; tactics: [place, name]; total, seconds |
+| remove | numbers | {}: these instruments, which have a region, are out |
+| look | | {}: handlers of signals that the program has installed since have been looked at |
+| renew | | {}: threads have looked for room in the memory of clients again |
+| inside | | blocks: of threads that are in an instrument which wants it known |
+| listen | counters: [address, path] | {}: semaphores, raised until the client leaves |
+| sample | stack | samples: [tid, cpu, thread, registers, bytes of stack]; bytes: the stacks |
+| release | | {}: a launched program runs |
+| wait | | code: of a launched program that has ended, or null |
+| leave | | restored, others, notes, lost: all that the client had is out; it may wait, or begin anew |
+
+``wanted`` of an insert: [image, start of the function, address, after, object or name of a built-in, number].
+"""
 
 from __future__ import annotations
 
@@ -11,17 +33,20 @@ from gilk.analysis.analysis import Analysis
 from gilk.build.instrument import Compiled
 from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, UsageError
 from gilk.image.model import Image, Span
-from gilk.session.request import CFunction
+from gilk.session.request import Builtin, CFunction
 from gilk.splice.segments import is_call
 from gilk.target.base import Loaded, Target
 from gilk.target.semaphores import Semaphore
+from gilk.trace.layout import CLASSES, MAX_BLOCKS, PAGE, Geometry, RingClass
 from gilk.values import dataclass
 
 #: How many threads of a process have a place of their own in what is shared with it.
 THREADS = 1024
+MOST_MEMORY = 1 << 40  # bytes of one client's
 _ERRORS: tuple[type[GilkError], ...] = (OutOfMemory, TargetError, UsageError, CompileError)
 _KINDS = {each.__name__: each for each in _ERRORS}
 _MOST_IID, _MOST_ADDRESS = (1 << 31) - 1, (1 << 47) - 1
+_MOST_STRIDE = (1 << 31) - 1  # what an instruction reaches
 
 _T = TypeVar("_T")
 
@@ -32,25 +57,27 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class InsertRequest:
-    """One instrument at one point, as a consumer asks for it; ``start``: of the function, or of the part of one."""
+    """One instrument at one point, as a client asks for it; ``start``: of the function, or of the part of one.
+    ``number``: what the instrument is called with, or one more than that of its counter."""
 
     loaded: Loaded
     start: int
     address: int
     after: bool
-    instrument: CFunction
+    instrument: CFunction | Builtin
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedInsert:
-    """The same as the broker has it; ``iid`` is what the instrument is called with."""
+    """The same as the broker has it."""
 
     loaded: Loaded
     start: int
     address: int
     after: bool
-    compiled: Compiled
-    iid: int
+    made: Compiled | Builtin
+    number: int
 
 
 # Errors.
@@ -72,12 +99,14 @@ def raise_error(words: dict[str, Any]) -> None:
 
 
 def insert_words(asked: Sequence[InsertRequest], compiled: dict[CFunction, Compiled]) -> tuple[dict[str, Any], bytes]:
-    """What is asked for, in order, numbered from 1; the objects are behind it."""
-    objects, images = {made: n for n, made in enumerate(compiled)}, dict[Loaded, int]()
+    """What is asked for, in order; the objects are behind it."""
+    objects: dict[CFunction | Builtin, int] = {made: n for n, made in enumerate(compiled)}
+    images: dict[Loaded, int] = {}
     rows = []
-    for iid, one in enumerate(asked, 1):
+    for one in asked:
         image = images.setdefault(one.loaded, len(images))
-        rows.append([image, one.start, one.address, int(one.after), objects[one.instrument], iid])
+        made = objects.get(one.instrument, one.instrument)
+        rows.append([image, one.start, one.address, int(one.after), made, one.number])
     words = {
         "do": "insert",
         "images": [[str(loaded.path), loaded.bias] for loaded in images],
@@ -93,6 +122,21 @@ def placed(process: Target, words: dict[str, Any], content: bytes, name: str) ->
     known = [(loaded, process.image(loaded.path)) for loaded in images]
     objects = list(_objects(_rows(words, "objects", 3), content, name))
     return [_placed(process, row, known, objects) for row in _rows(words, "wanted", 6)]
+
+
+def region(words: dict[str, Any], size: int) -> Geometry:
+    """How a client has laid out its memory, of ``size`` bytes, in which there is room for one block more.
+
+    Raises ProtocolError.
+    """
+    rings = tuple(
+        RingClass(number(at, 0, _MOST_STRIDE), number(room, 0, _MOST_STRIDE)) for at, room in _rows(words, "rings", 2)
+    )
+    blocks, stride = number(words.get("blocks"), 1, MAX_BLOCKS), number(words.get("stride"), PAGE, _MOST_STRIDE)
+    made = Geometry(blocks, PAGE, stride, number(words.get("counters"), 0, _MOST_STRIDE), rings)
+    if len(rings) != CLASSES or not made.is_sane(size - stride):
+        raise ProtocolError("rings")
+    return made
 
 
 def semaphores(words: dict[str, Any]) -> list[Semaphore]:
@@ -140,7 +184,7 @@ def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[Compiled]
 def _placed(
     process: Target, row: list[Any], images: list[tuple[Loaded, Image]], objects: list[Compiled]
 ) -> ResolvedInsert:
-    image, start, address, after, made, iid = row
+    image, start, address, after, made, called_with = row
     loaded, code = _item(images, image)
     where, behind = number(address, 0, _MOST_ADDRESS), bool(number(after, 0, 1))
     span = code.span_at(number(start, 0, _MOST_ADDRESS))
@@ -149,7 +193,15 @@ def _placed(
     entry = where == start and not behind  # there is no need to look into the function
     if not entry and not _is_point(process.analysis(loaded), span, where, behind):
         raise ProtocolError(f"{where:#x} is no point of {span.name}")
-    return ResolvedInsert(loaded, span.start, where, behind, _item(objects, made), number(iid, 1, _MOST_IID))
+    what = _item(objects, made) if type(made) is int else _builtin(made)
+    return ResolvedInsert(loaded, span.start, where, behind, what, number(called_with, 1, _MOST_IID))
+
+
+def _builtin(name: object) -> Builtin:
+    try:
+        return Builtin(str(name))
+    except ValueError:
+        raise ProtocolError(f"{name!r} is no instrument") from None
 
 
 def _item(items: list[_T], index: object) -> _T:

@@ -6,23 +6,44 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Sequence
 
+from gilk.build.instrument import Compiled
 from gilk.errors import TargetError
 from gilk.session.broker.messages import THREADS, ResolvedInsert
-from gilk.session.ledger import Entry, Result
+from gilk.session.ledger import Entry, Result, Timed
+from gilk.session.request import Builtin
 from gilk.session.session import Session
-from gilk.splice.instrument import Instrument
-from gilk.splice.plan import Want
+from gilk.splice.instrument import Arguments, Count, Instrument, Part, Stamp
+from gilk.splice.plan import Refusal, Want
 from gilk.splice.planner import PatchContext
 from gilk.target.base import Target
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Drain
+from gilk.trace.layout import IID_BITS, PAGE, Geometry
+from gilk.trace.parts import Parts
+from gilk.values import dataclass
 
 _RING = 4096  # bytes
 _NO_CLOCK = Clock(0, 0, 1.0)  # there are no samples: what consumers record is in memory of their own
-#: The reason why a point is refused where a probe of somebody else would have to go for it.
-IN_ANOTHERS_WAY = "in-anothers-way"
 
 Carried = tuple[Entry, Want]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Memory of one client, whose control page lies at ``address`` in the process."""
+
+    part: Part
+    address: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """By place in what was asked for: why some are refused, and by which tactic the others are in force."""
+
+    carried: list[Carried]
+    refused: dict[int, str]
+    tactics: dict[int, str]
+    took: Timed
 
 
 class SharedSession(Session):
@@ -30,41 +51,79 @@ class SharedSession(Session):
 
     def __init__(self, process: Target) -> None:
         super().__init__(process, points=1, threads=THREADS, ring=_RING, clock=_NO_CLOCK)
+        assert isinstance(self.drain, Drain)
         self.data_address: int = process.keeper.data_address()
+        self._parts = Parts(self.drain.geometry, self._workspace.data)
         self._carried: set[int] = set()
         self._orphans: list[Carried] = []
         self._last = 0
 
-    def put_in(self, placed: Sequence[ResolvedInsert]) -> tuple[list[Carried], dict[int, str]]:
-        """In one change; what is in force, and why the rest, by its place in ``placed``, is not. Raises as add()."""
+    # Memory of clients.
+
+    def open_region(self, address: int, geometry: Geometry) -> Region:
+        """Raises TargetError `too-many-sessions`."""
+        rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
+        return Region(Part(self._parts.add(address), PAGE, rings), address)
+
+    def close_region(self, region: Region) -> None:
+        self._parts.remove(region.part.number)
+
+    def renew_parts(self) -> None:
+        self._parts.renew()
+
+    @property
+    def parts_are_looked_at(self) -> bool:
+        return self._parts.are_looked_at
+
+    # Probes.
+
+    def put_in(self, placed: Sequence[ResolvedInsert], region: Region | None = None) -> Outcomes:
+        """In one change. Raises as add()."""
         first = self._last + 1
-        mine = self._carry(placed)
+        mine = self._carry(placed, region)
         result = self._add([*mine, *self._handlers()])
         self._orphans += mine  # until they are somebody's
         refused = _refusals(result)
         reasons = {key - first: refused[key] for _, want in mine if (key := want.key) in refused}
         kept = self._without(mine, refused.keys())
         out = self._in_the_way(kept, refused.keys())
-        reasons |= {want.key - first: IN_ANOTHERS_WAY for _, want in out}
-        kept = [one for one in kept if one not in out]
+        gone = {want.key for _, want in out}
+        reasons |= {key - first: str(Refusal.IN_ANOTHERS_WAY) for key in gone}
+        kept = [one for one in kept if one[1].key not in gone] if gone else kept
         self._carried |= {want.key for _, want in kept}
         self._orphans.clear()
-        return kept, reasons
+        return Outcomes(kept, reasons, _tactics(kept, first), result.outcome)
 
-    def _carry(self, placed: Sequence[ResolvedInsert]) -> list[Carried]:
+    def _carry(self, placed: Sequence[ResolvedInsert], region: Region | None) -> list[Carried]:
         """What is alike, as an image or an instrument, is the same value."""
         calls: dict[tuple[int, int], tuple[PatchContext, Callable[[int], Instrument]]] = {}
         carried = []
         for one in placed:
-            kind = id(one.loaded), id(one.compiled)
+            kind = id(one.loaded), id(one.made)
             if kind not in calls:
                 ground = self._workspace.ground(one.loaded, self.process.analysis(one.loaded))
-                calls[kind] = ground, self._workspace.calls(ground, one.compiled)
+                calls[kind] = ground, self._calls(ground, one.made, region)
             ground, call = calls[kind]
             self._last += 1
-            want = Want(one.address, one.after, call(one.iid), self._last)
+            want = Want(one.address, one.after, call(one.number), self._last)
             carried.append((self._ledger.entry_at(ground, one.start), want))
         return carried
+
+    def _calls(self, ground: Ground, made: Compiled | Builtin, region: Region | None) -> Callable[[int], Instrument]:
+        """The instrument by its number."""
+        if isinstance(made, Compiled):
+            return self._workspace.calls(ground, made, region.address if region else 0)
+        assert region is not None
+        part = region.part
+        match made:
+            case Builtin.COUNT:
+                return lambda number: Count(number - 1, part)
+            case Builtin.STAMP | Builtin.TIME:
+                return lambda number: Stamp(number, part)
+            case Builtin.ARGS:
+                return lambda number: Arguments(number, part)
+            case Builtin.REGS:
+                return lambda number: self._workspace.registers(ground, part.number << IID_BITS | number)
 
     @staticmethod
     def _without(carried: list[Carried], refused: Collection[int]) -> list[Carried]:
@@ -112,13 +171,22 @@ class SharedSession(Session):
     def forget(self, sources: Collection[str]) -> None:
         self._workspace.forget_linked(sources)
 
-    def _look_after(self) -> None:
+    def look_after(self) -> None:
         """Handlers of signals that the program has installed since."""
+        self._look_after()
+
+    def _look_after(self) -> None:
         if self._carried and not self.closed:
             with contextlib.suppress(TargetError):
                 wants = self._handlers()
                 if wants:
                     self._add(wants)
+
+
+def _tactics(carried: Sequence[Carried], first: int) -> dict[int, str]:
+    """Of what is in force, by place."""
+    known = {id(plan): plan.tactics for entry, _ in carried if (plan := entry.plan) is not None}
+    return {want.key - first: str(known[id(entry.plan)][want.key]) for entry, want in carried}
 
 
 def _refusals(result: Result) -> dict[int, str]:

@@ -8,6 +8,7 @@ is not read waits in another, and what is no message ends the line.
 from __future__ import annotations
 
 import array
+import contextlib
 import json
 import os
 import socket
@@ -134,6 +135,15 @@ class Line:
     def is_open(self) -> bool:
         """Nothing comes unasked: what can be read is the end."""
         return not readable(self._end.fileno(), 0)
+
+    def end(self, seconds: float) -> None:
+        """Ask nothing more, and wait until all is out that we had: so long at most."""
+        with contextlib.suppress(OSError):
+            self._end.settimeout(seconds)
+            self._end.shutdown(socket.SHUT_WR)
+            while self._end.recv(_CHUNK):
+                pass
+        self.close()
 
     def close(self) -> None:
         self._inbox.close()

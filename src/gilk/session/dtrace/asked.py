@@ -168,11 +168,11 @@ def _process(asked: Asked, evaltime: str) -> Process | None:
         return None
     from gilk.target import process as processes  # here: programs without a process need not wait for it
     from gilk.target.launch import Until
-    from gilk.target.meeting import meet
+    from gilk.target.meeting import rendezvous
 
     until = {"exec": Until.EXEC, "preinit": Until.LINKED}.get(evaltime, Until.MAIN)
     process = processes.start(list(asked.command), until=until)
-    process.meeting = meet(process.pid)
+    process.meeting = rendezvous(process.pid)
     return process
 
 

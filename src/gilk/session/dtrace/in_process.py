@@ -70,8 +70,8 @@ class InProcess:
         self._process, self._unit, self._enabled = process, made, enabled
         self._made = instruments(enabled, groups, made.needs)
         self._size = size + PAGE - 1 & -PAGE
-        self._member = join(self._size + THREADS * NOTES)
-        self.memory = memoryview(self._member.memory)[:size]
+        self._client = join(self._size + THREADS * NOTES)
+        self.memory = memoryview(self._client.memory)[:size]
 
     def insert(self, marked: bool) -> list[tuple[Probe, str]]:
         """Put in all probes; those that are refused come back, with the reason. ``marked``: for `inside`.
@@ -82,11 +82,13 @@ class InProcess:
         flags = (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked))
         function = CFunction(Path("program.c"), ENTER, flags, made_of(), self._whole(rows, marked))
         sites = [row.site for row in rows]
-        points = ((each.loaded, each.part, each.point.address, each.point.after) for each in sites)
-        asked = [InsertRequest(*point, function) for point in points]
+        asked = [
+            InsertRequest(each.loaded, each.part, each.point.address, each.point.after, function, iid)
+            for iid, each in enumerate(sites, 1)
+        ]
         refused = dict(self._made.refused)
         places = {probe: made.sites for probe, made in self._enabled.in_process}
-        for place, reason in self._member.insert(asked).items():
+        for place, reason in self._client.insert(asked).refused.items():
             row = rows[place]
             where = "" if len(places[row.probe]) == 1 else f" at {row.site.point.label}"
             refused[row.probe] = ", ".join(filter(None, (refused.get(row.probe), f"{reason}{where}")))
@@ -96,7 +98,7 @@ class InProcess:
     def _whole(self, rows: tuple[Instrument, ...], marked: bool) -> str:
         kinds = list(dict.fromkeys(row.kind for row in rows))
         numbers = {kind: number for number, kind in enumerate(kinds)}
-        memory = self._member.offset
+        memory = self._client.offset
         text = self._unit.text + entries(
             memory, memory + self._size, kinds, [numbers[row.kind] for row in rows],
             [row.probe.number for row in rows], [row.site.start for row in rows], marked,
@@ -123,11 +125,11 @@ class InProcess:
 
     def inside(self) -> set[int]:
         """Threads, by their blocks, that run clauses just now."""
-        return self._member.inside()
+        return self._client.inside()
 
     def close(self) -> bool | None:
-        return self._member.close()
+        return self._client.close()
 
     @property
     def notes(self) -> list[str]:
-        return self._member.notes
+        return self._client.notes

@@ -23,6 +23,7 @@ import pyarrow as pa
 from gilk.errors import GilkError
 from gilk.session import run, strategy
 from gilk.session.base import BaseSession
+from gilk.session.broker.client_session import ClientSession
 from gilk.session.elsewhere import Elsewhere
 from gilk.session.experiment.items import Deployment, Item, ItemState, refused_points, title
 from gilk.session.experiment.samples import schema_of, writer
@@ -31,7 +32,6 @@ from gilk.session.experiment.workload import Workload
 from gilk.session.kernel_session import KernelSession
 from gilk.session.outcome import Result
 from gilk.session.request import Request, Wanted
-from gilk.session.session import Session
 from gilk.session.strategy import Chosen
 from gilk.target import wire
 from gilk.target.base import Code
@@ -81,7 +81,7 @@ class Staged(run.Run):
         """Insert as in a plain run: processes, then the kernel."""
         for process in self.processes if any(not item.of_kernel for item in self.items) else ():
             meant = self._meant(process, process.pid)
-            self._prepare(meant, process.pid, Session(process, _capacity(meant), ring=run._RING))
+            self._prepare(meant, process.pid, ClientSession(process, _capacity(meant), ring=run._RING))
         if self.kernel is not None:
             meant = self._meant(self.kernel, 0)
             self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), run._KERNEL_RING, self.flight))

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A session of a process that others may have sessions of, too: it asks the broker, and reads memory of its own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from gilk.errors import TargetError
+from gilk.session.base import BaseSession, Probe
+from gilk.session.broker.client import BrokerClient, Inserted
+from gilk.session.broker.messages import InsertRequest
+from gilk.session.request import Wanted
+from gilk.session.stream import ALL_CLASSES, Bounds
+from gilk.splice.plan import Refusal
+from gilk.target.process import Process
+from gilk.trace.clock import Clock, calibrate
+from gilk.trace.drain import Drain
+from gilk.trace.layout import Geometry, Shared
+from gilk.values import dataclass
+
+_MOST_POINTS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Took:
+    total: float
+    seconds: float
+
+
+class ClientSession(BaseSession):
+    """Use as a context manager; at its end all its probes are gone from the target.
+
+    ``points`` bounds how many probes there can be in all, ``threads`` how many threads have buffers at one time,
+    ``ring`` the bytes of a thread's buffer per record class. ``clock``: what samples are timed by, if that is known
+    already. ``restored`` is None at the end where others have a part in the process still.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        points: int = 1 << 18,
+        threads: int = 1024,
+        ring: int = 4 << 20,
+        clock: Clock | None = None,
+    ) -> None:
+        """Raises TargetError."""
+        geometry = Geometry.plan(min(points, _MOST_POINTS), ALL_CLASSES, threads, ring)
+        self.process = process
+        self._client = BrokerClient(process, geometry.size + geometry.stride)
+        try:
+            memory = memoryview(self._client.memory)
+            geometry.initialise(memory)
+            shared = Shared(geometry, memory)
+            shared.control["self"] = self._client.open_region(geometry)
+            drain = ClientDrain(geometry, memory, self._client)
+            super().__init__(drain, clock or calibrate(), process.threads, geometry.counters)
+        except BaseException:
+            self._client.close()
+            raise
+        self._caught = 0
+        self._stream.bounds = Bounds()
+        self._stream.meet(process.pid, process.own_number)
+
+    @property
+    def code(self) -> Process:
+        return self.process
+
+    def insert_wanted(self, wanted: list[Wanted]) -> tuple[Probe, ...]:
+        self._caught = self.process.caught()
+        with self._numbered(wanted) as numbers:
+            made = self._client.insert([_request(number, one) for number, one in zip(numbers, wanted, strict=True)])
+        self._know(made.total)
+        self._note(_Took(made.total, made.seconds), len(numbers))
+        return self._inserted(made, numbers)
+
+    def _inserted(self, made: Inserted, numbers: range) -> tuple[Probe, ...]:
+        tactics = {numbers[place]: name for place, name in made.tactics.items()}
+        refusals = {numbers[place]: Refusal(why) for place, why in made.refused.items()}
+        return self._known_outcomes(
+            tactics, refusals, range(numbers[0], numbers[0] + len(numbers)) if numbers else range(0)
+        )
+
+    def remove(self, probes: Iterable[Probe]) -> None:
+        there = {number for number, probe in self._probes.items() if probe.refusal is None}
+        numbers = [number + 1 for number in self._drop(probes) if number in there]
+        if numbers:
+            self._client.remove(numbers)
+
+    def _look_after(self) -> None:
+        """Handlers of signals that the program has installed since are the broker's affair."""
+        if not self._probes or self.closed:
+            return
+        caught = self.process.caught()
+        if caught not in (0, self._caught):
+            self._caught = caught
+            try:
+                self._client.look()
+            except TargetError as error:  # what it left is read all the same
+                if error.slug not in ("keeper-gone", "no-such-process", "busy"):
+                    raise
+
+    def _restore(self) -> bool | None:
+        restored = self._client.close()
+        self.goes_on = self._client.others_go_on
+        self.notes += self._client.notes
+        return restored
+
+
+def _request(number: int, one: Wanted) -> InsertRequest:
+    return InsertRequest(one.loaded, one.function.start, one.point.address, one.point.after, one.instrument, number + 1)
+
+
+class ClientDrain(Drain):
+    """Of memory in which one block more takes what threads record that found no other."""
+
+    def __init__(self, geometry: Geometry, buffer: memoryview, client: BrokerClient) -> None:
+        super().__init__(geometry, buffer)
+        self._client = client
+        behind = Geometry(1, geometry.size, geometry.stride, geometry.counters, geometry.rings)
+        self._behind = Shared(behind, buffer)
+
+    def lost(self) -> int:
+        """Also hits for which the session had no room."""
+        if not self._shared.control["lost"]:
+            return self._client.lost
+        head = self._behind.heads[0]
+        hits = int(self._behind.counters[0].sum()) + int(head["ring"]["drops"].sum())
+        return self._client.lost + min(hits, self._possible.in_all)
+
+    def _reopen(self) -> None:
+        if self._shared.control["exhausted"]:
+            super()._reopen()
+            if not self._shared.control["exhausted"]:
+                with contextlib.suppress(TargetError):
+                    self._client.renew()
