@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Consumers in processes of their own, forked from this one so that they start quickly; they can be killed."""
+"""Clients of a broker in processes of their own, forked from this one for a quick start; they can be killed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import re
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
+from gilk import api
 from gilk.session.dtrace.asked import Asked, let_go, prepare
 
 CALLS, THREADS = 2000, 8  # of rounds.c, in a round
@@ -56,6 +58,16 @@ class Worker:
 
 
 def consume(target: int, text: str) -> Worker:
+    """A D program."""
+    return _forked(lambda out, hear: _be_consumer(target, text, out, hear))
+
+
+def count(target: int, functions: tuple[str, ...]) -> Worker:
+    """A session from Python, which counts entries."""
+    return _forked(lambda out, hear: _be_session(target, functions, out, hear))
+
+
+def _forked(work: Callable[[IO[str], int], None]) -> Worker:
     told, say = os.pipe()
     hear, tell = os.pipe()
     pid = os.fork()
@@ -68,7 +80,7 @@ def consume(target: int, text: str) -> Worker:
         os.close(tell)
         with os.fdopen(say, "w", buffering=1) as out:
             try:
-                _be_consumer(target, text, out, hear)
+                work(out, hear)
             except BaseException:
                 out.write(traceback.format_exc())
     finally:
@@ -91,3 +103,16 @@ def _be_consumer(target: int, text: str, out: IO[str], hear: int) -> None:
         out.write("out\n")
     finally:
         let_go(consumer)
+
+
+def _be_session(target: int, functions: tuple[str, ...], out: IO[str], hear: int) -> None:
+    with api.attach(target) as held, held.session() as session:
+        for name in functions:
+            (probe,) = session.insert(f"{name}:entry", "count")
+            assert probe.tactic is not None, probe
+        out.write("in\n")
+        os.read(hear, 1)
+    assert session.restored is not False, "could not be compared"
+    for point, hits in session.counts().items():
+        out.write(f"{point.split(':')[1]} {hits}\n")
+    out.write("out\n")

@@ -192,6 +192,8 @@ def test_another_version_is_told(scene: Scene) -> None:
         {"do": "insert", "images": [], "objects": [], "wanted": [[0, 0, 0, 0, 0, 1]]},
         {"do": "insert", "images": [], "objects": [["f", [], 1 << 40]], "wanted": []},
         {"do": "insert", "images": [], "objects": [["--help", [], 0]], "wanted": []},
+        {"do": "region", "blocks": 1, "stride": 8192, "counters": 1, "rings": [[0, 0]] * 4},
+        {"do": "remove", "numbers": [1]},
         {"do": "listen", "counters": [[-1, "x"]]},
         {"do": "hello", "version": VERSION},
         {"do": ["insert"]},
@@ -222,6 +224,53 @@ def test_what_cannot_be_put_in(scene: Scene) -> None:
     assert "error" in answer(line, main.bias, start)
     with pytest.raises(Closed):
         answer(line, main.bias, start + 1)
+    line.close()
+
+
+REGION = {"do": "region", "blocks": 2, "stride": 8192, "counters": 4, "rings": [[0, 0]] * 4}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"blocks": 3},
+        {"blocks": 0},
+        {"stride": 1 << 40},
+        {"counters": 1 << 20},
+        {"rings": []},
+        {"rings": [[4096, 6]] * 4},
+    ],
+    ids=json.dumps,
+)
+def test_a_region_that_does_not_fit_its_memory(scene: Scene, wrong: dict[str, object]) -> None:
+    line = scene.member()
+    assert "error" not in line.ask({"do": "memory", "size": 4096 + 3 * 8192}).words
+    with pytest.raises(Closed):
+        line.ask({**REGION, **wrong})
+    line.close()
+
+
+@pytest.mark.parametrize(
+    ("made", "number"), [("count", 5), ("count", 0), ("stamp", 1), ("regs", 1 << 24), ("nothing", 1), (None, 1)]
+)
+def test_what_is_built_in_writes_to_a_region_only(scene: Scene, made: object, number: int) -> None:
+    """And to what there is of that; what is taken out was put in."""
+    process = Process(RemoteTracer(scene.loop.pid), scene.loop.pid, launched=False)
+    main = process.loaded()[0]
+    start = points.spans(process.image(main.path), "three")[0].start
+    asked = {"do": "insert", "images": [[str(main.path), main.bias]], "objects": []}
+    line = scene.member()
+    line.ask({"do": "memory", "size": 4096 + 3 * 8192})
+    if made is None:
+        with pytest.raises(Closed):
+            line.ask({**asked, "wanted": [[0, start, start, 0, "count", number]]})
+        line.close()
+        return
+    assert line.ask(REGION).words["number"] > 0
+    assert line.ask({**asked, "wanted": [[0, start, start, 0, "count", 4]]}).words["refused"] == []
+    assert line.ask({"do": "remove", "numbers": [4]}).words == {}
+    with pytest.raises(Closed):
+        line.ask({**asked, "wanted": [[0, start, start, 0, made, number]]})
     line.close()
 
 
