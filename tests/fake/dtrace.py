@@ -16,7 +16,7 @@ from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
 from gilk.session.broker.client_state import ClientState
-from gilk.session.broker.messages import InsertRequest, insert_words
+from gilk.session.broker.messages import Inserted, InsertRequest, insert_words
 from gilk.session.broker.session import SharedSession
 from gilk.session.dtrace.compiled import Text, compile_programs
 from gilk.session.dtrace.enabling import enable
@@ -40,12 +40,13 @@ class Client:
         self.offset = int(words["offset"])
         self.notes: list[str] = []
 
-    def insert(self, asked: Sequence[InsertRequest]) -> dict[int, str]:
+    def insert(self, asked: Sequence[InsertRequest]) -> Inserted:
         used = dict.fromkeys(one.instrument for one in asked)
         compiled = {one: compile_instrument(one.source, one.function, one.flags, one.made_of, one.text) for one in used}
         words, content = insert_words(asked, compiled)
-        refused = self._state.insert(self._session, json.loads(json.dumps(words)), content)["refused"]
-        return {int(place): str(reason) for place, reason in refused}
+        answer = self._state.insert(self._session, json.loads(json.dumps(words)), content)
+        tactics = {int(place): str(tactic) for place, tactic in answer["tactics"]}
+        return Inserted({int(place): str(reason) for place, reason in answer["refused"]}, tactics, 0.0, 0.0)
 
     def inside(self) -> set[int]:
         return set(self._session.inside())

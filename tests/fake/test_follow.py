@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import Scope
+from gilk.session.follow.scope import TraceScope
 from gilk.target import copies
 from tests.fake.program import Program
 from tests.fake.sessions import CLOCK, alone, code, data, ours, program
@@ -27,7 +27,7 @@ def exchanged(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 def ready(process: FakeProcess) -> Follower:
     of = Follower(process, threads=8, ring=1 << 20, clock=CLOCK)
-    _, trouble = of.prepare(process.loaded(), Scope.parse(["plain:"]))
+    _, trouble = of.prepare(process.loaded(), TraceScope.parse(["plain:"]))
     assert not trouble
     return of
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from unicorn import x86_const as x86
 
 from gilk.build import relocatable, toolchain
-from gilk.build.dprogram import FLAGS, Event
+from gilk.build.dprogram import FLAGS, ClauseEvent
 from gilk.lang import ir, machine
 from gilk.lang.cost import cost
 from gilk.lang.d import tree
@@ -107,7 +107,7 @@ class Emulated:
         self._machine.hook_add(unicorn.UC_HOOK_INSN, self._call, aux1=x86.UC_X86_INS_SYSCALL)
 
     def run(self, group: int, arguments: tuple[int, ...]) -> Counted:
-        event = Event(time=1000, thread=1 << 22, probe=1, cpu=0, pid=7, tid=7)
+        event = ClauseEvent(time=1000, thread=1 << 22, probe=1, cpu=0, pid=7, tid=7)
         for number, value in enumerate(arguments):
             event.arg[number] = value & (1 << 64) - 1
         self._machine.mem_write(EVENT, bytes(event))

@@ -11,7 +11,7 @@ from typing import Any
 
 from gilk.build.instrument import Compiled, compile_instrument
 from gilk.errors import TargetError
-from gilk.session.broker.messages import MOST_MEMORY, InsertRequest, insert_words, raise_error
+from gilk.session.broker.messages import MOST_MEMORY, Inserted, InsertRequest, insert_words, raise_error
 from gilk.session.broker.transport import Closed, Line, Message
 from gilk.session.request import CFunction
 from gilk.target import process as processes
@@ -22,7 +22,6 @@ from gilk.target.meeting import Meeting, rendezvous, right_to_trace
 from gilk.target.process import Keeper, Process
 from gilk.target.running import MOST_STACK, Sample
 from gilk.trace.layout import Geometry
-from gilk.values import dataclass
 from gilk.version import VERSION
 
 _PATIENCE = 120.0  # seconds: a change may take ten of them, and there may be some before ours
@@ -143,17 +142,6 @@ class RemoteTracer(Keeper):
         if self._line is not None:
             self._line.close()
             self._line = None
-
-
-@dataclass(frozen=True, slots=True)
-class Inserted:
-    """By place, from 0: why some were refused, and by which tactic the others are in force; seconds of all that, and of
-    those that the threads stood still."""
-
-    refused: dict[int, str]
-    tactics: dict[int, str]
-    total: float
-    seconds: float
 
 
 class BrokerClient:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from gilk.errors import TargetError
 from gilk.session.base import BaseSession, Probe
-from gilk.session.broker.client import BrokerClient, Inserted
-from gilk.session.broker.messages import InsertRequest
+from gilk.session.broker.client import BrokerClient
+from gilk.session.broker.messages import Inserted, InsertRequest
 from gilk.session.request import Wanted
 from gilk.session.stream import ALL_CLASSES, Bounds
 from gilk.splice.plan import Refusal

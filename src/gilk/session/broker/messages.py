@@ -69,6 +69,17 @@ class InsertRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Inserted:
+    """By place, from 0: why some were refused, and by which tactic the others are in force; seconds of all that, and of
+    those that the threads stood still."""
+
+    refused: dict[int, str]
+    tactics: dict[int, str]
+    total: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class ResolvedInsert:
     """The same as the broker has it."""
 

@@ -109,7 +109,9 @@ class SharedSession(Session):
             carried.append((self._ledger.entry_at(ground, one.start), want))
         return carried
 
-    def _calls(self, ground: Ground, made: Compiled | Builtin, region: Region | None) -> Callable[[int], Instrument]:
+    def _calls(
+        self, ground: PatchContext, made: Compiled | Builtin, region: Region | None
+    ) -> Callable[[int], Instrument]:
         """The instrument by its number."""
         if isinstance(made, Compiled):
             return self._workspace.calls(ground, made, region.address if region else 0)

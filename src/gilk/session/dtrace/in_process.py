@@ -13,7 +13,7 @@ from gilk.errors import TargetError
 from gilk.lang.d.probes import Probe
 from gilk.lang.d.unit import Unit
 from gilk.lang.to_c.sites import ENTER, INSIDE, NOTES, Kind, entries
-from gilk.session.broker.messages import THREADS, InsertRequest
+from gilk.session.broker.messages import THREADS, Inserted, InsertRequest
 from gilk.session.dtrace.enabling import Enabled
 from gilk.session.dtrace.instruments import Instrument, instruments
 from gilk.session.request import CFunction
@@ -28,10 +28,10 @@ class Part(Protocol):
     memory: mmap
     offset: int
 
-    def insert(self, asked: Sequence[InsertRequest]) -> dict[int, str]:
+    def insert(self, asked: Sequence[InsertRequest]) -> Inserted:
         """Put in C functions, which are called with their place among them, from 1, all in one change.
 
-        Why those that are refused are, by their place, from 0. Raises CompileError, TargetError; then nothing has
+        Raises CompileError, TargetError; then nothing has
         changed.
         """
         ...
