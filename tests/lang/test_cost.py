@@ -25,7 +25,7 @@ from gilk.lang.d import tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.d.unit import GLOBALS_START, unit
-from gilk.lang.helper_costs import DIVISION, HELPERS, Cost, Limits
+from gilk.lang.helper_costs import DIVISION, HELPERS, Cost, CostLimits
 from gilk.lang.operations import OPERATIONS
 from gilk.lang.syntax.source import Source
 from gilk.lang.types import INT
@@ -152,8 +152,8 @@ def program(seed: int) -> tree.Program:
     return compiled(HEAD + "\n".join(clauses))
 
 
-def _limits(program: tree.Program, emulated: Emulated) -> Limits:
-    return Limits(
+def _limits(program: tree.Program, emulated: Emulated) -> CostLimits:
+    return CostLimits(
         strsize=program.strsize, scratch=emulated.layout.scratch_size, local=program.this_size,
         specsize=emulated.layout.speculation_size, slots=emulated.layout.scratches,
     )  # fmt: skip
@@ -201,7 +201,7 @@ def test_a_keyless_count_is_not_looked_for() -> None:
 def test_the_bound_follows_the_limits() -> None:
     (clause,) = compiled(f"{HEAD} BEGIN {{ g = strlen(text); @[arg0] = count(); a[1] = 2; }}").clauses
     usual = cost(clause.function)
-    for less in (Limits(strsize=16), Limits(probes=8), Limits(reach=8)):
+    for less in (CostLimits(strsize=16), CostLimits(probes=8), CostLimits(reach=8)):
         assert cost(clause.function, less).operations < usual.operations
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What code of lang/ir.py costs at the most: read off the tree, as facts are.
+"""The most that code of lang/ir.py can cost: read off the tree, as facts are.
 
 The longest way through a function, for a thread that nobody disturbs: what is tried again because another has written
 meanwhile is not counted. There are no loops in the representation; those of the runtime end with a string, a key, a
@@ -18,7 +18,7 @@ from typing import Any
 from gilk.lang import ir, machine
 from gilk.lang.data import Datum, Function, Kind
 from gilk.lang.facts import LARGE_KEY, facts
-from gilk.lang.helper_costs import DIVISION, HELPERS, Cost, Limits, copying
+from gilk.lang.helper_costs import DIVISION, HELPERS, Cost, CostLimits, copying
 from gilk.lang.operations import OPERATIONS
 from gilk.lang.runtime import Does
 from gilk.lang.types import Array, Special, String, Type, is_scalar, size_of
@@ -31,9 +31,9 @@ _COMPUTED = Cost(3)
 _LOADED, _STORED = Cost(4, 2), Cost(4, 1, 1)
 
 
-def cost(node: ir.Node, limits: Limits | None = None) -> Cost:
-    """Of a node and all that it is made of; of two ways the dearer, each component for itself."""
-    return _Costs(limits or Limits()).of(node)
+def cost(node: ir.Node, limits: CostLimits | None = None) -> Cost:
+    """The bound for a node with all that it is made of; where there are two ways, each component of the dearer."""
+    return _Costs(limits or CostLimits()).of(node)
 
 
 def _sum(some: Iterable[Cost]) -> Cost:
@@ -41,7 +41,7 @@ def _sum(some: Iterable[Cost]) -> Cost:
 
 
 class _Costs:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: CostLimits) -> None:
         self._limits = limits
 
     def of(self, node: ir.Node) -> Cost:
@@ -202,6 +202,7 @@ _OWN: dict[type, Cost] = {
     machine.SyscallResult: Cost(1, 1),
     machine.SyscallNumber: Cost(40, 10),
     machine.Start: Cost(3, 2),
+    machine.ClockCounter: Cost(6),
     machine.ProcessId: Cost(4, calls=1),
     machine.ThreadId: Cost(4, calls=1),
 }

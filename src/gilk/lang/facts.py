@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What code of lang/ir.py needs of the machine, and does with it: read off the tree, before any code is printed of it.
+"""Facts of code of lang/ir.py, about the machine that it needs and what it does with it.
+
+They are read off the tree, before any code is printed of it.
 
 Whoever puts code somewhere asks here: which registers are to be saved, which arguments to be fetched, whether a filter
 of system calls stands in its way, whether it has any use for names of probes, for speculations, for signals.
@@ -52,7 +54,7 @@ CALL_ARGUMENTS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
 
 
 def facts(node: ir.Node) -> Facts:
-    """Of a node and all that it is made of, whichever way is taken."""
+    """Those of a node and all that it is made of, whichever way is taken."""
     if isinstance(node, ir.Assign | ir.Step):
         return _written(node)
     own: Callable[[Any], Facts] | None = _OWN.get(type(node))
@@ -60,7 +62,7 @@ def facts(node: ir.Node) -> Facts:
 
 
 def fetched(given: ir.Given, used: Facts) -> Facts:
-    """What it takes to give ``used`` what it looks at."""
+    """Facts of a place that gives code with the facts ``used`` all that it looks at."""
     wanted = [given.arguments[number] for number in used.arguments if number < len(given.arguments)]
     wanted += [given.select, given.condition, *([given.error] if used.does & Does.ERROR else ())]
     return union(facts(each) for each in wanted if each is not None)

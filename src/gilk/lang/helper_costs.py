@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the functions of lang/runtime.py cost at the most: a formula each.
+"""The most that functions of lang/runtime.py can cost: a formula each.
 
 A formula is given the limits, the bytes that it handles (of a datum, of a record, of memory) and those of a key. In
 native/runtime/d a loop over a string ends with strsize, one over a table with its reach (GD_PROBES, GD_REACH).
@@ -44,7 +44,7 @@ class Cost:
         )
 
     def dearer(self, other: Cost) -> Cost:
-        """Of each component the larger."""
+        """The larger of each component."""
         return Cost(
             max(self.operations, other.operations),
             max(self.loads, other.loads),
@@ -55,7 +55,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CostLimits:
     """``strsize``, ``specsize``, ``nspec``: the options. ``scratch``: bytes that one firing may take, from one of
     ``slots``. ``local``: bytes of `this` variables. ``probes``, ``reach``: slots of a table of aggregations, and of
     variables, that are looked at.
@@ -71,11 +71,11 @@ class Limits:
     specsize: int = 4 << 20
 
 
-Formula = Callable[[Limits, int, int], Cost]
+Formula = Callable[[CostLimits, int, int], Cost]
 
 
 def copying(size: int) -> Cost:
-    """Of so many bytes, as words and what is left over."""
+    """Copy so many bytes: whole words, then what is left over."""
     words = size // 8 + 7
     return Cost(10 + 6 * words, words, words, size)
 
@@ -100,7 +100,7 @@ def _nested(each: int) -> Formula:
 
 
 def _compared(key: int) -> Cost:
-    """Of a key with that in a slot."""
+    """Compare a key with that in a slot."""
     return Cost(30 + key, 8 + key // 4, 4)
 
 
@@ -111,7 +111,7 @@ def _hashed(key: int) -> Cost:
 def _aggregated(operations: int, cells: int = 1) -> Formula:
     """A table is searched for the key, whose entry is made if it is not there; without a key there is no search."""
 
-    def formula(limits: Limits, size: int, key: int) -> Cost:
+    def formula(limits: CostLimits, size: int, key: int) -> Cost:
         own = Cost(60 + operations, 12 + 2 * cells, 8 + 2 * cells)
         made = Cost(300, 70, 60) + copying(key)
         return own + made + (_hashed(key) + _compared(key) * limits.probes if key else Cost())
@@ -119,46 +119,46 @@ def _aggregated(operations: int, cells: int = 1) -> Formula:
     return formula
 
 
-def _stepped(limits: Limits, size: int, key: int) -> Cost:
+def _stepped(limits: CostLimits, size: int, key: int) -> Cost:
     """llquantize: its ``size`` edges are halved."""
     return _aggregated(40)(limits, 0, key) + Cost(10, 1) * size.bit_length()
 
 
 def _dynamic(searches: int) -> Formula:
-    def formula(limits: Limits, size: int, key: int) -> Cost:
+    def formula(limits: CostLimits, size: int, key: int) -> Cost:
         searched = _compared(key) * limits.reach
         return Cost(60, 10, 16) + _hashed(key) + searched * searches + copying(size) + copying(key)
 
     return formula
 
 
-def _copied(limits: Limits, size: int, key: int) -> Cost:
+def _copied(limits: CostLimits, size: int, key: int) -> Cost:
     """From memory of the process, by the kernel where it is not our own."""
     return Cost(60, 10, 16, calls=2) + copying(size)
 
 
-def _copied_string(limits: Limits, size: int, key: int) -> Cost:
+def _copied_string(limits: CostLimits, size: int, key: int) -> Cost:
     """Page by page."""
     pages = size // 4096 + 2
     return Cost(60 + 6 * size, 10 + size, 10) + (Cost(60, 10, 16, calls=2) * pages) + copying(size)
 
 
-def _put_string(limits: Limits, size: int, key: int) -> Cost:
+def _put_string(limits: CostLimits, size: int, key: int) -> Cost:
     return Cost(30 + 12 * size, 2 + 2 * size, 2 + size, size)
 
 
-def _walked(limits: Limits, size: int, key: int) -> Cost:
-    """Of each frame the rule is looked for in tables, and its part of the stack is copied."""
+def _walked(limits: CostLimits, size: int, key: int) -> Cost:
+    """For each frame its rule is looked for in tables, and its part of the stack is copied."""
     return Cost(1500, 200, 200) + Cost(1000, 160, 40, 8192, 1) * (size // 8 + 1)
 
 
-def _reserved(limits: Limits, size: int, key: int) -> Cost:
+def _reserved(limits: CostLimits, size: int, key: int) -> Cost:
     """The oldest records of a ring make room, one of a granule at the least for each of 64 bytes."""
     return Cost(300, 60, 50) + Cost(40, 8, 2) * (size // 64 + 2)
 
 
-def _kept(limits: Limits, size: int, key: int) -> Cost:
-    """What was speculated becomes records."""
+def _kept(limits: CostLimits, size: int, key: int) -> Cost:
+    """All that was speculated becomes records."""
     records = limits.specsize // 64 + 1
     return Cost(100, 20, 20) + Cost(300, 60, 60) * records + copying(limits.specsize)
 

@@ -312,7 +312,7 @@ Node: TypeAlias = Expression | Statement | Function
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a place gives the probe that fires there, in expressions that cannot fail: lang/machine.py has most of them.
+    """A place gives this to the probe that fires there, in expressions that cannot fail: mostly lang/machine.py's.
 
     ``arguments``: by number from 0; None for one that cannot be had. ``select``: which of several probes fires, by its
     value. ``condition``: none does where it is 0. Both None: always. ``error``: errno. ``edge``: a function begins or

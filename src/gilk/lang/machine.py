@@ -31,7 +31,7 @@ class StackWord:
 
 @dataclass(frozen=True, slots=True)
 class CallArg:
-    """What the function that begins there is given, by number from 0: of integers and addresses, as x86-64's ABI has
+    """An argument of the function that begins there, by number from 0: integers and addresses, as x86-64's ABI has
     them. From 6 on they are in memory, which may not be there: then 0.
     """
 
@@ -41,7 +41,7 @@ class CallArg:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What the function returns that ends there, in 64 bits."""
+    """The result of the function that ends there, in 64 bits."""
 
     type: Integer = UINT64
 
@@ -85,6 +85,13 @@ class SyscallError:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockCounter:
+    """The counter that time stamps are taken from, read anew each time: on one processor it never goes back."""
+
+    type: Integer = UINT64
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessId:
     """The process of the thread that fires the probe: asked again after a fork."""
 
@@ -100,5 +107,5 @@ class ThreadId:
 
 Machine: TypeAlias = (
     Reg | StackWord | CallArg | CallResult | Start | SyscallNumber | SyscallArg | SyscallResult | SyscallError
-    | ProcessId | ThreadId
+    | ClockCounter | ProcessId | ThreadId
 )  # fmt: skip

@@ -46,6 +46,7 @@ PRINTERS: dict[type, Callable[[Emit, Any], str]] = {
     machine.SyscallArg: lambda _, node: f"regs->{SYSCALL_ARGUMENTS[node.number]}",
     machine.SyscallResult: lambda _, node: "regs->rax",
     machine.SyscallError: lambda _, node: "d_error(regs)",
+    machine.ClockCounter: lambda _, node: "host_clock()",
     machine.ProcessId: lambda _, node: "((gd_s32)host_pid())",
     machine.ThreadId: lambda _, node: "((gd_s32)host_tid())",
     ir.Peek: _peek,
