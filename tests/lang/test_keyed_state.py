@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gilk.build.dprogram import FLAGS, Event
+from gilk.build.dprogram import FLAGS, ClauseEvent
 from gilk.build.toolchain import flags
 from gilk.lang import ir
 from gilk.lang.cost import cost
@@ -81,7 +81,7 @@ class States:
 
     def do(self, what: str, key: int, thread: int = 7) -> int:
         """What was seen; 0 of what does not look."""
-        event = Event(time=1, cpu=0, pid=1, tid=thread, probe=1, thread=thread)
+        event = ClauseEvent(time=1, cpu=0, pid=1, tid=thread, probe=1, thread=thread)
         event.arg[0] = key
         self.memory.globals()[GLOBALS_START : GLOBALS_START + 8] = bytes(8)
         run = getattr(self.library, f"t_group_{[name for name, _ in FUNCTIONS].index(what)}")
