@@ -28,12 +28,15 @@ def compiled(native: Path, place: Path, host: str) -> subprocess.CompletedProces
 
 
 def changed(place: Path, pattern: str, replacement: str) -> Path:
-    """A copy of native/ where process.h is something else."""
+    """A copy of native/ where the host of a process is something else."""
     for part in ("abi", "host"):
         shutil.copytree(NATIVE / part, place / part)
-    text, count = re.subn(pattern, replacement, (HOST / "process.h").read_text(), flags=re.MULTILINE)
-    assert count == 1
-    (place / "host" / "process.h").write_text(text)
+    changes = 0
+    for path in (place / "host" / "process.h", place / "host" / "own.h"):
+        text, count = re.subn(pattern, replacement, path.read_text(), flags=re.MULTILINE)
+        path.write_text(text)
+        changes += count
+    assert changes
     return place
 
 

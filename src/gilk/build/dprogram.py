@@ -9,6 +9,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import MappingProxyType
 
 from gilk.arch import processor
@@ -78,8 +79,12 @@ def _kept(key: bytes) -> Relocatable | None:
 
 def made_of() -> bytes:
     """Whatever else the code depends on: the compiler, what it is told, and the runtime."""
-    files = [file for name in _READ for file in keys.files_of(NATIVE / name)]
-    return keys.made_of((_identity(), COMMON, FLAGS, _has_rdpid()), files)
+    return keys.made_of((_identity(), COMMON, FLAGS, _has_rdpid()), read_files())
+
+
+def read_files() -> list[Path]:
+    """Whatever the compiler may read of ours."""
+    return [file for name in _READ for file in keys.files_of(NATIVE / name)]
 
 
 def _identity() -> tuple[object, ...]:

@@ -237,7 +237,7 @@ def test_a_change_in_two_steps_is_lost(tmp_path: Path, either_host: str) -> None
         return
     for part in ("abi", "host", "runtime"):
         shutil.copytree(NATIVE / part, tmp_path / part)
-    header = tmp_path / "host" / "unlocked.h"
+    header = tmp_path / "host" / "own.h"
     divided = "*(volatile gilk_u64 *)word = *(volatile gilk_u64 *)word + value;"
     text, count = re.subn(r'__asm__ volatile\("addq[^;]*;', divided, header.read_text())
     assert count == 1

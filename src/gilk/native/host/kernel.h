@@ -23,7 +23,8 @@
 #include <asm/msr.h>
 #include <asm/special_insns.h>
 
-#include "unlocked.h"
+#define GILK_HOST_ONE_PROCESSOR 1
+#include "own.h"
 
 #define HOST_TRIES 64 /* nobody scribbles on what is the kernel's alone */
 #define HOST_IN_PLACE 0 /* what a task has touched may be gone, and is touched by checked loads only */

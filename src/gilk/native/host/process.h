@@ -6,6 +6,8 @@
 #ifndef GILK_HOST_PROCESS_H
 #define GILK_HOST_PROCESS_H
 
+#include "own.h"
+
 #define HOST_IN_PROCESS 1
 #define HOST_IN_PLACE 1
 #define HOST_TRIES 100000
@@ -134,21 +136,6 @@ static inline int host_poke(gilk_u32 pid, gilk_u64 to, const void *from, gilk_u6
 static inline int host_has_room(void)
 {
 	return 1;
-}
-
-static inline int host_swap_own(gilk_u64 *word, gilk_u64 from, gilk_u64 to)
-{
-	return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
-}
-
-static inline int host_swap32_own(gilk_u32 *word, gilk_u32 from, gilk_u32 to)
-{
-	return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
-}
-
-static inline void host_add_own(gilk_u64 *word, gilk_u64 value)
-{
-	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 }
 
 static inline gilk_u64 host_self(void)

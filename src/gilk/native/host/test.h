@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "../abi/gilk_abi.h"
+#include "own.h"
 
 #define HOST_IN_PROCESS 1
 #define HOST_IN_PLACE 1
@@ -117,25 +118,6 @@ static inline int host_has_room(void)
 
 	return time < host_test.refuse_first || time > host_test.refuse_last;
 }
-
-#ifdef GILK_HOST_ONE_PROCESSOR /* the program has one thread: as in the kernel */
-#include "unlocked.h"
-#else
-static inline int host_swap_own(gilk_u64 *word, gilk_u64 from, gilk_u64 to)
-{
-	return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
-}
-
-static inline int host_swap32_own(gilk_u32 *word, gilk_u32 from, gilk_u32 to)
-{
-	return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
-}
-
-static inline void host_add_own(gilk_u64 *word, gilk_u64 value)
-{
-	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
-}
-#endif
 
 static inline gilk_u64 host_self(void)
 {
