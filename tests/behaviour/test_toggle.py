@@ -16,9 +16,9 @@ from gilk.analysis.model import Function
 from gilk.session import shelf
 from gilk.session.request import CFunction, Request, parse
 from gilk.session.session import Session
+from gilk.splice.allocator import OutOfSpace
 from gilk.splice.plan import Plan, Want
 from gilk.splice.planner import PatchContext
-from gilk.splice.space import OutOfSpace
 from tests.behaviour.harness import Loop, differences, leftovers, redirected
 from tests.programs.build import build
 

@@ -12,7 +12,7 @@ from typing import Any
 from gilk.analysis.analysis import Analysis
 from gilk.image.elf import load
 from gilk.image.model import Image, Symbol
-from gilk.splice.space import Occupied
+from gilk.splice.allocator import Occupied
 from gilk.target.answers import Answer, Answers
 from gilk.target.base import Loaded
 from gilk.target.copies import Units

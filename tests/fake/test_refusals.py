@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from gilk.errors import GilkError, MemoryTaken, TargetError, UsageError
-from gilk.splice.space import Occupied
+from gilk.splice.allocator import Occupied
 from gilk.target.maps import find_room
 from gilk.target.workspace import ARENA_SIZE
 from tests.fake.program import Program

@@ -14,13 +14,13 @@ import pytest
 
 from gilk.analysis.model import Function
 from gilk.arch import asm
+from gilk.splice.allocator import PAGE, Arena, Occupied, PunPages
 from gilk.splice.capture import Probes, capture, timings
 from gilk.splice.instrument import Stamp
 from gilk.splice.plan import FunctionPlan, Refusal, Want
 from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import BESIDE, PROCESS, Policy
 from gilk.splice.portable import Portable, outcome_of
-from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.target.blank import Shape, blank_ground
 from gilk.target.image import pretend_loaded
 from tests.programs.build import build, compile_text

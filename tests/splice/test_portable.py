@@ -12,13 +12,13 @@ import pytest
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.image.elf import load
+from gilk.splice.allocator import Arena, PunPages
 from gilk.splice.capture import Probes, capture, entry_points, timings
 from gilk.splice.instrument import Call, CallWithValues, Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Refusal, Want
 from gilk.splice.planner import PatchContext, plan
 from gilk.splice.policy import PORTABLE
 from gilk.splice.portable import HEAD, RETURN, Malformed, Portable, outcome_of
-from gilk.splice.space import Arena, PunPages
 from gilk.target.batch import Batch, pack
 from gilk.target.blank import Shape, blank_ground, stand_in
 from gilk.target.image import analyse

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gilk.errors import TargetError
-from gilk.splice.space import REACH, Occupied
+from gilk.splice.allocator import REACH, Occupied
 from gilk.target.maps import Mapping, find_room, occupied, parse_maps, read_maps
 
 PAGE = 4096

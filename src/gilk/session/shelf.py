@@ -15,11 +15,11 @@ import numpy as np
 
 from gilk.session import portables
 from gilk.session.ledger import Entry, Staged
+from gilk.splice.allocator import OutOfSpace
 from gilk.splice.capture import capture, entry_points
 from gilk.splice.instrument import Call, CallWithValues
 from gilk.splice.planner import PatchContext
 from gilk.splice.portable import Portable
-from gilk.splice.space import OutOfSpace
 from gilk.target.batch import Batch
 from gilk.target.blank import blank_ground, stand_in
 from gilk.target.placing import place, plans

@@ -18,13 +18,13 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.image.model import Image
 from gilk.splice import points
+from gilk.splice.allocator import PAGE, TRAMPOLINE
 from gilk.splice.code import Code
 from gilk.splice.instrument import Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Patch, Want
 from gilk.splice.planner import PatchContext, plan, spare_tails
 from gilk.splice.points import Point
 from gilk.splice.portable import ENTRY, HEAD, RETURN, Array, Portable, as_words, outcome_of
-from gilk.splice.space import PAGE, TRAMPOLINE
 
 Progress = Callable[[int, int], None]
 #: A function with the probes that it is to have: the part that each is in, the point, its kind.

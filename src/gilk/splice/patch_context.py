@@ -11,11 +11,11 @@ from functools import cached_property
 from gilk.analysis.analysis import Analysis
 from gilk.arch.asm import JMP32, JUMP_SIZE
 from gilk.image.model import SymbolKind
+from gilk.splice.allocator import Arena, PunPages
 from gilk.splice.byte_registry import Registry
 from gilk.splice.instrument import Host
 from gilk.splice.plan import Site
 from gilk.splice.policy import PROCESS, Policy
-from gilk.splice.space import Arena, PunPages
 from gilk.values import dataclass
 
 _new = tuple.__new__  # what a NamedTuple's own constructor comes down to, at a third of its time

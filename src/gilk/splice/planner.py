@@ -21,6 +21,7 @@ from dataclasses import replace
 from gilk.analysis.model import Function
 from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
 from gilk.splice import puns
+from gilk.splice.allocator import OutOfSpace
 from gilk.splice.code import Code
 from gilk.splice.frame import DIRECTION, RED_ZONE
 from gilk.splice.function_layout import FunctionLayout
@@ -28,7 +29,6 @@ from gilk.splice.instrument import Host
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Splice, Want
 from gilk.splice.segments import Segment
-from gilk.splice.space import OutOfSpace
 from gilk.splice.tactics.table import rounds
 from gilk.splice.tactics.tactic import Choice, Choices, Lead
 

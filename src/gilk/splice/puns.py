@@ -12,9 +12,9 @@ import itertools
 
 from gilk.analysis.model import Function
 from gilk.arch.asm import JMP32, JMP_NEXT, JUMP_SIZE
+from gilk.splice.allocator import FAR_TRAMPOLINE, TRAMPOLINE
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.policy import Sharing
-from gilk.splice.space import FAR_TRAMPOLINE, TRAMPOLINE
 from gilk.values import dataclass
 
 IDLE_PREFIX = b"\x2e"  # cs, without meaning before a direct jump or call

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from gilk.analysis.analysis import Analysis
 from gilk.image.model import Image, Symbol
 from gilk.spec import image as image_names
-from gilk.splice.space import Occupied
+from gilk.splice.allocator import Occupied
 from gilk.target.threads import Gone, Threads
 from gilk.values import dataclass
 

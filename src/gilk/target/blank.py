@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from gilk.analysis.analysis import Analysis
 from gilk.build.runtime import runtime
+from gilk.splice.allocator import PAGE, Arena, Occupied, PunPages
 from gilk.splice.instrument import Host, SideThunks
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.policy import PORTABLE
-from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.values import dataclass
 
 _BIAS = 0x555555554000

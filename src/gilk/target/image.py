@@ -8,9 +8,9 @@ from gilk.analysis.jumps import JumpTargets
 from gilk.cache.arrays import load_arrays, store_arrays
 from gilk.cache.key import sources
 from gilk.image.model import Image
+from gilk.splice.allocator import PAGE, Arena, Occupied, PunPages
 from gilk.splice.instrument import Host
 from gilk.splice.planner import PatchContext
-from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.target import learnt
 
 _ARENA = 256 << 20

@@ -11,7 +11,7 @@ from io import FileIO
 from pathlib import Path
 
 from gilk.errors import TargetError
-from gilk.splice.space import PAGE, REACH, Occupied
+from gilk.splice.allocator import PAGE, REACH, Occupied
 from gilk.target.stat import HEAP_START, stat_of
 from gilk.values import dataclass
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, Protocol
 
 from gilk.errors import TargetError
-from gilk.splice.space import PAGE
+from gilk.splice.allocator import PAGE
 from gilk.target.maps import Mapping
 from gilk.target.shelter import Shelter
 

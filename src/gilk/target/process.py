@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
 from gilk.image.model import Image, Symbol, SymbolKind
-from gilk.splice.space import Occupied
+from gilk.splice.allocator import Occupied
 from gilk.target import launch, learnt, seccomp, wire
 from gilk.target.alive import is_alive
 from gilk.target.base import Loaded

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from gilk.errors import TargetError
-from gilk.splice.space import PAGE, Occupied
+from gilk.splice.allocator import PAGE, Occupied
 from gilk.target.bounds import backing_at
 from gilk.target.status import status_of
 from gilk.target.system_calls import CLOSE, MADV_DONTDUMP, MADVISE, SystemCalls

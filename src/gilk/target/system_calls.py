@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from gilk.errors import TargetError
-from gilk.splice.space import PAGE
+from gilk.splice.allocator import PAGE
 from gilk.target.call_list import LOOP, Call, CallList
 from gilk.target.memory import Memory
 

@@ -19,13 +19,13 @@ from gilk.analysis.model import EVERYTHING
 from gilk.build.instrument import Compiled, Linked, link_instrument
 from gilk.build.runtime import runtime
 from gilk.errors import CompileError, MemoryTaken, TargetError
+from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.splice.instrument import Call, CallWithRegisters, CallWithValues, Host, Instrument
 from gilk.splice.plan import Plan
 from gilk.splice.planner import PatchContext
 from gilk.splice.policy import BESIDE, PROCESS
 from gilk.splice.portable import Array, Portable
 from gilk.splice.reservations import claim, conflicts, unclaim
-from gilk.splice.space import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.target.base import Loaded, Target
 from gilk.target.batch import Batch, pack
 from gilk.target.blank import Shape, runtime_room

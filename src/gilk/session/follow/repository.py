@@ -23,9 +23,9 @@ from gilk.errors import GilkError
 from gilk.image.model import Image, Span
 from gilk.session.follow import timing
 from gilk.session.follow.prepared import Prepared
+from gilk.splice.allocator import OutOfSpace
 from gilk.splice.capture import Progress
 from gilk.splice.portable import Array, Malformed, Portable
-from gilk.splice.space import OutOfSpace
 from gilk.target import wire
 from gilk.target.base import Loaded, Target
 from gilk.target.blank import Shape

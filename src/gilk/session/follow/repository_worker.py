@@ -14,7 +14,7 @@ import sys
 from gilk.errors import GilkError
 from gilk.image.elf import load
 from gilk.session.follow import timing
-from gilk.splice.space import OutOfSpace
+from gilk.splice.allocator import OutOfSpace
 from gilk.target import wire
 from gilk.target.image import analyse
 

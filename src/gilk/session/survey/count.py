@@ -24,12 +24,12 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, Function
 from gilk.image.model import Span
 from gilk.splice import points
+from gilk.splice.allocator import PAGE, Arena
 from gilk.splice.figures import POST, PRE
 from gilk.splice.instrument import Count, Instrument
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import FunctionPlan, Plan, Want
 from gilk.splice.planner import plan
-from gilk.splice.space import PAGE, Arena
 from gilk.splice.tactics.table import OUTCOMES
 from gilk.values import dataclass
 

@@ -21,9 +21,9 @@ from gilk.image.model import Image
 from gilk.image.source import open_source
 from gilk.spec import image as image_names
 from gilk.spec.functions import Functions, parse
+from gilk.splice.allocator import PAGE, Arena, Occupied, PunPages
 from gilk.splice.instrument import Host
 from gilk.splice.patch_context import PatchContext
-from gilk.splice.space import PAGE, Arena, Occupied, PunPages
 from gilk.target.image import pretend_loaded
 from gilk.target.mapped_file import open_mapped
 from gilk.target.maps import Mapping, find_room, occupied, read_maps

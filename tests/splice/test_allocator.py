@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from gilk.splice.space import PAGE, Arena, Occupied, OutOfSpace, PunPages
+from gilk.splice.allocator import PAGE, Arena, Occupied, OutOfSpace, PunPages
 
 BASE = 0x10000000
 
