@@ -82,7 +82,7 @@ def _compile(consumer: api.Consumer, messages: Messages, output: Output, listing
     except api.NoSuchProbe as error:
         text = consumer.compiled.origins[error.clause - 1]
         tag = "[D_PDESC_ZERO] " if tagged else ""
-        line = consumer.compiled.program.clauses[error.clause - 1].line if text.kind == "script" else 0
+        line = error.line if text.kind == "script" else 0
         what = (
             f"failed to compile script {text.source.name}: "
             if text.kind == "script"

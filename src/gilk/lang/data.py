@@ -18,6 +18,7 @@ class Kind(StrEnum):
 
     INT = "int"  # 1, 2, 4 or 8 bytes, little-endian
     STRING = "string"  # NUL-terminated within its size
+    FLOAT = "float"  # 4 or 8 bytes
     BYTES = "bytes"  # a struct, an array, tracemem()
     USTACK = "ustack"  # u64 pid, then as many u64 addresses as there are, the rest 0
     STACK = "stack"  # the same, of the kernel

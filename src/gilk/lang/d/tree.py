@@ -20,14 +20,14 @@ from gilk.values import dataclass
 @dataclass(frozen=True, slots=True)
 class Clause:
     """``function`` has its number, in the order of the text. ``attributes``: the lowest of all that it uses.
-    ``line``: of its file, where it begins.
+    ``lines``: of its file, where each of its descriptions stands.
     """
 
     span: Span
     probes: tuple[str, ...]
     function: Function
     attributes: Attributes = USUAL
-    line: int = 0
+    lines: tuple[int, ...] = ()
 
     @property
     def number(self) -> int:

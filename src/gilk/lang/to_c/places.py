@@ -124,7 +124,9 @@ class Places:
             return f"*({c_type(value.type)} *){to} = {self._emit(value)}; "
         if datum.kind is Kind.STRING:
             return f"gd_put_string({to}, {self._emit(value)}, {datum.size}); "
-        if datum.kind is Kind.BYTES and isinstance(value, ir.Field):
+        if datum.kind is Kind.FLOAT and isinstance(value, ir.Place):
+            return f"gd_bcopy({to}, (const void *){self.address(value)}, {datum.size}); "
+        if datum.kind in (Kind.BYTES, Kind.FLOAT) and isinstance(value, ir.Field):
             return f"if (!gd_load(c, {to}, {self._emit(value.address)}, {datum.size})) goto fault; "
         if datum.kind is Kind.BYTES:
             return f"gd_bcopy({to}, (const void *){self._emit(value)}, {datum.size}); "

@@ -33,6 +33,8 @@ _CPP = re.compile(rb"^\s*#\s*pragma\s+D\s+option\s+cpp\s*$", re.MULTILINE)
 _REST = {"P": ":::", "m": "::", "f": ":"}
 _NUMBERED = re.compile(r"^(\d+)(-\S)")  # a number ends where its digits do
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
+#: As DTrace has it: headers leave out what only compilers read.
+_CPP_OPTIONS = ("-D__GILK_D__", "-D__linux", "-D__unix", "-D__SVR4", "-D__SUNW_D=1", "-U__GNUC__")
 #: How strictly cpp takes the standard of C, by the letter of -X.
 STANDARDS = {"a": ("-std=gnu99",), "c": ("-std=c99",), "s": ("-traditional-cpp",), "t": ("-std=gnu99",)}
 
@@ -138,7 +140,7 @@ def _description(letter: str, given: str) -> Text:
 
 
 def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
-    words = [how.command, "-D__GILK_D__", *(f"-D{each}" for each in how.defines)]
+    words = [how.command, *_CPP_OPTIONS, *(f"-D{each}" for each in how.defines)]
     words += [f"-U{each}" for each in how.undefines]
     words += [f"-I{each}" for each in (*how.includes, str(Path(name).resolve().parent))]
     words += ["-H"] * how.tells_includes

@@ -26,15 +26,17 @@ _OF_THE_KERNEL = frozenset(("fbt", "rawfbt", "sdt", "rawtp", "io", "sched", "loc
 
 
 class NoSuchProbe(Exception):
-    """``clause``: the number of the one whose description matches none. ``why``: if it is known why."""
+    """``clause``: the one whose description matches none, ``line`` where that stands. ``why``: if it is known why."""
 
-    def __init__(self, clause: int, description: Description, why: str = "") -> None:
+    def __init__(self, clause: tree.Clause, description: Description, why: str = "") -> None:
         reason = f": {why}" if why else ""
         what = f"probe description {description} does not match any probes{reason}"
         if description.name.isdigit() and not description.number:
             what = f"invalid probe identifier {description.name}: Unknown probe identifier"
         super().__init__(what)
-        self.clause = clause
+        self.clause = clause.number
+        lines = dict(zip(map(described, clause.probes), clause.lines, strict=False))
+        self.line = lines.get(description, 0)
 
 
 @dataclass
@@ -79,7 +81,7 @@ def enable(program: tree.Program, process: Target | None, zero: bool) -> Enabled
             description = described(text)
             matched = list(_matching(enabled, description, process))
             if not matched and not zero:
-                raise NoSuchProbe(clause.number, description, _reason(description, process))
+                raise NoSuchProbe(clause, description, _reason(description, process))
             if not matched:
                 enabled.unmatched.append(description)
             enabled.counts[clause.number] += len(matched)

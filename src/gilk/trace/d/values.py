@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -104,6 +105,8 @@ def decode(datum: Datum, data: bytes, resolve: Resolver) -> Value:
             return Integer(int.from_bytes(part, "little"), datum.size, datum.signed)
         case Kind.STRING:
             return Text(c_string(part))
+        case Kind.FLOAT:
+            return Floating(struct.unpack("<f" if datum.size == 4 else "<d", part)[0])
         case Kind.BYTES:
             return Bytes(part)
     words = tuple(int.from_bytes(part[at : at + 8], "little") for at in range(0, len(part), 8))

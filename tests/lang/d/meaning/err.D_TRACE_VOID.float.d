@@ -1,2 +1,2 @@
 /* Nor can a floating point value (yet). */
-BEGIN { trace(*(double *)8); }
+BEGIN { trace(*(long double *)8); }

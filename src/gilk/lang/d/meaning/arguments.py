@@ -22,6 +22,7 @@ from gilk.lang.types import CHAR, INT64, STRING, Pointer, String, Type, Void, is
 from gilk.values import dataclass
 
 _MOST, _GIVEN = 128, 10
+_WITHOUT = ("BEGIN", "END")  # probes that give nothing
 _LONGEST = 64  # characters of a name, with its NUL
 
 
@@ -147,6 +148,8 @@ class Arguments:
                 what = f"args[ ] of functions in {language} are not where C's are; arg0 and on are what C's would be"
                 raise Rejected(Tag.D_ARGS_LANG, span, what)
         known = found[0] if found else None
+        if known is None and self._probes and described(self._probes[0]).name in _WITHOUT:
+            known = ()
         if known is None:
             known = tuple(Argument(each, INT64, INT64) for each in range(_GIVEN))
         if not 0 <= number < len(known):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gilk.lang import ir
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
-from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Callable_, Role
+from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, UNSUPPORTED, Callable_, Role
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected
@@ -79,6 +79,10 @@ class Calls:
             return self._stack(call, arguments)
         if call.name in OF_THE_KERNEL:
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
+        if known.name in UNSUPPORTED:
+            self._refuse(call, arguments)
+        if known.name == "alloca":
+            self._check_room(call, arguments[0])
         if known.name == "strtok":
             arguments += self._kept(call)
         return ir.Call(known.type, known.name, arguments)
@@ -90,6 +94,18 @@ class Calls:
         kinds = (*known.parameters, *("rest" for _ in given))
         pairs = enumerate(zip(kinds, given, strict=False), 1)
         return tuple(fit(call, number, kind, value) for number, (kind, value) in pairs)
+
+    @staticmethod
+    def _refuse(call: ast.Call, arguments: tuple[ir.Expression, ...]) -> None:
+        if call.name == "inet_ntoa6" and len(arguments) > 1 and not isinstance(arguments[1], ir.Constant):
+            raise Rejected(Tag.D_PROTO_ARG, call.span, "inet_ntoa6( ) argument #2 must be an integer constant")
+        raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
+
+    def _check_room(self, call: ast.Call, size: ir.Expression) -> None:
+        room = self._scope.scratchsize
+        if isinstance(size, ir.Constant) and size.value > room:
+            what = f"alloca({size.value}) size larger than scratchsize {room}"
+            raise Rejected(Tag.D_ALLOCA_SIZE, call.span, what)
 
     def _kept(self, call: ast.Call) -> tuple[ir.Expression, ...]:
         """Where strtok() keeps the rest of its text for the clauses that follow, if there is room for one."""

@@ -267,6 +267,8 @@ class Expressions:
             known = self.declarations.known(f"{operand.module}`{operand.name}")
             if known is not None:
                 return self._size(expression, known)
+        if isinstance(operand, ast.Name) and operand.name == "NULL":
+            return self._size(expression, INT)  # in DTrace it is an inline of 0
         found = self.check(operand)
         if isinstance(found, ir.Part | ir.Field) and found.bits:
             raise Rejected(Tag.D_SIZEOF_BITFIELD, expression.span, "cannot apply sizeof to a bit-field")

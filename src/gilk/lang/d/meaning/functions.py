@@ -52,6 +52,8 @@ def _rows(role: Role, text: str, type_: Type = VOID, destructive: bool = False) 
     return {name: Callable_(name, role, tuple(parameters), type_, destructive) for name, *parameters in rows}
 
 
+#: Those that are known, and refused.
+UNSUPPORTED = frozenset(("inet_ntoa6", "inet_ntop", "link_ntop"))
 #: Subroutines that ask for what only the kernel has.
 _KERNELS = "mutex_owned mutex_type_adaptive mutex_type_spin rw_iswriter rw_read_held rw_write_held"
 #: Those that a program is refused for: no clause runs in the kernel.
@@ -88,6 +90,7 @@ FUNCTIONS: dict[str, Callable_] = {
     **_rows(Role.SUBROUTINE, "getmajor dev_t\ngetminor dev_t", _U32),
     **_rows(Role.SUBROUTINE, "strtoll str int?\nfdoffset int", INT64),
     **_rows(Role.SUBROUTINE, "toupper str\ntolower str", STRING),
+    **_rows(Role.SUBROUTINE, "inet_ntoa6 ptr int?\ninet_ntop int ptr\nlink_ntop int ptr", STRING),
     **_rows(Role.SUBROUTINE, "\n".join(f"{name} object" for name in _KERNELS.split()), INT),
     **_rows(Role.SUBROUTINE, "mutex_owner object", Pointer(VOID)),
     **_rows(

@@ -7,7 +7,7 @@ from gilk.lang import ir
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.data import Datum, Kind
 from gilk.lang.syntax.source import Rejected, Span
-from gilk.lang.types import Array, Enumeration, Integer, Pointer, Record, Special, String, Type, size_of, text
+from gilk.lang.types import Array, Enumeration, Float, Integer, Pointer, Record, Special, String, Type, size_of, text
 
 _SYMBOL_SIZE = {Special.SYM: 8, Special.MOD: 8}
 
@@ -33,6 +33,8 @@ class Layout:
             case Integer() | Enumeration() | Pointer():
                 size = size_of(type_, self._strsize)
                 return Kind.INT, size, size
+            case Float(size=4 | 8) if isinstance(value, ir.Field | ir.Place):
+                return Kind.FLOAT, type_.size, type_.size
             case String():
                 return Kind.STRING, self._strsize, 1
             case Record(complete=False):

@@ -240,21 +240,19 @@ class Places:
         type_ = self._declarations.complete(known.type)
         return ir.Keyed(type_, known.number, known.scope == "self", tuple(keys), tuple(data), layout.size)
 
-    def _only_key(self, name: str, expression: ast.Index) -> ir.Expression:
+    def _only_key(self, name: str, expression: ast.Index) -> ir.Constant:
         given = [self._value(key) for key in expression.keys]
         if len(given) != 1:
             what = f"{name}[ ] prototype mismatch: {len(given)} args passed, 1 expected"
             raise Rejected(Tag.D_PROTO_LEN, expression.span, what)
-        if not is_arithmetic(given[0].type):
-            both = f"\tprototype: integer\n\t argument: {text(given[0].type)}"
+        if not isinstance(given[0], ir.Constant) or not is_arithmetic(given[0].type):
+            both = f"\tprototype: integer constant\n\t argument: {text(given[0].type)}"
             what = f"{name}[ ] argument #1 is incompatible with prototype:\n{both}"
             raise Rejected(Tag.D_PROTO_ARG, expression.span, what)
         return given[0]
 
     def _argument(self, expression: ast.Index) -> ir.Expression:
         key = self._only_key("args", expression)
-        if not isinstance(key, ir.Constant):
-            raise Rejected(Tag.D_ARGS_TYPE, expression.span, "args[ ] must be referenced by an integral constant")
         return self._arguments.argument(key.value, expression.span)
 
     def _part(self, base: ir.Place | ir.Keyed | ir.Part, array: Array, key: ir.Expression) -> ir.Expression:

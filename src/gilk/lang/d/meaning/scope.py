@@ -51,6 +51,7 @@ class Frames:
 class Scope:
     """``this_size`` and ``globals_size``: bytes given out so far.
     ``stacks``: something has been met that looks at the stack of the process. ``by_processor``: the option aggpercpu.
+    ``scratchsize``: the option, in bytes.
     """
 
     strsize: int = 256
@@ -58,6 +59,7 @@ class Scope:
     frames: Frames = Frames()
     stacks: bool = False
     by_processor: bool = False
+    scratchsize: int = 64 << 10
     typedefs: dict[str, Type] = field(default_factory=lambda: dict(ALIASES))
     tags: dict[str, Record | Enumeration] = field(default_factory=dict)
     enumerators: dict[str, int] = field(default_factory=dict)

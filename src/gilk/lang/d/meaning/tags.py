@@ -65,6 +65,7 @@ class Tag(StrEnum):
     D_ARGS_LANG = "D_ARGS_LANG"  # args[ ] of functions whose parameters are not passed as C's are
     D_ARGS_TYPE = "D_ARGS_TYPE"  # args[ ] with an index that is not constant
     D_KEY_TYPE = "D_KEY_TYPE"  # a key that has no value
+    D_ALLOCA_SIZE = "D_ALLOCA_SIZE"  # more than the option scratchsize allows
     D_FREOPEN_INVALID = "D_FREOPEN_INVALID"
     D_PRED_SCALAR = "D_PRED_SCALAR"
     D_TRACE_VOID = "D_TRACE_VOID"  # what cannot be recorded

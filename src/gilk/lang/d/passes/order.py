@@ -126,7 +126,7 @@ def _text(unit: Unit, state: Symbols) -> None:
     for item in checked.program.items:
         if isinstance(item, items.Clause):
             clause: tree.Clause = _through(OF_EACH_CLAUSE, item, state)
-            state.clauses.append(replace(clause, line=unit.program.place(item.span)[1]))
+            state.clauses.append(replace(clause, lines=tuple(unit.program.place(each.span)[1] for each in item.probes)))
 
 
 def _through(passes: Sequence[Pass], value: Any, state: Any) -> Any:

@@ -61,6 +61,7 @@ def symbols(options: Options, world: World | None) -> Symbols:
     """Nothing is declared yet. The options are those of the command line and of all pragmas."""
     frames = Frames(options.number("ustackframes"), options.number("maxframes"))
     scope = Scope(options.number("strsize"), world or Nothing(), frames, by_processor=options.flag("aggpercpu"))
+    scope.scratchsize = options.number("scratchsize")
     expressions = Expressions(scope)
     pragmas = Pragmas(scope, expressions.arguments)
     return Symbols(scope, expressions, pragmas, read(options.text("amin")), empty=options.flag("empty"))

@@ -1,0 +1,2 @@
+/* BEGIN gives nothing. */
+BEGIN { trace(args[0]); }

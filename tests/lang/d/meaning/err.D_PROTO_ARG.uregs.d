@@ -1,0 +1,2 @@
+/* A register is known beforehand. */
+BEGIN { i = 1; trace(uregs[i]); }
