@@ -48,6 +48,7 @@ SUITE: dict[str, tuple[str, str | None, str, str]] = {
         "complain [DTRACEDROP_X] 5 drops;print one;", "one\n-- @@stderr --\n[DTRACEDROP_X] 9 drops\n", "passed", ""
     ),
     "tst.shell.sh": ("exit 67", None, "skipped", "cannot be run here"),
+    "demo/only.d": ("print OPTIONS;", None, "passed", ""),
     "tst.kernel.d": ("syscall::read:entry { print one; }", "one\n", "passed", ""),
 }  # fmt: skip
 
@@ -58,6 +59,7 @@ def suite(tmp_path: Path) -> Path:
     place.mkdir(parents=True)
     (tmp_path / "command.py").write_text(COMMAND)
     for name, (text, expected, _, _) in SUITE.items():
+        (place / name).parent.mkdir(exist_ok=True)
         (place / name).write_text(text)
         if expected is not None:
             (place / name).with_suffix(".r").write_text(expected)
@@ -83,7 +85,7 @@ def test_each_test_has_its_result(suite: Path) -> None:
     for name, (_, _, _, why) in SUITE.items():
         assert why in found[name][1], name
     assert done.returncode == 1
-    assert "9 passed, 1 tag, 7 failed, 4 skipped: 52.9% passed, 58.8% with the right tag" in done.stderr
+    assert "10 passed, 1 tag, 7 failed, 4 skipped: 55.6% passed, 61.1% with the right tag" in done.stderr
 
 
 def test_known_results_are_not_found_out_again(suite: Path, tmp_path: Path) -> None:

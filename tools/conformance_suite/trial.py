@@ -62,7 +62,7 @@ def _in(folder: Path, case: Case, command: list[str], deadline: float) -> Verdic
 def _words(case: Case, tool: Path, environment: dict[str, str], traced: subprocess.Popen[bytes] | None) -> list[str]:
     if case.is_script:
         return ["bash", case.name, str(tool)]
-    words = [str(tool), *(["-e"] if case.kind == "demo" and not case.trigger else []), *_INCLUDES]
+    words = [str(tool), *(["-e"] if case.kind == "demo" and "trigger" not in case.directives else []), *_INCLUDES]
     words += ["-xerrtags"] if case.tag.startswith("D_") else []
     words += ["-xdroptags"] if case.kind == "drp" else []
     words += ["-s", case.name, *_options(case, environment, traced)]

@@ -101,6 +101,12 @@ def test_of_two_mistakes_the_one_of_the_earlier_pass_is_told(text: str, first: s
     assert refused(text) == first
 
 
+def test_a_predicate_knows_what_its_statements_declare() -> None:
+    for text in ("BEGIN /x == 0/ { x = 1; }", "BEGIN /x++/ { y = x; }"):
+        assert compile_programs([Text("script", Source("test.d", text))], Macros(), Options()).program.variables
+    assert refused("BEGIN /nowhere/ { nonesuch(); }") == "D_FUNC_UNDEF"
+
+
 def test_a_declaration_counts_for_the_clauses_above_it() -> None:
     texts = [Text("script", Source("test.d", "BEGIN { x = 300; exit(x); } char x;"))]
     (variable,) = compile_programs(texts, Macros(), Options()).program.variables

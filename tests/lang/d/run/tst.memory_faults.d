@@ -3,6 +3,6 @@
 BEGIN { trace(*(int *)16); }
 BEGIN { trace(copyinstr(16)); }
 BEGIN { bcopy((char *)alloca(4), (char *)16, 4); }
-BEGIN { alloca(1 << 30); }
+BEGIN { this->size = 1 << 30; alloca(this->size); }
 BEGIN { x = *(struct { int a; } *)32; }
 BEGIN { printf("on\n"); exit(0); }

@@ -15,15 +15,28 @@ from gilk.lang.types import Special
 
 def run(clause: items.Clause, state: Symbols) -> typed.Clause:
     """Raises Rejected."""
-    state.scope.extent.begin()
     probes = tuple(probe.text for probe in clause.probes)
     state.expressions.arguments.begin(probes)
-    test = None
-    if clause.predicate is not None:
-        test = state.expressions.condition(clause.predicate, Tag.D_PRED_SCALAR, "predicate result")
-    empty = clause.body is None or not clause.body.statements
-    statements = None if empty or clause.body is None else _block(clause.body, state)
-    return typed.Clause(clause, probes, test, statements)
+    try:
+        statements = _statements(clause, state)
+    except Rejected as rejected:
+        if clause.predicate is None or rejected.diagnostic.tag != Tag.D_IDENT_UNDEF:
+            raise
+        _test(clause, state)  # which may declare what is not known
+        statements = _statements(clause, state)
+    return typed.Clause(clause, probes, _test(clause, state), statements)
+
+
+def _test(clause: items.Clause, state: Symbols) -> ir.Expression | None:
+    """It comes after the statements: DTrace knows in a predicate what they declare."""
+    if clause.predicate is None:
+        return None
+    return state.expressions.condition(clause.predicate, Tag.D_PRED_SCALAR, "predicate result")
+
+
+def _statements(clause: items.Clause, state: Symbols) -> tuple[typed.Statement, ...] | None:
+    state.scope.extent.begin()
+    return None if clause.body is None or not clause.body.statements else _block(clause.body, state)
 
 
 def _block(block: items.Block | None, state: Symbols) -> tuple[typed.Statement, ...]:
