@@ -32,7 +32,7 @@ SUITE: dict[str, tuple[str, str | None, str, str]] = {
     "tst.ordered.d": ("/* @@nosort */ print b;print a;", "a\nb\n", "failed", "order"),
     "tst.status.d": ("complain not well;status 1;", None, "failed", "status 1, not 0: not well"),
     "tst.options.d": ('/* @@runtest-opts: -q "a b" $tst */ print OPTIONS;', "-q a b test/tst.options\n", "passed", ""),
-    "tst.bpf.d": ("print fault at BPF pc 17;", "fault at BPF pc NNN\n", "passed", ""),
+    "tst.bpf.d": ("print fault 0x1f at BPF pc 17;", "fault {ptr} at BPF pc NNN\n", "passed", ""),
     "tst.crash.d": ("complain Traceback (most recent call last);", None, "failed", "traceback"),
     "tst.skipped.d": ("/* @@skip: no */", "x\n", "skipped", "the suite says so"),
     "tst.xfail.d": ("/* @@xfail: no */", "x\n", "skipped", "the suite says so"),

@@ -73,7 +73,7 @@ def _last(ran: Ran) -> str:
 
 def _lines(text: str, ordered: bool, drops: bool) -> list[str]:
     """Addresses are alike, and lines sorted unless their order counts; how much is dropped depends on the machine."""
-    lines = [_COUNTER.sub("", _ADDRESS.sub("ADDRESS", line)) for line in text.splitlines()]
+    lines = [_COUNTER.sub("", _ADDRESS.sub("{ptr}", line)) for line in text.splitlines()]
     lines = [line for line in lines if not (drops and "[DTRACEDROP" in line)]
     return lines if ordered else sorted(lines)
 

@@ -72,3 +72,11 @@ def test_without_temporal_records_come_by_processor() -> None:
     session.options.set("temporal", "no", active=True)
     assert [record.tsc for record in session.tracing._ordered(records)] == [2, 4, 1, 3]
     assert [dataclasses.astuple(record)[3] for record in session.tracing._ordered(records)] == [0, 0, 1, 1]
+
+
+def test_a_string_has_room_for_a_character() -> None:
+    options = Options()
+    options.set("strsize", "2")
+    with pytest.raises(BadOption, match="Invalid value"):
+        options.set("strsize", "1")
+    assert options.number("strsize") == 2

@@ -13,7 +13,7 @@ from gilk.values import dataclass
 
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)\Z", re.IGNORECASE)
-_SHORTEST_STRING = 6  # bytes: that of a fault's text in DTrace
+_SHORTEST_STRING = 2  # bytes: what marks a string that is none, in DTrace
 #: Versions of D that programs may ask for.
 _VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(?:\.([0-9]{1,3}))?\Z")
 _NEWEST = (2, 0, 1)

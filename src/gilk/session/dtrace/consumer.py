@@ -71,7 +71,7 @@ class Consumer:
     def has_room(self) -> bool:
         """Whether the sizes of buffers that were asked for hold anything at all."""
         program = self.compiled.program
-        keyed = any(each.keys is not None or each.scope == "self" for each in program.variables)
+        keyed = any(each.keys is not None and each.scope == "global" for each in program.variables)
         used = {"bufsize": True, "aggsize": bool(program.aggregations), "dynvarsize": keyed}
         return all(self.options.number(name) >= _LEAST or not asked for name, asked in used.items())
 
