@@ -190,6 +190,7 @@ def _aliases() -> dict[str, Type]:
         found.update((word, Integer(word, type_.size, type_.signed, type_.rank)) for word in words.split())
     for word, like in (("uchar_t", "unsigned char"), ("ushort_t", "unsigned short")):
         found[word] = Integer(word, 1 if "char" in like else 2, False, 0 if "char" in like else 1)
+    found["bool"] = Integer("bool", 1, False, 0)
     found["caddr_t"] = Pointer(CHAR)
     return found
 
