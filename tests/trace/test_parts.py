@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Parts of clients in the memory that threads claim blocks in."""
+"""ClientParts of clients in the memory that threads claim blocks in."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.trace.layout import PARTS, Geometry, Shared
-from gilk.trace.parts import Parts
+from gilk.trace.parts import ClientParts
 
 
 def test_every_block_that_was_claimed_is_to_look_again() -> None:
     geometry = Geometry.plan(1, set(), threads=4)
     memory = bytearray(geometry.size)
     geometry.initialise(memoryview(memory))
-    shared, parts = Shared(geometry, memory), Parts(geometry, memory)
+    shared, parts = Shared(geometry, memory), ClientParts(geometry, memory)
     shared.control["next"] = 3
     for change in (lambda: parts.add(0x1000), parts.renew, lambda: parts.remove(1)):
         before = int(shared.control["generation"])
@@ -26,7 +26,7 @@ def test_every_block_that_was_claimed_is_to_look_again() -> None:
 
 def test_a_number_is_given_again_once_it_is_free() -> None:
     geometry = Geometry.plan(1, set(), threads=1)
-    parts = Parts(geometry, bytearray(geometry.size))
+    parts = ClientParts(geometry, bytearray(geometry.size))
     assert [parts.add(4096 * n) for n in range(1, PARTS)] == list(range(1, PARTS))
     with pytest.raises(TargetError) as refused:
         parts.add(4096)

@@ -15,7 +15,7 @@ from gilk.errors import TargetError
 from gilk.trace.layout import PARTS, PARTS_AT, Array, Geometry, Shared
 
 
-class Parts:
+class ClientParts:
     """In the memory object that blocks are claimed in."""
 
     def __init__(self, geometry: Geometry, buffer: Any) -> None:

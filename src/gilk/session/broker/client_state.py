@@ -9,7 +9,7 @@ from typing import Any
 from gilk.build.instrument import Compiled
 from gilk.errors import GilkError, TargetError
 from gilk.session.broker.messages import MOST_MEMORY, ProtocolError, ResolvedInsert, number, placed, region, semaphores
-from gilk.session.broker.session import Carried, Region, SharedSession
+from gilk.session.broker.session import Carried, ClientRegion, SharedSession
 from gilk.session.request import Builtin
 from gilk.target.base import Target
 from gilk.target.semaphores import Raised
@@ -26,7 +26,7 @@ class ClientState:
     def __init__(self, identity: int) -> None:
         self._identity = identity
         self._memory: tuple[int, int] | None = None  # address, size
-        self._region: Region | None = None
+        self._region: ClientRegion | None = None
         self._geometry: Geometry | None = None  # of the region
         self._carried: list[Carried] = []
         self._numbered: dict[int, Carried] = {}  # those of the region

@@ -19,7 +19,7 @@ from gilk.target.base import Target
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Drain
 from gilk.trace.layout import IID_BITS, PAGE, Geometry
-from gilk.trace.parts import Parts
+from gilk.trace.parts import ClientParts
 from gilk.values import dataclass
 
 _RING = 4096  # bytes
@@ -29,7 +29,7 @@ Carried = tuple[Entry, Want]
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class ClientRegion:
     """Memory of one client, whose control page lies at ``address`` in the process."""
 
     part: Part
@@ -53,19 +53,19 @@ class SharedSession(Session):
         super().__init__(process, points=1, threads=THREADS, ring=_RING, clock=_NO_CLOCK)
         assert isinstance(self.drain, Drain)
         self.data_address: int = process.keeper.data_address()
-        self._parts = Parts(self.drain.geometry, self._workspace.data)
+        self._parts = ClientParts(self.drain.geometry, self._workspace.data)
         self._carried: set[int] = set()
         self._orphans: list[Carried] = []
         self._last = 0
 
     # Memory of clients.
 
-    def open_region(self, address: int, geometry: Geometry) -> Region:
+    def open_region(self, address: int, geometry: Geometry) -> ClientRegion:
         """Raises TargetError `too-many-sessions`."""
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
-        return Region(Part(self._parts.add(address), PAGE, rings), address)
+        return ClientRegion(Part(self._parts.add(address), PAGE, rings), address)
 
-    def close_region(self, region: Region) -> None:
+    def close_region(self, region: ClientRegion) -> None:
         self._parts.remove(region.part.number)
 
     def renew_parts(self) -> None:
@@ -77,7 +77,7 @@ class SharedSession(Session):
 
     # Probes.
 
-    def put_in(self, placed: Sequence[ResolvedInsert], region: Region | None = None) -> Outcomes:
+    def put_in(self, placed: Sequence[ResolvedInsert], region: ClientRegion | None = None) -> Outcomes:
         """In one change. Raises as add()."""
         first = self._last + 1
         mine = self._carry(placed, region)
@@ -94,7 +94,7 @@ class SharedSession(Session):
         self._orphans.clear()
         return Outcomes(kept, reasons, _tactics(kept, first), result.outcome)
 
-    def _carry(self, placed: Sequence[ResolvedInsert], region: Region | None) -> list[Carried]:
+    def _carry(self, placed: Sequence[ResolvedInsert], region: ClientRegion | None) -> list[Carried]:
         """What is alike, as an image or an instrument, is the same value."""
         calls: dict[tuple[int, int], tuple[PatchContext, Callable[[int], Instrument]]] = {}
         carried = []
@@ -110,7 +110,7 @@ class SharedSession(Session):
         return carried
 
     def _calls(
-        self, ground: PatchContext, made: Compiled | Builtin, region: Region | None
+        self, ground: Ground, made: Compiled | Builtin, region: ClientRegion | None
     ) -> Callable[[int], Instrument]:
         """The instrument by its number."""
         if isinstance(made, Compiled):
