@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gilk.render.flow_tree import Limits, tree_json, tree_text
+from gilk.render.flow_tree import TreeLimits, tree_json, tree_text
 from gilk.trace.flow import CallState, Flow
 from gilk.trace.reading import read
 from gilk.trace.traced import Unended, Unfollowed
@@ -129,12 +129,12 @@ def test_a_function_that_is_not_followed_is_named_wherever_it_would_be(program: 
     called = edges(flow)
     assert called["whole", "leaf"] == 10, "what it calls is called by its caller"
     assert not any("sealed" in pair for pair in called)
-    tree = tree_text(flow, Limits()).splitlines()
+    tree = tree_text(flow, TreeLimits()).splitlines()
     assert tree[0] == "not followed, for they cannot be instrumented: sequences:sealed"
     whole = next(n for n, line in enumerate(tree) if line.endswith(" whole"))
     assert tree[whole + 1].strip() == "[not followed: sealed]"
     assert sum("[not followed" in line for line in tree) == 1
-    assert '"not_followed": ["sealed"]' in json.dumps(tree_json(flow, Limits()))
+    assert '"not_followed": ["sealed"]' in json.dumps(tree_json(flow, TreeLimits()))
     shown = gilk("show", tmp_path / "trace.parquet").stdout
     assert "not followed, for they cannot be instrumented: sequences:sealed" in shown
     assert "followed without all their returns: sequences:half" in shown

@@ -58,7 +58,7 @@ def show(
         found["flame"] = {"file": str(picture), **flame.to_json(trace.flow)}
         text += f"{picture}\n"
     if tree:
-        limits = flow_tree.Limits(depth, least, _LINES if limit is None else limit)
+        limits = flow_tree.TreeLimits(depth, least, _LINES if limit is None else limit)
         found["tree"] = flow_tree.tree_json(trace.flow, limits) if as_json else []
         text += "" if as_json else flow_tree.tree_text(trace.flow, limits)
     if table:

@@ -21,7 +21,7 @@ _NAMED = 6
 
 
 @dataclass(frozen=True)
-class Limits:
+class TreeLimits:
     """`depth`: how many calls deep, `least`: ns that a line's calls took together, `lines`: how many; 0 for all."""
 
     depth: int = 0
@@ -37,7 +37,7 @@ class _Thread:
     missing: Missing
 
 
-def tree_text(flow: Flow, limits: Limits) -> str:
+def tree_text(flow: Flow, limits: TreeLimits) -> str:
     """The tree as text: what is missing from it; then thread after thread: total time, time in the function itself,
     calls, function.
 
@@ -53,7 +53,7 @@ def tree_text(flow: Flow, limits: Limits) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def tree_json(flow: Flow, limits: Limits) -> list[Json]:
+def tree_json(flow: Flow, limits: TreeLimits) -> list[Json]:
     """[{thread, calls: [{function, image, lane, calls, total, self, open, children}]}]; each node has its children, and
     `not_followed` if it calls such functions."""
     return [{"thread": thread.name, "calls": _nodes(thread, limits)} for thread in _threads(flow)]
@@ -75,13 +75,13 @@ def _threads(flow: Flow) -> Iterator[_Thread]:
         yield _Thread(name, paths, running, missing)
 
 
-def _kept(thread: _Thread, paths: list[int], depth: int, limits: Limits) -> list[int]:
+def _kept(thread: _Thread, paths: list[int], depth: int, limits: TreeLimits) -> list[int]:
     if limits.depth and depth >= limits.depth:
         return []
     return [path for path in paths if thread.paths.total[path] >= limits.least]
 
 
-def _lines(thread: _Thread, limits: Limits) -> Iterator[str]:
+def _lines(thread: _Thread, limits: TreeLimits) -> Iterator[str]:
     paths = thread.paths
     waiting = [(path, 0) for path in reversed(_kept(thread, paths.roots, 0, limits))]
     while waiting:
@@ -96,7 +96,7 @@ def _lines(thread: _Thread, limits: Limits) -> Iterator[str]:
         waiting += [(child, depth + 1) for child in reversed(inner)]
 
 
-def _nodes(thread: _Thread, limits: Limits) -> list[Json]:
+def _nodes(thread: _Thread, limits: TreeLimits) -> list[Json]:
     """The calls of a thread as nested objects. The loop does not recurse: a trace may be deeper than Python's stack.
     Calls more than 400 deep are left out: readers of JSON do not go much further."""
     paths = thread.paths
