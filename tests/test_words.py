@@ -30,8 +30,7 @@ DOCSTRINGS_ALLOWED = {
     "providers": 5,
     "session": 11,
     "session/broker": 9,
-    "session/dtrace": 34,
-    "splice": 1,
+    "session/dtrace": 36,
     "trace/d": 38,
 }
 
