@@ -42,7 +42,7 @@ class Aggregated:
         return replace(taken, names=tuple(dict(pair for each in found for pair in each).items()))
 
     def left(self) -> list[Snapshot]:
-        """What the program has not printed, all of one moment."""
+        """Snapshots of the aggregations that the program has not printed, all of one moment."""
         contents = self._contents([one for one in self.known if one.name not in self._printed])
         return snapshots.finals(contents, self._order())
 
@@ -64,7 +64,7 @@ class Aggregated:
         self._normal[name] = by
 
     def plain(self, datum: Datum, data: bytes) -> Value:
-        """Of what is printed without a format: with rawbytes strings are bytes like others."""
+        """The value to print without a format: with rawbytes strings are bytes like others."""
         if self.options.flag("rawbytes") and datum.kind in (Kind.STRING, Kind.BYTES):
             return raw(datum, data)
         return decode(datum, data, self.names.resolve)
@@ -73,7 +73,7 @@ class Aggregated:
         return next(one for one in self.known if one.name == name)
 
     def _contents(self, wanted: Sequence[Aggregation], formatted: bool = False) -> list[Contents]:
-        """Of all of them as they are at one moment."""
+        """The contents of all of them, as they are at one moment."""
         found: dict[int, dict[bytes, tuple[int, ...]]] = {one.number: {} for one in wanted}
         for (number, key), cells in self.live.recent(found).items():
             found[number][key] = cells

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a user asks of dtrace, read into programs, macros and options."""
+"""The invocation of dtrace by a user, read into programs, macros and options."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ def _text(letter: str, given: str, preprocess: Preprocess) -> Text:
 
 
 def _description(letter: str, given: str) -> Text:
-    """What stands on the command line, completed: a description there names only what its option is about."""
+    """A program of one description from the command line, completed: a description there names only the fields of its
+    option."""
     found = _DESCRIBED.match(given)
     if found is None or letter not in _REST:
         return Text("description", Source(given, _NUMBERED.sub(r"\1, \2", given) if letter == "i" else given))
@@ -189,7 +190,8 @@ def _macros(asked: Asked, options: Options, process: Process | None) -> Macros:
 
 
 def let_go(consumer: Consumer) -> None:
-    """Of its process, whatever has happened: it is what it was, and a launched one that has not begun never does."""
+    """Let go of the consumer's process, whatever has happened: it is what it was, and a launched one that has not begun
+    never does."""
     if consumer.process is not None:
         consumer.process.kill_unstarted()
         try:

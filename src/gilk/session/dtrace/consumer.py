@@ -93,7 +93,8 @@ class Consumer:
         return verbose.of_program(self.compiled, text)
 
     def start(self) -> list[Refused | Lowered]:
-        """Probes go in, BEGIN fires, a launched program runs. What could not be had as it was asked for comes back."""
+        """Put the probes in, fire BEGIN, let a launched program run. Returns what could not be had as it was
+        asked for."""
         self.symbols = Symbols(self.process)
         self.tracing = self._tracing()
         self.tracing.begin()
@@ -138,7 +139,7 @@ class Consumer:
         return Acting(self.options, names, Aggregated(known, live, self.options, names), outlet, formatted)
 
     def happenings(self, stop: Callable[[], bool]) -> Iterator[Happening]:
-        """What clauses have recorded, and what went wrong, until all is taken out: nothing of it is done."""
+        """The records of clauses, and what went wrong, until all is taken out; no action is carried out."""
         yield from self._run(stop)
         yield from self._drain()
         self.restored = self.tracing.end()
@@ -175,7 +176,7 @@ class Consumer:
         return not self.process.launched or self.process.wait(block=False) is None
 
     def _losses(self) -> Iterator[Happening]:
-        """What was lost, and what the process has written into gilk's own memory."""
+        """The losses, and what the process has written into gilk's own memory."""
         yield from self.tracing.losses()
         yield from self.tracing.corruptions()
 

@@ -59,7 +59,7 @@ class DebugTypes:
         return None
 
     def function(self, name: str) -> tuple[Type, tuple[Type, ...]] | None:
-        """What it returns and what it takes. Raises ImageError."""
+        """The return type and the parameters of a function; None without one. Raises ImageError."""
         for entry in find(self._entries, name, frozenset((TAG_FUNCTION,))):
             if AT_DECLARATION not in entry.attributes:
                 given = [each for each in self._entries_of(entry) if each.tag == TAG_PARAMETER]
@@ -93,7 +93,7 @@ class DebugTypes:
     # Types.
 
     def _of(self, entry: DebugEntry) -> Type:
-        """Of what has one; void where none is given."""
+        """The type of an entry that has one; void where none is given."""
         found = entry.referred(AT_TYPE)
         if found is None:
             origin = entry.referred(AT_ORIGIN) or entry.referred(AT_SPECIFICATION)
@@ -131,7 +131,7 @@ class DebugTypes:
         return size
 
     def _through(self, entry: DebugEntry) -> Type:
-        """Of qualifiers what they qualify."""
+        """The type behind qualifiers."""
         return self._of(entry)
 
     def _base(self, entry: DebugEntry) -> Type:
@@ -188,7 +188,8 @@ class DebugTypes:
         return found
 
     def _enumeration(self, entry: DebugEntry) -> Type:
-        """Of another size than an int's it is but a number. Raises ImageError for one that no number has."""
+        """The type of an enumeration; of another size than an int's it is but a number. Raises ImageError for a size
+        that no number has."""
         size = self._size(entry, 4)
         if size not in _SIZES:
             raise self._malformed(f"enum {entry.name} has {size} bytes")
@@ -261,7 +262,7 @@ def _container(at: int, bits: int, size: int, whole: int) -> int | None:
 
 
 def _count(entry: DebugEntry) -> int:
-    """Of the elements; 0 where the array has no end."""
+    """The number of elements; 0 where the array has no end."""
     number, last = entry.number(AT_COUNT), entry.number(AT_UPPER_BOUND)
     if number is not None:
         return number
@@ -269,7 +270,8 @@ def _count(entry: DebugEntry) -> int:
 
 
 def _inside(member: Member, whole: int) -> bool:
-    """Of a struct of ``whole`` bytes: else the file lies, and who reads the member would read what is behind."""
+    """Whether the member lies in a struct of ``whole`` bytes: else the file lies, and its readers would read what is
+    behind."""
     return 0 <= member.offset <= whole - types.size_of(member.type, 1)
 
 

@@ -143,5 +143,6 @@ def _in_process() -> tuple[Provider, ...]:
 
 
 def _module(file: str) -> ModuleType:
-    """What looks for probes in processes takes long to import, which programs without one need not wait for."""
+    """The module of a provider. The modules that look for probes in processes take long to import, and programs without
+    a process need none."""
     return importlib.import_module(f"gilk.providers.{file}")

@@ -47,7 +47,7 @@ class Part(Protocol):
 
     @property
     def notes(self) -> list[str]:
-        """What the user is to know of how it ended."""
+        """Notes for the user about the end."""
         ...
 
 
@@ -114,7 +114,8 @@ class InProcess:
             self._process.raise_semaphores([(one.address, one.path) for one in wanted])
 
     def _check_calls(self, kinds: list[Kind]) -> None:
-        """Of system calls in the process itself, such as those that look at memory: native/runtime/d/peek.h."""
+        """Check that the process may make the system calls of clauses, such as those that read its memory:
+        native/runtime/d/peek.h."""
         calls = any(each.calls for each in (*self._unit.needs.values(), *kinds))
         if calls and self._process.may_be_killed():
             raise TargetError(

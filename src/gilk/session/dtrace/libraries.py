@@ -87,7 +87,7 @@ def _ordered(found: dict[str, Source]) -> list[Source]:
 
 
 def _facts(pid: int) -> str:
-    """What is said of the process at the beginning, as inlines."""
+    """The facts about the process that are known at the beginning, as inlines."""
     return "".join(f"inline {line};\n" for line in _lines(pid))
 
 

@@ -25,7 +25,7 @@ def placed(parameters: Sequence[Type]) -> tuple[tuple[Type, int | None], ...]:
 
 
 def returned(type_: Type) -> tuple[tuple[Type, int | None], ...]:
-    """What a return gives: where it is, and the value."""
+    """The arguments of a return: its offset, and the value."""
     return () if isinstance(type_, Void) else ((type_, 1 if _needs(type_) == 1 and not _is_record(type_) else None),)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a program with probes of its own is built with: the header of -h, and the object file that -G is asked for."""
+"""The files to build a program with that has probes of its own: the header of -h, and the object file of -G."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a probe by the clock is told of the threads of the process that run just then."""
+"""Samples of the threads that run when a probe by the clock fires."""
 
 from __future__ import annotations
 

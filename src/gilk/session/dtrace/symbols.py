@@ -54,7 +54,8 @@ class Symbols:
         return found
 
     def frames(self, addresses: Sequence[int]) -> list[Named]:
-        """Of a stack, the innermost first. All but that one are where calls return to, or where signals came."""
+        """The names of a stack's addresses, the innermost first. All but that one are where calls return to, or where
+        signals came."""
         found: list[Named] = []
         exact = True
         for address in addresses:
@@ -79,7 +80,7 @@ class Symbols:
         return Named(address, loaded.name, "", inside - max(starts, default=0))
 
     def start(self, address: int) -> int:
-        """Of the function that it lies in; of what has no name, itself."""
+        """The start of the function that an address lies in; the address itself where there is no name."""
         found = self.name(address)
         return address - found.offset if found.function else address
 

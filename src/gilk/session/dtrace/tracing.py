@@ -49,7 +49,7 @@ _MARGIN = 2_000_000  # ns: a record that is being made now may belong before one
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What one clause recorded in one go. ``time``: ns, as D's ``timestamp``."""
+    """The records that one clause made in one go. ``time``: ns, as D's ``timestamp``."""
 
     probe: Probe
     cpu: int
@@ -147,7 +147,7 @@ class Tracing:
         return self._options.text("bufpolicy") == "fill" and self._records.full
 
     def poll(self, final: bool = False) -> Iterator[Happening]:
-        """What has been recorded since, in order of time."""
+        """The records made since the last call, in order of time."""
         self.aggregations.age()
         if self._options.text("bufpolicy") == "switch" or final:
             held = self._inside is not None and self._options.flag("temporal") and not final
@@ -159,11 +159,11 @@ class Tracing:
         return records if self._options.flag("temporal") else sorted(records, key=lambda record: record.cpu)
 
     def losses(self) -> tuple[Dropped, ...]:
-        """What there was no room for, since the last call."""
+        """The records lost since the last call, for want of room."""
         return self._drops.look()
 
     def corruptions(self) -> Iterator[Corrupted]:
-        """What has been found since the last call, each once, and no end of them."""
+        """The damage found since the last call, each kind once."""
         for source in (self._records.errors, self._drops.errors, self.aggregations.errors):
             for error in source:
                 if error.message not in self._told and len(self._told) < _MOST_TOLD:
@@ -267,7 +267,8 @@ def _unwinding(process: Target) -> Unwinding:
 def _inside(
     process: Target, join: Joining, size: int, made: Unit, enabled: Enabled, groups: list[tuple[int, ...]]
 ) -> InProcess:
-    """What puts probes into processes takes half a second to import, which programs without one need not wait for."""
+    """The part in the process. Modules that put probes into processes take half a second to import, and programs
+    without a process need none."""
     from gilk.session.dtrace.in_process import InProcess
 
     return InProcess(process, join, size, made, enabled, groups)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a process has mapped, as clauses that look at stacks need it; kept up with while it runs."""
+"""The mappings of a process, as clauses that look at stacks need them; kept up with while it runs."""
 
 from __future__ import annotations
 

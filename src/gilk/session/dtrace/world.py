@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the compiler asks of the process: types, symbols, parameters. Nothing is read before it is asked for."""
+"""The compiler's questions to the process: types, symbols, parameters. Nothing is read before it is asked for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
 
 @dataclass
 class World:
-    """gilk.lang.d.meaning.world.World, of a process or of none. What is asked twice is the same."""
+    """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept."""
 
     process: Target | None
     _types: dict[str, DebugTypes | None] = field(default_factory=dict)
@@ -193,7 +193,7 @@ class World:
             yield from (loaded for loaded in self.process.loaded() if loaded.is_meant(module))
 
     def _foreign(self, loaded: Loaded, name: str) -> str:
-        """Of a function of that name, or of any of the image when that is empty."""
+        """The language of a function of that name, or of any of the image's when the name is empty."""
         debug, image = self._debug(loaded), self._image(loaded)
         if debug is None or image is None:
             return ""
