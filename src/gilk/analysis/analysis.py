@@ -14,7 +14,7 @@ from gilk.analysis.jumps import ENTERED, LEAVES_BY_INDIRECT_JUMP, JumpTargets, w
 from gilk.analysis.liveness import Liveness
 from gilk.analysis.model import Block, End, Function, Step
 from gilk.analysis.noreturn import Returns
-from gilk.analysis.parts import Extents, Parts, is_cold
+from gilk.analysis.parts import Extents, FunctionParts, is_cold
 from gilk.analysis.summaries import Known, Summaries
 from gilk.analysis.tables import JumpTables
 from gilk.analysis.traverse import Surroundings, Traversal
@@ -86,8 +86,8 @@ class Analysis:
         return Returns(self.image, self.jumps)
 
     @cached_property
-    def parts(self) -> Parts:
-        return Parts(self.image, self.jumps)
+    def parts(self) -> FunctionParts:
+        return FunctionParts(self.image, self.jumps)
 
     @cached_property
     def _summaries(self) -> Summaries:

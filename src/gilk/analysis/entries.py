@@ -8,7 +8,7 @@ from itertools import count
 from typing import Final
 
 from gilk.analysis.jumps import JumpTargets, executable_ranges
-from gilk.analysis.parts import Parts, is_cold
+from gilk.analysis.parts import FunctionParts, is_cold
 from gilk.analysis.traverse import Traversal
 from gilk.analysis.values import Load, Value
 from gilk.image.model import Image
@@ -71,7 +71,7 @@ def _loaded(load: Load, factor: int, rest: Value) -> TableForm | None:
 class TableEntries:
     """Reads the tables of one image."""
 
-    def __init__(self, image: Image, jumps: JumpTargets, parts: Parts) -> None:
+    def __init__(self, image: Image, jumps: JumpTargets, parts: FunctionParts) -> None:
         self._image = image
         self._jumps = jumps
         self._parts = parts

@@ -19,7 +19,7 @@ from gilk.analysis.noreturn import LEAVES, Returns
 from gilk.image.kernel.build import Kernel
 from gilk.image.kernel.kallsyms import Addresses
 from gilk.image.kernel.opcodes import Flow
-from gilk.image.kernel.snapshot import Region
+from gilk.image.kernel.snapshot import TextRegion
 from gilk.image.kernel.sweep import Sweep
 from gilk.values import dataclass
 
@@ -140,7 +140,7 @@ def _taken(kernel: Kernel, extents: FunctionExtents) -> Addresses:
     return loaded[extents.inner(loaded)]
 
 
-def _loaded(text: Region, sweep: Sweep) -> list[Addresses]:
+def _loaded(text: TextRegion, sweep: Sweep) -> list[Addresses]:
     low, high = np.searchsorted(sweep.starts, np.array([text.address, text.end], np.uint64)).tolist()
     codes, lengths = sweep.codes[low:high], sweep.lengths[low:high]
     ends = (sweep.ends[low:high] - np.uint64(text.address)).astype(np.int64)

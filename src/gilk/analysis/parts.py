@@ -14,7 +14,7 @@ Extents = tuple[tuple[int, int], ...]
 _COLD: Final = re.compile(r"\.cold(\.\d+)?$")
 
 
-class Parts:
+class FunctionParts:
     """Pairs of a function and its cold part, by name, or where names are missing by the jumps between them."""
 
     def __init__(self, image: Image, jumps: JumpTargets) -> None:

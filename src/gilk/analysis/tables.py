@@ -20,7 +20,7 @@ from gilk.analysis.entries import TableEntries, TableForm, form_of
 from gilk.analysis.evaluate import Evaluator
 from gilk.analysis.jumps import JumpTargets, within
 from gilk.analysis.model import Block, End
-from gilk.analysis.parts import Parts
+from gilk.analysis.parts import FunctionParts
 from gilk.analysis.traverse import Traversal
 from gilk.analysis.values import Load, Value
 from gilk.image.model import Image
@@ -34,7 +34,7 @@ _LEAVES: Final[Resolution] = (End.TAIL_INDIRECT, (), ())
 class JumpTables:
     """The indirect jumps of one image."""
 
-    def __init__(self, image: Image, jumps: JumpTargets, parts: Parts) -> None:
+    def __init__(self, image: Image, jumps: JumpTargets, parts: FunctionParts) -> None:
         self._jumps = jumps
         self._entries = TableEntries(image, jumps, parts)
 

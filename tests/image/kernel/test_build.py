@@ -14,7 +14,7 @@ from gilk.analysis.kernel import KernelAnalysis
 from gilk.analysis.model import FLAGS_LIVE, Block, End
 from gilk.image.kernel import kallsyms
 from gilk.image.kernel.build import Kernel, kernel, owner_at
-from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, KernelTables, Region
+from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, KernelTables, TextRegion
 from gilk.splice.kernel.blocks import Blocks, Instructions
 
 HERE = Path(__file__).parent
@@ -41,7 +41,7 @@ class Small:
             ("__start___bug_table", "__stop___bug_table"), ("__start_static_call_sites", "__stop_static_call_sites"),
         )))  # fmt: skip
         constants = self._region("__start_rodata", "__end_rodata")
-        part = KernelPart("", Region(TEXT, self.text[: self.at["_etext"] - TEXT]), constants, tables)
+        part = KernelPart("", TextRegion(TEXT, self.text[: self.at["_etext"] - TEXT]), constants, tables)
         blacklist = ((self.at["halts"], self.at["halts"] + 1),)
         self.snapshot = KernelSnapshot("6.1", "", "", kallsyms.parse(symbols.encode()), (part,), blacklist, ())
         self.kernel = kernel(self.snapshot)
@@ -53,16 +53,16 @@ class Small:
         subprocess.run(["objcopy", "-O", "binary", f"--only-section={name}", str(program), str(output)], check=True)
         return output.read_bytes()
 
-    def _region(self, low: str, high: str) -> Region:
+    def _region(self, low: str, high: str) -> TextRegion:
         start, end = self.at[low], self.at[high]
-        return Region(start, self.data[start - DATA : end - DATA])
+        return TextRegion(start, self.data[start - DATA : end - DATA])
 
     def patched(self, label: str, code: bytes) -> set[str]:
         """The functions that are refused as a whole when there is other code at a label, and why."""
         (part,) = self.snapshot.parts
         at = self.at[label] - TEXT
         text = part.text.data[:at] + code + part.text.data[at + len(code) :]
-        found = kernel(replace(self.snapshot, parts=(replace(part, text=Region(TEXT, text)),)))
+        found = kernel(replace(self.snapshot, parts=(replace(part, text=TextRegion(TEXT, text)),)))
         whole = {(span.start, span.end): span.name for span in found.image.spans}
         return {f"{whole[low, high]}: {why}" for low, high, why in found.image.reserved if (low, high) in whole}
 
@@ -227,7 +227,7 @@ class TestImage:
 
 def test_a_kernel_without_any_code_has_no_functions(small: Small) -> None:
     symbols = kallsyms.parse(b"ffffffff81000000 T _stext\n")
-    empty = Region(TEXT, b"")
+    empty = TextRegion(TEXT, b"")
     part = KernelPart("", empty, empty, KernelTables(empty, empty, empty, empty))
     found: Kernel = kernel(KernelSnapshot("", "", "", symbols, (part,), (), ()))
     assert found.image.spans == ()

@@ -13,7 +13,7 @@ from gilk.errors import ImageError
 from gilk.image.kernel import kallsyms, listings, tables
 from gilk.image.kernel.denied import is_denied
 from gilk.image.kernel.functions import heads, is_border
-from gilk.image.kernel.snapshot import Region
+from gilk.image.kernel.snapshot import TextRegion
 
 SYMBOLS = b"""\
 0000000000000000 A fixed_percpu_data
@@ -38,7 +38,7 @@ class TestKallsyms:
         assert [name for _, _, name, _ in symbols.text()][-1] == "some_exit"
 
     def test_names_that_users_would_use_come_first(self) -> None:
-        texts = [Region(0xFFFFFFFF81000000, bytes(4096)), Region(0xFFFFFFFFC0000000, bytes(64))]
+        texts = [TextRegion(0xFFFFFFFF81000000, bytes(4096)), TextRegion(0xFFFFFFFFC0000000, bytes(64))]
         found = heads(kallsyms.parse(SYMBOLS), texts)
         assert [head.names for head in found] == [
             ("__x64_sys_fork", "__do_sys_fork"), ("weak_one", "local.cold"), ("some_exit", "cleanup_module"),
@@ -109,10 +109,10 @@ def test_tables_are_relative_to_their_own_fields(tmp_path: Path) -> None:
     at = {name: int(address, 16) for address, _, name in map(str.split, listed.splitlines())}
     data = (tmp_path / "d").read_bytes()
     begin = at["faults"] - min(at["faults"], at["keys"])
-    found = tables.exceptions(Region(at["faults"], data[begin : begin + 24]))
+    found = tables.exceptions(TextRegion(at["faults"], data[begin : begin + 24]))
     assert found.sites.tolist() == [at["one"], at["three"]]
     assert found.others.tolist() == [at["two"], at["one"]]
     begin = at["keys"] - min(at["faults"], at["keys"])
-    keys = tables.static_keys(Region(at["keys"], data[begin : begin + 16]))
+    keys = tables.static_keys(TextRegion(at["keys"], data[begin : begin + 16]))
     assert (keys.sites.tolist(), keys.others.tolist()) == ([at["two"]], [at["three"]])
-    assert tables.bugs(Region(0, b""))[0].dtype == np.uint64
+    assert tables.bugs(TextRegion(0, b""))[0].dtype == np.uint64

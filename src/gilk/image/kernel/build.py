@@ -11,7 +11,7 @@ import numpy as np
 
 from gilk.image.kernel import flow, functions, reserved
 from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
-from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, Region
+from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, TextRegion
 from gilk.image.kernel.sweep import Sweep
 from gilk.image.model import Image, Section, Segment, Symbol, SymbolKind
 from gilk.values import dataclass
@@ -70,7 +70,7 @@ def kernel(snapshot: KernelSnapshot, named: bool = True) -> Kernel:
     return Kernel(snapshot, image, sweep, np.sort(fentries))
 
 
-def _borders(symbols: KernelSymbols, texts: list[Region]) -> Addresses:
+def _borders(symbols: KernelSymbols, texts: list[TextRegion]) -> Addresses:
     """The addresses at which code of one kind ends: no function reaches across them."""
     named = [address for address, _, name, _ in symbols.text() if functions.is_border(name)]
     return np.unique(np.array([*named, *(region.end for region in texts)], np.uint64))

@@ -15,7 +15,7 @@ from gilk.image.kernel import tables
 from gilk.image.kernel.functions import Head
 from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
 from gilk.image.kernel.opcodes import Flow
-from gilk.image.kernel.snapshot import KernelPart, Region
+from gilk.image.kernel.snapshot import KernelPart, TextRegion
 from gilk.image.kernel.sweep import Sweep
 
 _RETURNS: Final = re.compile(r"(__x86|retbleed|srso|srso_alias|its|call_depth)_return_thunk|zen_untrain_ret")
@@ -41,7 +41,7 @@ def _matching(heads: Iterable[Head], pattern: re.Pattern[str]) -> frozenset[int]
     return frozenset(head.address for head in heads if any(pattern.fullmatch(name) for name in head.names))
 
 
-def fentries(texts: Iterable[Region], heads: list[Head], sweep: Sweep, symbols: KernelSymbols) -> Addresses:
+def fentries(texts: Iterable[TextRegion], heads: list[Head], sweep: Sweep, symbols: KernelSymbols) -> Addresses:
     """The instructions at the heads of functions that are ftrace's: its no-op, or a call out of the kernel's code."""
     regions = sorted(texts, key=lambda region: region.address)
     starts = np.array([head.address for head in heads], np.uint64)
@@ -60,7 +60,7 @@ def fentries(texts: Iterable[Region], heads: list[Head], sweep: Sweep, symbols: 
     return ours
 
 
-def _outside(targets: Addresses, regions: list[Region]) -> NDArray[np.bool_]:
+def _outside(targets: Addresses, regions: list[TextRegion]) -> NDArray[np.bool_]:
     outside = np.ones(len(targets), np.bool_)
     for region in regions:
         outside &= (targets < np.uint64(region.address)) | (targets >= np.uint64(region.end))

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
-from gilk.image.kernel.snapshot import Region
+from gilk.image.kernel.snapshot import TextRegion
 from gilk.image.kernel.sweep import Sweep
 from gilk.image.model import Span
 from gilk.values import dataclass
@@ -35,7 +35,7 @@ def is_border(name: str) -> bool:
     return _BORDER.match(name) is not None
 
 
-def heads(symbols: KernelSymbols, texts: Iterable[Region]) -> list[Head]:
+def heads(symbols: KernelSymbols, texts: Iterable[TextRegion]) -> list[Head]:
     """The heads of all functions in ``texts``, by address; without symbols that only mark borders."""
     groups: dict[int, list[tuple[str, str]]] = {}
     for address, kind, name, _ in symbols.text():

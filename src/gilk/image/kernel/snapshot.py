@@ -8,7 +8,7 @@ from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class TextRegion:
     """Bytes of kernel memory at their live address."""
 
     address: int
@@ -23,10 +23,10 @@ class Region:
 class KernelTables:
     """The tables in which the kernel looks up addresses of instructions: arrays as they lie in memory."""
 
-    exceptions: Region  # struct exception_table_entry
-    jumps: Region  # struct jump_entry: static keys
-    bugs: Region  # struct bug_entry
-    static_calls: Region  # struct static_call_site
+    exceptions: TextRegion  # struct exception_table_entry
+    jumps: TextRegion  # struct jump_entry: static keys
+    bugs: TextRegion  # struct bug_entry
+    static_calls: TextRegion  # struct static_call_site
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class KernelPart:
     """The kernel itself, ``owner`` '', or a module. ``constants`` may hold addresses of code."""
 
     owner: str
-    text: Region
-    constants: Region
+    text: TextRegion
+    constants: TextRegion
     tables: KernelTables
 
 

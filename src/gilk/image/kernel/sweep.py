@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gilk.image.kernel import opcodes
 from gilk.image.kernel.kallsyms import Addresses
-from gilk.image.kernel.snapshot import Region
+from gilk.image.kernel.snapshot import TextRegion
 from gilk.values import dataclass
 
 _LENGTH_BITS = 4
@@ -34,7 +34,7 @@ class Sweep:
     targets: Addresses
 
     @classmethod
-    def of(cls, texts: Iterable[Region], heads: Addresses) -> Sweep:
+    def of(cls, texts: Iterable[TextRegion], heads: Addresses) -> Sweep:
         """Decode ``texts``, which are sorted, beginning at each of ``heads`` and at their starts."""
         swept = [_one(text, heads) for text in texts if text.data]
         columns = [np.concatenate(column) for column in zip(*swept, strict=True)]
@@ -73,7 +73,7 @@ def distinct(addresses: Addresses) -> Addresses:
     return inorder[np.concatenate(([True], inorder[1:] != inorder[:-1]))]
 
 
-def _one(text: Region, heads: Addresses) -> tuple[Addresses, NDArray[np.uint8], NDArray[np.uint16], Addresses]:
+def _one(text: TextRegion, heads: Addresses) -> tuple[Addresses, NDArray[np.uint8], NDArray[np.uint16], Addresses]:
     words, pieces, counts = _decode(text, heads)
     lengths = (words & ((1 << _LENGTH_BITS) - 1)).astype(np.uint8)
     codes = (words >> _LENGTH_BITS).astype(np.uint16)
@@ -85,7 +85,7 @@ def _one(text: Region, heads: Addresses) -> tuple[Addresses, NDArray[np.uint8], 
     return starts, lengths, codes, _targets(text, offsets, lengths, codes)
 
 
-def _decode(text: Region, heads: Addresses) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
+def _decode(text: TextRegion, heads: Addresses) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
     """Instructions, as code and length in one word; where each piece between two heads begins, and how many it has."""
     low, high = np.searchsorted(heads, np.array([text.address + 1, text.end], np.uint64))
     cuts = [0, *(heads[low:high] - np.uint64(text.address)).tolist(), len(text.data)]
@@ -109,7 +109,7 @@ def _without_fill(piece: bytes) -> bytes:
 
 
 def _targets(
-    text: Region, offsets: NDArray[np.int64], lengths: NDArray[np.uint8], codes: NDArray[np.uint16]
+    text: TextRegion, offsets: NDArray[np.int64], lengths: NDArray[np.uint8], codes: NDArray[np.uint16]
 ) -> Addresses:
     content = np.frombuffer(text.data, np.uint8)
     sizes = opcodes.near()[codes]
@@ -122,5 +122,5 @@ def _targets(
     return targets
 
 
-def _added(text: Region, ends: NDArray[np.int64], distances: NDArray[np.int64]) -> Addresses:
+def _added(text: TextRegion, ends: NDArray[np.int64], distances: NDArray[np.int64]) -> Addresses:
     return np.uint64(text.address) + (ends + distances).view(np.uint64)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.image.kernel.kallsyms import Addresses
-from gilk.image.kernel.snapshot import Region
+from gilk.image.kernel.snapshot import TextRegion
 from gilk.values import dataclass
 
 _EXCEPTION: Final = np.dtype([("insn", "<i4"), ("fixup", "<i4"), ("data", "<i4")])
@@ -28,35 +28,35 @@ class Pairs:
     others: Addresses
 
 
-def exceptions(table: Region) -> Pairs:
+def exceptions(table: TextRegion) -> Pairs:
     """Instructions that may fault, and where the kernel then goes on."""
     rows = _rows(table, _EXCEPTION)
     return Pairs(_absolute(table, rows, "insn"), _absolute(table, rows, "fixup"))
 
 
-def static_keys(table: Region) -> Pairs:
+def static_keys(table: TextRegion) -> Pairs:
     """Instructions that are a jump while a static key is on, or off, and where that leads."""
     rows = _rows(table, _JUMP)
     return Pairs(_absolute(table, rows, "code"), _absolute(table, rows, "target"))
 
 
-def bugs(table: Region) -> tuple[Addresses, NDArray[np.bool_]]:
+def bugs(table: TextRegion) -> tuple[Addresses, NDArray[np.bool_]]:
     """The traps of BUG and WARN; which of them go on behind."""
     rows = _rows(table, _BUG)
     return _absolute(table, rows, "address"), (rows["flags"] & _WARNING).astype(np.bool_)
 
 
-def static_calls(table: Region) -> Pairs:
+def static_calls(table: TextRegion) -> Pairs:
     """Call sites, and the addresses of their keys (struct static_call_key)."""
     rows = _rows(table, _STATIC_CALL)
     return Pairs(_absolute(table, rows, "address"), _absolute(table, rows, "key") & ~_KEY_FLAGS)
 
 
-def _rows(table: Region, entry: np.dtype[Any]) -> NDArray[Any]:
+def _rows(table: TextRegion, entry: np.dtype[Any]) -> NDArray[Any]:
     return np.frombuffer(table.data, entry, len(table.data) // entry.itemsize)
 
 
-def _absolute(table: Region, rows: NDArray[Any], field: str) -> Addresses:
+def _absolute(table: TextRegion, rows: NDArray[Any], field: str) -> Addresses:
     entry = rows.dtype
     assert entry.fields is not None
     origin = np.uint64(table.address + entry.fields[field][1])

@@ -226,7 +226,7 @@ class BrokerClient:
 
     @property
     def notes(self) -> list[str]:
-        """What the user is to know of how it ended."""
+        """Notes for the user about the end."""
         return self._tracer.told
 
 

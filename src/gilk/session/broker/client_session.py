@@ -112,7 +112,7 @@ def _request(number: int, one: Wanted) -> InsertRequest:
 
 
 class ClientDrain(Drain):
-    """Of memory in which one block more takes what threads record that found no other."""
+    """The drain of memory in which one block more takes the records of threads that found no other."""
 
     def __init__(self, geometry: Geometry, buffer: memoryview, client: BrokerClient) -> None:
         super().__init__(geometry, buffer)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What one client has in a session: its memory and its probes, which go when it goes, however it goes."""
+"""The things that one client has in a session: its memory and its probes, which go when it goes, however it goes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ class ClientState:
         self._listening: list[Raised] = []
 
     def have_memory(self, session: SharedSession, words: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        """Where it lies, from the beginning of the shared data, and its file. What is not used yet may be exchanged
-        for less. Raises ProtocolError, TargetError.
+        """Give the client memory; returns its offset from the beginning of the shared data, and its file.
+
+        Unused memory may be exchanged for less. Raises ProtocolError, TargetError.
         """
         size = number(words.get("size"), 1, MOST_MEMORY)
         if self._inserted or self._region:
@@ -56,7 +57,8 @@ class ClientState:
         return {"number": self._region.part.number}
 
     def insert(self, session: SharedSession, words: dict[str, Any], content: bytes) -> dict[str, Any]:
-        """What came of it, by place. Raises ProtocolError, GilkError; nothing has changed then."""
+        """Insert probes; returns the outcome of each, by place. Raises ProtocolError, GilkError; nothing has changed
+        then."""
         self._inserted += 1
         asked = placed(session.process, words, content, f"{self._identity}-{self._inserted}")
         self._check(asked)
@@ -74,7 +76,7 @@ class ClientState:
         }
 
     def _check(self, asked: list[ResolvedInsert]) -> None:
-        """What is built in writes to a region, and to no place that is not there. Raises ProtocolError."""
+        """Check that built-in instruments write to a region, and to places that exist. Raises ProtocolError."""
         numbers = {one.number for one in asked}
         if self._region and (len(numbers) < len(asked) or not numbers.isdisjoint(self._numbered)):
             raise ProtocolError("a number of an instrument is its own")

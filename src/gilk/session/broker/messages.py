@@ -110,7 +110,7 @@ def raise_error(words: dict[str, Any]) -> None:
 
 
 def insert_words(asked: Sequence[InsertRequest], compiled: dict[CFunction, Compiled]) -> tuple[dict[str, Any], bytes]:
-    """What is asked for, in order; the objects are behind it."""
+    """The words of a request, in order; the objects are behind them."""
     objects: dict[CFunction | Builtin, int] = {made: n for n, made in enumerate(compiled)}
     images: dict[Loaded, int] = {}
     rows = []

@@ -110,7 +110,7 @@ class SharedSession(Session):
         return carried
 
     def _calls(
-        self, ground: Ground, made: Compiled | Builtin, region: ClientRegion | None
+        self, ground: PatchContext, made: Compiled | Builtin, region: ClientRegion | None
     ) -> Callable[[int], Instrument]:
         """The instrument by its number."""
         if isinstance(made, Compiled):
@@ -186,7 +186,7 @@ class SharedSession(Session):
 
 
 def _tactics(carried: Sequence[Carried], first: int) -> dict[int, str]:
-    """Of what is in force, by place."""
+    """The tactics of the probes that are in force, by place."""
     known = {id(plan): plan.tactics for entry, _ in carried if (plan := entry.plan) is not None}
     return {want.key - first: str(known[id(entry.plan)][want.key]) for entry, want in carried}
 

@@ -11,7 +11,7 @@ from gilk.image.kernel import kallsyms, listings
 from gilk.image.kernel import modules as structs
 from gilk.image.kernel.btf import Btf
 from gilk.image.kernel.kallsyms import CORE, KernelSymbols
-from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, KernelTables, Region
+from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, KernelTables, TextRegion
 from gilk.target.kernel.link import Link
 
 _BLACKLIST: Final = "/sys/kernel/debug/kprobes/blacklist"
@@ -85,7 +85,7 @@ def _probes(link: Link) -> bytes:
         return _file(link, _PROBES)
 
 
-def _memory(link: Link, ranges: Iterable[Range]) -> list[Region]:
+def _memory(link: Link, ranges: Iterable[Range]) -> list[TextRegion]:
     """Raises TargetError `kernel-unreadable`."""
     wanted = list(ranges)
     if any(size > _LARGEST for _, size in wanted):
@@ -96,7 +96,7 @@ def _memory(link: Link, ranges: Iterable[Range]) -> list[Region]:
     except OSError as error:
         hint = "be root; a kernel locked down for confidentiality does not allow it"
         raise TargetError("kernel-unreadable", f"/proc/kcore: {error.strerror or error}", hint) from None
-    return [Region(address, next(found) if size else b"") for address, size in wanted]
+    return [TextRegion(address, next(found) if size else b"") for address, size in wanted]
 
 
 def _core(link: Link, symbols: KernelSymbols) -> KernelPart:
@@ -121,6 +121,6 @@ def _modules(link: Link, symbols: KernelSymbols, types: Btf) -> list[KernelPart]
     return [_part(module.name, regions[6 * i : 6 * i + 6]) for i, module in enumerate(found)]
 
 
-def _part(owner: str, regions: list[Region]) -> KernelPart:
+def _part(owner: str, regions: list[TextRegion]) -> KernelPart:
     text, constants, *tables = regions
     return KernelPart(owner, text, constants, KernelTables(*tables))
