@@ -24,7 +24,7 @@ LANE = """
     lang/test_facts.py lang/test_runtime.py
     lang/d/test_parser.py lang/d/test_lexer.py lang/d/test_meaning.py lang/d/test_passes.py lang/d/test_world.py
     lang/d/test_buckets.py lang/d/test_stability.py lang/d/test_printf_format.py
-    splice/test_room.py
+    splice/test_byte_registry.py
     render/test_trace.py render/test_histogram.py render/test_report.py render/test_text.py
     render/d/test_trace.py render/d/test_records.py render/d/test_aggregations.py render/d/test_listing.py
     render/d/test_messages.py render/d/test_hexdump.py render/d/test_stacks.py render/d/test_typed.py
