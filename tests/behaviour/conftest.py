@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fake.both import Launched, launched
 from tests.programs.build import build
 
 
@@ -26,3 +27,10 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def plugin() -> None:
     """dlopen looks for it beside itself."""
     build("plugin")
+
+
+@pytest.fixture(params=["process", "fake"])
+def target(request: pytest.FixtureRequest) -> Iterator[Launched]:
+    """A program that has not begun: in a process, and in memory (tests/fake)."""
+    with launched(request.param) as one:
+        yield one

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Sessions in a process and in a program in memory: the same counts, the same code at the end.
+
+What is right is what an emulator has executed of the program while nobody looked at it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gilk.errors import UsageError
+from gilk.session.request import Builtin, Request, Wanted, expand
+from gilk.spec.point import parse
+from tests.fake.both import Launched
+from tests.fake.loading import read
+from tests.fake.programs import built
+from tests.fake.sessions import alone, counts, program
+
+RESULT, EXECUTED, _ = alone()
+SYMBOLS = read(built("plain")).symbols  # it lies where it was linked for
+
+
+def wanted(one: Launched, *points: str, instrument: Builtin = Builtin.COUNT) -> list[Wanted]:
+    return list(expand(one.target, [Request(parse(point), instrument) for point in points]))
+
+
+def code(one: Launched) -> bytes:
+    (main,) = (loaded for loaded in one.target.loaded() if loaded.main)
+    (part,) = (part for part in read(main.path).parts if part.flags & 1)
+    return one.read(part.address + main.bias, len(part.content))
+
+
+@pytest.mark.parametrize("points", [("*:entry",), ("*:return",), ("*:blocks",), ("*:entry", "*:blocks")], ids="+".join)
+def test_counts(target: Launched, points: tuple[str, ...]) -> None:
+    with target.session() as of:
+        asked = wanted(target, *points)
+        probes = of.insert_wanted(asked)
+        assert target.finish() == RESULT & 0xFF
+        found = counts(of, asked, probes)
+    assert len(found) > 0.7 * len({each.point.address for each in asked})
+    assert found == {address: EXECUTED[address] for address in found}
+
+
+def test_arguments(target: Launched) -> None:
+    one = program()
+    arguments = one.watch("leaf", "rdi")
+    one.finish()
+    with target.session() as of:
+        of.insert_wanted(wanted(target, "leaf:entry", instrument=Builtin.ARGS))
+        target.finish()
+        table = of.close()
+    assert table["arg0"].to_pylist() == arguments
+
+
+def test_what_is_removed_counts_nothing_and_leaves_nothing(target: Launched) -> None:
+    before = code(target)
+    with target.session() as of:
+        asked = wanted(target, "*:entry")
+        probes = of.insert_wanted(asked)
+        assert code(target) != before
+        of.remove(probes[: len(probes) // 2])
+        assert code(target) != before
+        of.remove(probes)
+        assert code(target) == before
+        assert target.finish() == RESULT & 0xFF
+        assert set(counts(of, asked, probes).values()) == {0}
+    assert of.restored is True
+
+
+def test_the_end_of_a_session_is_not_the_programs(target: Launched) -> None:
+    """A process goes on by itself from there."""
+    before = code(target)
+    with target.session() as of:
+        of.insert_wanted(wanted(target, "*:entry", instrument=Builtin.TIME))
+        assert code(target) != before
+    assert of.restored is True
+    assert target.finish() == RESULT & 0xFF
+
+
+@pytest.mark.parametrize(
+    ("point", "slug"),
+    [
+        ("no_such:entry", "no-such-function"),
+        ("libz*:deflate:entry", "no-such-image"),
+        ("leaf:+0x1", "not-an-instruction"),
+    ],
+)
+def test_points_that_there_are_not(target: Launched, point: str, slug: str) -> None:
+    before = code(target)
+    with target.session() as of:
+        with pytest.raises(UsageError) as caught:
+            of.insert(point, "count")
+        assert caught.value.slug == slug
+        assert code(target) == before
