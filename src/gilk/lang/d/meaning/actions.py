@@ -11,7 +11,7 @@ from gilk.lang.d import ast
 from gilk.lang.d.meaning import constants, operands, typed
 from gilk.lang.d.meaning.calls import fit, mismatch
 from gilk.lang.d.meaning.declarations import Declarations
-from gilk.lang.d.meaning.functions import Role
+from gilk.lang.d.meaning.functions import OF_THE_KERNEL, Role
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
@@ -69,6 +69,8 @@ class Actions:
     def statement(self, action: typed.Action) -> ir.Statement:
         """Raises Rejected."""
         call = action.call
+        if action.known.role is Role.DEED and call.name in OF_THE_KERNEL:
+            raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
         if action.known.role is Role.DEED:
             return ir.Act(call.name, tuple(map(_valued, action.arguments)))
         special = _SPECIAL.get(call.name)
