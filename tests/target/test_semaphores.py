@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gilk import api
+from gilk.session.session import Session
 from tests.behaviour.harness import leftovers, wait_for
 from tests.programs.build import compile_text
 from tests.target.test_restore import abandon
@@ -92,7 +93,7 @@ def family(tmp_path: Path) -> Iterator[Family]:
 def test_a_child_has_the_listeners_of_when_it_was_forked(family: Family) -> None:
     """Of those it is rid when they leave, and of no other: also one that somebody else has raised in it stays."""
     counter = (family.address, family.path)
-    with api.attach(family.process.pid) as target, target.session() as session:
+    with api.attach(family.process.pid) as target, Session(target.process) as session:
         session.insert("hot:entry", "count")
         keeper = target.process.keeper
         family.fork()
@@ -119,7 +120,7 @@ def test_a_child_has_the_listeners_of_when_it_was_forked(family: Family) -> None
 
 
 def test_what_is_not_there_is_not_raised(family: Family) -> None:
-    with api.attach(family.process.pid) as target, target.session():
+    with api.attach(family.process.pid) as target, Session(target.process):
         elsewhere = [(family.address, sys.executable), (0x1000, family.path), (1 << 46, family.path)]
         assert target.process.raise_semaphores(elsewhere) == []
         assert family.counters() == [0]
