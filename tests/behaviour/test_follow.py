@@ -87,7 +87,7 @@ def test_a_library_that_has_gone_when_following_begins(tmp_path: Path) -> None:
         with api.attach(program.pid) as target, Follower(target.process) as follower:
             functions, _ = follower.prepare(target.images, TraceScope())
             assert follower.copy_code() >= 1
-            units = follower._units(functions)
+            units = follower._ledger.units(follower._keys_of(functions))
             switch()
             before = files(program.pid)
             for _ in range(2):

@@ -13,7 +13,8 @@ import pytest
 
 from gilk import api
 from gilk.errors import MemoryTaken
-from gilk.session.follow.repository import ready
+from gilk.session.follow.functions import of_template, place_timing
+from gilk.session.plan_workers import timing_templates
 from gilk.session.session import Session
 from gilk.splice.planner import plan
 from tests.behaviour.harness import differences, leftovers
@@ -117,9 +118,14 @@ def test_functions_from_the_repository_whose_place_is_taken_are_left_out() -> No
 
         workspace._map_pages = late  # type: ignore[method-assign]
         process = target.process
-        images = [loaded for loaded in process.loaded() if "libc.so" in loaded.name]
-        (made,) = ready(process, workspace, images).prepared
+        (image,) = [loaded for loaded in process.loaded() if "libc.so" in loaded.name]
+        (template,) = timing_templates(process, [image], workspace.shape).values()
+        starts = set(template.unit_start.tolist())
+        made = place_timing(workspace, image, template, 0, starts)
+        assert made is not None
+        functions = of_template(made, starts)
         assert program.times == 0
         assert workspace._mapped.isdisjoint(program.taken)
-        assert 0 < len(made.functions) < len(made.names)
-        process.keeper.change({}, {made.number: made.units(made.functions)})
+        assert 0 < len(functions.names) < len(template.unit_names)
+        session._ledger.hold(made)
+        session._ledger.activate(functions.keys)

@@ -13,7 +13,7 @@ import pytest
 
 from gilk import api
 from gilk.analysis.model import Function
-from gilk.session import shelf
+from gilk.session import plan_cache
 from gilk.session.request import CFunction, Request, parse
 from gilk.session.session import Session
 from gilk.splice.allocator import OutOfSpace
@@ -104,7 +104,7 @@ def test_a_change_that_fails_in_the_second_image_leaves_the_first_free(
 ) -> None:
     """What was planned in the first can be had by the next change."""
     monkeypatch.setenv("GILK_CACHE", str(tmp_path))
-    monkeypatch.setattr(shelf, "_MANY", 1 if kept else 1 << 30)
+    monkeypatch.setattr(plan_cache, "_MANY", 1 if kept else 1 << 30)
     source = tmp_path / "note.c"
     source.write_text("#include <gilk.h>\nvoid note(unsigned iid) { ilk_log_integer_sample(iid, iid); }\n")
     instrument = CFunction(source, "note")

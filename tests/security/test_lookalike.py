@@ -19,10 +19,11 @@ import gilk
 from gilk.image.elf import load
 from gilk.image.model import Image
 from gilk.image.unwind import unwind
-from gilk.session.follow import timing
+from gilk.session import plan_cache
+from gilk.session.plan_cache import TIMING
 from gilk.session.survey.scanning import scan
-from gilk.target.blank import Shape
 from gilk.target.image import analyse
+from gilk.target.templates import Shape
 from tests.behaviour.harness import wait_for
 from tests.programs.build import build
 
@@ -151,11 +152,12 @@ def test_nothing_that_is_kept_of_the_one_is_found_for_the_other(pair: Pair) -> N
     other = analyse(lookalike)
     for span in lookalike.spans:
         other.liveness(other.function(span))
-    timing.make(other, SHAPE)
+    plan_cache.make_timing(other, SHAPE)
     unwind(lookalike)
     scan(str(pair.lookalike))
-    assert timing.load(lookalike, SHAPE) is not None and scan(str(pair.lookalike)).cached, "nothing is kept at all"
-    assert timing.load(genuine, SHAPE) is None
+    kept = plan_cache.load(TIMING, lookalike, SHAPE)
+    assert kept is not None and scan(str(pair.lookalike)).cached, "nothing is kept at all"
+    assert plan_cache.load(TIMING, genuine, SHAPE) is None
     assert analyse(genuine).known == {}
     assert not scan(str(pair.genuine)).cached
 

@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a ledger says is in force, after changes and after one that failed."""
+"""What a ledger says is in force, after changes and after one that failed; dormant probes that come into force."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from gilk.errors import TargetError
+from gilk.session.follow.functions import Functions, PlacedTiming, of_template, place_timing
+from gilk.session.plan_workers import timing_templates
 from gilk.session.session import InForce, Session
-from tests.fake.sessions import program, session
+from tests.fake.sessions import alone, code, counts, program, session, wanted
 from tests.fake.target import FakeProcess
 
 
 def names(in_force: InForce) -> list[str]:
-    return sorted(batch.names[unit] for batch, units in in_force for unit in units or range(len(batch.names)))
+    return sorted(batch.names[unit] for batch, units in in_force for unit in units)
 
 
 def in_force(of: Session) -> list[str]:
@@ -66,3 +73,172 @@ def test_all_that_is_asked_for_comes_in_one_change() -> None:
     with session(process) as of:
         of.insert("*:entry", "count")
         assert changes == [len(in_force(of))]
+
+
+# Dormant probes.
+
+
+@contextlib.contextmanager
+def failing(process: FakeProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A change of the target, for which nothing is as it should be."""
+
+    def busy(*_: object) -> None:
+        raise TargetError("busy", "a thread stays inside an instrument")
+
+    with monkeypatch.context() as patched, pytest.raises(TargetError):
+        patched.setattr(process.keeper, "change", busy)
+        yield
+
+
+def forbid_planning(of: Session) -> None:
+    def planning(*_: object) -> None:
+        raise AssertionError("something was planned")
+
+    of._ledger._planning = planning  # type: ignore[assignment]
+
+
+def test_a_dormant_probe_changes_nothing_and_comes_into_force_without_being_planned_again() -> None:
+    """It counts from then on, and what is taken out of force counts until then."""
+    one, (result, executed, _) = program(), alone()
+    before = code(one)
+    process = FakeProcess(one)
+    with session(process) as of:
+        asked = wanted(process, "*:entry")
+        probes = of.insert_wanted(asked, active=False)
+        assert code(one) == before and in_force(of) == []
+        forbid_planning(of)
+        one.rounds(2)
+        assert not any(counts(of, asked, probes).values())
+        for _ in range(2):
+            of.activate(probes)
+            assert code(one) != before
+            one.rounds(1)
+            seen = counts(of, asked, probes)
+            of.deactivate(probes)
+            assert code(one) == before
+            one.rounds(1)
+            assert counts(of, asked, probes) == seen
+        assert 0 < sum(seen.values()) < sum(executed[address] for address in seen)
+        of.activate(probes)
+        assert one.finish() == result
+    assert of.restored is True
+
+
+def test_of_a_function_only_the_active_probes_count() -> None:
+    """Those at its blocks are dormant, the one at its entry is not; then all are, then only those at the blocks."""
+    one, (result, executed, _) = program(), alone()
+    process = FakeProcess(one)
+    with session(process) as of:
+        blocks, entry = wanted(process, "loop:blocks"), wanted(process, "loop:entry")
+        dormant = of.insert_wanted(blocks, active=False)
+        active = of.insert_wanted(entry)
+        one.rounds(3)
+        assert not any(counts(of, blocks, dormant).values())
+        of.activate(dormant)
+        seen = counts(of, entry, active)
+        of.deactivate(active)
+        assert one.finish() == result
+        assert counts(of, entry, active) == seen
+        (hits,) = seen.values()
+        address = next(iter(seen))
+        assert hits + counts(of, blocks, dormant)[address] == executed[address]
+        assert 0 < hits < executed[address]
+
+
+def test_a_change_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coming into force, with a plan and with another one; going; being taken away."""
+    one = program()
+    before, result = code(one), alone()[0]
+    process = FakeProcess(one)
+    with session(process) as of:
+        leaf, loop = (of.insert(f"{name}:blocks", "count", active=False) for name in ("leaf", "loop"))
+        entry = of.insert("loop:entry", "count")
+        state = code(one)
+        for probes in (leaf, loop):
+            with failing(process, monkeypatch):
+                of.activate(probes)
+            assert code(one) == state and in_force(of) == ["loop"]
+        with failing(process, monkeypatch):
+            of.deactivate(entry)
+        with failing(process, monkeypatch):
+            of.remove([*leaf, *loop, *entry])
+        assert in_force(of) == ["loop"] and len(of.probes) == len([*leaf, *loop, *entry])
+        of.activate(leaf)
+        of.activate(loop)
+        assert in_force(of) == ["leaf", "loop"]
+        of.remove(of.probes)
+        assert code(one) == before and not of._ledger.held
+        assert one.finish() == result
+
+
+# Templates.
+
+
+def placed(of: Session, process: FakeProcess) -> tuple[PlacedTiming, Functions]:
+    """The timing of all functions of the program, dormant."""
+    (main,) = (loaded for loaded in process.loaded() if loaded.main)
+    (template,) = timing_templates(process, [main], of._workspace.shape).values()
+    starts = set(template.unit_start.tolist())
+    made = place_timing(of._workspace, main, template, len(of._everything), starts)
+    assert made is not None
+    of._ledger.hold(made)
+    of._everything += made.rows
+    of._know(0.0)
+    return made, of_template(made, starts)
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("active", [False, True], ids=["dormant", "active"])
+def test_what_a_template_carries_goes_on_beside_what_is_added(active: bool) -> None:
+    """The function is planned anew with both; others of the template stay units of it."""
+    one, (result, executed, _) = program(), alone()
+    before = code(one)
+    process = FakeProcess(one)
+    with session(process) as of:
+        made, functions = placed(of, process)
+        assert code(one) == before and len(functions.names) > 3
+        if active:
+            of._ledger.activate(functions.keys)
+        asked = wanted(process, "leaf:entry")
+        probes = of.insert_wanted(asked)
+        number = functions.names.index("leaf")
+        edges = np.cumsum(functions.sizes)
+        keys = functions.keys[edges[number] - functions.sizes[number] : edges[number]]
+        assert of._ledger.units(keys).keys() != {made.number}
+        assert of._ledger.units(functions.keys).keys() >= {made.number}
+        of._ledger.activate(functions.keys)
+        assert one.finish() == result
+        table = of.poll()
+        hits = table.filter([kind == "time-entry" for kind in table["kind"].to_pylist()])["point"].to_pylist()
+        assert hits.count(of.rows[functions.entries[number] - 1].point) == sum(counts(of, asked, probes).values()) > 0
+        assert counts(of, asked, probes) == {at: executed[at] for at in counts(of, asked, probes)}
+    assert of.restored is True
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_beginning_that_fails_leaves_all_dormant(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = program()
+    before, result = code(one), alone()[0]
+    process = FakeProcess(one)
+    with session(process) as of:
+        _, functions = placed(of, process)
+        process.keeper.expect(of._ledger.expect(functions.keys), {})
+
+        def busy() -> None:
+            raise TargetError("busy", "a thread stays inside an instrument")
+
+        with pytest.raises(TargetError):
+            of._ledger.begin(busy)  # type: ignore[arg-type]
+        assert in_force(of) == [] and code(one) == before and of._ledger.expects
+        of._ledger.begin(process.keeper.begin)
+        assert set(in_force(of)) >= set(functions.names)
+        of._ledger.deactivate(functions.keys[: functions.sizes[0]])
+        assert not of._ledger.expects
+        of._ledger.deactivate(functions.keys)
+        assert code(one) == before
+        assert one.finish() == result

@@ -15,14 +15,14 @@ import pytest
 from gilk.analysis.model import Function
 from gilk.arch import asm
 from gilk.splice.allocator import PAGE, Arena, Occupied, PunPages
-from gilk.splice.capture import Probes, capture, timings
 from gilk.splice.instrument import Stamp
 from gilk.splice.plan import FunctionPlan, Refusal, Want
 from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import BESIDE, PROCESS, Policy
-from gilk.splice.portable import Portable, outcome_of
-from gilk.target.blank import Shape, blank_ground
+from gilk.splice.template import PlanTemplate, outcome_of
+from gilk.splice.template_build import Probes, build_template, timings
 from gilk.target.image import pretend_loaded
+from gilk.target.templates import Shape, reference_ground
 from tests.programs.build import build, compile_text
 from tests.splice.holds import analysed, violations
 
@@ -141,13 +141,13 @@ def test_puns_that_count_on_their_company_are_found_out() -> None:
 
 def test_functions_of_two_instructions_without_padding_are_had_by_themselves(tmp_path: Path) -> None:
     """Each returns by two bytes, and has few left over from its entry: less than a jump needs, but for the byte of the
-    call that follows. As portable plans, which count on nothing beside them.
+    call that follows. As template plans, which count on nothing beside them.
     """
     path = compile_text(tmp_path, "sleeps", SLEEPS, "-O0", "-fPIE", "-pie")
-    portable = kept(path)
-    assert {portable.unit_names[unit] for unit in portable.cramped().nonzero()[0]} == set()
-    bounced = portable.row_unit[portable.row_outcome == outcome_of("bounce")].tolist()
-    assert {"foo", "bar", "mem_alloc"} <= {portable.unit_names[unit] for unit in bounced}
+    template = kept(path)
+    assert {template.unit_names[unit] for unit in template.cramped().nonzero()[0]} == set()
+    bounced = template.row_unit[template.row_outcome == outcome_of("bounce")].tolist()
+    assert {"foo", "bar", "mem_alloc"} <= {template.unit_names[unit] for unit in bounced}
 
 
 def test_a_pun_reaches_its_patch_from_anywhere(tmp_path: Path) -> None:
@@ -191,6 +191,6 @@ def test_what_is_forgotten_leaves_nothing(name: str) -> None:
     assert [bytes(region.marks) + bytes(region.content) for region in ground.registry._regions] == before
 
 
-def kept(path: Path) -> Portable:
+def kept(path: Path) -> PlanTemplate:
     analysis = analysed(str(path))
-    return capture(blank_ground(analysis, SHAPE), timings(analysis))
+    return build_template(reference_ground(analysis, SHAPE), timings(analysis))

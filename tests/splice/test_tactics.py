@@ -49,11 +49,11 @@ from collections import Counter
 
 from gilk.render.survey import to_json
 from gilk.session.survey.scanning import scan
-from gilk.splice.capture import capture, timings
 from gilk.splice.instrument import Count
 from gilk.splice.plan import Want
 from gilk.splice.planner import plan
 from gilk.splice.policy import PORTABLE
+from gilk.splice.template_build import build_template, timings
 from gilk.target.image import pretend_loaded
 from tests.splice.holds import analysed, violations
 
@@ -72,7 +72,7 @@ assert all(name in single and splice.window.new.startswith(b"\\x2e\\xe9") for na
 
 ground = pretend_loaded(analysis)
 ground.policy, ground.keeps_code = PORTABLE, True
-kept = capture(ground, list(timings(analysis))[:600])
+kept = build_template(ground, list(timings(analysis))[:600])
 assert kept.outcomes(kept.row_outcome >= 0)[0]["prefixed"] > 5
 
 assert to_json(scan(BASH, "r*"), False)["points"]["pre"]["prefixed"] > 5

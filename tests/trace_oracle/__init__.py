@@ -94,10 +94,8 @@ def _followed(running: Tracing) -> dict[Address, Name]:
     found: dict[Address, Name] = {}
     for follower in running._followers:
         for made in follower._made:
-            for start, number in made.starts.items():
-                span = follower.process.image(made.loaded.path).span_at(start)
-                if span is not None and span.name == made.names[number]:  # not a part of it
-                    found[made.loaded.name, start] = made.loaded.name, span.name
+            for start, name in zip(made.starts, made.names, strict=True):
+                found[made.loaded.name, start] = made.loaded.name, name
     return found
 
 

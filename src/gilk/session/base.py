@@ -7,15 +7,15 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from gilk.errors import UsageError
 from gilk.session import request
-from gilk.session.ledger import Timed
 from gilk.session.places import Place
 from gilk.session.request import Builtin, CFunction, Request, Wanted
+from gilk.session.staging import Timed
 from gilk.session.stream import RecordStream
 from gilk.spec.point import parse as parse_spec
 from gilk.splice.plan import FunctionPlan, Refusal
@@ -86,27 +86,44 @@ class BaseSession(ABC):
     def code(self) -> Code:
         """The target of the session, as code."""
 
-    def insert(self, points: Points, instrument: str | CFunction | Builtin) -> tuple[Probe, ...]:
+    def insert(
+        self, points: Points, instrument: str | CFunction | Builtin, active: bool = True
+    ) -> tuple[Probe, ...]:  # fmt: skip
         """Put one instrument at points: ``insert("main:entry", "count")``, or places (session/places.py).
 
         All is done in one change of the target. Raises UsageError, CompileError, TargetError; then nothing has changed.
+        Probes that are not ``active`` are planned and written, but nothing leads to them before ``activate``.
         """
         chosen = request.instrument(instrument) if isinstance(instrument, str) else instrument
         if isinstance(points, str):
-            return self.insert_all([Request(parse_spec(points), chosen)])
+            return self.insert_wanted(list(request.expand(self.code, [Request(parse_spec(points), chosen)])), active)
         places = [points] if isinstance(points, Place) else list(points)
-        return self.insert_wanted([w for place in places for w in place.wanted(chosen)])
+        return self.insert_wanted([w for place in places for w in place.wanted(chosen)], active)
 
     def insert_all(self, requests: Iterable[Request]) -> tuple[Probe, ...]:
         return self.insert_wanted(list(request.expand(self.code, requests)))
 
     @abstractmethod
-    def insert_wanted(self, wanted: list[Wanted]) -> tuple[Probe, ...]:
+    def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
         """Put instruments in, in one change. Raises UsageError, CompileError, TargetError; then nothing has changed."""
 
     @abstractmethod
     def remove(self, probes: Iterable[Probe]) -> None:
         """Take probes out again; their counts stay."""
+
+    def activate(self, probes: Iterable[Probe]) -> None:
+        """Have dormant probes in force, in one change. Raises TargetError; then nothing has changed.
+
+        What has been planned is not planned again, unless some probes of a function are active then, and some dormant.
+        """
+        self._switch(self._numbers(probes), on=True)
+
+    def deactivate(self, probes: Iterable[Probe]) -> None:
+        """Have probes dormant, in one change. Raises as activate() does."""
+        self._switch(self._numbers(probes), on=False)
+
+    @abstractmethod
+    def _switch(self, numbers: list[int], on: bool) -> None: ...
 
     @abstractmethod
     def _restore(self) -> bool | None:
@@ -185,7 +202,7 @@ class BaseSession(ABC):
         return self._known_outcomes(tactics, refusals, numbers)
 
     def _known_outcomes(
-        self, tactics: Mapping[int, str], refusals: Mapping[int, Refusal], numbers: range
+        self, tactics: Mapping[int, str], refusals: Mapping[int, Refusal], numbers: Sequence[int]
     ) -> tuple[Probe, ...]:
         """By number, of those with ``numbers`` and of others that there are."""
         for number in {*numbers, *(tactics.keys() | refusals.keys()) & self._probes.keys()}:
@@ -201,12 +218,14 @@ class BaseSession(ABC):
         else:
             self._refused[probe.number] = probe.refusal
 
-    def _drop(self, probes: Iterable[Probe]) -> list[int]:
-        """Forget probes; the numbers of those that there were."""
-        numbers = [probe.number for probe in probes if probe.number in self._probes]
+    def _numbers(self, probes: Iterable[Probe]) -> list[int]:
+        """The numbers of those that there are."""
+        return [probe.number for probe in probes if probe.number in self._probes]
+
+    def _drop(self, numbers: Iterable[int]) -> None:
+        """Forget probes."""
         for number in numbers:
-            del self._probes[number]
-        return numbers
+            self._probes.pop(number, None)
 
     def tactics(self) -> dict[str, int]:
         """How many of the probes there are were put in by each tactic."""

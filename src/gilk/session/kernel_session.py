@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from gilk.errors import MachineGone
 from gilk.session.base import BaseSession, Probe
-from gilk.session.ledger import Entry, Ledger, Result
+from gilk.session.entry import Entry
+from gilk.session.ledger import Ledger
 from gilk.session.request import Builtin, CFunction, Wanted
+from gilk.session.staging import Result
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel.planner import plan
 from gilk.splice.plan import FunctionPlan, Refusal, Want
@@ -60,12 +62,12 @@ class KernelSession(BaseSession):
     def code(self) -> KernelTarget:
         return self.target
 
-    def insert_wanted(self, wanted: list[Wanted]) -> tuple[Probe, ...]:
+    def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
         with self._numbered(wanted) as numbers:
             before = len(self._counters)
             try:
                 wants = [self._want(number, w) for number, w in zip(numbers, wanted, strict=True)]
-                result = self._ledger.add(wants)
+                result = self._ledger.add(wants, active)
             except BaseException:
                 del self._counters[before:]
                 raise
@@ -75,9 +77,16 @@ class KernelSession(BaseSession):
         return self._outcomes(self._settled(result), numbers)
 
     def remove(self, probes: Iterable[Probe]) -> None:
-        numbers = self._drop(probes)
+        numbers = self._numbers(probes)
         if numbers:
-            self._outcomes(self._settled(self._ledger.remove(numbers)), range(0))
+            result = self._ledger.remove(numbers)
+            self._drop(numbers)
+            self._outcomes(self._settled(result), range(0))
+
+    def _switch(self, numbers: list[int], on: bool) -> None:
+        result = self._ledger.activate(numbers) if on else self._ledger.deactivate(numbers)
+        self._note(result.outcome, 0)
+        self._outcomes(self._settled(result), range(0))
 
     def newest(self) -> pa.Table:
         """What the buffers hold now, taken out of them. Except in a flight recorder's session, poll() does the same."""

@@ -1,207 +1,329 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which function carries which probes, so that a function can be planned again as a whole.
+"""Which function carries which probes, and which of its probes are in force.
 
 All probes of a function are planned together: they share patches, links and
 bounces. To add or take away one, the function's old plan is undone and a new
 one done, in one stop of the target.
+
+A plan goes to the holder of the target as a *unit* of a batch. A unit is
+dormant, which costs the target nothing, or active, and goes from one state to
+the other without being planned again. A function of which some probes are
+active and some dormant has a plan of the active ones; where all are dormant, of
+all. Units of a template that was placed (PlacedUnits) have no entry before
+something else is wanted of their function.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
-from functools import cached_property
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gilk.analysis.model import Function
-from gilk.session.staging import Planning, Stager, staged
+from gilk.session.entry import Entry, HeldBatch, Undo, Units, with_dependents
+from gilk.session.staging import Cache, Changer, PlacedUnits, Planning, Result, Staged, Stager, Timed, staged
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext, forget, plan
+from gilk.splice.policy import BESIDE, PROCESS
 from gilk.values import dataclass
 
 B = TypeVar("B")
-_Kept = TypeVar("_Kept", covariant=True)
-
-
-class Timed(Protocol):
-    """How long a change took, in seconds, and how long of that the target stood still."""
-
-    @property
-    def total(self) -> float: ...
-    @property
-    def seconds(self) -> float: ...
-
-
-class Changer(Protocol):
-    """Who holds the target, and exchanges units of some batches for those of others."""
-
-    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Timed: ...
-
-    def forget(self, number: int) -> None: ...
-
-
-class Shelf(Protocol[_Kept]):
-    """Plans that were made before, for some of what is wanted."""
-
-    def take(self, ground: PatchContext, entries: Iterable[Entry]) -> Staged[_Kept] | None:
-        """What there is for some of the entries, staged, its sites claimed; None when there is nothing."""
-        ...
-
-
+T = TypeVar("T", bound=Timed)
+Keys = Iterable[int] | NDArray[np.int64]
 _REMEMBERED = 16
 
 
-@dataclass
-class Entry:
-    """A function of one image, by its start, and what it carries; ``batch`` 0: nothing is in force."""
-
-    ground: PatchContext
-    start: int
-    wants: dict[int, Want] = field(default_factory=dict)
-    plan: FunctionPlan | None = None
-    batch: int = 0
-    unit: int = 0
-
-    @cached_property
-    def function(self) -> Function:
-        """Looked into when it is asked for."""
-        span = self.ground.analysis.image.span_at(self.start)
-        assert span is not None
-        return self.ground.analysis.function(span)
-
-
 @dataclass(frozen=True)
-class Staged(Generic[_Kept]):
-    """A batch that is ready under its number: the entries that it is for, each with its unit and its plan."""
+class _Untouched:
+    """A change that was none of the target."""
 
-    number: int
-    batch: _Kept
-    rows: list[tuple[Entry, int, FunctionPlan]]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What came of a change: the plans made, how long the target stood still."""
-
-    plans: tuple[FunctionPlan, ...]
-    outcome: Timed
+    total: float = 0.0
+    seconds: float = 0.0
 
 
 class Ledger(Generic[B]):
-    """One per session. Keys of wants are unique in it."""
+    """One per session. Keys of wants are unique in it. A change that fails leaves everything as it was."""
 
     def __init__(
-        self, workspace: Stager[B], keeper: Changer, planning: Planning = plan, shelf: Shelf[B] | None = None
+        self, workspace: Stager[B], keeper: Changer, planning: Planning = plan, cache: Cache[B] | None = None
     ) -> None:
         self._workspace = workspace
         self._keeper = keeper
         self._planning = planning
-        self._shelf = shelf
+        self._cache = cache
         self._entries: dict[tuple[int, int], Entry] = {}
-        self._units: dict[int, set[int]] = {}
-        self._staged: dict[int, B] = {}
+        self._batches: dict[int, HeldBatch[B]] = {}
+        self._placed: dict[int, PlacedUnits[B]] = {}
+        self._taken: Units = {}  # units of what was placed that have an entry by now
         self._past: deque[B] = deque(maxlen=_REMEMBERED)
+        self._expected: tuple[Units, list[tuple[Entry, set[int]]]] | None = None
         #: Before a change, and after one by which something goes.
         self.on_change: Callable[[], None] = lambda: None
 
     @property
     def batches(self) -> list[B]:
-        """What may be run: all that is in force, and the last that were, which a forked child may still have."""
-        return [*self._past, *self._staged.values()]
+        """What may be run: all that there is, and the last that was, which a forked child may still have."""
+        return [*self._past, *(each.batch for each in self._batches.values())]
 
     @property
-    def in_force(self) -> list[tuple[B, frozenset[int] | None]]:
-        """The batches with those of their units that are, or None for all; also what is about to be."""
-        return [(made, frozenset(self._units[n]) if n in self._units else None) for n, made in self._staged.items()]
+    def in_force(self) -> list[tuple[B, frozenset[int]]]:
+        """The batches with those of their units that are active, or about to be."""
+        return [(each.batch, frozenset(each.active)) for each in self._batches.values()]
+
+    @property
+    def held(self) -> list[tuple[B, frozenset[int]]]:
+        """The batches with those of their units that are dormant or active."""
+        return [(each.batch, frozenset(each.held)) for each in self._batches.values()]
+
+    # Functions.
 
     def entry(self, ground: PatchContext, function: Function) -> Entry:
         return self.entry_at(ground, function.start)
 
     def entry_at(self, ground: PatchContext, start: int) -> Entry:
-        """Of the function that begins there."""
-        key = (id(ground), start)
+        """The entry of the function that begins there, with what a placed template carries."""
+        key = id(ground), start
+        if key not in self._entries:
+            self._take_over(ground, start)
         if key not in self._entries:
             self._entries[key] = Entry(ground, start)
         return self._entries[key]
 
-    def add(self, wants: Iterable[tuple[Entry, Want]]) -> Result:
-        changed: dict[int, Entry] = {}
+    def _take_over(self, ground: PatchContext, start: int) -> None:
+        """Make entries of the units that what is planned for the function has to go with."""
+        todo = [start]
+        while todo:
+            at = todo.pop()
+            for number, placed in self._placed.items():
+                taken = self._taken.setdefault(number, set())
+                for unit in placed.touching(ground, at):
+                    if unit not in taken:
+                        taken.add(unit)
+                        entry = placed.entry(ground, unit)
+                        entry.off = frozenset() if unit in self._batches[number].active else frozenset(entry.wants)
+                        self._entries[id(ground), entry.start] = entry
+                        todo.append(entry.start)
+
+    # Changes.
+
+    def hold(self, placed: PlacedUnits[B]) -> None:
+        """Have the units of a placed template, all of them dormant."""
+        self._placed[placed.number] = placed
+        self._batches[placed.number] = HeldBatch(placed.batch, set(np.flatnonzero(placed.ready).tolist()))
+
+    def lose(self, number: int) -> None:
+        """The image of a placed template has gone: nothing else will be planned for its functions."""
+        self._placed.pop(number, None)
+
+    def add(
+        self, wants: Iterable[tuple[Entry, Want]], active: bool = True, along: Keys = (),
+        rank: Callable[[int], int] | None = None,
+    ) -> Result:  # fmt: skip
+        """Carry more, active or dormant, and activate the probes ``along`` in the same change.
+
+        ``rank``, of a key: the probes of a function that gets some are put in its order, at one point the first is met
+        first.
+        """
         fresh = list(wants)
-        for entry, want in fresh:
-            entry.wants[want.key] = want
-            changed[id(entry)] = entry
-        try:
-            return self._change(list(changed.values()))
-        except BaseException:
+        with self._undone_if_it_fails() as undo:
+            units, changed = self._turn(along, True, undo)
+            undo.note(entry for entry, _ in fresh)
             for entry, want in fresh:
-                entry.wants.pop(want.key, None)
-            raise
+                entry.wants[want.key] = want
+                entry.off = entry.off - {want.key} if active else entry.off | {want.key}
+                changed[id(entry)] = entry
+            if rank is not None:
+                for entry in {id(entry): entry for entry, _ in fresh}.values():
+                    entry.wants = dict(sorted(entry.wants.items(), key=lambda item: rank(item[0])))
+            settled = () if active else self._let_sleep({id(entry.ground): entry.ground for entry, _ in fresh}.values())
+            return self._change([*changed.values(), *settled], {}, units, undo)
 
     def renew(self) -> Result:
         """Plan everything again: what plans are made of has changed."""
-        return self._change([entry for entry in self._entries.values() if entry.wants])
+        with self._undone_if_it_fails() as undo:
+            return self._change([entry for entry in self._entries.values() if entry.wants], {}, {}, undo)
 
     def remove(self, keys: Iterable[int]) -> Result:
+        """Take probes away that were added, dormant ones as well."""
         gone = set(keys)
         changed = [e for e in self._entries.values() if not gone.isdisjoint(e.wants)]
-        for entry in changed:
-            for key in gone & entry.wants.keys():
-                del entry.wants[key]
-        return self._change(changed)
+        with self._undone_if_it_fails() as undo:
+            undo.note(changed)
+            for entry in changed:
+                for key in gone & entry.wants.keys():
+                    del entry.wants[key]
+                entry.off -= gone
+            return self._change(changed, {}, {}, undo)
 
-    def _change(self, entries: list[Entry]) -> Result:
-        entries = self._with_dependents(entries)
-        before = [(entry, entry.plan, entry.batch, entry.unit) for entry in entries]
-        try:
-            return self._exchange(entries)
-        except BaseException:
-            self._back(before)
-            raise
+    def activate(self, keys: Keys) -> Result:
+        """Have these probes in force; those that are stay so."""
+        with self._undone_if_it_fails() as undo:
+            units, again = self._turn(keys, True, undo)
+            return self._change(list(again.values()), {}, units, undo)
 
-    @staticmethod
-    def _back(before: list[tuple[Entry, FunctionPlan | None, int, int]]) -> None:
-        """As it was before a change that failed: what was planned anew is not in force, what it was to replace is."""
-        for entry, plan_, _, _ in before:
-            if entry.plan is not None and entry.plan is not plan_:
-                forget(entry.ground, entry.plan)
-        for entry, plan_, batch, unit in before:
-            if plan_ is not None and batch and entry.plan is not plan_:
-                _recall(entry.ground, plan_)
-            entry.plan, entry.batch, entry.unit = plan_, batch, unit
+    def deactivate(self, keys: Keys) -> Result:
+        """Have these probes dormant."""
+        with self._undone_if_it_fails() as undo:
+            units, again = self._turn(keys, False, undo)
+            return self._change(list(again.values()), units, {}, undo)
 
-    def _exchange(self, entries: list[Entry]) -> Result:
-        remove: dict[int, set[int]] = {}
+    def _turn(self, keys: Keys, on: bool, undo: Undo[B]) -> tuple[Units, dict[int, Entry]]:
+        """Note that probes are to be in force, or not: the units that have to change, and what is to be planned again,
+        by id."""
+        units, entries = self._find(keys)
+        undo.note(entry for entry, _ in entries)
+        again: dict[int, Entry] = {}
+        if not on:
+            grounds = {id(entry.ground): entry.ground for entry, _ in entries}.values()
+            again = {id(entry): entry for entry in self._let_sleep(grounds)}
+        for entry, some in entries:
+            entry.off = entry.off - some if on else entry.off | some
+            active = entry.active
+            if active and not entry.has_planned(active):
+                again[id(entry)] = entry
+            elif entry.batch and id(entry) not in again and bool(active) is on:
+                units.setdefault(entry.batch, set()).add(entry.unit)
+        found = {
+            n: some - self._batches[n].active if on else some & self._batches[n].active for n, some in units.items()
+        }
+        return _some(found), again
+
+    def _find(self, keys: Keys) -> tuple[Units, list[tuple[Entry, set[int]]]]:
+        """The units of templates that carry these probes, and the entries that do, each with those."""
+        wanted = np.asarray(keys if isinstance(keys, np.ndarray) else list(keys), np.int64)
+        units: Units = {}
+        rest = np.ones(len(wanted), np.bool_)
+        for number, placed in self._placed.items():
+            here = np.flatnonzero((wanted >= placed.first) & (wanted < placed.first + len(placed.unit_of_key)))
+            found = placed.unit_of_key[wanted[here] - placed.first]
+            mine = found >= 0
+            if taken := self._taken.get(number):
+                mine &= ~np.isin(found, list(taken))
+            units[number] = set(np.unique(found[mine]).tolist())
+            rest[here[mine]] = False
+        others = set(wanted[rest].tolist())
+        entries = [(e, some) for e in self._entries.values() if (some := others & e.wants.keys())] if others else []
+        return units, entries
+
+    def _let_sleep(self, grounds: Iterable[PatchContext]) -> Iterator[Entry]:
+        """From now on splices of these come and go: puns that count on their company have to be planned again."""
+        for ground in grounds:
+            if ground.policy == PROCESS:
+                ground.policy = BESIDE
+                yield from (e for e in self._entries.values() if e.ground is ground and e.plan and e.plan.pinned)
+
+    # What is going to be activated.
+
+    def units(self, keys: Keys) -> Units:
+        """The units that carry these probes, whether active or not."""
+        units, entries = self._find(keys)
+        for entry, _ in entries:
+            if entry.batch:
+                units.setdefault(entry.batch, set()).add(entry.unit)
+        return _some(units)
+
+    def expect(self, keys: Keys) -> Units:
+        """Note that ``begin`` will activate these probes: the units that it will take.
+
+        Probes of which the plan has others besides, that are to be dormant, are left out.
+        """
+        self.on_change()
+        units, entries = self._find(keys)
+        ready = [(e, some) for e, some in entries if e.batch and e.has_planned(e.active | some)]
+        for entry, _ in ready:
+            units.setdefault(entry.batch, set()).add(entry.unit)
+        units = {n: idle for n, some in units.items() if (idle := some - self._batches[n].active)}
+        self._expected = units, ready
+        return units
+
+    @property
+    def expects(self) -> bool:
+        """Whether something is expected, and no other change of that has come in between."""
+        return self._expected is not None
+
+    def begin(self, change: Callable[[], T]) -> T:
+        """Activate what is expected, by ``change``, which raises when nothing has changed."""
+        assert self._expected is not None
+        units, entries = self._expected
+        with self._undone_if_it_fails() as undo:
+            undo.note(entry for entry, _ in entries)
+            for entry, some in entries:
+                entry.off -= some
+            return self._apply({}, units, undo, change)
+
+    # How it is done.
+
+    def _undone_if_it_fails(self) -> Undo[B]:
+        return Undo(self._batches, self._past)
+
+    def _change(self, entries: list[Entry], remove: Units, add: Units, undo: Undo[B]) -> Result:
+        """Plan entries again, and exchange units besides."""
+        entries = with_dependents(entries, self._entries.values())
+        undo.note(entries)
+        gone: Units = {}
         for entry in entries:
             if entry.batch and entry.plan:
-                remove.setdefault(entry.batch, set()).add(entry.unit)
+                gone.setdefault(entry.batch, set()).add(entry.unit)
                 forget(entry.ground, entry.plan)
             entry.plan, entry.batch = None, 0
-        add: dict[int, set[int]] = {}
+        add = {number: units - gone.get(number, set()) for number, units in add.items()}
+        for number, units in gone.items():
+            going = remove.get(number, set()) | units
+            remove = {**remove, number: going & self._batches[number].active}
         plans: list[FunctionPlan] = []
         for made in self._plan([e for e in entries if e.wants]):
-            self._staged[made.number] = made.batch
-            add[made.number] = {unit for _, unit, _ in made.rows}
+            self._batches[made.number] = HeldBatch(made.batch, {unit for _, unit, _ in made.rows})
+            add[made.number] = {unit for entry, unit, _ in made.rows if entry.active}
             for entry, unit, function_plan in made.rows:
                 entry.plan, entry.batch, entry.unit = function_plan, made.number, unit
                 plans.append(function_plan)
+        outcome = self._exchange(_some(remove), _some(add), undo)
+        self._drop(gone)
+        return Result(tuple(plans), outcome)
+
+    def _exchange(self, remove: Units, add: Units, undo: Undo[B]) -> Timed:
+        if not (remove or add):
+            return _Untouched()
+        self._overtake({**remove, **add})
+        return self._apply(remove, add, undo, lambda: self._keeper.change(remove, add))
+
+    def _apply(self, remove: Units, add: Units, undo: Undo[B], change: Callable[[], T]) -> T:
+        undo.activating = add
+        for number, units in add.items():
+            self._batches[number].wake(units)
         self.on_change()
-        try:
-            outcome = self._keeper.change(remove, add)
-        except BaseException:
-            self._past.extend(self._staged.pop(number) for number in add)
-            raise
-        self._settle(remove, add)
+        outcome = change()
+        for number, units in remove.items():
+            self._batches[number].sleep(units)
         if remove:
             self.on_change()
-        return Result(tuple(plans), outcome)
+        return outcome
+
+    def _drop(self, gone: Units) -> None:
+        """Forget units that nothing carries any more."""
+        self._overtake(gone)
+        for number, units in gone.items():
+            self._batches[number].held -= units
+            if not self._batches[number].held:
+                self._keeper.forget(number)
+                self._past.append(self._batches.pop(number).batch)
+
+    def _overtake(self, changed: Units) -> None:
+        """A change of units that are expected is not expected any more."""
+        if self._expected is not None:
+            units, _ = self._expected
+            if any(not some.isdisjoint(units.get(number, ())) for number, some in changed.items()):
+                self._expected = None
 
     def _plan(self, entries: list[Entry]) -> Iterator[Staged[B]]:
         """Plan and stage, image by image."""
         grounds = {id(e.ground): e.ground for e in entries}
         for ground in grounds.values():
             here = [e for e in entries if e.ground is ground]
-            kept = self._shelf.take(ground, here) if self._shelf is not None else None
+            kept = self._cache.take(ground, here) if self._cache is not None else None
             if kept is not None:
                 yield kept
                 here = [e for e in here if e.plan is None]  # those that were kept have one by now
@@ -210,67 +332,12 @@ class Ledger(Generic[B]):
 
     def _fresh(self, ground: PatchContext, entries: list[Entry]) -> Staged[B]:
         order = sorted(entries, key=lambda e: -e.start)
-        wanted = [(e.function, list(e.wants.values())) for e in order]
+        wanted = [(e.function, e.to_plan) for e in order]
         made, number, batch = staged(ground, wanted, self._workspace, self._planning)
         rows = [(entry, unit, made_of) for unit, (entry, made_of) in enumerate(zip(order, made.functions, strict=True))]
         return Staged(number, batch, rows)
 
-    def _settle(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> None:
-        for number, units in add.items():
-            self._units[number] = set(units)
-        for number, units in remove.items():
-            self._units[number] -= units
-            if not self._units[number]:
-                del self._units[number]
-                self._keeper.forget(number)
-                self._past.append(self._staged.pop(number))
 
-    def _with_dependents(self, entries: list[Entry]) -> list[Entry]:
-        """Those whose puns share bytes with code that is about to change have to be planned again too: with sites there
-        are, or with a function that may get some.
-        """
-        chosen = {id(e): e for e in entries}
-        pinning = [e for e in self._entries.values() if e.plan and e.plan.pinned]
-        grown = bool(pinning)
-        while grown:
-            changing = {
-                b
-                for e in chosen.values()
-                if e.plan
-                for s in e.plan.sites
-                for b in range(s.address, s.address + len(s.new))
-            }
-            functions = {(id(e.ground), e.start) for e in chosen.values() if e.wants}
-            more = [
-                e for e in pinning
-                if id(e) not in chosen and e.plan
-                and (_touches(e.plan.pinned, changing) or not functions.isdisjoint(_functions_at(e)))
-            ]  # fmt: skip
-            chosen.update({id(e): e for e in more})
-            grown = bool(more)
-        return list(chosen.values())
-
-
-def _recall(ground: PatchContext, plan_: FunctionPlan) -> None:
-    """A plan that was forgotten is in force after all."""
-    for site in plan_.sites:
-        start = site.address - ground.bias
-        ground.registry.claim(start, start + len(site.new))
-        ground.registry.write(start, site.new)
-    for start, end in plan_.pinned:
-        ground.registry.pin(start - ground.bias, end - ground.bias)
-
-
-def _functions_at(entry: Entry) -> Iterator[tuple[int, int]]:
-    """Whose bytes the puns of an entry's plan share, by ground and start."""
-    assert entry.plan is not None
-    bias, image = entry.ground.bias, entry.ground.analysis.image
-    for low, high in entry.plan.pinned:
-        for at in (low - bias, high - 1 - bias):
-            span = image.span_at(at)
-            if span is not None and span.start != entry.start:
-                yield id(entry.ground), span.start
-
-
-def _touches(ranges: tuple[tuple[int, int], ...], addresses: set[int]) -> bool:
-    return any(address in addresses for low, high in ranges for address in range(low, high))
+def _some(units: Units) -> Units:
+    """Without batches of which there is none."""
+    return {number: some for number, some in units.items() if some}

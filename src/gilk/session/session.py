@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from gilk.build.instrument import Compiled, compile_instrument
 from gilk.errors import GilkError, TargetError
 from gilk.session.base import BaseSession, Probe
-from gilk.session.ledger import Entry, Ledger, Result
+from gilk.session.entry import Entry
+from gilk.session.ledger import Ledger
+from gilk.session.plan_cache import PlanCache
 from gilk.session.request import Builtin, CFunction, Wanted
-from gilk.session.shelf import EntryShelf
 from gilk.session.signals import Signals, switches_stacks
+from gilk.session.staging import Result
 from gilk.session.stream import ALL_CLASSES, Bounds
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import Want
@@ -25,8 +27,8 @@ from gilk.trace.drain import Drain
 from gilk.trace.layout import PAGE, Geometry
 
 _MOST_POINTS = 1 << 20
-#: Batches, and the units of each that are in force; None for all.
-InForce = list[tuple[Batch, frozenset[int] | None]]
+#: Batches, and the units of each that are in force.
+InForce = list[tuple[Batch, frozenset[int]]]
 
 
 class Session(BaseSession):
@@ -53,7 +55,7 @@ class Session(BaseSession):
         known = process.threads
         super().__init__(Drain(geometry, self._workspace.data), clock or calibrate(), known, geometry.counters)
         self._stream.bounds = Bounds()
-        self._ledger = Ledger(self._workspace, process.keeper, shelf=EntryShelf(self._workspace))
+        self._ledger = Ledger(self._workspace, process.keeper, cache=PlanCache(self._workspace))
         self._stream.meet(process.pid, process.own_number)
         self._keeps_everything = False
         self._shown: tuple[list[Batch], InForce] = [], []
@@ -66,20 +68,27 @@ class Session(BaseSession):
     def code(self) -> Target:
         return self.process
 
-    def insert_wanted(self, wanted: list[Wanted]) -> tuple[Probe, ...]:
+    def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
         with self._numbered(wanted) as numbers:
             wants = [self._want(number, w) for number, w in zip(numbers, wanted, strict=True)]
-            result = self._add(wants + self._handlers())
+            if active:
+                result = self._add(wants + self._handlers())
+            else:
+                self._add(self._handlers())
+                result = self._ledger.add(wants, active=False)
         self._know(result.outcome.total)
         self._note(result.outcome, len(numbers))
         return self._outcomes(result.plans, numbers)
 
     def _add(self, wants: list[tuple[Entry, Want]]) -> Result:
-        result = self._ledger.add(wants)
+        result = self._put(wants)
         unbalanced = self._signals.unbalanced(result)
         if unbalanced:
             self._ledger.remove(unbalanced)
         return result
+
+    def _put(self, wants: list[tuple[Entry, Want]]) -> Result:
+        return self._ledger.add(wants)
 
     def _handlers(self) -> list[tuple[Entry, Want]]:
         """What new signal handlers need; from the first on, the runtime is told what patches stand for."""
@@ -93,22 +102,26 @@ class Session(BaseSession):
         return wants
 
     def _show_places(self) -> None:
-        batches, in_force = self._batches(), self._in_force()
+        batches, in_force = self._ledger.batches, self._in_force()
         if _identity(batches, in_force) != _identity(*self._shown):
-            chosen = [batch if units is None else batch.only(set(units)) for batch, units in in_force]
+            chosen = [batch.only(set(units)) for batch, units in in_force]
             self._workspace.show_places(batches, chosen)
             self._shown = batches, in_force
-
-    def _batches(self) -> list[Batch]:
-        return self._ledger.batches
 
     def _in_force(self) -> InForce:
         return self._ledger.in_force
 
     def remove(self, probes: Iterable[Probe]) -> None:
-        numbers = self._drop(probes)
+        numbers = self._numbers(probes)
         if numbers:
-            self._outcomes(self._ledger.remove(numbers).plans, range(0))
+            result = self._ledger.remove(numbers)
+            self._drop(numbers)
+            self._outcomes(result.plans, range(0))
+
+    def _switch(self, numbers: list[int], on: bool) -> None:
+        result = self._ledger.activate(numbers) if on else self._ledger.deactivate(numbers)
+        self._note(result.outcome, 0)
+        self._outcomes(result.plans, range(0))
 
     def _want(self, number: int, wanted: Wanted) -> tuple[Entry, Want]:
         ground = self._workspace.ground(wanted.loaded, self.process.analysis(wanted.loaded))
@@ -157,6 +170,6 @@ class Session(BaseSession):
             self.process.keep_learnt()
 
 
-def _identity(batches: list[Batch], in_force: InForce) -> tuple[list[int], list[tuple[int, frozenset[int] | None]]]:
+def _identity(batches: list[Batch], in_force: InForce) -> tuple[list[int], list[tuple[int, frozenset[int]]]]:
     """Equal for the same batches and units."""
     return [id(batch) for batch in batches], [(id(batch), units) for batch, units in in_force]

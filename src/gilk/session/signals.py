@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 
 from gilk.analysis.model import Function
 from gilk.errors import GilkError
-from gilk.session.ledger import Entry, Result
+from gilk.session.entry import Entry
+from gilk.session.staging import Result
 from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext

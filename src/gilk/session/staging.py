@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A plan made, and handed to the holder of the target, as often as it takes.
+"""What a ledger asks of others, and what comes of it; a plan made and handed over, as often as it takes.
 
 A process goes on while plans for it are made, and may map memory just where a jump was to lead. The next plan then
 avoids the memory that was taken, and has the rest reserved.
@@ -8,27 +8,105 @@ avoids the memory that was taken, and has the rest reserved.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gilk.analysis.model import Function
 from gilk.errors import MemoryTaken
-from gilk.splice.plan import Plan, Want
+from gilk.session.entry import Entry, Units
+from gilk.splice.plan import FunctionPlan, Plan, Want
 from gilk.splice.planner import PatchContext, forget, plan
+from gilk.values import dataclass
 
 _TRIES = 8
 
 S = TypeVar("S")
-_Staged = TypeVar("_Staged", covariant=True)
+_Kept = TypeVar("_Kept", covariant=True)
 Planning = Callable[[PatchContext, Iterable[tuple[Function, list[Want]]]], Plan]
 
 
-class Stager(Protocol[_Staged]):
+class Stager(Protocol[_Kept]):
     """The holder of the target, for making plans ready. Plans go by a number, and are kept as long as they may run.
 
     Raises MemoryTaken when the target is not any more as the plan expects.
     """
 
-    def stage(self, plan: Plan) -> tuple[int, _Staged]: ...
+    def stage(self, plan: Plan) -> tuple[int, _Kept]: ...
+
+
+class Timed(Protocol):
+    """How long a change took, in seconds, and how long of that the target stood still."""
+
+    @property
+    def total(self) -> float: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+class Changer(Protocol):
+    """The holder of the target, who exchanges units of some batches for those of others."""
+
+    def change(self, remove: Units, add: Units) -> Timed: ...
+
+    def forget(self, number: int) -> None: ...
+
+
+class Cache(Protocol[_Kept]):
+    """Plans that were made before, for some of what is wanted."""
+
+    def take(self, ground: PatchContext, entries: Iterable[Entry]) -> Staged[_Kept] | None:
+        """What there is for some of the entries, staged, its sites claimed; None when there is nothing."""
+        ...
+
+
+class PlacedUnits(Protocol[_Kept]):
+    """A template of plans, placed in the target as a batch, with its units dormant."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def batch(self) -> _Kept: ...
+    @property
+    def ready(self) -> NDArray[np.bool_]:
+        """Which units of the template it has."""
+        ...
+
+    @property
+    def first(self) -> int:
+        """The key of its first probe."""
+        ...
+
+    @property
+    def unit_of_key(self) -> NDArray[np.int64]:
+        """For each key, less ``first``, its unit, or -1 where that is not ready."""
+        ...
+
+    def touching(self, ground: PatchContext, start: int) -> list[int]:
+        """The units of the function that begins at ``start``, and those with a pun that shares bytes of it."""
+        ...
+
+    def entry(self, ground: PatchContext, unit: int) -> Entry:
+        """The unit as an entry, whose probes are active."""
+        ...
+
+
+@dataclass(frozen=True)
+class Staged(Generic[_Kept]):
+    """A batch that is ready under its number: the entries that it is for, each with its unit and its plan."""
+
+    number: int
+    batch: _Kept
+    rows: list[tuple[Entry, int, FunctionPlan]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The plans made by a change, and how long the target stood still."""
+
+    plans: tuple[FunctionPlan, ...]
+    outcome: Timed
 
 
 def staged(

@@ -43,7 +43,7 @@ PROCESS: Final = Policy(
     whole_instructions=False, max_borrow=0,
 )  # fmt: skip
 
-#: For plans that are made once for all functions, of which any may be in force at a time (splice/portable.py).
+#: For plans that are made once for all functions, of which any may be in force at a time (splice/template.py).
 PORTABLE: Final = replace(PROCESS, sharing=Sharing.NEVER)
 
 #: For what is planned where it is put to use, besides functions that are put in and taken out at any time.

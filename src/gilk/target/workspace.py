@@ -24,17 +24,15 @@ from gilk.splice.instrument import Call, CallWithRegisters, CallWithValues, Host
 from gilk.splice.plan import Plan
 from gilk.splice.planner import PatchContext
 from gilk.splice.policy import BESIDE, PROCESS
-from gilk.splice.portable import Array, Portable
-from gilk.splice.reservations import claim, conflicts, unclaim
+from gilk.splice.template import Array, PlanTemplate, claim, conflicts
 from gilk.target.base import Loaded, Target
-from gilk.target.batch import Batch, pack
-from gilk.target.blank import Shape, runtime_room
+from gilk.target.batch import Batch, Byte, pack
 from gilk.target.held import ArenaMap
 from gilk.target.maps import find_room
 from gilk.target.places import places_table
-from gilk.target.placing import Placed, Spot
 from gilk.target.refusals import taken
 from gilk.target.symbols import Found, Resolver
+from gilk.target.templates import Placed, Shape, Spot, place, runtime_room
 from gilk.values import dataclass
 
 ARENA_SIZE = 64 << 20
@@ -58,6 +56,16 @@ class Site:
     held_next: int
     linked: dict[tuple[str, str], Linked] = field(default_factory=dict)
     controls: dict[int, int] = field(default_factory=dict)  # where each control page's address is written down
+
+
+@dataclass(frozen=True)
+class PlacedBatch:
+    """``units``, a mask, of a template, staged under a number. ``new``: the bytes of all sites of the template."""
+
+    number: int
+    batch: Batch
+    new: Byte
+    units: Array
 
 
 class Workspace:
@@ -85,7 +93,7 @@ class Workspace:
         self._batch = 0
         self._table = 0
         self._code_address = 0
-        self._placed: dict[str, list[tuple[Portable, Array, Array]]] = {}
+        self._placed: dict[str, list[tuple[PlanTemplate, Array, Array]]] = {}
         self._resolver = Resolver(process)
 
     def ground(self, loaded: Loaded, analysis: Analysis) -> PatchContext:
@@ -99,8 +107,8 @@ class Workspace:
             policy = BESIDE if placed else PROCESS
             ground = self._grounds[key] = PatchContext(analysis, loaded.bias, site.arena, self._puns, site.host, policy)
             self._loaded[id(ground)] = loaded
-            for portable, new, units in placed:
-                claim(ground, portable, new, units)
+            for template, new, units in placed:
+                claim(ground, template, new, units)
         return self._grounds[key]
 
     def _map_side(self) -> None:
@@ -249,11 +257,42 @@ class Workspace:
         self._process.keeper.stage(self._batch, batch)
         return self._batch, batch
 
-    # Plans that were made before (splice/portable.py).
+    # Templates of plans (splice/template.py).
 
-    def spot(self, loaded: Loaded, size: int, callee: int = 0) -> Spot | None:
-        """Where a block of patches goes, None where there is no room; ``callee``: the function that they call, if they
-        do."""
+    def place(
+        self, loaded: Loaded, template: PlanTemplate, iids: Array, units: Array, callee: int = 0,
+        comes_and_goes: bool = False,
+    ) -> PlacedBatch | None:  # fmt: skip
+        """Stage those of the ``units`` of a template that can be had in an image; None where there is no room for the
+        block of patches. A function of which one part cannot be had is not had.
+
+        ``iids``: the numbers of all rows. ``callee``: the function that the patches call, if they do.
+        ``comes_and_goes``: the units will come into force and go at any time, whatever else is planned for; if not,
+        what shares bytes with them is planned again then.
+        """
+        spot = self._spot(loaded, len(template.code), callee)
+        if spot is None:
+            return None
+        placed = place(template, spot, iids)
+        units = units & ~template.with_parts(self._reserve(loaded, template, placed, units))
+        self._store(spot.block, placed.code.data)
+        for row in np.flatnonzero(units[placed.jump_unit]).tolist():
+            self._store(int(placed.jump_at[row]), placed.jumps[row].data)
+        self._claim(loaded, template, placed.batch.new, units, comes_and_goes)
+        number, batch = self._hand_over(placed.batch.only(set(np.flatnonzero(units).tolist())))
+        return PlacedBatch(number, batch, placed.batch.new, units)
+
+    def _claim(self, loaded: Loaded, template: PlanTemplate, new: Byte, units: Array, comes_and_goes: bool) -> None:
+        ground = self._grounds.get(_key(loaded))
+        if ground is None:
+            self._placed.setdefault(_key(loaded), []).append((template, new, units))
+        else:
+            claim(ground, template, new, units)
+            if comes_and_goes:
+                ground.policy = BESIDE
+
+    def _spot(self, loaded: Loaded, size: int, callee: int) -> Spot | None:
+        """Where a block of patches goes; None where there is no room."""
         try:
             arena = self._site_for(loaded).arena
             return Spot(loaded.bias, arena.allocate(size), arena.base, callee)
@@ -264,39 +303,17 @@ class Workspace:
                 raise
             return None
 
-    def reserve(self, loaded: Loaded, portable: Portable, placed: Placed, units: Array) -> Array:
+    def _reserve(self, loaded: Loaded, template: PlanTemplate, placed: Placed, units: Array) -> Array:
         """Take what the puns of ``units`` need; which units cannot be had here, or not besides what there is."""
         self._puns.avoid(self._process.occupied())
         ground = self._grounds.get(_key(loaded))
-        lost = placed.lost | conflicts(ground, portable) if ground else placed.lost.copy()
+        lost = placed.lost | conflicts(ground, template) if ground else placed.lost.copy()
         rows = np.flatnonzero((units & ~lost)[placed.jump_unit]).tolist()
         got = {row: self._puns.allocate(at, at + 1) for row in rows for at in (int(placed.jump_at[row]),)}
         gone = self._map_pages()
         without = [row for row, at in got.items() if at is None or at & -PAGE in gone]
         lost[placed.jump_unit[without]] = True
         return lost
-
-    def stage_placed(
-        self, loaded: Loaded, portable: Portable, placed: Placed, spot: Spot, units: Array, alone: bool = True
-    ) -> tuple[int, Batch]:
-        """As ``stage``, of the ``units`` that were reserved. ``alone``: they will come into force and go at any time,
-        whatever else is planned for; if not, what shares bytes with them is planned again then."""
-        self._store(spot.block, placed.code.data)
-        for row in np.flatnonzero(units[placed.jump_unit]).tolist():
-            self._store(int(placed.jump_at[row]), placed.jumps[row].data)
-        ground = self._grounds.get(_key(loaded))
-        if ground is None:
-            self._placed.setdefault(_key(loaded), []).append((portable, placed.batch.new, units))
-        else:
-            claim(ground, portable, placed.batch.new, units)
-            if alone:
-                ground.policy = BESIDE
-        return self._hand_over(placed.batch.only(set(np.flatnonzero(units).tolist())))
-
-    def give_up(self, loaded: Loaded, portable: Portable, units: Array) -> None:
-        """Units that were placed, and are not in force, are to be planned anew with others: their bytes are free. There
-        is ground of the image by now."""
-        unclaim(self._grounds[_key(loaded)], portable, units)
 
     def save_everything(self) -> None:
         """From now on plans keep every register at every point, also those that analysis calls dead."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from gilk.errors import TargetError
 from gilk.session.base import BaseSession, Probe
@@ -33,7 +33,8 @@ class ClientSession(BaseSession):
 
     ``points`` bounds how many probes there can be in all, ``threads`` how many threads have buffers at one time,
     ``ring`` the bytes of a thread's buffer per record class. ``clock``: what samples are timed by, if that is known
-    already. ``restored`` is None at the end where others have a part in the process still.
+    already. ``restored`` is None at the end where others have a part in the process still. Dormant probes are planned
+    when they are activated.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class ClientSession(BaseSession):
             self._client.close()
             raise
         self._caught = 0
+        self._wanted: dict[int, Wanted] = {}  # of every probe, by its number
+        self._dormant: set[int] = set()
         self._stream.bounds = Bounds()
         self._stream.meet(process.pid, process.own_number)
 
@@ -66,26 +69,48 @@ class ClientSession(BaseSession):
     def code(self) -> Process:
         return self.process
 
-    def insert_wanted(self, wanted: list[Wanted]) -> tuple[Probe, ...]:
+    def insert_wanted(self, wanted: list[Wanted], active: bool = True) -> tuple[Probe, ...]:
         self._caught = self.process.caught()
         with self._numbered(wanted) as numbers:
-            made = self._client.insert([_request(number, one) for number, one in zip(numbers, wanted, strict=True)])
+            asked = dict(zip(numbers, wanted, strict=True))
+            made = self._insert(asked) if active else Inserted({}, {}, 0.0, 0.0)
+        self._wanted.update(asked)
         self._know(made.total)
         self._note(_Took(made.total, made.seconds), len(numbers))
+        if not active:
+            self._dormant.update(numbers)
         return self._inserted(made, numbers)
 
-    def _inserted(self, made: Inserted, numbers: range) -> tuple[Probe, ...]:
+    def _insert(self, wanted: Mapping[int, Wanted]) -> Inserted:
+        return self._client.insert([_request(number, one) for number, one in wanted.items()])
+
+    def _switch(self, numbers: list[int], on: bool) -> None:
+        chosen = [number for number in numbers if (number in self._dormant) is on]
+        if on and chosen:
+            made = self._insert({number: self._wanted[number] for number in chosen})
+            self._note(_Took(made.total, made.seconds), 0)
+            self._inserted(made, chosen)
+            self._dormant.difference_update(chosen)
+        elif chosen:
+            self._take_out(chosen)
+            self._dormant.update(chosen)
+
+    def _take_out(self, numbers: Iterable[int]) -> None:
+        """Take those of the probes out that are in the target."""
+        there = [number + 1 for number in numbers if number not in self._dormant | self._refused.keys()]
+        if there:
+            self._client.remove(there)
+
+    def _inserted(self, made: Inserted, numbers: Sequence[int]) -> tuple[Probe, ...]:
         tactics = {numbers[place]: name for place, name in made.tactics.items()}
         refusals = {numbers[place]: Refusal(why) for place, why in made.refused.items()}
-        return self._known_outcomes(
-            tactics, refusals, range(numbers[0], numbers[0] + len(numbers)) if numbers else range(0)
-        )
+        return self._known_outcomes(tactics, refusals, numbers)
 
     def remove(self, probes: Iterable[Probe]) -> None:
-        there = {number for number, probe in self._probes.items() if probe.refusal is None}
-        numbers = [number + 1 for number in self._drop(probes) if number in there]
-        if numbers:
-            self._client.remove(numbers)
+        numbers = self._numbers(probes)
+        self._take_out(numbers)
+        self._drop(numbers)
+        self._dormant.difference_update(numbers)
 
     def _look_after(self) -> None:
         """Handlers of signals that the program has installed since are the broker's affair."""

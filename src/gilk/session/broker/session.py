@@ -9,9 +9,10 @@ from collections.abc import Callable, Collection, Sequence
 from gilk.build.instrument import Compiled
 from gilk.errors import TargetError
 from gilk.session.broker.messages import THREADS, ResolvedInsert
-from gilk.session.ledger import Entry, Result, Timed
+from gilk.session.entry import Entry
 from gilk.session.request import Builtin
 from gilk.session.session import Session
+from gilk.session.staging import Result, Timed
 from gilk.splice.instrument import Arguments, Count, Instrument, Part, Stamp
 from gilk.splice.plan import Refusal, Want
 from gilk.splice.planner import PatchContext
@@ -148,13 +149,8 @@ class SharedSession(Session):
     def take_out(self, carried: Collection[Carried]) -> None:
         """Raises TargetError, `busy` for one: they are in force as they were then."""
         keys = {want.key for _, want in carried}
-        try:
-            if keys:
-                self._ledger.remove(keys)
-        except TargetError:
-            for entry, want in carried:
-                entry.wants[want.key] = want
-            raise
+        if keys:
+            self._ledger.remove(keys)
         self._carried -= keys
 
     def tidy(self) -> None:

@@ -21,21 +21,20 @@ from numpy.typing import NDArray
 from gilk.analysis.model import Function
 from gilk.errors import GilkError, TargetError
 from gilk.image.model import Span
-from gilk.session.follow import repository
+from gilk.session.entry import Entry
 from gilk.session.follow.callers import callers
-from gilk.session.follow.made import FromRepository, Made, Planned
+from gilk.session.follow.functions import Functions, of_plans, of_template, place_timing
 from gilk.session.follow.scope import TraceScope, calls
-from gilk.session.ledger import Entry, Timed
+from gilk.session.plan_workers import timing_templates
 from gilk.session.session import InForce, Session
+from gilk.session.staging import Result, Timed
 from gilk.splice import points
-from gilk.splice.capture import Progress
 from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import Want
-from gilk.splice.planner import PatchContext
 from gilk.splice.points import Point
-from gilk.splice.policy import BESIDE
+from gilk.splice.template import PlanTemplate
+from gilk.splice.template_build import Progress
 from gilk.target.base import Loaded, Target
-from gilk.target.batch import Batch
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Chunk
 from gilk.trace.gates import Gates
@@ -45,7 +44,6 @@ from gilk.values import dataclass
 _FIRST_GATE = 1 << 41  # keys of wants that are no probes, and no brackets of signal handlers
 _MOST = 1 << 24  # probes
 _TRIES = 8  # to follow what a program unmaps and maps again meanwhile
-Units = dict[int, set[int]]
 
 
 @dataclass(frozen=True)
@@ -70,13 +68,15 @@ class Follower(Session):
         self.gates = Gates(self._workspace.data)
         self.followed: set[int] = set()  # what is in force
         self.of_iid: NDArray[np.int64] = np.full(1, -1, np.int64)
-        self._made: list[Made] = []
+        self._made: list[Functions] = []
         self._base = [0]  # number of the first function of each, and the one after the last
-        self._lively: set[int] = set()  # functions that the ledger carries, along with something else
-        self._starts: dict[tuple[str, int], int] = {}
+        self._keys: NDArray[np.int64] = np.empty(0, np.int64)  # of all functions, one function behind the other
+        self._edges: NDArray[np.int64] = np.zeros(1, np.int64)  # where those of each function begin, and the end
+        self._of_key: NDArray[np.int64] = np.empty(0, np.int64)  # the function of each key; -1 for others
+        self._carried: set[int] = set()  # functions that are in force all the time, along with something else
         self._gate_key = _FIRST_GATE
         self._expected: frozenset[int] | None = None  # the keeper has them ready
-        self._rank: dict[int, int] = {}  # of a gate's key: whether it is before what else is at its point, or behind
+        self._ranks: dict[int, int] = {}  # of a gate's key: whether it is before what else is at its point, or behind
 
     # Making ready.
 
@@ -89,51 +89,51 @@ class Follower(Session):
         """
         self._look_after()
         before = self.functions
-        accepted: dict[Loaded, set[int]] = {loaded: set() for loaded in images}
-
-        def wanted(loaded: Loaded, span: Span) -> bool:
-            taken = scope.takes(loaded, (span.name, *span.aliases))
-            if taken:
-                accepted[loaded].add(span.start)
-            return taken
-
-        first = len(self._everything) + 1
-        readied = repository.ready(self.process, self._workspace, images, wanted, first, told)
-        left = {loaded: accepted[loaded] for loaded in readied.left}
-        for prepared in readied.prepared:
-            cramped = accepted[prepared.loaded] & prepared.cramped
-            self._take(FromRepository(prepared, self._workspace, accepted[prepared.loaded] - cramped))
-            if cramped:
-                left[prepared.loaded] = cramped
-        trouble = [trouble for loaded, starts in left.items() if (trouble := self._plan(loaded, scope, starts))]
+        templates = timing_templates(self.process, images, self._workspace.shape, told)
+        left = {loaded: self._place(loaded, templates.get(loaded.path), scope) for loaded in images}
+        trouble = [
+            trouble for loaded, starts in left.items() if starts and (trouble := self._plan(loaded, scope, starts))
+        ]
         self._know(0.0)
         return range(before, self.functions), trouble
 
-    def _take(self, made: Made) -> None:
+    def _place(self, loaded: Loaded, template: PlanTemplate | None, scope: TraceScope) -> set[int]:
+        """Have those functions of an image dormant that are in its template; the starts of those that are left."""
+        spans = self.process.image(loaded.path).spans
+        starts = {span.start for span in spans if scope.takes(loaded, (span.name, *span.aliases))}
+        made = template and place_timing(self._workspace, loaded, template, len(self._everything), starts)
+        if not made:
+            return starts
+        self._ledger.hold(made)
+        cramped = starts & made.cramped
+        self._take(of_template(made, starts - cramped))
+        return cramped
+
+    def _take(self, made: Functions) -> None:
         base = self.functions
         self._expected = None
         self._made.append(made)
         self._base.append(base + len(made.names))
         self._everything += made.rows
         self.totals.asked += made.asked
-        iids, functions = made.entries
-        grown = np.full(len(self._everything) + 1, -1, np.int64)
-        grown[: len(self.of_iid)] = self.of_iid
-        grown[iids] = np.where(functions >= 0, functions + base, -1)
-        self.of_iid = grown
-        self._starts.update(((str(made.loaded.path), start), base + n) for start, n in made.starts.items())
+        count, numbers = len(self._everything), np.arange(base, base + len(made.names))
+        self.of_iid = _grown(self.of_iid, count + 1)
+        self.of_iid[made.entries] = numbers
+        self._of_key = _grown(self._of_key, count)
+        self._of_key[made.keys] = np.repeat(numbers, made.sizes)
+        self._edges = np.concatenate((self._edges, len(self._keys) + np.cumsum(made.sizes)))
+        self._keys = np.concatenate((self._keys, made.keys))
 
     def _plan(self, loaded: Loaded, scope: TraceScope, starts: set[int]) -> str:
         """The functions that begin there, for want of better; what went wrong, '' for nothing."""
         try:
             groups = list(calls(self.process, loaded, scope, starts))
             if groups:
-                ground = self._workspace.ground(loaded, self.process.analysis(loaded))
-                ground.policy = BESIDE
-                first = len(self._everything)
                 wanted = [one for group in groups for one in group]
-                rows = [self._row(first + number, one) for number, one in enumerate(wanted)]
-                self._take(Planned(loaded, ground, self._workspace, groups, rows))
+                rows = [self._row(number, one) for number, one in enumerate(wanted, len(self._everything))]
+                wants = [self._want(row.iid - 1, one) for row, one in zip(rows, wanted, strict=True)]
+                made = self._ledger.add(wants, active=False)
+                self._take(of_plans(loaded, groups, rows, made.plans))
         except GilkError as error:
             return f"{loaded.name} is not followed: {error}"
         return ""
@@ -166,7 +166,7 @@ class Follower(Session):
         made, function = self._at(number)
         return Followed(made.names[function], made.loaded.name)
 
-    def _at(self, number: int) -> tuple[Made, int]:
+    def _at(self, number: int) -> tuple[Functions, int]:
         which = bisect_right(self._base, number) - 1
         while not self._made[which].names:
             which += 1
@@ -181,7 +181,7 @@ class Follower(Session):
 
     def copy_code(self) -> int:
         """Prepare for ``follow`` to lead control to all that is ready in one exchange of code; see target/copies.py."""
-        return self.process.copy_code(self._units(range(self.functions)))
+        return self.process.copy_code(self._ledger.units(self._keys_of(range(self.functions))))
 
     def expect(self, numbers: Iterable[int], busy: Iterable[int] = ()) -> None:
         """``begin`` will be asked for, of these: do beforehand what can be. Nothing is followed yet.
@@ -189,20 +189,20 @@ class Follower(Session):
         ``busy``: functions that are called often, among these or not.
         """
         chosen = frozenset(numbers)
-        self._ledger.on_change()
-        self.process.keeper.expect(self._units(chosen), self._units(busy))
+        units = self._ledger.expect(self._keys_of(chosen))
+        self.process.keeper.expect(units, self._ledger.units(self._keys_of(busy)))
         self._expected = chosen
 
     @property
     def expects(self) -> bool:
         """Whether expected functions are ready, and no other change has come in between."""
-        return self._expected is not None
+        return self._expected is not None and self._ledger.expects
 
     def begin(self) -> Timed:
         """Follow what is expected."""
         assert self._expected is not None
         try:
-            outcome = self.process.keeper.begin()
+            outcome = self._ledger.begin(self.process.keeper.begin)
         except TargetError as error:
             if error.slug != "code-changed":
                 raise
@@ -216,7 +216,7 @@ class Follower(Session):
         chosen = frozenset(numbers) - self.followed
         for left in reversed(range(_TRIES)):
             try:
-                outcome = self._change({}, self._units(chosen))
+                outcome = self._ledger.activate(self._keys_of(chosen)).outcome
                 break
             except TargetError as error:
                 if error.slug != "code-changed" or not left:
@@ -229,7 +229,7 @@ class Follower(Session):
     def leave(self, numbers: Iterable[int] | None = None) -> Timed:
         """Do not follow these any more; any, when ``numbers`` is None."""
         chosen = set(self.followed) if numbers is None else self.followed & set(numbers)
-        outcome = self._change(self._units(chosen), {})
+        outcome = self._ledger.deactivate(self._keys_of(chosen)).outcome
         self.followed -= chosen
         return outcome
 
@@ -239,7 +239,7 @@ class Follower(Session):
             if made.loaded == loaded:
                 if not self.followed.isdisjoint(range(base, base + len(made.names))):
                     self.leave(range(base, base + len(made.names)))
-                self._starts = {key: n for key, n in self._starts.items() if not base <= n < base + len(made.names)}
+                self._ledger.lose(made.number)
 
     def _lose_unmapped(self) -> frozenset[int]:
         """The functions of images that are not there any more."""
@@ -250,25 +250,28 @@ class Follower(Session):
                 numbers.update(range(base, base + len(made.names)))
         return frozenset(numbers)
 
-    def _units(self, numbers: Iterable[int]) -> Units:
-        """The units that have to be in force for the functions ``numbers``, besides those of the ledger."""
-        order = np.array(sorted(set(numbers) - self._lively), np.int64)
-        edges = np.searchsorted(order, self._base)
-        units = {
-            made.number: made.units((order[low:high] - base).tolist())
-            for made, base, low, high in zip(self._made, self._base, edges, edges[1:], strict=False)
-        }
-        return {number: some for number, some in units.items() if some}
+    def _keys_of(self, numbers: Iterable[int]) -> NDArray[np.int64]:
+        """The keys of the functions' probes, but for those that are carried all the time."""
+        order = np.array(sorted(set(numbers) - self._carried), np.int64)
+        if len(order) == self.functions:
+            return self._keys
+        low, size = self._edges[order], np.diff(self._edges)[order]
+        keys: NDArray[np.int64] = self._keys[np.repeat(low - np.cumsum(size) + size, size) + np.arange(size.sum())]
+        return keys
 
-    def _change(self, remove: Units, add: Units) -> Timed:
-        self._ledger.on_change()
-        return self.process.keeper.change(remove, add)
-
-    # What the ledger carries, along with something else.
+    # Functions that carry something else as well.
 
     def carries(self, number: int) -> bool:
         """The function is recorded all the time, whether it is followed or not: something else waits at it."""
-        return number in self._lively
+        return number in self._carried
+
+    def _put(self, wants: list[tuple[Entry, Want]]) -> Result:
+        """Functions that get something else are in force from then on."""
+        keys = [key for entry, _ in wants for key in entry.wants if key < len(self._of_key)]
+        numbers = set(self._of_key[keys].tolist()) - {-1}
+        result = self._ledger.add(wants, along=self._keys_of(numbers), rank=lambda key: self._ranks.get(key, 0))
+        self._carried |= numbers
+        return result
 
     def put_gate(self, loaded: Loaded, span: Span, where: str, gate: int) -> None:
         """Have ``gates`` know when control is at the ``entry``, or the ``return``, of a function.
@@ -282,78 +285,21 @@ class Follower(Session):
         wants = []
         for part, point in self._places(loaded, function, where):
             self._gate_key += 1
-            self._rank[self._gate_key] = -1 if where == "entry" else 1
+            self._ranks[self._gate_key] = -1 if where == "entry" else 1
             want = Want(point.address, point.after, instrument, self._gate_key)
             wants.append((self._ledger.entry(ground, part), want))
-        timing = [carried for entry, _ in wants for carried in self._release(entry)]
-        result = self._add(self._in_order([*wants, *timing]))
+        result = self._add(wants)
         self._note(result.outcome, 0)
         reasons = [str(why) for made in result.plans for key, why in made.refusals.items() if key >= _FIRST_GATE]
         if reasons or not wants:
             why = f"it is refused: {reasons[0]}" if reasons else "there is no such point"
             raise TargetError("cannot-watch", f"{where} of {function.name} cannot be watched; {why}")
 
-    def _in_order(self, fresh: list[tuple[Entry, Want]]) -> list[tuple[Entry, Want]]:
-        """``fresh`` with all that their functions carry already: probes at one point are met in the order in which they
-        were added."""
-        carried = []
-        for entry in {id(entry): entry for entry, _ in fresh}.values():
-            carried += [(entry, want) for want in entry.wants.values()]
-            entry.wants.clear()
-        return sorted([*carried, *fresh], key=lambda item: self._rank.get(item[1].key, 0))
-
     def _places(self, loaded: Loaded, function: Function, where: str) -> Iterator[tuple[Function, Point]]:
         image, analysis = self.process.image(loaded.path), self.process.analysis(loaded)
         if where == "return":
             return points.returns(image, analysis, function)
         return ((function, point) for point in points.points(image, analysis, function, where))
-
-    def _release(self, entry: Entry) -> list[tuple[Entry, Want]]:
-        """The wants of a function that was ready and is to be planned with others, to be in force from then on.
-
-        Also those of functions whose puns share bytes with its code, since the puns are to find the new bytes.
-        """
-        carried, todo = list[tuple[Entry, Want]](), {entry.start}
-        while todo:
-            start = todo.pop()
-            number = self._starts.get((str(entry.ground.analysis.image.path), start))
-            if number is not None and number not in self._lively:
-                found = self._give_up(number, entry.ground)
-                carried += found
-                todo |= {each.start for each, _ in found}
-            todo |= self._sharing(entry.ground, start)
-        return carried
-
-    def _sharing(self, ground: PatchContext, start: int) -> set[int]:
-        """Functions that are ready, or parts of them, of which a pun shares bytes of the one that begins there."""
-        image = ground.analysis.image
-        span, path = image.span_at(start), str(image.path)
-        assert span is not None
-        numbers = {
-            base + n
-            for made, base in zip(self._made, self._base, strict=False) if str(made.loaded.path) == path
-            for n in made.sharing(span.start, span.end)
-        } - self._lively  # fmt: skip
-        return {at for (where, at), number in self._starts.items() if number in numbers and where == path}
-
-    def _give_up(self, number: int, ground: PatchContext) -> list[tuple[Entry, Want]]:
-        """Have the ledger carry what a function carries, instead of what was made ready."""
-        if number in self.followed:
-            self._change(self._units([number]), {})
-        self._lively.add(number)
-        self._expected = None
-        made, function = self._at(number)
-        analysis = self.process.analysis(made.loaded)
-        carried = []
-        for start, want in made.give_up(function):
-            span = self.process.image(made.loaded.path).span_at(start)
-            if span is not None:
-                carried.append((self._ledger.entry(ground, analysis.function(span)), want))
-        return carried
-
-    def _handlers(self) -> list[tuple[Entry, Want]]:
-        wants = super()._handlers()
-        return wants + [carried for entry, _ in wants for carried in self._release(entry)]
 
     def _look_after(self) -> None:
         """Handlers of signals, as a Session does; here also before there is any probe."""
@@ -362,15 +308,17 @@ class Follower(Session):
             if wants:
                 self._add(wants)
 
-    def _batches(self) -> list[Batch]:
-        return [*super()._batches(), *(made.batch for made in self._made)]
-
     def _in_force(self) -> InForce:
-        """Whatever is ready, since it comes and goes all the time."""
-        return [*super()._in_force(), *((made.batch, None) for made in self._made)]
+        """Also what is dormant, since it comes and goes all the time."""
+        return self._ledger.held
 
     def tactics(self) -> dict[str, int]:
         return dict(sum((Counter(made.outcomes[0]) for made in self._made), Counter(super().tactics())))
 
     def refusals(self) -> dict[str, int]:
         return dict(sum((Counter(made.outcomes[1]) for made in self._made), Counter(super().refusals())))
+
+
+def _grown(numbers: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """With -1 for what there is more."""
+    return np.concatenate((numbers, np.full(size - len(numbers), -1, np.int64)))

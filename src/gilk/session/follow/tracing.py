@@ -34,7 +34,7 @@ from gilk.session.request import Wanted, expand, with_hint
 from gilk.session.run import Progress, Run
 from gilk.spec.event import Elapsed, Event, Exit, Now, Reach
 from gilk.splice import points
-from gilk.splice.capture import Progress as Progressed
+from gilk.splice.template_build import Progress as Progressed
 from gilk.target.base import Loaded
 from gilk.trace import flow_build
 from gilk.trace.about import Tally

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs timed whole from the repository: the same calls as when every probe is planned there and then."""
+"""Programs timed whole from templates: the same calls as when every probe is planned there and then."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from gilk.session.follow import timing
-from gilk.session.follow.repository import Readied, ready
+from gilk.session import plan_cache
+from gilk.session.follow.functions import PlacedTiming, of_template, place_timing
+from gilk.session.plan_workers import timing_templates
 from gilk.session.session import Session
 from gilk.target import process as processes
+from gilk.target.base import Loaded
 from gilk.target.process import Process, start
 from tests.behaviour.harness import plain, redirected
 from tests.programs.build import build
@@ -58,10 +61,10 @@ def of(functions: set[str], calls: Calls) -> Calls:
     return [[call for call in thread if call[0].split(":")[1] in functions] for thread in calls]
 
 
-def names(readied: Readied) -> set[str]:
-    """The functions of the program itself that are ready with all their returns, and their parts."""
-    made = readied.prepared[0]
-    return {made.names[each] for each in made.units(made.functions[made.portable.whole()[made.functions]])}
+def names(made: PlacedTiming) -> set[str]:
+    """The functions that are ready with all their returns, and their parts."""
+    template = made.template
+    return {template.unit_names[unit] for unit in np.flatnonzero(made.ready & template.whole()).tolist()}
 
 
 def live() -> tuple[Insert, set[str]]:
@@ -76,18 +79,30 @@ def live() -> tuple[Insert, set[str]]:
     return insert, kept
 
 
-def prepared(everything: bool) -> tuple[Insert, list[Readied]]:
-    """From the repository: the program's functions, or also those of all its libraries."""
-    kept: list[Readied] = []
+def placed(session: Session, process: Process, images: list[Loaded], some: Container[str] | None) -> list[PlacedTiming]:
+    """Dormant, and then in force: all functions of images, or those that go by ``some`` names."""
+    templates = timing_templates(process, images, session._workspace.shape)
+    found = []
+    for loaded in images:
+        spans = process.image(loaded.path).spans
+        starts = {span.start for span in spans if some is None or span.name in some}
+        made = place_timing(session._workspace, loaded, templates[loaded.path], len(session._everything), starts)
+        assert made is not None
+        found.append(made)
+        session._ledger.hold(made)
+        session._everything += made.rows
+    session._know(0.0)
+    session._ledger.activate(np.concatenate([of_template(made, set()).keys for made in found]))
+    return found
+
+
+def prepared(everything: bool) -> tuple[Insert, list[list[PlacedTiming]]]:
+    """From the cache: the program's functions, or also those of all its libraries."""
+    kept: list[list[PlacedTiming]] = []
 
     def insert(session: Session, process: Process) -> None:
         images = [loaded for loaded in process.loaded() if loaded.main or everything]
-        made = ready(process, session._workspace, images)
-        kept.append(made)
-        for each in made.prepared:
-            session._everything += each.rows
-        session._know(0.0)
-        process.keeper.change({}, {each.number: each.units(each.functions) for each in made.prepared})
+        kept.append(placed(session, process, images, None))
 
     return insert, kept
 
@@ -99,20 +114,19 @@ def test_the_same_calls_as_planned_on_the_spot(name: str, monkeypatch: pytest.Mo
     planned, had = live()
     expected, plainly = timed(program, planned)[0], plain([program, ROUNDS]).visible
     got, seen = timed(program, insert)
-    both = had & names(kept[0])
+    both = had & names(kept[0][0])
     assert (of(both, got), seen) == (of(both, expected), plainly)
 
     def forbidden(*_: object) -> None:
         raise AssertionError("an image was analysed, or planned for")
 
     monkeypatch.setattr(processes, "analyse", forbidden)
-    monkeypatch.setattr(timing, "make", forbidden)
+    monkeypatch.setattr(plan_cache, "make_timing", forbidden)
     got, seen = timed(program, insert)
-    both &= names(kept[1])
+    both &= names(kept[1][0])
     assert (of(both, got), seen) == (of(both, expected), plainly), "from what was kept"
-    assert kept[0].left == kept[1].left == ()
     assert len(both) > 5
-    assert len((had | names(kept[0]) | names(kept[1])) - both) <= HARD.get(name, 0), "too many are not ready"
+    assert len((had | names(kept[0][0]) | names(kept[1][0])) - both) <= HARD.get(name, 0), "too many are not ready"
 
 
 def test_threads_and_a_selection() -> None:
@@ -124,11 +138,8 @@ def test_threads_and_a_selection() -> None:
     def insert(session: Session, process: Process) -> None:
         (main,) = (loaded for loaded in process.loaded() if loaded.main)
         chosen.update(span.name for span in process.image(main.path).spans[::2])
-        (made,) = ready(process, session._workspace, [main], lambda _, span: span.name in chosen).prepared
-        session._everything += made.rows
-        session._know(0.0)
-        assert {made.names[each] for each in made.functions.tolist()} <= chosen
-        process.keeper.change({}, {made.number: made.units(made.functions)})
+        (made,) = placed(session, process, [main], chosen)
+        assert set(of_template(made, set()).names) <= chosen
 
     expected = Counter(call for thread in timed(program, live()[0])[0] for call in thread)
     some, seen = timed(program, insert)
@@ -147,5 +158,5 @@ def test_all_libraries_too(name: str) -> None:
     expected, plainly = timed(program, live()[0])[0], plain([program, ROUNDS]).visible
     got, seen = timed(program, insert)
     assert seen == plainly
-    assert len(kept[0].prepared) >= 3 and kept[0].left == ()
-    assert got == of(names(kept[0]), expected)
+    assert len(kept[0]) >= 3
+    assert got == of(names(kept[0][0]), expected)

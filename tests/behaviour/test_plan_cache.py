@@ -9,14 +9,14 @@ import pytest
 
 from gilk import api
 from gilk.analysis.analysis import Analysis
-from gilk.session import shelf, staging
+from gilk.session import plan_cache, staging
 from gilk.session.dtrace.asked import Asked, let_go, prepare
 from gilk.session.dtrace.tracing import Firing
 from gilk.session.request import CFunction
 from gilk.session.session import Session
 from gilk.target.process import Process
 from tests.behaviour.harness import Loop, differences, leftovers, plain
-from tests.behaviour.test_repository import HARD, ROUNDS, SINGLE, Calls, timed
+from tests.behaviour.test_templates import HARD, ROUNDS, SINGLE, Calls, timed
 from tests.programs.build import build
 
 INSTRUMENT = """\
@@ -45,7 +45,7 @@ def note(tmp_path: Path) -> CFunction:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "_MANY", 1)
+    monkeypatch.setattr(plan_cache, "_MANY", 1)
 
 
 @pytest.mark.parametrize("name", [*SINGLE, "threads"])
@@ -59,7 +59,7 @@ def test_the_same_calls(name: str, note: CFunction, monkeypatch: pytest.MonkeyPa
 
     found: list[Calls] = []
     for many in (1 << 30, 1, 1):
-        monkeypatch.setattr(shelf, "_MANY", many)
+        monkeypatch.setattr(plan_cache, "_MANY", many)
         threads, seen = timed(program, insert)
         assert seen == plain([program, ROUNDS]).visible
         found.append(threads if name != "threads" else [sorted(call for thread in threads for call in thread)])
@@ -97,7 +97,7 @@ def test_nothing_is_planned_a_second_time(monkeypatch: pytest.MonkeyPatch) -> No
 
     with monkeypatch.context() as patched:
         patched.setattr(staging, "plan", forbidden)
-        patched.setattr(shelf, "capture", forbidden)
+        patched.setattr(plan_cache, "build_template", forbidden)
         patched.setattr(Analysis, "_analyse", forbidden)
         assert counted("{ @[probefunc] = count(); }") == expected
         assert counted("/probefunc != \"f7\"/ { @[probefunc] = sum(2); }") == {
@@ -108,8 +108,8 @@ def test_nothing_is_planned_a_second_time(monkeypatch: pytest.MonkeyPatch) -> No
 def test_arguments_are_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planned one by one, planned for the cache, and from there. What a function is given is what the last returned."""
     found = []
-    for many in (1 << 30, shelf._MANY, shelf._MANY):
-        monkeypatch.setattr(shelf, "_MANY", many)
+    for many in (1 << 30, plan_cache._MANY, plan_cache._MANY):
+        monkeypatch.setattr(plan_cache, "_MANY", many)
         found.append(counted("{ @[probefunc] = sum(arg0); }"))
     assert found[0] == found[1] == found[2]
     assert len(set(found[0].values())) > 1000

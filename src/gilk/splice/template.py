@@ -6,11 +6,14 @@ patches from the start of one *block* that holds all patches, those of the
 runtime from the start of the arena; the function that instruments call, if
 they do, is a place of its own. The place that a patch or a splice means
 is kept as it would be with all four at 0, so that it is set right by adding
-one number to many fields at once (target/placing.py).
+one number to many fields at once (target/templates.py).
 
 A *unit* is a function or a part of one; an *owner* is the unit that a part
 belongs to. A *row* is a probe. A pun's jump lies outside of the block, at its
 place beside the image.
+
+A template that has been placed claims its bytes in the registry of a ground, whether
+it is in force or not: what is planned besides keeps away from them.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.arch.asm import JUMP_SIZE
+from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Refusal
 from gilk.splice.tactics.table import NAMES, OUTCOMES
 from gilk.values import dataclass
@@ -52,7 +56,7 @@ _GROUPS: Final = (
 )
 
 
-class Malformed(ValueError):
+class MalformedTemplate(ValueError):
     """Arrays that are no plans, for the reason given."""
 
 
@@ -76,7 +80,7 @@ def tactic_of(outcome: int) -> str:
 
 
 @dataclass(frozen=True)
-class Portable:
+class PlanTemplate:
     """``names``: of the units, as they are stored. ``code``: the block. ``text``, ``runtime``, ``callee``: the rel32
     fields in it that mean places in code and in the runtime, and the function called; ``words``: the halves of absolute
     addresses of code; ``holes``: numbers of rows.
@@ -158,6 +162,13 @@ class Portable:
         cramped[self.unit_owner[self.row_unit[np.isin(self.row_outcome, _OF_ROOM)]]] = True
         return cramped[self.unit_owner]
 
+    def with_parts(self, units: Array) -> Array:
+        """The units of all functions of which one of ``units``, a mask, is a part."""
+        some = np.zeros(len(units), np.bool_)
+        some[self.unit_owner[units]] = True
+        found: Array = some[self.unit_owner]
+        return found
+
     def reasons(self) -> dict[int, str]:
         """By the owner's number, why a function is not whole: the reason for which its first probe was refused."""
         refused = np.flatnonzero(self.row_outcome >= len(NAMES))[::-1]
@@ -180,7 +191,7 @@ class Portable:
         return arrays
 
     @classmethod
-    def of_columns(cls, columns: Mapping[str, Array]) -> Portable:
+    def of_columns(cls, columns: Mapping[str, Array]) -> PlanTemplate:
         """From numbers of any width. Raises OverflowError when one is too large."""
         narrow = {name: column.astype(_type_of(name)) for name, column in columns.items()}
         if any(not np.array_equal(narrow[name], column) for name, column in columns.items()):
@@ -188,15 +199,15 @@ class Portable:
         return cls(**narrow)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> Portable:
-        """Raises Malformed for what to_arrays() did not make."""
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> PlanTemplate:
+        """Raises MalformedTemplate for what to_arrays() did not make."""
         names = [field.name for field in fields(cls)]
         types = {"lengths": np.int64, **{np.dtype(kind).name: kind for kind in _KINDS}}
         if arrays.keys() != types.keys() or any(a.ndim != 1 or a.dtype != types[n] for n, a in arrays.items()):
-            raise Malformed("other arrays")
+            raise MalformedTemplate("other arrays")
         lengths = arrays["lengths"].tolist()
         if len(lengths) != len(names) or min(lengths) < 0:
-            raise Malformed("other fields")
+            raise MalformedTemplate("other fields")
         columns: dict[str, Array] = {}
         for kind in _KINDS:
             rest = arrays[np.dtype(kind).name]
@@ -204,9 +215,9 @@ class Portable:
                 if _type_of(name) is kind:
                     columns[name], rest = rest[:length], rest[length:]
             if len(rest):
-                raise Malformed("longer arrays")
+                raise MalformedTemplate("longer arrays")
         if any(len(columns[name]) != length for name, length in zip(names, lengths, strict=True)):
-            raise Malformed("shorter arrays")
+            raise MalformedTemplate("shorter arrays")
         made = cls(**columns)
         made._check()
         return made
@@ -215,10 +226,10 @@ class Portable:
         """That every number is one of something there is."""
         for group in _GROUPS:
             if len({len(getattr(self, name)) for name in group}) != 1:
-                raise Malformed(f"not as many {group[0]} as {group[1]}")
+                raise MalformedTemplate(f"not as many {group[0]} as {group[1]}")
         units, size = len(self.unit_start), len(self.code)
         if len(self.unit_names) != units:
-            raise Malformed("not a name for each unit")
+            raise MalformedTemplate("not a name for each unit")
         for name in ("unit_owner", "row_unit", "patch_unit", "site_unit", "same_unit", "displaced_unit"):
             self._within(name, 0, units)
         self._within("row_kind", 0, RETURN + 1)
@@ -226,7 +237,7 @@ class Portable:
         for name, room in (("text", 4), ("runtime", 4), ("callee", 4), ("holes", 4), ("words", 12)):
             self._within(name, 0, size - room + 1)
         if len(self.holes) and int(as_words(self.code).view("<u4")[self.holes].max()) >= self.rows:
-            raise Malformed("a number is none of a row")
+            raise MalformedTemplate("a number is none of a row")
         self._within("patch_leads", 0, size)
         self._within("patch_size", 1, size + 1)
         self._within("site_leads", -1, size)
@@ -239,18 +250,64 @@ class Portable:
         inside = self.patch_inside
         at, end = self.patch_at[inside], self.patch_at[inside] + self.patch_size[inside]
         if (at < 0).any() or (end > size).any() or (self.patch_size[~inside] != JUMP_SIZE).any():
-            raise Malformed("a patch is not in the block")
+            raise MalformedTemplate("a patch is not in the block")
         same = self.same_patch[self.same_inside]
         if (same < 0).any() or (same > size).any():
-            raise Malformed("an equivalence is not in the block")
+            raise MalformedTemplate("an equivalence is not in the block")
         if int(self.site_size.sum(dtype=np.int64)) != len(self.old):
-            raise Malformed("not the bytes of the sites")
+            raise MalformedTemplate("not the bytes of the sites")
         if (self.site_size[self.site_leads >= 0] < JUMP_SIZE).any():
-            raise Malformed("a site is too short to lead anywhere")
+            raise MalformedTemplate("a site is too short to lead anywhere")
         if (self.unit_owner[self.unit_owner] != self.unit_owner).any():
-            raise Malformed("a part belongs to a part")
+            raise MalformedTemplate("a part belongs to a part")
 
     def _within(self, name: str, low: int, high: int) -> None:
         array = getattr(self, name)
         if len(array) and not (int(array.min()) >= low and int(array.max()) < high):
-            raise Malformed(f"{name} is out of range")
+            raise MalformedTemplate(f"{name} is out of range")
+
+
+# Among other plans of the same image.
+
+
+def site_bytes(template: PlanTemplate) -> tuple[Array, Array]:
+    """Every byte that sites change, in their order: its address, and the unit."""
+    size = template.site_size.astype(np.int64)
+    at = np.repeat(template.site_at - np.cumsum(size) + size, size) + np.arange(len(template.new))
+    return at, np.repeat(template.site_unit, size)
+
+
+def pinned(template: PlanTemplate) -> tuple[Array, Array, Array]:
+    """The bytes that puns share with the code behind them: from, to, and the unit."""
+    sites = np.flatnonzero(template.site_shared)
+    low = template.site_at[sites].astype(np.int64) + template.site_size[sites]
+    return low, low + template.site_shared[sites], template.site_unit[sites]
+
+
+def conflicts(ground: PatchContext, template: PlanTemplate) -> Array:
+    """Whether each unit needs bytes that other plans use, or would change."""
+    lost = np.zeros(len(template.unit_start), np.bool_)
+    at, unit = site_bytes(template)
+    lost[unit[ground.registry.taken(at)]] = True
+    for low, high, owner in zip(*(column.tolist() for column in pinned(template)), strict=True):
+        lost[owner] |= not ground.registry.unclaimed(low, high)
+    return lost
+
+
+def claim(ground: PatchContext, template: PlanTemplate, new: Array, units: Array) -> None:
+    """From now on the ground's plans keep away from ``units``. ``new``: the bytes of all sites, as they were placed."""
+    at, unit = site_bytes(template)
+    rows = units[unit]
+    ground.registry.claim_bytes(at[rows], new[rows])
+    for low, high, owner in zip(*(column.tolist() for column in pinned(template)), strict=True):
+        if units[owner]:
+            ground.registry.pin(low, high)
+
+
+def unclaim(ground: PatchContext, template: PlanTemplate, units: Array) -> None:
+    """The opposite of ``claim``."""
+    at, unit = site_bytes(template)
+    ground.registry.release_bytes(at[units[unit]])
+    for low, high, owner in zip(*(column.tolist() for column in pinned(template)), strict=True):
+        if units[owner]:
+            ground.registry.unpin(low, high)

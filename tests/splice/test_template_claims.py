@@ -8,14 +8,13 @@ import random
 import numpy as np
 import pytest
 
-from gilk.splice.capture import capture, timings
 from gilk.splice.instrument import Count
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import PORTABLE, PROCESS
-from gilk.splice.portable import Portable
-from gilk.splice.reservations import claim, conflicts, unclaim
-from gilk.target.blank import Shape, blank_ground
+from gilk.splice.template import PlanTemplate, claim, conflicts, unclaim
+from gilk.splice.template_build import build_template, timings
+from gilk.target.templates import Shape, reference_ground
 from tests.programs.build import build
 from tests.splice.holds import analysed
 
@@ -24,12 +23,12 @@ PATH = "/bin/bash"
 
 
 @pytest.fixture(scope="module")
-def portable() -> Portable:
-    return capture(blank_ground(analysed(PATH), SHAPE), timings(analysed(PATH)))
+def template() -> PlanTemplate:
+    return build_template(reference_ground(analysed(PATH), SHAPE), timings(analysed(PATH)))
 
 
 def fresh() -> PatchContext:
-    ground = blank_ground(analysed(PATH), SHAPE)
+    ground = reference_ground(analysed(PATH), SHAPE)
     ground.policy = PROCESS
     return ground
 
@@ -58,61 +57,61 @@ def pins(plans: tuple[FunctionPlan, ...], bias: int) -> set[int]:
     return {at - bias for p in plans for low, high in p.pinned for at in range(low, high)}
 
 
-def sites(portable: Portable, units: np.ndarray) -> dict[int, int]:
+def sites(template: PlanTemplate, units: np.ndarray) -> dict[int, int]:
     """Byte -> unit, one by one."""
     found: dict[int, int] = {}
-    for at, size, unit in zip(portable.site_at, portable.site_size, portable.site_unit, strict=True):
+    for at, size, unit in zip(template.site_at, template.site_size, template.site_unit, strict=True):
         if units[unit]:
             found.update(dict.fromkeys(range(int(at), int(at) + int(size)), int(unit)))
     return found
 
 
-def test_what_is_planned_besides_keeps_away(portable: Portable) -> None:
+def test_what_is_planned_besides_keeps_away(template: PlanTemplate) -> None:
     """Next to functions that are placed, and within those that are not; later those that were given up. What comes and
     goes at any time shares no bytes with what is planned then (PORTABLE)."""
     rng = random.Random(5)
-    units = np.array([rng.random() < 0.5 for _ in portable.unit_start])
+    units = np.array([rng.random() < 0.5 for _ in template.unit_start])
     ground = fresh()
     before = marks(ground)
-    claim(ground, portable, portable.new, units)
+    claim(ground, template, template.new, units)
     ground.policy = PORTABLE
     others = rng.sample(np.flatnonzero(~units).tolist(), 150)
-    plans = live(ground, portable.unit_start[others].tolist())
-    placed = sites(portable, units)
+    plans = live(ground, template.unit_start[others].tolist())
+    placed = sites(template, units)
     assert not (written(plans, ground.bias) | pins(plans, ground.bias)) & placed.keys()
     assert sum(len(p.tactics) for p in plans) > 1000
 
     given_up = np.zeros(len(units), np.bool_)
     given_up[rng.sample(np.flatnonzero(units).tolist(), 50)] = True
-    unclaim(ground, portable, given_up)
-    again = live(ground, portable.unit_start[given_up].tolist())
-    assert not (written(again, ground.bias) | pins(again, ground.bias)) & sites(portable, units & ~given_up).keys()
+    unclaim(ground, template, given_up)
+    again = live(ground, template.unit_start[given_up].tolist())
+    assert not (written(again, ground.bias) | pins(again, ground.bias)) & sites(template, units & ~given_up).keys()
     for each in (*plans, *again):
         forget(ground, each)
-    unclaim(ground, portable, units & ~given_up)
+    unclaim(ground, template, units & ~given_up)
     assert marks(ground) == before
 
 
-def test_what_was_planned_before_is_found(portable: Portable) -> None:
+def test_what_was_planned_before_is_found(template: PlanTemplate) -> None:
     """The units that need a byte of a plan in force, by sets of single bytes."""
     ground = fresh()
-    everything = np.ones(len(portable.unit_start), np.bool_)
-    assert not conflicts(ground, portable).any()
-    plans = live(ground, random.Random(7).sample(portable.unit_start.tolist(), 60))
+    everything = np.ones(len(template.unit_start), np.bool_)
+    assert not conflicts(ground, template).any()
+    plans = live(ground, random.Random(7).sample(template.unit_start.tolist(), 60))
     taken = written(plans, ground.bias) | pins(plans, ground.bias)
-    expected = {unit for at, unit in sites(portable, everything).items() if at in taken}
-    found = set(np.flatnonzero(conflicts(ground, portable)).tolist())
+    expected = {unit for at, unit in sites(template, everything).items() if at in taken}
+    found = set(np.flatnonzero(conflicts(ground, template)).tolist())
     assert len(expected) >= 50 and expected <= found
     shared = found - expected  # a pun's own bytes are free, but what it shares with the code behind is not
-    assert all((portable.patch_unit[~portable.patch_inside] == unit).any() for unit in shared)
+    assert all((template.patch_unit[~template.patch_inside] == unit).any() for unit in shared)
 
 
 def test_puns_pin_what_they_share() -> None:
     analysis = analysed(str(build("shortblocks")))
-    ground = blank_ground(analysis, SHAPE)
-    portable = capture(ground, timings(analysis))
+    ground = reference_ground(analysis, SHAPE)
+    template = build_template(ground, timings(analysis))
     expected = [bytes(region.marks) for region in ground.registry._regions]
-    other = blank_ground(analysis, SHAPE)
-    claim(other, portable, portable.new, np.ones(len(portable.unit_start), np.bool_))
-    assert (~portable.patch_inside).any(), "there is no pun"
+    other = reference_ground(analysis, SHAPE)
+    claim(other, template, template.new, np.ones(len(template.unit_start), np.bool_))
+    assert (~template.patch_inside).any(), "there is no pun"
     assert [bytes(region.marks) for region in other.registry._regions] == expected

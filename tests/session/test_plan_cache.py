@@ -16,13 +16,14 @@ import pytest
 from gilk.cache import arrays, key, place
 from gilk.image.elf import load
 from gilk.image.model import Image
-from gilk.session.follow import repository, timing
-from gilk.splice.portable import Portable
+from gilk.session import plan_cache, plan_workers
+from gilk.session.plan_cache import TIMING
+from gilk.splice.template import PlanTemplate
 from gilk.target import wire
 from gilk.target.base import Loaded
-from gilk.target.blank import Shape
 from gilk.target.image import analyse
 from gilk.target.process import Process
+from gilk.target.templates import Shape
 from tests.programs.build import build
 
 SHAPE = Shape(4096, ((1 << 20, 1 << 20),) * 4)
@@ -43,7 +44,7 @@ def image(name: str) -> Image:
     return load(build(name))
 
 
-def same(a: Portable | None, b: Portable) -> bool:
+def same(a: PlanTemplate | None, b: PlanTemplate) -> bool:
     arrays = a.to_arrays() if a else {}
     return arrays.keys() == b.to_arrays().keys() and all(
         np.array_equal(array, b.to_arrays()[name]) for name, array in arrays.items()
@@ -55,9 +56,9 @@ def file_of(text: str) -> Path:
 
 
 def test_what_was_made_is_found_again() -> None:
-    made = timing.make(analyse(image("shortblocks")), SHAPE)
+    made = plan_cache.make_timing(analyse(image("shortblocks")), SHAPE)
     assert made.rows > 10
-    assert same(timing.load(image("shortblocks"), SHAPE), made)
+    assert same(plan_cache.load(TIMING, image("shortblocks"), SHAPE), made)
 
 
 @pytest.mark.parametrize(
@@ -72,14 +73,14 @@ def test_what_was_made_is_found_again() -> None:
     ],
 )
 def test_a_damaged_file_is_not_used(damage: Callable[[bytes], bytes]) -> None:
-    made = timing.make(analyse(image("shortblocks")), SHAPE)
-    file = file_of(timing.key(image("shortblocks"), SHAPE))
+    made = plan_cache.make_timing(analyse(image("shortblocks")), SHAPE)
+    file = file_of(plan_cache.key(TIMING, image("shortblocks"), SHAPE))
     before = file.read_bytes()
     file.write_bytes(damage(before))
-    found = timing.load(image("shortblocks"), SHAPE)
+    found = plan_cache.load(TIMING, image("shortblocks"), SHAPE)
     assert found is None or same(found, made), "something else was read"
-    assert same(timing.make(analyse(image("shortblocks")), SHAPE), made)
-    assert same(timing.load(image("shortblocks"), SHAPE), made), "it was not made anew"
+    assert same(plan_cache.make_timing(analyse(image("shortblocks")), SHAPE), made)
+    assert same(plan_cache.load(TIMING, image("shortblocks"), SHAPE), made), "it was not made anew"
 
 
 def flipped(data: bytes, at: int) -> bytes:
@@ -88,65 +89,65 @@ def flipped(data: bytes, at: int) -> bytes:
 
 def test_plans_of_another_program_are_not_used() -> None:
     """Whole and sound, but not for these bytes."""
-    other = timing.make(analyse(image("jumptable")), SHAPE)
-    arrays.store_arrays(timing.key(image("shortblocks"), SHAPE), other.to_arrays())
-    assert timing.load(image("shortblocks"), SHAPE) is None
+    other = plan_cache.make_timing(analyse(image("jumptable")), SHAPE)
+    arrays.store_arrays(plan_cache.key(TIMING, image("shortblocks"), SHAPE), other.to_arrays())
+    assert plan_cache.load(TIMING, image("shortblocks"), SHAPE) is None
 
 
 def test_sites_outside_of_the_code_are_not_used() -> None:
-    made = timing.make(analyse(image("shortblocks")), SHAPE)
+    made = plan_cache.make_timing(analyse(image("shortblocks")), SHAPE)
     for far in (-(1 << 31), 1 << 20, (1 << 31) - 1 - int(made.site_at.max())):
         copies = {name: array.copy() for name, array in made.to_arrays().items()}
-        moved = Portable.from_arrays(copies)
+        moved = PlanTemplate.from_arrays(copies)
         moved.site_at[...] = np.maximum(made.site_at.astype(np.int64) + far, -(1 << 31))
-        arrays.store_arrays(timing.key(image("shortblocks"), SHAPE), moved.to_arrays())
-        assert timing.load(image("shortblocks"), SHAPE) is None
+        arrays.store_arrays(plan_cache.key(TIMING, image("shortblocks"), SHAPE), moved.to_arrays())
+        assert plan_cache.load(TIMING, image("shortblocks"), SHAPE) is None
 
 
 def test_what_plans_follow_from_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another version, another shape of instruments, other code or other names under the same build-id."""
     known = image("shortblocks")
-    keys = {timing.key(known, SHAPE), timing.key(image("jumptable"), SHAPE)}
-    keys.add(timing.key(known, replace(SHAPE, assume_live=1)))
-    keys.add(timing.key(known, replace(SHAPE, rings=((1 << 20, 1 << 16),) * 4)))
+    keys = {plan_cache.key(TIMING, known, SHAPE), plan_cache.key(TIMING, image("jumptable"), SHAPE)}
+    keys.add(plan_cache.key(TIMING, known, replace(SHAPE, assume_live=1)))
+    keys.add(plan_cache.key(TIMING, known, replace(SHAPE, rings=((1 << 20, 1 << 16),) * 4)))
     segments = tuple(replace(s, data=flipped(s.data, 0)) if s.executable else s for s in known.segments)
-    keys.add(timing.key(replace(known, segments=segments), SHAPE))
-    keys.add(timing.key(replace(known, spans=known.spans[1:]), SHAPE))
+    keys.add(plan_cache.key(TIMING, replace(known, segments=segments), SHAPE))
+    keys.add(plan_cache.key(TIMING, replace(known, spans=known.spans[1:]), SHAPE))
     key.sources.cache_clear()
     monkeypatch.setattr(key, "VERSION", "another")
-    keys.add(timing.key(known, SHAPE))
+    keys.add(plan_cache.key(TIMING, known, SHAPE))
     assert len(keys) == 7
 
 
 def test_a_worker_makes_the_same() -> None:
     told: list[tuple[int, int]] = []
     known = image("jumptable")
-    apart = repository._make_apart(
-        known.path, timing.key(known, SHAPE), SHAPE, lambda done, of: told.append((done, of))
+    apart = plan_workers._make_apart(
+        known.path, plan_cache.key(TIMING, known, SHAPE), SHAPE, lambda done, of: told.append((done, of))
     )
-    assert same(apart, timing.make(analyse(known), SHAPE))
+    assert same(apart, plan_cache.make_timing(analyse(known), SHAPE))
     assert told and told == sorted(told) and told[-1] == (len(known.spans),) * 2
 
 
 def test_several_images_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """In processes of their own; one that cannot be planned does not stand in the way of the others."""
-    monkeypatch.setattr(repository, "_processors", lambda: 2)
+    monkeypatch.setattr(plan_workers, "_processors", lambda: 2)
     paths = [build("shortblocks"), build("jumptable"), build("recursion")]
     images = {path: load(path) for path in paths}
     process = cast(Process, SimpleNamespace(image=images.__getitem__))
     told: list[tuple[int, int]] = []
-    missing = {timing.key(images[path], SHAPE): Loaded(path, 0, 0, 0, False) for path in paths}
+    missing = {plan_cache.key(TIMING, images[path], SHAPE): Loaded(path, 0, 0, 0, False) for path in paths}
     missing["of a file that was replaced"] = Loaded(paths[0], 0, 0, 0, False)
-    made = repository._make(process, missing, SHAPE, lambda done, of: told.append((done, of)))
+    made = plan_workers._make(process, missing, SHAPE, lambda done, of: told.append((done, of)))
     assert made.keys() == missing.keys() - {"of a file that was replaced"}
     for path in paths:
-        assert same(timing.load(images[path], SHAPE), made[timing.key(images[path], SHAPE)])
+        assert same(plan_cache.load(TIMING, images[path], SHAPE), made[plan_cache.key(TIMING, images[path], SHAPE)])
     spans = sum(len(images[path].spans) for path in [*paths, paths[0]])
     assert all(of == spans and done <= of for done, of in told) and told
 
 
 def test_a_file_that_is_gone_has_no_plans() -> None:
-    assert repository._make_apart(Path("/no/such/file"), "key", SHAPE, lambda done, of: None) is None
+    assert plan_workers._make_apart(Path("/no/such/file"), "key", SHAPE, lambda done, of: None) is None
 
 
 def test_a_worker_that_dies_leaves_no_plans(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,4 +156,5 @@ def test_a_worker_that_dies_leaves_no_plans(monkeypatch: pytest.MonkeyPatch) -> 
 
     known = image("jumptable")
     monkeypatch.setattr(wire, "receive", receive)
-    assert repository._make_apart(known.path, timing.key(known, SHAPE), SHAPE, lambda done, of: None) is None
+    wanted = plan_cache.key(TIMING, known, SHAPE)
+    assert plan_workers._make_apart(known.path, wanted, SHAPE, lambda done, of: None) is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Plans the same for many functions of an image, such as the timing of all of them, and keeps that as a Portable.
+"""Plans the same for many functions of an image, such as the timing of all of them, and makes a PlanTemplate of it.
 
 Every function has its own splices, whichever others are in force (the policy
 PORTABLE), so any selection may be put in later.
@@ -24,7 +24,7 @@ from gilk.splice.instrument import Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Patch, Want
 from gilk.splice.planner import PatchContext, plan, spare_tails
 from gilk.splice.points import Point
-from gilk.splice.portable import ENTRY, HEAD, RETURN, Array, Portable, as_words, outcome_of
+from gilk.splice.template import ENTRY, HEAD, RETURN, Array, PlanTemplate, as_words, outcome_of
 
 Progress = Callable[[int, int], None]
 #: A function with the probes that it is to have: the part that each is in, the point, its kind.
@@ -59,23 +59,23 @@ def _entry(image: Image, function: Function) -> tuple[Function, Point, int]:
     return function, points.entry(image.name, function), HEAD if function.loops else ENTRY
 
 
-def capture(
+def build_template(
     context: PatchContext,
     probes: Iterable[Probes],
     instrument: Callable[[int], Instrument] = Stamp,
     callee: int = 0,
     told: Progress = lambda done, of: None,
-) -> Portable:
+) -> PlanTemplate:
     """``context`` is fresh, keeps code, and its policy is PORTABLE. ``instrument`` makes one of the number of its row;
     ``callee``, a place in the arena where nothing else will lie, stands for the function that they call.
     ``told``: functions done, and how many there may be.
 
     Raises OutOfSpace when the arena is full.
     """
-    return _Capture(context, instrument, callee).run(probes, told)
+    return _Builder(context, instrument, callee).run(probes, told)
 
 
-class _Capture:
+class _Builder:
     """The findings, as lists of tuples and then as arrays, column by column."""
 
     def __init__(self, context: PatchContext, instrument: Callable[[int], Instrument], callee: int) -> None:
@@ -87,7 +87,7 @@ class _Capture:
         self._old, self._new = bytearray(), bytearray()
         self._outcomes: dict[int, int] = {}
 
-    def run(self, asked: Iterable[Probes], told: Progress) -> Portable:
+    def run(self, asked: Iterable[Probes], told: Progress) -> PlanTemplate:
         spans = len(self._context.analysis.image.spans)
         wanted: dict[int, tuple[Function, list[Want]]] = {}
         owners: dict[int, int] = {}
@@ -211,7 +211,7 @@ class _Capture:
 
     # All together.
 
-    def _made(self, functions: list[Function], owners: dict[int, int], rows: list[tuple[int, ...]]) -> Portable:
+    def _made(self, functions: list[Function], owners: dict[int, int], rows: list[tuple[int, ...]]) -> PlanTemplate:
         units = {function.start: unit for unit, function in enumerate(functions)}
         self._keep(("unit_start", "unit_owner"), ((f.start, units[owners[f.start]]) for f in functions))
         kept = ((units[part], *rest) for part, *rest in rows)
@@ -220,7 +220,7 @@ class _Capture:
         names = "\0".join(function.name for function in functions).encode("utf-8", "surrogateescape")
         raw = {"names": names, "code": b"".join(self._code), "old": self._old, "new": self._new}
         arrays: dict[str, Any] = {name: np.frombuffer(bytes(data), np.uint8) for name, data in raw.items()}
-        return Portable.of_columns({**arrays, **{n: np.concatenate(parts) for n, parts in self._columns.items()}})
+        return PlanTemplate.of_columns({**arrays, **{n: np.concatenate(parts) for n, parts in self._columns.items()}})
 
 
 def _inside(function: FunctionPlan) -> tuple[Patch, ...]:

@@ -13,16 +13,15 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.image.elf import load
 from gilk.splice.allocator import Arena, PunPages
-from gilk.splice.capture import Probes, capture, entry_points, timings
 from gilk.splice.instrument import Call, CallWithValues, Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Refusal, Want
 from gilk.splice.planner import PatchContext, plan
 from gilk.splice.policy import PORTABLE
-from gilk.splice.portable import HEAD, RETURN, Malformed, Portable, outcome_of
+from gilk.splice.template import HEAD, RETURN, MalformedTemplate, PlanTemplate, outcome_of
+from gilk.splice.template_build import Probes, build_template, entry_points, timings
 from gilk.target.batch import Batch, pack
-from gilk.target.blank import Shape, blank_ground, stand_in
 from gilk.target.image import analyse
-from gilk.target.placing import Placed, Spot, place
+from gilk.target.templates import Placed, Shape, Spot, place, reference_ground, stand_in
 from tests.programs.build import build
 from tests.splice.holds import analysed, violations
 
@@ -54,8 +53,8 @@ def timed(analysis: Analysis) -> list[tuple[Function, list[Want]]]:
     return wants(timings(analysis), lambda number: Stamp(FIRST + number))
 
 
-def numbered(portable: Portable) -> np.ndarray:
-    return np.arange(FIRST, FIRST + portable.rows)
+def numbered(template: PlanTemplate) -> np.ndarray:
+    return np.arange(FIRST, FIRST + template.rows)
 
 
 def elsewhere(ground: PatchContext, away: int, farther: int) -> PatchContext:
@@ -91,35 +90,35 @@ def differences(ground: PatchContext, placed: Placed, block: int, plans: tuple[F
     return found
 
 
-def compare(analysis: Analysis, puns: bool, away: int, farther: int) -> tuple[Portable, tuple[FunctionPlan, ...]]:
+def compare(analysis: Analysis, puns: bool, away: int, farther: int) -> tuple[PlanTemplate, tuple[FunctionPlan, ...]]:
     """With puns, only what lies at the same distances is the same: their pages are where the distances say."""
-    ground = blank_ground(analysis, SHAPE)
+    ground = reference_ground(analysis, SHAPE)
     ground.policy = replace(PORTABLE, any_address=puns)
     there = elsewhere(ground, away, farther)
-    portable = Portable.from_arrays(capture(ground, timings(ground.analysis)).to_arrays())
+    template = PlanTemplate.from_arrays(build_template(ground, timings(ground.analysis)).to_arrays())
     block = there.arena.mark()
     plans = plan(there, timed(analysis)).functions
-    placed = place(portable, Spot(there.bias, block, there.arena.base), numbered(portable))
+    placed = place(template, Spot(there.bias, block, there.arena.base), numbered(template))
     assert not placed.lost.any()
     assert differences(there, placed, block, plans) == []
-    return portable, plans
+    return template, plans
 
 
 @pytest.mark.parametrize("kind", [Call, CallWithValues])
 @pytest.mark.parametrize("away", [0, _AWAY])
 def test_calls_at_entries_elsewhere(kind: type[Call | CallWithValues], away: int) -> None:
     """A function lies wherever it was linked to, and its numbers are in no order."""
-    analysis, ground = analysed(BASH), blank_ground(analysed(BASH), SHAPE)
+    analysis, ground = analysed(BASH), reference_ground(analysed(BASH), SHAPE)
     starts = [span.start for span in analysis.image.spans][::3]
     called = stand_in(ground)
-    portable = capture(ground, entry_points(analysis, starts), lambda n: kind(called, n, _CLOBBERS), called)
-    portable = Portable.from_arrays(portable.to_arrays())
-    iids = np.random.default_rng(3).permutation(1 << 20)[: portable.rows]
-    there = elsewhere(blank_ground(analysis, SHAPE), away, 0)
+    template = build_template(ground, entry_points(analysis, starts), lambda n: kind(called, n, _CLOBBERS), called)
+    template = PlanTemplate.from_arrays(template.to_arrays())
+    iids = np.random.default_rng(3).permutation(1 << 20)[: template.rows]
+    there = elsewhere(reference_ground(analysis, SHAPE), away, 0)
     callee, block = there.arena.base + 4096, there.arena.mark()
     asked = wants(entry_points(analysis, starts), lambda n: kind(callee, int(iids[n]), _CLOBBERS))
     plans = plan(there, asked).functions
-    placed = place(portable, Spot(there.bias, block, there.arena.base, callee), iids)
+    placed = place(template, Spot(there.bias, block, there.arena.base, callee), iids)
     assert len(plans) == len(starts) and not placed.lost.any()
     assert differences(there, placed, block, plans) == []
 
@@ -133,8 +132,8 @@ def test_programs_elsewhere(name: str, puns: bool) -> None:
 
 
 def test_bash_elsewhere() -> None:
-    portable, plans = compare(analysed(BASH), True, _AWAY, 0)
-    tactics, refusals = portable.outcomes(np.ones(portable.rows, np.bool_))
+    template, plans = compare(analysed(BASH), True, _AWAY, 0)
+    tactics, refusals = template.outcomes(np.ones(template.rows, np.bool_))
     assert tactics["pun"] and tactics["bounce"] and tactics["copy"], "the cases are not covered"
     assert sum(tactics.values()) == sum(len(p.tactics) for p in plans) and not refusals
 
@@ -149,7 +148,7 @@ def test_libraries_elsewhere(path: str) -> None:
 @pytest.mark.parametrize("path", [BASH, pytest.param(LARGE[0], marks=pytest.mark.stress)])
 def test_any_selection_stands_alone(path: str) -> None:
     """What must hold of plans holds when only every second function is put in, and no pun relies on another's bytes."""
-    ground = blank_ground(analysed(path), SHAPE)
+    ground = reference_ground(analysed(path), SHAPE)
     asked = sorted(timed(analysed(path)), key=lambda item: -item[0].start)
     made = dict(zip((f.start for f, _ in asked), plan(ground, asked).functions, strict=True))
     for rest in (0, 1):
@@ -162,12 +161,12 @@ def test_any_selection_stands_alone(path: str) -> None:
 
 def test_what_does_not_reach_is_lost() -> None:
     """Splices lead to the block, some by way of a pun's jump; from 2 GiB away they do not get there."""
-    portable = Portable.from_arrays(small())
-    spliced = np.unique(portable.site_unit)
+    template = PlanTemplate.from_arrays(small())
+    spliced = np.unique(template.site_unit)
     for block in (1 << 33, (1 << 32) - (1 << 20)):
-        assert np.array_equal(np.flatnonzero(place(portable, Spot(0, block, block), numbered(portable)).lost), spliced)
-    near = place(portable, Spot(1 << 33, (1 << 33) + (1 << 30), (1 << 33) + (1 << 30)), numbered(portable))
-    assert len(spliced) > 3 and not near.lost[portable.site_unit[portable.site_leads >= 0]].any()
+        assert np.array_equal(np.flatnonzero(place(template, Spot(0, block, block), numbered(template)).lost), spliced)
+    near = place(template, Spot(1 << 33, (1 << 33) + (1 << 30), (1 << 33) + (1 << 30)), numbered(template))
+    assert len(spliced) > 3 and not near.lost[template.site_unit[template.site_leads >= 0]].any()
 
 
 def damaged() -> list[tuple[str, Callable[[dict[str, np.ndarray]], None]]]:
@@ -184,7 +183,7 @@ def damaged() -> list[tuple[str, Callable[[dict[str, np.ndarray]], None]]]:
     return [
         *((f"{name} cut", cut(name)) for name in names),
         *((f"no {name}", leave_out(name)) for name in names),
-        *((f"length {i}", put("lengths", i, value)) for i in range(len(fields(Portable))) for value in (-1, 1 << 40)),
+        *((f"length {i}", put("lengths", i, n)) for i in range(len(fields(PlanTemplate))) for n in (-1, 1 << 40)),
         ("floats", lambda arrays: arrays.__setitem__("int64", arrays["int64"].astype(np.float64))),
         ("far", lambda arrays: arrays["int64"].fill(1 << 50)),
         ("units", lambda arrays: arrays["int32"].fill(1 << 30)),
@@ -196,16 +195,16 @@ def damaged() -> list[tuple[str, Callable[[dict[str, np.ndarray]], None]]]:
 @pytest.mark.parametrize(("what", "damage"), damaged(), ids=lambda case: case if isinstance(case, str) else "")
 def test_arrays_that_are_no_plans_are_refused(what: str, damage: Callable[[dict[str, np.ndarray]], None]) -> None:
     arrays = {name: array.copy() for name, array in small().items()}
-    Portable.from_arrays(arrays)
+    PlanTemplate.from_arrays(arrays)
     damage(arrays)
-    with pytest.raises(Malformed):
-        Portable.from_arrays(arrays)
+    with pytest.raises(MalformedTemplate):
+        PlanTemplate.from_arrays(arrays)
 
 
 def small() -> dict[str, np.ndarray]:
     if not _SMALL:
-        ground = blank_ground(analyse(load(build("shortblocks"))), SHAPE)
-        _SMALL.update(capture(ground, timings(ground.analysis)).to_arrays())
+        ground = reference_ground(analyse(load(build("shortblocks"))), SHAPE)
+        _SMALL.update(build_template(ground, timings(ground.analysis)).to_arrays())
     return _SMALL
 
 
@@ -214,7 +213,8 @@ _SMALL: dict[str, np.ndarray] = {}
 
 def test_a_function_is_entered_without_a_return_but_not_where_calls_and_rounds_would_look_alike() -> None:
     """Planted: every probe of a program is refused in turn, and nothing else is."""
-    made = capture(blank_ground(analysed(build("shortblocks")), SHAPE), timings(analysed(build("shortblocks"))))
+    analysis = analysed(build("shortblocks"))
+    made = build_template(reference_ground(analysis, SHAPE), timings(analysis))
     outcomes = np.zeros(made.rows, np.uint8)
     assert replace(made, row_outcome=outcomes).entered().all()
     refused = outcome_of(Refusal.RSEQ)

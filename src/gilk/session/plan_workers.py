@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Templates of the timing of images: from the cache, or made, several images at a time in processes of their own.
+
+Such a process is ``python -m gilk.session.plan_workers FD``. It works beside what is being watched, and lets that go
+first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from gilk.errors import GilkError
+from gilk.image.elf import load
+from gilk.session import plan_cache
+from gilk.session.plan_cache import TIMING
+from gilk.splice.allocator import OutOfSpace
+from gilk.splice.template import MalformedTemplate, PlanTemplate
+from gilk.splice.template_build import Progress
+from gilk.target import wire
+from gilk.target.base import Loaded, Target
+from gilk.target.image import analyse
+from gilk.target.templates import Shape
+
+_NICE = 5
+#: What stands in the way of planning a whole image; it can still be planned function by function.
+_TOO_MUCH = (OutOfSpace, OverflowError, MemoryError, GilkError)
+
+
+def timing_templates(
+    process: Target, images: Iterable[Loaded], shape: Shape, told: Progress = lambda done, of: None
+) -> dict[Path, PlanTemplate]:
+    """The timing of all functions of each image, by its path; without those for which there can be none.
+
+    ``told``, from any thread, of functions planned and how many there are to plan, when something is not in the cache.
+    Raises CompileError.
+    """
+    found: dict[Path, PlanTemplate] = {}
+    missing: dict[str, Loaded] = {}  # two files may be the same image
+    keys = {}
+    for loaded in images:
+        image = process.image(loaded.path)
+        known = plan_cache.load(TIMING, image, shape)
+        if known is not None:
+            found[loaded.path] = known
+        else:
+            keys[loaded.path] = plan_cache.key(TIMING, image, shape)
+            missing[keys[loaded.path]] = loaded
+    made = _make(process, missing, shape, told)
+    found.update((path, made[key]) for path, key in keys.items() if key in made)
+    return found
+
+
+def _make(process: Target, missing: dict[str, Loaded], shape: Shape, told: Progress) -> dict[str, PlanTemplate]:
+    """The largest first, so that no processor waits at the end."""
+    sizes = {key: len(process.image(loaded.path).spans) for key, loaded in missing.items()}
+    order = sorted(missing, key=lambda key: -sizes[key])
+    tell = _Sum(sizes, told)
+    made: dict[str, PlanTemplate] = {}
+    if len(order) < 2 or _processors() < 2:
+        for key in order:
+            with contextlib.suppress(*_TOO_MUCH):
+                made[key] = plan_cache.make_timing(process.analysis(missing[key]), shape, tell.of(key))
+        return made
+    with ThreadPoolExecutor(min(_processors(), len(order))) as pool:
+        jobs = {key: pool.submit(_make_apart, missing[key].path, key, shape, tell.of(key)) for key in order}
+        found = {key: job.result() for key, job in jobs.items()}
+    return {key: template for key, template in found.items() if template is not None}
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+class _Sum:
+    """Progress with several images, as one."""
+
+    def __init__(self, sizes: dict[str, int], told: Progress) -> None:
+        self._done = dict.fromkeys(sizes, 0)
+        self._all = sum(sizes.values())
+        self._told = told
+        self._lock = threading.Lock()
+
+    def of(self, key: str) -> Progress:
+        def told(done: int, of: int) -> None:
+            with self._lock:
+                self._done[key] = done
+                self._told(sum(self._done.values()), self._all)
+
+        return told
+
+
+def _make_apart(path: Path, key: str, shape: Shape, told: Progress) -> PlanTemplate | None:
+    """In a process of its own; None when there can be no template."""
+    with _worker() as channel:
+        try:
+            wire.send(channel, (path, key, shape))
+            while True:
+                (word, *values), _ = wire.receive(channel)
+                if word != "told":
+                    return PlanTemplate.from_arrays(values[0]) if word == "made" else None
+                told(*values)
+        except (wire.Closed, MalformedTemplate):
+            return None
+
+
+@contextlib.contextmanager
+def _worker() -> Iterator[socket.socket]:
+    """A worker, gone when this ends."""
+    mine, theirs = socket.socketpair()
+    arguments = [sys.executable, "-P", "-m", "gilk.session.plan_workers", str(theirs.fileno())]
+    package = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+    with mine, theirs:
+        worker = subprocess.Popen(arguments, pass_fds=[theirs.fileno()], env={**os.environ, "PYTHONPATH": path})
+        theirs.close()
+        try:
+            yield mine
+        finally:
+            worker.kill()
+            worker.wait()
+
+
+# In the worker.
+
+
+def serve(channel: socket.socket) -> None:
+    """One request: the image's path, its template's key, and the shape. Raises Closed when nobody waits any more."""
+    (path, key, shape), _ = wire.receive(channel)
+    try:
+        image = load(path)
+        if plan_cache.key(TIMING, image, shape) != key:  # the file has been replaced
+            wire.send(channel, ("none",))
+            return
+        made = plan_cache.make_timing(analyse(image), shape, lambda done, of: wire.send(channel, ("told", done, of)))
+    except _TOO_MUCH:
+        wire.send(channel, ("none",))
+        return
+    wire.send(channel, ("made", made.to_arrays()))
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's: who asked sees to it that this ends
+    os.nice(_NICE)
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.set_inheritable(False)
+    try:
+        serve(channel)
+    except wire.Closed:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
