@@ -2,8 +2,8 @@
 """Templates of plans (splice/template.py) and targets: the reference layout they are made on, and their place in one.
 
 The reference layout is an image alone, with an arena that has the runtime of
-every other. What is found there holds elsewhere, except that the page of a pun
-may be taken. A template is placed by a few operations on arrays.
+every other. Plans made there fit elsewhere, except that the page of a pun may be
+taken. A template is placed by a few operations on arrays.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FARTHEST = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What instruments look like depends on, besides addresses (splice/instrument.py, Host)."""
+    """The facts on which the code of instruments depends, besides addresses (splice/instrument.py, Host)."""
 
     counters: int
     rings: tuple[tuple[int, int], ...]
@@ -122,9 +122,19 @@ class Placed:
     lost: Array
 
 
+@dataclass(frozen=True)
+class PlacedBatch:
+    """``units``, a mask, of a template, staged under a number. ``new``: the bytes of all sites of the template."""
+
+    number: int
+    batch: Batch
+    new: Byte
+    units: Array
+
+
 def plans(template: PlanTemplate, new: Byte, bias: int, keys: Mapping[int, int]) -> dict[int, FunctionPlan]:
-    """Plans of some units, by the unit: what a plan has to say to be undone, and to be in the way of others. What is in
-    the batch besides, such as where patches are, is not in it.
+    """Plans of some units, by the unit: enough of them to be undone, and to be in the way of others. The rest of the
+    batch, such as the places of patches, is not in them.
 
     ``keys``: of all rows of these units. ``new``: the bytes of all sites.
     """
@@ -162,8 +172,8 @@ def _splices(template: PlanTemplate, new: Byte, bias: int, units: Array) -> dict
 
 
 def place(template: PlanTemplate, spot: Spot, iids: Array) -> Placed:
-    """Everything there is, with the iids of all rows. What may be put in is for others to say: the bytes below puns
-    must be free."""
+    """Place all units, with the iids of all rows. The caller decides which may be put in: the bytes below puns must be
+    free."""
     lost = np.zeros(len(template.unit_start), np.bool_)
     code = _code(template, spot, iids, lost)
     new = _new(template, spot, lost)

@@ -32,7 +32,7 @@ from gilk.target.maps import find_room
 from gilk.target.places import places_table
 from gilk.target.refusals import taken
 from gilk.target.symbols import Found, Resolver
-from gilk.target.templates import Placed, Shape, Spot, place, runtime_room
+from gilk.target.templates import Placed, PlacedBatch, Shape, Spot, place, runtime_room
 from gilk.values import dataclass
 
 ARENA_SIZE = 64 << 20
@@ -56,16 +56,6 @@ class Site:
     held_next: int
     linked: dict[tuple[str, str], Linked] = field(default_factory=dict)
     controls: dict[int, int] = field(default_factory=dict)  # where each control page's address is written down
-
-
-@dataclass(frozen=True)
-class PlacedBatch:
-    """``units``, a mask, of a template, staged under a number. ``new``: the bytes of all sites of the template."""
-
-    number: int
-    batch: Batch
-    new: Byte
-    units: Array
 
 
 class Workspace:

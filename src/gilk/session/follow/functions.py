@@ -18,8 +18,8 @@ from gilk.splice.planner import PatchContext
 from gilk.splice.template import ENTRY, HEAD, RETURN, Array, PlanTemplate, pinned
 from gilk.target.base import Loaded
 from gilk.target.batch import Batch
-from gilk.target.templates import plans
-from gilk.target.workspace import PlacedBatch, Workspace
+from gilk.target.templates import PlacedBatch, plans
+from gilk.target.workspace import Workspace
 from gilk.trace.probes import Kind, ProbeRow
 from gilk.values import dataclass
 
