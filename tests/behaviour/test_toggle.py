@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import time
 from collections.abc import Iterable
@@ -14,12 +15,13 @@ import pytest
 from gilk import api
 from gilk.analysis.model import Function
 from gilk.session import plan_cache
+from gilk.session.base import BaseSession
 from gilk.session.request import CFunction, Request, parse
 from gilk.session.session import Session
 from gilk.splice.allocator import OutOfSpace
 from gilk.splice.plan import Plan, Want
 from gilk.splice.planner import PatchContext
-from tests.behaviour.harness import Loop, differences, leftovers, redirected
+from tests.behaviour.harness import Loop, differences, leftovers, redirected, wait_for
 from tests.programs.build import build
 
 CYCLES = [40, pytest.param(10_000, marks=pytest.mark.stress)]
@@ -96,6 +98,27 @@ def test_counts_of_a_probe_put_in_twice_are_apart() -> None:
         before = session.counts()[probe.row.point]
         time.sleep(0.1)
         assert session.counts()[probe.row.point] == before
+
+
+def counts_more(session: BaseSession, point: str, before: int) -> bool:
+    return session.counts()[point] > before
+
+
+def test_a_dormant_probe_counts_while_it_is_active() -> None:
+    with Loop([build("hot8")]) as loop:
+        with api.attach(loop.pid) as target, target.session() as session:
+            probes = session.insert("hot:entry", api.count, active=False)
+            point = probes[0].row.point
+            assert differences(loop.pid) == [] and session.counts()[point] == 0
+            for _ in range(2):
+                before = session.counts()[point]
+                session.activate(probes)
+                assert wait_for(functools.partial(counts_more, session, point, before), 60)
+                session.deactivate(probes)
+                assert not [one for one in differences(loop.pid) if "hot8" in one]  # handlers of signals need libc's
+            session.activate(probes)
+        assert session.restored is True
+        assert leftovers(loop.pid) == []
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["planned", "from the cache"])
