@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import re
+import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -64,31 +66,44 @@ def test_toggling_hot_functions(where: str, instrument: str, cycles: int) -> Non
 @pytest.mark.parametrize("cycles", CYCLES)
 def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
     """Counters at hot() and in hot_asm(), from the first call to the last, while others come and go in both."""
-    with redirected() as (out, _), api.launch([str(build("hot8")), "loop", "10" if cycles < 1000 else "120"]) as target:
+    with redirected() as (out, _), input_that_ends() as end, api.launch([str(build("hot8")), "loop"]) as target:
         with target.session(points=1 << 18) as session:
             stays = [session.insert(where, api.count)[0] for where in ("hot:entry", "hot_asm:entry", "hot_asm:return")]
             target.resume()
-            done = 0
-            # it ends when its time is over, perhaps in the middle of a change
-            with contextlib.suppress(api.TargetError):
-                while target.process.wait(block=False) is None and done < cycles:
+            for number in range(cycles):
+                if number == cycles - 1:
+                    end()  # perhaps in the middle of a change
+                with contextlib.suppress(api.TargetError) if number == cycles - 1 else contextlib.nullcontext():
                     session.remove(session.insert("hot:blocks", api.count))
                     session.remove(session.insert("hot_asm:blocks-post", api.count))
-                    done += 1
             while target.process.wait(block=False) is None:
                 time.sleep(0.02)
             session.close()
-            counts = (
-                session.drain.counts()
-            )  # session.counts() adds up what has the same name: a return is also a block's end
+            # session.counts() adds up what has the same name: a return is also a block's end
+            counts = session.drain.counts()
         out.seek(0)
         output = out.read().decode()
-    print(f"{done} cycles")
-    assert done > 0
-    assert counts[stays[0].row.counter] == calls(output, "hot")
+    assert counts[stays[0].row.counter] == calls(output, "hot") > 0
     assert counts[stays[1].row.counter] == calls(output, "hot_asm")
     assert counts[stays[2].row.counter] == calls(output, "hot_asm")
     assert session.drain.lost() == 0
+
+
+@contextlib.contextmanager
+def input_that_ends() -> Iterator[Callable[[], None]]:
+    """Standard input of programs launched meanwhile; it closes when the function is called.
+
+    A process of its own holds the other end: those that this one forks would keep it open.
+    """
+    read, write = os.pipe()
+    with subprocess.Popen(["sleep", "infinity"], stdout=write) as holder:
+        os.dup2(read, 0)
+        os.close(read)
+        os.close(write)
+        try:
+            yield holder.kill
+        finally:
+            holder.kill()
 
 
 def test_counts_of_a_probe_put_in_twice_are_apart() -> None:
