@@ -85,7 +85,7 @@ def planned_late(session: Session, program: Grabber, step: int) -> None:
 
 
 def test_it_is_planned_anew() -> None:
-    with grabber(times=2) as program, api.attach(program.process.pid) as target, target.session() as session:
+    with grabber(times=2) as program, api.attach(program.process.pid) as target, Session(target.process) as session:
         planned_late(session, program, step=3)
         probes = session.insert(_POINTS, api.count)
         assert program.times == 0
@@ -96,7 +96,11 @@ def test_it_is_planned_anew() -> None:
 
 
 def test_memory_taken_every_time_is_an_error_and_does_no_harm() -> None:
-    with grabber(times=_TRIES) as program, api.attach(program.process.pid) as target, target.session() as session:
+    with (
+        grabber(times=_TRIES) as program,
+        api.attach(program.process.pid) as target,
+        Session(target.process) as session,
+    ):
         planned_late(session, program, step=1)
         with pytest.raises(MemoryTaken) as raised:
             session.insert(_POINTS, api.count)
@@ -108,7 +112,7 @@ def test_memory_taken_every_time_is_an_error_and_does_no_harm() -> None:
 
 @pytest.mark.stress
 def test_functions_from_the_repository_whose_place_is_taken_are_left_out() -> None:
-    with grabber(times=1) as program, api.attach(program.process.pid) as target, target.session() as session:
+    with grabber(times=1) as program, api.attach(program.process.pid) as target, Session(target.process) as session:
         workspace = session._workspace
         map_pages = workspace._map_pages
 

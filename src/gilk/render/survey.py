@@ -17,6 +17,7 @@ Json = dict[str, Any]
 _MOST_IMAGES: Final = 8  # named by a line each
 
 REASONS: Final = {
+    Refusal.IN_ANOTHERS_WAY: "a probe of another session of the process would have to go",
     Refusal.NO_ROOM: "the instructions are too short, and there is no free place for a jump within their reach",
     Refusal.RSEQ: "in a restartable sequence, which the kernel restarts by address",
     Refusal.UNKNOWN_JUMPS: "the function has a jump of unknown target, which might land within a splice",
