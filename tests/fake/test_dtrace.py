@@ -23,6 +23,7 @@ def traced(one: Program, text: str, patch: pytest.MonkeyPatch) -> tuple[Tracing,
     one.finish()
     found = list(of.poll(final=True))
     assert not [*of.losses(), *of.corruptions()]
+    of.take_out()
     of.end()
     return of, found
 
@@ -114,7 +115,7 @@ def test_it_is_taken_out_amid_the_program(monkeypatch: pytest.MonkeyPatch) -> No
     of.begin()
     one.rounds(3)
     assert code(one) != before
-    assert of.end() is True
+    assert of.take_out() is True
     assert (code(one), ours(one)) == (before, [])
     assert one.finish() == alone()[0]
 

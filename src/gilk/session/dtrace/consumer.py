@@ -142,9 +142,10 @@ class Consumer:
         """The records of clauses, and what went wrong, until all is taken out; no action is carried out."""
         yield from self._run(stop)
         yield from self._drain()
-        self.restored = self.tracing.end()
-        while found := list(self._drain(final=True)):
-            yield from found
+        self.restored = self.tracing.take_out()
+        yield from self._rest()  # what END records has room then, however busy the process was
+        self.tracing.end()
+        yield from self._rest()
         yield from self._losses()
 
     def _run(self, stop: Callable[[], bool]) -> Iterator[Happening]:
@@ -185,6 +186,11 @@ class Consumer:
             if number == 0:  # records have all been read by now: what they are about is mapped
                 self._follow()
             yield happening
+
+    def _rest(self) -> Iterator[Happening]:
+        """What there is, when no probe fires any more."""
+        while found := list(self._drain(final=True)):
+            yield from found
 
     def _follow(self) -> None:
         if self.tracing.follow():

@@ -190,13 +190,16 @@ class Tracing:
     def _is_keyed(self) -> bool:
         return any(one.key_size for one in self.program.aggregations)
 
-    def end(self) -> bool | None:
-        """Take everything out, and let END fire. Whether the process is what it was; None without one."""
+    def take_out(self) -> bool | None:
+        """Take all probes out of the process. Whether it is what it was; None without one."""
         self.memory.state = State.INACTIVE
         restored = self._inside.close() if self._inside is not None else None
         self.notes = self._inside.notes if self._inside is not None else []
-        self._fire(own.END)
         return restored
+
+    def end(self) -> None:
+        """Let END fire, once nothing else does."""
+        self._fire(own.END)
 
     def follow(self) -> bool:
         """Keep up with what the process maps, for the sake of stacks. Whether it has mapped something else."""
