@@ -89,10 +89,11 @@ def test_each_test_has_its_result(suite: Path) -> None:
 
 
 def test_known_results_are_not_found_out_again(suite: Path, tmp_path: Path) -> None:
-    state, names = tmp_path / "state", tmp_path / "names"
+    state, names, table = tmp_path / "state", tmp_path / "names", tmp_path / "reasons.toml"
+    table.write_text("[reasons]\n")
     names.write_text("test/tst.silent.d\ntest/tst.alike.d\ntest/tst.none.d\n")
     state.write_text(json.dumps(["test/tst.alike.d", "failed", "of yesterday"]) + "\n")
-    done = conformance(suite, "--json", "--list", str(names), "--state", str(state))
+    done = conformance(suite, "--json", "--list", str(names), "--state", str(state), "--reasons", str(table))
     assert results(done) == {"tst.silent.d": ("passed", "", ""), "tst.alike.d": ("failed", "of yesterday", "")}
     assert [json.loads(line)[0] for line in state.read_text().splitlines()] == ["test/tst.alike.d", "test/tst.silent.d"]
 
