@@ -11,6 +11,7 @@ import pytest
 from gilk.lang.d import ast, items, parser, unparse
 from gilk.lang.d.depth import HEIGHT, NESTING, children
 from gilk.lang.d.macros import Macros
+from gilk.lang.syntax.source import Source
 from tests.lang.d.programs import HERE, SCRIPTS, parsed, plain, program
 
 ERRORS = sorted(HERE.glob("syntax/err.*.d"))
@@ -48,6 +49,28 @@ def test_a_mistake_has_its_tag(path: Path) -> None:
     assert found.program is None
     assert found.diagnostics[0].tag == path.name.split(".")[1]
     assert found.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("BEGIN\n{ exit(0)); }", 2, "extra ) in input stream"),
+        ("BEGIN\n{ x = arg0 + 1]; }", 2, "extra ] in input stream"),
+        ("BEGIN { }\n}", 2, "extra } in input stream"),
+        ("BEGIN { x = (1 + ); }", 1, 'syntax error near ")"'),
+        ("BEGIN\n/(arg0/\n{ }", 3, "closing ) expected in predicate before /"),
+        ("BEGIN\n/args[0 /\n{ }", 3, "closing ] expected in predicate before /"),
+        ("BEGIN { x = (1 / ; }", 1, 'syntax error near "/"'),
+        ("BEGIN { }\n/* open\n\n", 4, "end-of-file encountered before matching */"),
+        ("BEGIN { }\n#pragma D option quiet", 2, "end-of-file encountered before end of control line"),
+        ('# 30 "test"\n\nBEGIN\nexit', 31, "expected predicate and/or actions following probe description"),
+    ],
+)
+def test_a_mistake_has_its_line_and_words(text: str, line: int, message: str) -> None:
+    found = parsed(text)
+    (diagnostic,) = found.diagnostics
+    assert diagnostic.message == message
+    assert items.place(Source("test", text), found.markers, diagnostic.span) == ("test", line)
 
 
 def test_every_tag_of_the_parser_has_a_mistake() -> None:

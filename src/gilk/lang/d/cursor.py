@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -12,6 +12,8 @@ from gilk.lang.d.lexer import LOOPS, Kind, Lexer, Token
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import ALIASES
+
+_OPENS = {")": "(", "]": "[", "}": "{"}
 
 
 class Cursor:
@@ -23,6 +25,7 @@ class Cursor:
         self.last = Span(0, 0)
         self._ahead: deque[Token] = deque()
         self._nesting = 0
+        self._open: Counter[str] = Counter()  # brackets that are not closed yet
 
     def peek(self, distance: int = 0) -> Token:
         while len(self._ahead) <= distance:
@@ -33,6 +36,10 @@ class Cursor:
         token = self.peek()
         self._ahead.popleft()
         self.last = token.span
+        if token.text in _OPENS.values():
+            self._open[token.text] += 1
+        elif token.text in _OPENS:
+            self._open[_OPENS[token.text]] -= 1
         return token
 
     def at(self, *texts: str) -> bool:
@@ -66,9 +73,23 @@ class Cursor:
         token = self.peek()
         if token.kind is Kind.END:
             return Rejected(Tag.D_SYNTAX, token.span, "syntax error near end-of-input", hint)
+        if unbalanced := self._unbalanced(token):
+            return unbalanced
         if token.text in LOOPS:
             hint = "D has no loops, no switch and no goto"
         return Rejected(Tag.D_SYNTAX, token.span, f'syntax error near "{token.text[:40]}"', hint)
+
+    def _unbalanced(self, token: Token) -> Rejected | None:
+        """A complaint about the brackets before it, or about it as one; None if they are not to blame."""
+        text = token.text
+        if text in _OPENS and not self._open[_OPENS[text]]:
+            return Rejected(Tag.D_SYNTAX, token.span, f"extra {text} in input stream")
+        if text == "/" and not self._open["{"] and self.peek(1).text in ("", ";", "{", "/"):
+            for closing in ")]":
+                if self._open[_OPENS[closing]]:
+                    what = f"closing {closing} expected in predicate before /"
+                    return Rejected(Tag.D_SYNTAX, self.peek(1).span, what)
+        return None
 
     @contextmanager
     def nested(self) -> Iterator[None]:

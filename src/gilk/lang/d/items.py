@@ -142,9 +142,13 @@ class Program:
     markers: tuple[Marker, ...] = ()
 
     def place(self, span: Span) -> tuple[str, int]:
-        """The file and line of it: before the preprocessor, if there was one."""
-        before = [marker for marker in self.markers if marker.offset <= span.start]
-        if not before:
-            return self.source.name, self.source.line(span)
-        lines = self.source.text.count("\n", before[-1].offset, span.start)
-        return before[-1].file, before[-1].line + lines
+        return place(self.source, self.markers, span)
+
+
+def place(source: Source, markers: tuple[Marker, ...], span: Span) -> tuple[str, int]:
+    """The file and line of it: before the preprocessor, if there was one."""
+    before = [marker for marker in markers if marker.offset <= span.start]
+    if not before:
+        return source.name, source.line(span)
+    lines = source.text.count("\n", before[-1].offset, span.start)
+    return before[-1].file, before[-1].line + lines

@@ -149,7 +149,8 @@ class Lexer:
         start = self.position
         end = self.text.find("*/", start + 2)
         if end < 0:
-            raise Rejected(Tag.D_SYNTAX, Span(start, start + 2), "end-of-file encountered before matching */")
+            last = Span(len(self.text), len(self.text))
+            raise Rejected(Tag.D_SYNTAX, last, "end-of-file encountered before matching */")
         inner = self.text.find("/*", start + 2, end)
         if inner >= 0:
             raise Rejected(Tag.D_SYNTAX, Span(inner, inner + 2), "/* encountered inside a comment")
@@ -164,6 +165,8 @@ class Lexer:
         self.position = end
         if self.text.startswith("#!", start):
             return
+        if newline < 0:
+            raise Rejected(Tag.D_SYNTAX, Span(end, end), "end-of-file encountered before end of control line")
         file = self.markers[-1].file if self.markers else self.source.name
         said = Line(self.text[start + 1 : end], Span(start, end), min(end + 1, len(self.text)), file).read()
         if isinstance(said, items.Pragma):

@@ -19,11 +19,15 @@ _ACTIONS = "a clause is: probes / predicate / { actions }"
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """``program`` is None if it could not be read; ``used`` are the numbers of the arguments that it has use for."""
+    """``program`` is None if it could not be read; ``used`` are the numbers of the arguments that it has use for.
+
+    ``markers``: what ``#line`` said as far as it was read.
+    """
 
     program: items.Program | None
     diagnostics: tuple[Diagnostic, ...] = ()
     used: frozenset[int] = frozenset()
+    markers: tuple[items.Marker, ...] = ()
 
 
 def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = ()) -> Parsed:
@@ -32,10 +36,11 @@ def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = (
     Reading stops at the first mistake: like DTrace, and because what follows one is seldom another.
     """
     substitution = Substitution(macros or Macros())
+    lexer = Lexer(source, substitution)
     try:
-        program = Parser(Lexer(source, substitution), types).program()
+        program = Parser(lexer, types).program()
     except Rejected as error:
-        return Parsed(None, (error.diagnostic,), frozenset(substitution.used))
+        return Parsed(None, (error.diagnostic,), frozenset(substitution.used), tuple(lexer.markers))
     unused = tuple(
         Diagnostic(Tag.D_MACRO_UNUSED, Span(0, 0), f"extraneous argument '{one}' (${i} is not referenced)")
         for i, one in substitution.unused()
@@ -81,7 +86,8 @@ class Parser(Definitions):
         if not self.at("{") and (predicate is not None or self.peek().kind is not Kind.END):
             what = "actions { }" if predicate is not None else "predicate and/or actions"
             after = "probe description and predicate" if predicate is not None else "probe description"
-            raise Rejected(Tag.D_SYNTAX, self.peek().span, f"expected {what} following {after}", _ACTIONS)
+            at = predicate.span if predicate is not None else probes[0].span
+            raise Rejected(Tag.D_SYNTAX, at, f"expected {what} following {after}", _ACTIONS)
         body = self._block() if self.at("{") else None
         last = body.span if body else probes[-1].span
         return items.Clause(probes[0].span.to(last), tuple(probes), predicate, body)

@@ -31,7 +31,7 @@ def _parsed(text: Text, macros: Macros, types: set[str]) -> Unit:
     found = parse(text.source, replace(macros, argref=True), types)
     if found.program is None:
         diagnostic = found.diagnostics[0]
-        raise DoesNotCompile(Wrong(text, text.source.name, text.source.line(diagnostic.span), diagnostic))
+        raise DoesNotCompile(Wrong(text, *items.place(text.source, found.markers, diagnostic.span), diagnostic))
     return Unit(text, found.program, found.used)
 
 
