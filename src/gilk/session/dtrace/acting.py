@@ -118,8 +118,9 @@ class Acting:
 
     def _setopt(self, firing: Firing, action: tree.Data) -> events.Event:
         name, _, value = (action.text or "").partition("=")
+        value = value or "1"
         try:
-            self.options.set(name, value or None, active=True)
+            self.options.set(name, value, active=True)
         except BadOption as bad:
             return _failed(firing, f'couldn\'t set option "{name}" to "{value}": {bad}')
         return events.OptionSet(name, self.options.values[name])

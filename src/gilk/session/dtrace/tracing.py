@@ -258,7 +258,7 @@ class Tracing:
         told = FaultData.from_buffer_copy(record.data)
         fault = Faulted(probe, told.action, told.fault, told.address)
         yield fault
-        self._fire(own.ERROR, (0, probe.number, fault.clause, 0, fault.kind, fault.address))
+        self._fire(own.ERROR, (0, probe.number, fault.clause - 1, 0, fault.kind, fault.address))
 
 
 def _unwinding(process: Target) -> Unwinding:

@@ -32,6 +32,7 @@ from gilk.lang.types import (
     INT,
     INT64,
     UINT64,
+    VOID,
     Array,
     Dynamic,
     Enumeration,
@@ -106,6 +107,8 @@ class Actions:
     def _printable(self, value: ir.Expression) -> ir.Expression:
         if operands.holds_text(value):
             return operands.as_string(value, NOWHERE)
+        if operands.is_null(value) and value.type == Pointer(VOID):
+            return constants.integer(0)  # NULL is an inline of 0
         return operands.decayed(value)
 
     def _printa(self, call: ast.Call, given: _Arguments) -> ir.Statement:

@@ -153,6 +153,8 @@ def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir
         return value
     if (call.name, number) == ("strtok", 1) and operands.is_null(value):
         return operands.NO_STRING
+    if kind == "str" and operands.is_null(value) and is_scalar(value.type):
+        return operands.as_string(value, given.span, "cast")
     if kind in ("str", "fmt"):
         if not operands.is_text(operands.decayed(value).type) and not operands.holds_text(value):
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
