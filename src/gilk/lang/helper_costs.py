@@ -191,7 +191,7 @@ HELPERS: dict[str, Formula] = {
     **dict.fromkeys(("gd_put_ustack", "gd_take_ustack"), _walked),
     "gd_ustackdepth": lambda limits, size, key: _walked(limits, 8 * 4096, 0),
     "gd_ucaller": lambda limits, size, key: _walked(limits, 16, 0),
-    "gd_strlen": _string(7),
+    **dict.fromkeys(("gd_strlen", "gd_character"), _string(7)),
     "gd_strcmp": _string(12, 2),
     "gd_strjoin": _string(30, 4, 2),
     "gd_substr": _string(24, 3, 1),

@@ -28,6 +28,7 @@ class Operation:
 _STRINGS = """
     is_set          gd_is_set
     strlen          gd_strlen
+    character       gd_character
     strjoin         gd_alloca gd_strjoin
     substr          gd_alloca gd_substr
     basename        gd_alloca gd_basename

@@ -100,6 +100,7 @@ _ROWS = """
     gd_ucaller              REGISTERS READS WALKS CALLS SCRATCH FAILS
 
     gd_strlen
+    gd_character            FAILS
     gd_strcmp
     gd_strjoin
     gd_substr

@@ -96,6 +96,7 @@ _SPECIAL = {
         "if (!{v} || !gd_load(c, {w}, {0}, 4)) goto fault; (const char *)gd_inet_ntoa(c, {v}, {w}); }})"
     ),
     "strlen": "gd_strlen(c{given})",
+    "character": "({{ char {v} = gd_character(c{given}); if (c->fault) goto fault; (gd_s8){v}; }})",
     "index": "((gd_s32)gd_index(c{given}))",
     "rindex": "((gd_s32)gd_rindex(c{given}))",
     "strtoll": "({{ gd_s64 {v} = gd_strtoll(c{given}); if (c->fault) goto fault; {v}; }})",

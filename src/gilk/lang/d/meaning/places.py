@@ -18,6 +18,7 @@ from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import (
+    CHAR,
     INT64,
     UINT64,
     Array,
@@ -220,6 +221,8 @@ class Places:
         _check_bounds(base.type, key, expression.span)
         if isinstance(base, ir.Place | ir.Keyed | ir.Part) and isinstance(base.type, Array):
             return self._part(base, base.type, key)
+        if isinstance(base.type, String):
+            return ir.Call(CHAR, "character", (base, constants.convert(UINT64, key)))
         pointer = self._declarations.stepping(operands.decayed(base))
         if not isinstance(pointer.type, Pointer):
             raise Rejected(Tag.D_ARR_BADREF, expression.span, "[ ] must be applied to an array or a pointer")

@@ -47,7 +47,7 @@
  *   u64 gd_walk_stack(ctx, u64 *to, u64 most);  addresses of frames, the innermost first; 0 where regs is null
  *
  *   Strings lie in buffers of layout->strsize bytes. Those that make one take `to`, such a buffer, and return it.
- *   See strings.h for strlen strcmp strjoin substr index rindex strchr strrchr strstr strtok basename
+ *   See strings.h for strlen character strcmp strjoin substr index rindex strchr strrchr strstr strtok basename
  *   dirname cleanpath lltostr inet_ntoa inet_ntoa6 strpad tolower toupper strtoll, and gd_bcopy, gd_rand.
  */
 #ifndef GILK_D_RUNTIME_H

@@ -21,6 +21,22 @@ static inline gd_u64 gd_strlen(struct gd_context *ctx, const char *text)
 	return n;
 }
 
+/* text[index]: 0 behind its end, a fault where no string could have one. */
+static inline char gd_character(struct gd_context *ctx, const char *text, gd_u64 index)
+{
+	gd_u64 i = 0;
+
+	if (!text || index >= ctx->layout->strsize) {
+		gd_fail(ctx, GD_FAULT_ADDRESS, index);
+		return 0;
+	}
+	while (i < index && text[i]) {
+		i++;
+		GD_LOOP();
+	}
+	return text[i];
+}
+
 static inline int gd_strcmp(struct gd_context *ctx, const char *a, const char *b)
 {
 	gd_u64 i;
