@@ -203,6 +203,8 @@ HELPERS: dict[str, Formula] = {
     **dict.fromkeys(("gd_strstr", "gd_index", "gd_rindex"), _nested(9)),
     **dict.fromkeys(("gd_strtok", "gd_strtok_kept"), _nested(18)),
     "gd_inet_ntoa": _fixed(12 * (DIVISION + 40), 60, 80),
+    **dict.fromkeys(("gd_inet_ntoa6", "gd_inet_ntoa6_short"), _fixed(1200 + 50 * (DIVISION + 40), 600, 400)),
+    "gd_inet_ntop": lambda limits, size, key: Cost(1300 + 50 * (DIVISION + 40), 640, 440) + _copied(limits, 16, 0),
     "gd_rand": _fixed(40, 8, 4),
     "gd_speculation": lambda limits, size, key: Cost(20 + 16 * limits.nspec, 4 + 4 * limits.nspec, 4),
     "gd_speculate": _fixed(10, 2, 2),

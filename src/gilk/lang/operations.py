@@ -45,6 +45,8 @@ _STRINGS = """
     rindex          gd_rindex
     strtoll         gd_strtoll
     inet_ntoa       gd_alloca gd_load gd_inet_ntoa
+    inet_ntoa6      gd_alloca gd_load gd_inet_ntoa6 gd_inet_ntoa6_short
+    inet_ntop       gd_alloca gd_inet_ntop
 """
 _OTHERS = """
     rand!           gd_rand

@@ -119,6 +119,9 @@ _ROWS = """
     gd_index
     gd_rindex
     gd_inet_ntoa
+    gd_inet_ntoa6
+    gd_inet_ntoa6_short
+    gd_inet_ntop            READS CALLS FAILS
     gd_is_set
     gd_rand
 

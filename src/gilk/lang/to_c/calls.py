@@ -43,6 +43,7 @@ NULLABLE = frozenset(("strtok", "strchr", "strrchr", "strstr"))
 #: What stands for a last argument that is left out, and how many there are with it.
 _DEFAULTS = {
     "copyinstr": (2, "~0UL"),
+    "inet_ntoa6": (2, "0"),
     "lltostr": (2, "10"),
     "index": (3, "0"),
     "rindex": (3, "0x7fffffff"),
@@ -91,6 +92,14 @@ _SPECIAL = {
     "strchr": "(const char *)gd_strchr(c, {0}, (int){1})",
     "strrchr": "(const char *)gd_strrchr(c, {0}, (int){1})",
     "strstr": "(const char *)gd_strstr(c, {0}, {1})",
+    "inet_ntoa6": (
+        "({{ char *{v} = gd_alloca(c, {strsize}); gd_u8 {w}[16]; if (!{v} || !gd_load(c, {w}, {0}, 16)) goto fault; "
+        "(const char *)({1} ? gd_inet_ntoa6(c, {v}, {w}) : gd_inet_ntoa6_short(c, {v}, {w})); }})"
+    ),
+    "inet_ntop": (
+        "({{ char *{v} = gd_alloca(c, {strsize}); const char *{w} = {v} ? gd_inet_ntop(c, {v}, {0}, {1}) : 0; "
+        "if (!{w}) goto fault; {w}; }})"
+    ),
     "inet_ntoa": (
         "({{ char *{v} = gd_alloca(c, {strsize}); gd_u8 {w}[4]; "
         "if (!{v} || !gd_load(c, {w}, {0}, 4)) goto fault; (const char *)gd_inet_ntoa(c, {v}, {w}); }})"

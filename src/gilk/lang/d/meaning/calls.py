@@ -20,14 +20,23 @@ from gilk.lang.types import (
     UINT64,
     VOID,
     Pointer,
+    Record,
     Special,
+    Type,
     is_arithmetic,
     is_scalar,
     text,
 )
 
 #: What messages call parameters that are no integers.
-_PROTOTYPES = {"addr": "uintptr_t", "ptr": "void *", "object": "struct mutex *", "str": "char *", "fmt": "string"}
+_PROTOTYPES = {
+    "addr": "uintptr_t",
+    "ptr": "void *",
+    "in6": "struct in6_addr *",
+    "object": "struct mutex *",
+    "str": "char *",
+    "fmt": "string",
+}
 _UNCHECKED = ("any", "agg", "rest", "fmt")
 
 
@@ -80,7 +89,9 @@ class Calls:
         if call.name in OF_THE_KERNEL:
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
         if known.name in UNSUPPORTED:
-            self._refuse(call, arguments)
+            raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
+        if known.name == "inet_ntoa6" and len(arguments) > 1 and not isinstance(arguments[1], ir.Constant):
+            raise Rejected(Tag.D_PROTO_ARG, call.span, "inet_ntoa6( ) argument #2 must be an integer constant")
         if known.name == "alloca":
             self._check_room(call, arguments[0])
         if known.name == "strtok":
@@ -94,12 +105,6 @@ class Calls:
         kinds = (*known.parameters, *("rest" for _ in given))
         pairs = enumerate(zip(kinds, given, strict=False), 1)
         return tuple(fit(call, number, kind, value) for number, (kind, value) in pairs)
-
-    @staticmethod
-    def _refuse(call: ast.Call, arguments: tuple[ir.Expression, ...]) -> None:
-        if call.name == "inet_ntoa6" and len(arguments) > 1 and not isinstance(arguments[1], ir.Constant):
-            raise Rejected(Tag.D_PROTO_ARG, call.span, "inet_ntoa6( ) argument #2 must be an integer constant")
-        raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
 
     def _check_room(self, call: ast.Call, size: ir.Expression) -> None:
         room = self._scope.scratchsize
@@ -146,6 +151,11 @@ def is_of_another_context(value: ir.Expression) -> bool:
     return value.type == DYNAMIC or (value.type == VOID and known is not None and known.role is not Role.SUBROUTINE)
 
 
+def _is_in6(type_: Type) -> bool:
+    """Also one that the process or the program has declared."""
+    return type_ == VOID or (isinstance(type_, Record) and (type_.kind, type_.tag) == ("struct", "in6_addr"))
+
+
 def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir.Expression:
     """An argument converted to what its parameter takes. Raises Rejected."""
     given, kind = call.arguments[number - 1], parameter.rstrip("?")
@@ -164,8 +174,9 @@ def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir
         if not is_scalar(value.type):
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
         return constants.convert(UINT64, value)
-    if kind in ("ptr", "object"):
-        if not isinstance(value.type, Pointer) and not operands.is_null(value):
+    if kind in ("ptr", "in6", "object"):
+        is_pointer = isinstance(value.type, Pointer) and (kind != "in6" or _is_in6(value.type.to))
+        if not is_pointer and not operands.is_null(value):
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
         return constants.convert(UINT64, value)
     if not is_arithmetic(value.type):

@@ -9,6 +9,7 @@ from functools import reduce
 
 from gilk.lang import ir
 from gilk.lang.d import ast, items, tree
+from gilk.lang.d.meaning import network
 from gilk.lang.d.meaning.scope import LARGEST_VARIABLE, Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
@@ -205,7 +206,8 @@ class Declarations:
             return type_
         if type_.origin:
             return self._scope.world.completed(type_)
-        known = self._scope.tags.get(f"{type_.kind} {type_.tag}") or self._elsewhere(type_.kind, type_.tag)
+        key = f"{type_.kind} {type_.tag}"
+        known = self._scope.tags.get(key) or self._elsewhere(type_.kind, type_.tag) or network.RECORDS.get(key)
         return known if isinstance(known, Record) else type_
 
     def stepping(self, value: ir.Expression) -> ir.Expression:

@@ -5,6 +5,7 @@ Parameters are named by what they take:
 
     int     an integer, as are int64_t, size_t and other names of C's: what messages call them
     addr    a pointer or an integer, an address in the process     ptr  a pointer, or 0
+    in6     a pointer to a struct in6_addr, or 0
     object  a pointer to what only the kernel has
     str     a string, or a pointer to characters, which is then copied in
     fmt     a string constant    agg     an aggregation
@@ -53,7 +54,7 @@ def _rows(role: Role, text: str, type_: Type = VOID, destructive: bool = False) 
 
 
 #: Those that are known, and refused.
-UNSUPPORTED = frozenset(("inet_ntoa6", "inet_ntop", "link_ntop"))
+UNSUPPORTED = frozenset(("link_ntop",))
 #: Subroutines that ask for what only the kernel has.
 _KERNELS = "mutex_owned mutex_type_adaptive mutex_type_spin rw_iswriter rw_read_held rw_write_held"
 #: Those that a program is refused for: no clause runs in the kernel.
@@ -90,7 +91,7 @@ FUNCTIONS: dict[str, Callable_] = {
     **_rows(Role.SUBROUTINE, "getmajor dev_t\ngetminor dev_t", _U32),
     **_rows(Role.SUBROUTINE, "strtoll str int?\nfdoffset int", INT64),
     **_rows(Role.SUBROUTINE, "toupper str\ntolower str", STRING),
-    **_rows(Role.SUBROUTINE, "inet_ntoa6 ptr int?\ninet_ntop int ptr\nlink_ntop int ptr", STRING),
+    **_rows(Role.SUBROUTINE, "inet_ntoa6 in6 int?\ninet_ntop int ptr\nlink_ntop int ptr", STRING),
     **_rows(Role.SUBROUTINE, "\n".join(f"{name} object" for name in _KERNELS.split()), INT),
     **_rows(Role.SUBROUTINE, "mutex_owner object", Pointer(VOID)),
     **_rows(

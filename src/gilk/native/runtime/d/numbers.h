@@ -156,6 +156,16 @@ static inline char *gd_inet_ntoa6(struct gd_context *ctx, char *to, const gd_u8 
 	return to;
 }
 
+/* The same, but what is of IPv4 is written as IPv4. */
+static inline char *gd_inet_ntoa6_short(struct gd_context *ctx, char *to, const gd_u8 *address)
+{
+	gd_u32 zeros = gd_zero_groups(address, 0);
+
+	if (zeros == 6 || (zeros == 5 && gd_group(address, 5) == 0xffff))
+		return gd_inet_ntoa(ctx, to, address + 12);
+	return gd_inet_ntoa6(ctx, to, address);
+}
+
 /* Not to be relied upon for secrets. */
 static inline gd_u64 gd_rand(struct gd_context *ctx)
 {

@@ -130,6 +130,21 @@ static inline bool gd_assign(struct gd_context *c, gd_u64 to, const void *from, 
 	return true;
 }
 
+/* As inet_ntop() has it. Null: it is a fault. */
+static inline const char *gd_inet_ntop(struct gd_context *c, char *to, gd_s64 family, gd_u64 from)
+{
+	enum { INET = 2, INET6 = 10 };
+	gd_u8 address[16];
+
+	if (family != INET && family != INET6) {
+		gd_fail(c, GD_FAULT_ILLEGAL, 0);
+		return 0;
+	}
+	if (!gd_load(c, address, from, family == INET ? 4 : sizeof address))
+		return 0;
+	return family == INET ? gd_inet_ntoa(c, to, address) : gd_inet_ntoa6(c, to, address);
+}
+
 static inline gd_s32 gd_is_set(const char *text)
 {
 	return text && *text;

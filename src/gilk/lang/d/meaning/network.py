@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Addresses of the network as Linux has them: for programs that do not declare them, and no process does."""
+
+from __future__ import annotations
+
+from gilk.lang.types import Array, Integer, Member, Record
+
+_BYTE, _U16, _U32 = (Integer(f"uint{8 * size}_t", size, False, rank) for rank, size in enumerate((1, 2, 4)))
+_IN6_U = Record(
+    "union", "(anon in6_u)", "", 16, 4,
+    (
+        Member("u6_addr8", Array(_BYTE, 16), 0),
+        Member("u6_addr16", Array(_U16, 8), 0),
+        Member("u6_addr32", Array(_U32, 4), 0),
+    ),
+)  # fmt: skip
+IN = Record("struct", "in_addr", "", 4, 4, (Member("s_addr", _U32, 0),))
+IN6 = Record("struct", "in6_addr", "", 16, 4, (Member("in6_u", _IN6_U, 0),))
+#: By kind and tag.
+RECORDS = {f"struct {each.tag}": each for each in (IN, IN6)}
