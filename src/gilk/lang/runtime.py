@@ -127,8 +127,8 @@ _ROWS = """
 
     gd_speculation
     gd_speculate            SPECULATES
-    gd_commit_speculation
-    gd_discard_speculation
+    gd_commit_speculation   FAILS
+    gd_discard_speculation  FAILS
     gd_ask_signal           SIGNALS FAILS
     gd_send_signals         CALLS
     gd_chill                FAILS

@@ -155,9 +155,9 @@ def _deeper(lines: list[str]) -> list[str]:
 _NO_ROOM = 0xFFFFFFFF  # bytes: of a record that no buffer has room for
 #: The last of them are destructive, and may be refused when they are to be done.
 _DEEDS = {
-    "speculate": "gd_speculate(c, {0});",
-    "commit": "gd_commit_speculation(c, {0});",
-    "discard": "gd_discard_speculation(c, {0});",
+    "speculate": "if (!gd_speculate(c, {0})) goto done;",
+    "commit": "gd_commit_speculation(c, {0}); if (c->fault) goto fault;",
+    "discard": "gd_discard_speculation(c, {0}); if (c->fault) goto fault;",
     "stop": "if (!gd_ask_signal(c, GD_SIGSTOP)) goto fault;",
     "raise": "if (!gd_ask_signal(c, {0})) goto fault;",
     "copyout": "if (!gd_store(c, {1}, (const void *){0}, {2})) goto fault;",

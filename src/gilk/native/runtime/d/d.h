@@ -35,7 +35,7 @@
  *                                               those of a thread that has gone are freed by the consumer
  *
  *   u64 gd_speculation(ctx);                    0: none to be had, counted
- *   void gd_speculate(ctx, u64 id);             before gd_reserve(); id of no active one: records vanish
+ *   bool gd_speculate(ctx, u64 id);             before gd_reserve(); false: it is not active
  *   void gd_commit_speculation(ctx, u64 id); void gd_discard_speculation(ctx, u64 id);
  *
  *   void *gd_alloca(ctx, u64 size);             aligned to 8, not zeroed; NULL and fault when there is no room

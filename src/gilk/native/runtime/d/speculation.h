@@ -47,10 +47,13 @@ static inline gd_u64 gd_speculation(struct gd_context *ctx)
 	return 0;
 }
 
-/* From now on the records of this clause go there; to none, if it is not active. */
-static inline void gd_speculate(struct gd_context *ctx, gd_u64 id)
+/* From now on the records of this clause go there; to none, if it is not active, and the clause is to end. */
+static inline bool gd_speculate(struct gd_context *ctx, gd_u64 id)
 {
-	ctx->speculation = id && id <= ctx->layout->speculations ? (gd_u32)id : ~0U;
+	struct gd_speculation *s = gd_speculation_at(ctx, id);
+
+	ctx->speculation = s ? (gd_u32)id : ~0U;
+	return s && GD_SPEC_STATE(gd_get(&s->word)) == GD_SPEC_ACTIVE;
 }
 
 static inline bool gd_reserve_speculative(struct gd_context *ctx, gd_u32 epid, gd_u32 size)
@@ -133,6 +136,8 @@ static inline void gd_finish_speculation(struct gd_context *ctx, gd_u64 id, enum
 	struct gd_speculation *s = gd_speculation_at(ctx, id);
 	gd_u64 word;
 
+	if (id > ctx->layout->speculations)
+		gd_fail(ctx, GD_FAULT_ILLEGAL, 0);
 	if (!s)
 		return;
 	do {
