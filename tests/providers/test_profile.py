@@ -6,11 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from gilk.session.dtrace.enabling import NoSuchProbe
 from tests.behaviour.harness import Loop, differences, leftovers
-from tests.lang.d.sessions import consumer
 from tests.programs.build import build, compile_text
 from tests.providers.sessions import traced
 
@@ -88,6 +84,6 @@ def test_who_sleeps_is_not_found() -> None:
         asleep.kill()
 
 
-def test_without_a_process_there_is_none() -> None:
-    with pytest.raises(NoSuchProbe):
-        consumer("profile-97 { trace(1); }")
+def test_without_a_process_it_fires_once_for_all_processors() -> None:
+    done = traced('profile-97 { n++; } profile-97 /n == 3/ { printf("times %d\\n", n); exit(0); }')
+    assert done.numbers() == {"times": 3}
