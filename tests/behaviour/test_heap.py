@@ -20,7 +20,7 @@ def test_a_launched_program_keeps_the_room_for_its_heap() -> None:
             assert not any(mapping.path == "[heap]" for mapping in target.process.maps())
             occupied = target.process.occupied()
             target.resume()
-            target.process.wait()
+            target.process.wait(block=True)
         out.seek(0)
         line = next(line for line in out.read().decode().splitlines() if line.endswith("[heap]"))
     start = int(line.split("-")[0], 16)
