@@ -221,6 +221,20 @@ def test_what_a_template_carries_goes_on_beside_what_is_added(active: bool) -> N
 
 
 @pytest.mark.usefixtures("own_cache")
+def test_a_template_of_which_every_function_gets_something_else_is_no_more() -> None:
+    one, result = program(), alone()[0]
+    process = FakeProcess(one)
+    with session(process) as of:
+        made, functions = placed(of, process)
+        of.insert_wanted(wanted(process, "*:blocks"))
+        assert not any(batch is made.batch for batch, _ in of._ledger.held)
+        of._ledger.activate(functions.keys)
+        assert set(in_force(of)) >= set(functions.names)
+        assert one.finish() == result
+    assert of.restored is True
+
+
+@pytest.mark.usefixtures("own_cache")
 def test_a_beginning_that_fails_leaves_all_dormant(monkeypatch: pytest.MonkeyPatch) -> None:
     one = program()
     before, result = code(one), alone()[0]

@@ -310,6 +310,7 @@ class Ledger(Generic[B]):
             if not self._batches[number].held:
                 self._keeper.forget(number)
                 self._past.append(self._batches.pop(number).batch)
+                self._placed.pop(number, None)  # entries have all of its units by now
 
     def _overtake(self, changed: Units) -> None:
         """A change of units that are expected is not expected any more."""

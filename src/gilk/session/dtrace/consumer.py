@@ -188,7 +188,7 @@ class Consumer:
             yield happening
 
     def _rest(self) -> Iterator[Happening]:
-        """What there is, when no probe fires any more."""
+        """All that is recorded, when no probe fires any more."""
         while found := list(self._drain(final=True)):
             yield from found
 
