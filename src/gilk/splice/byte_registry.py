@@ -147,12 +147,6 @@ class Registry:
             np.frombuffer(region.marks, np.uint8)[at[rows] - region.start] = _CLAIM
             np.frombuffer(region.content, np.uint8)[at[rows] - region.start] = new[rows]
 
-    def release_bytes(self, at: Addresses) -> None:
-        for region, rows in self._by_region(at):
-            places = at[rows] - region.start
-            np.frombuffer(region.marks, np.uint8)[places] &= ~np.uint8(_CLAIM)
-            np.frombuffer(region.content, np.uint8)[places] = np.frombuffer(region.original, np.uint8)[places]
-
     def _by_region(self, at: Addresses) -> Iterator[tuple[_Region, NDArray[np.intp]]]:
         for region in self._regions:
             rows = np.flatnonzero((at >= region.start) & (at < region.end))
