@@ -7,10 +7,12 @@ or of the schema (Parquet); both packed JSON.
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pyarrow as pa
 
+from gilk.errors import StoreError
 from gilk.trace.about import About, Tally, pack
 from gilk.trace.table_file import TableFile
 
@@ -61,8 +63,9 @@ class Writer:
 
         `trouble` then says why. Nothing is raised: what there is stays readable.
         """
-        packed = pack(tally.to_json())
-        return self._file.close({ABOUT_KEY: self._about, TALLY_KEY: packed}, {TALLY_KEY: packed})
+        with contextlib.suppress(StoreError, OSError):  # the file knows
+            self.checkpoint(tally)
+        return self._file.close({ABOUT_KEY: self._about, TALLY_KEY: pack(tally.to_json())})
 
     def abandon(self) -> None:
         """Leave the partial file as it is."""

@@ -92,21 +92,18 @@ class TableFile:
         empty = [pa.array([], field.type) for field in self.schema]
         self._append(pa.RecordBatch.from_arrays(empty, schema=self.schema), notes)
 
-    def close(self, notes: Notes, last: Notes) -> Path:
-        """Make FILE, with ``notes`` as metadata of its schema, and return its path; or, if there is no room or no such
-        place, leave and return FILE.partial. ``last`` is noted there in any case.
+    def close(self, notes: Notes) -> Path:
+        """Make FILE, with ``notes`` as metadata of its schema, and return its path; or, if rows could not be written or
+        there is no such place, leave and return FILE.partial.
 
         `trouble` then says why. Nothing is raised: what there is stays readable.
         """
         try:
-            self.note(last)
-            if not self._full:
+            if self.trouble is None:
                 self._stream.close()
                 return self._finish(notes)
         except OSError as error:
             self.trouble = error
-        except StoreError:
-            pass  # _failure has kept it
         finally:
             self._sink.close()
         return partial_path(self.path)
@@ -129,10 +126,10 @@ class TableFile:
 
     def _failure(self, error: OSError) -> Exception:
         """Cut off a batch that was written in part, and say what there is."""
+        self.trouble = error
         if error.errno not in _FULL:
             return error
         self._full = True
-        self.trouble = error
         os.ftruncate(self._sink.fileno(), self._good)
         left = partial_path(self.path)
         kept = f"no more room for {self._what}: {left} keeps the first {self.rows}"

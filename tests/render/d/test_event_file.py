@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import resource
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from gilk.render.d import event_file
 from gilk.render.d.as_table import SCHEMA
 from gilk.render.d.event_file import EventFile
 from gilk.render.query import answer, tables
+from gilk.trace import table_file
 from gilk.trace.d import events
 from gilk.trace.d.values import Bytes, Distribution, Floating, Integer, Stack, Symbol, Text, Value
 from gilk.trace.table_file import partial_path
@@ -140,6 +142,28 @@ def test_a_full_disk_is_told_once_and_costs_only_what_finds_no_room(tmp_path: Pa
         assert file.close() == partial_path(path)
     assert told == ["disk-full"] and not path.exists()
     assert len(rows(path)) + file.unwritten == 100_000
+
+
+def test_rows_that_were_not_written_leave_no_file_that_lacks_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the reason, and though later writes succeed."""
+    path = tmp_path / "x.parquet"
+    file = EventFile(path, "0")
+    file.add(printed(Integer(1)))
+    file._flush()
+    file.add(printed(Integer(2)))
+
+    def broken(*_: object) -> int:
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table_file._Sink, "write", broken)
+        with pytest.raises(OSError, match="input/output"):
+            file._flush()
+    file.add(printed(Integer(3)))
+    assert file.close() == partial_path(path) and not path.exists()
+    assert file.unwritten == 1
 
 
 @pytest.mark.parametrize("notes", [None, b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1}'])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -40,11 +41,9 @@ class EventFile:
 
         ``unwritten`` is then how many rows found no room. Nothing is raised.
         """
-        try:
+        with contextlib.suppress(StoreError, OSError):  # the file knows, and keeps what it has
             self._flush()
-        except (StoreError, OSError):
-            pass  # the file knows, and keeps what it has
-        return self._file.close(self._notes, self._notes)
+        return self._file.close(self._notes)
 
     def abandon(self) -> None:
         """Leave FILE.partial as it is."""
