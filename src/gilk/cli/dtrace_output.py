@@ -136,9 +136,10 @@ class TableOutput(TextOutput):
         return api.DtraceAside()
 
     def take(self, event: api.events.Event) -> None:
+        if isinstance(event, api.events.OptionSet):
+            self._printer.output(event)  # complaints depend on options; no other event is made text of
         if complaint := self._printer.complaint(event):
             self.remark(complaint)
-        self._printer.output(event)
         try:
             self._file.add(event)
         except api.StoreError as error:
