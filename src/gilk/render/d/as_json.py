@@ -7,15 +7,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gilk.lang.d import buckets
 from gilk.lang.d.probes import Probe
 from gilk.lang.data import Aggregation
 from gilk.lang.types import text as type_text
-from gilk.render.d.distribution import shown
-from gilk.render.d.messages import FAULTS, Fault
+from gilk.render.d import distribution
+from gilk.render.d.messages import FAULTS, kind_of
 from gilk.render.d.text import text_of
 from gilk.trace.d import events
-from gilk.trace.d.contents import divided
 from gilk.trace.d.values import (
     Bytes,
     Distribution,
@@ -92,18 +90,7 @@ def value(one: Value) -> Any:
         case Stack():
             return {"stack": [string(line) for line in one.lines]}
         case Distribution():
-            return {"distribution": _buckets(one)}
-
-
-def _buckets(one: Distribution) -> list[Json]:
-    """Those that a picture of it would show: what they are called, and what they have counted."""
-    low, high = shown(one.what, one.counts)
-    names = buckets.labels(one.what, low)
-    starts = buckets.starts(one.what)
-    return [
-        {"bucket": names[at], "value": starts[at], "count": divided(one.counts[at], one.normal)}
-        for at in range(low, high + 1)
-    ]
+            return {"distribution": distribution.rows(one)}
 
 
 def _probe(probe: Probe) -> Json:
@@ -133,9 +120,8 @@ def _row(row: events.SnapshotRow) -> Json:
 
 
 def _fault(one: events.Faulted) -> Json:
-    kind = next((kind for kind in Fault if kind == one.kind), Fault.UNKNOWN)
-    address = one.address & (1 << 64) - 1
-    return {**_probe(one.probe), "clause": one.clause, "fault": one.kind, "why": FAULTS[kind], "address": address}
+    address, why = one.address & (1 << 64) - 1, FAULTS[kind_of(one.kind)]
+    return {**_probe(one.probe), "clause": one.clause, "fault": one.kind, "why": why, "address": address}
 
 
 def _fired(one: events.ProbeFired) -> Json:

@@ -7,13 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from gilk.lang.d import buckets
 from gilk.lang.d.probes import Probe
-from gilk.render.d.distribution import shown
-from gilk.render.d.messages import FAULTS, Fault
+from gilk.render.d import distribution
+from gilk.render.d.messages import FAULTS, kind_of
 from gilk.render.d.text import text_of
 from gilk.trace.d import events
-from gilk.trace.d.contents import divided
 from gilk.trace.d.values import Bytes, Distribution, Dump, Floating, Integer, Memory, Stack, Symbol, Text, Value
 
 VERSION = 1
@@ -67,8 +65,7 @@ class Rows:
             case events.Dropped(kind=kind, cpu=cpu, count=count):
                 self._add("dropped", text=kind.name.lower(), cpu=cpu, count=count & _64)
             case events.Faulted(kind=kind):
-                fault = next((one for one in Fault if one == kind), Fault.UNKNOWN)
-                self._add("faulted", **_where(event.probe, event.clause), text=FAULTS[fault])
+                self._add("faulted", **_where(event.probe, event.clause), text=FAULTS[kind_of(kind)])
             case events.ActionFailed(why=why):
                 self._add("failed", **_where(event.probe, event.clause), text=_string(why))
             case events.Corrupted(what=text) | events.Noted(text=text):
@@ -133,7 +130,7 @@ def _value(one: Value) -> Row:
         case Stack(lines=lines):
             return {"stack": [line.decode(errors="backslashreplace") for line in lines]}
         case Distribution():
-            return {"buckets": _buckets(one)}
+            return {"buckets": distribution.rows(one)}
 
 
 def _integer(value: int) -> Row:
@@ -150,16 +147,6 @@ def _text(data: bytes) -> Row:
         return {"text": data.decode()}
     except UnicodeDecodeError:
         return {"bytes": data}
-
-
-def _buckets(one: Distribution) -> list[Row]:
-    """Those that a picture of it would show."""
-    low, high = shown(one.what, one.counts)
-    names, starts = buckets.labels(one.what, low), buckets.starts(one.what)
-    return [
-        {"bucket": names[at], "value": starts[at], "count": divided(one.counts[at], one.normal)}
-        for at in range(low, high + 1)
-    ]
 
 
 def _string(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gilk.lang.d.buckets import ZERO, labels
+from gilk.lang.d.buckets import ZERO, labels, starts
 from gilk.lang.data import Aggregating, Function
 from gilk.render.d.columns import left, right
 from gilk.trace.d.contents import divided
@@ -27,6 +27,16 @@ def distribution(what: Aggregating, counts: Sequence[int], normal: int = 1) -> b
     bar = _Bars(counts)
     rows = (right(names[at], 16) + b" " + bar.row(counts[at], normal) for at in range(first, last + 1))
     return _HEADER + b"".join(rows)
+
+
+def rows(value: Distribution) -> list[dict[str, str | int]]:
+    """The buckets that a picture of it shows: ``bucket``, their name, ``value``, where they begin, and ``count``."""
+    first, last = shown(value.what, value.counts)
+    names, begins = labels(value.what, first), starts(value.what)
+    return [
+        {"bucket": names[at], "value": begins[at], "count": divided(value.counts[at], value.normal)}
+        for at in range(first, last + 1)
+    ]
 
 
 def shown(what: Aggregating, counts: Sequence[int]) -> tuple[int, int]:

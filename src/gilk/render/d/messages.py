@@ -68,6 +68,11 @@ LOSSES = {
 _UNITS = " kmgtpe"
 
 
+def kind_of(fault: int) -> Fault:
+    """``fault``: arg4 of dtrace:::ERROR, which a hostile process may have written."""
+    return next((one for one in Fault if one == fault), Fault.UNKNOWN)
+
+
 @dataclass(frozen=True, slots=True)
 class Messages:
     """``program``: what the command was called by. ``quiet`` silences what is for information only."""
@@ -99,7 +104,7 @@ class Messages:
 
     def fault(self, clause: str, probe: Probe, fault: int, address: int = 0, pc: int | None = None) -> str:
         """A run-time error in a clause. ``pc``: where in its code, if that is known."""
-        kind = next((one for one in Fault if one == fault), Fault.UNKNOWN)
+        kind = kind_of(fault)
         where = "" if pc is None else f" at BPF pc {pc}"
         text = f"error in {clause} for probe ID {probe.number} ({probe}): "
         return self.error(f"{text}{FAULTS[kind]}{_details(kind, address)}{where}")
