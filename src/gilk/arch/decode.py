@@ -55,11 +55,6 @@ def is_trap(instruction: Instruction) -> bool:
     return instruction.code in _TRAPS
 
 
-def branch_target(instruction: Instruction) -> int:
-    """Where a direct jump, branch or call leads; 0 for anything else."""
-    return instruction.near_branch_target
-
-
 def stops(instruction: Instruction) -> bool:
     """No control flow continues after it: ud2, hlt, int3, undecodable bytes."""
     return instruction.flow_control == EXCEPTION or instruction.code == Code.HLT or instruction.code in _TRAPS

@@ -17,15 +17,8 @@ from gilk.target.process import Process
 from gilk.trace.clock import Clock, calibrate
 from gilk.trace.drain import Drain
 from gilk.trace.layout import Geometry, Shared
-from gilk.values import dataclass
 
 _MOST_POINTS = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Took:
-    total: float
-    seconds: float
 
 
 class ClientSession(BaseSession):
@@ -76,7 +69,7 @@ class ClientSession(BaseSession):
             made = self._insert(asked) if active else Inserted({}, {}, 0.0, 0.0)
         self._wanted.update(asked)
         self._know(made.total)
-        self._note(_Took(made.total, made.seconds), len(numbers))
+        self._note(made, len(numbers))
         if not active:
             self._dormant.update(numbers)
         return self._inserted(made, numbers)
@@ -88,7 +81,7 @@ class ClientSession(BaseSession):
         chosen = [number for number in numbers if (number in self._dormant) is on]
         if on and chosen:
             made = self._insert({number: self._wanted[number] for number in chosen})
-            self._note(_Took(made.total, made.seconds), 0)
+            self._note(made, 0)
             self._inserted(made, chosen)
             self._dormant.difference_update(chosen)
         elif chosen:
