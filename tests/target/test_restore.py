@@ -15,8 +15,11 @@ from pathlib import Path
 import pytest
 
 from gilk import api
+from gilk.arch.asm import JMP8, JMP32
 from gilk.errors import TargetError
-from tests.behaviour.harness import ENVIRONMENT, Loop, differences, gilk, wait_for
+from gilk.target import ptrace
+from gilk.target.memory import ProcessMemory
+from tests.behaviour.harness import ENVIRONMENT, Loop, cpu, differences, gilk, state, wait_for
 from tests.programs.build import build, compile_text
 
 CLIENT = """
@@ -123,6 +126,51 @@ def test_bounces_and_puns_are_put_back() -> None:
         assert differences(loop.pid)
         assert api.restore(loop.pid).left == ()
         assert differences(loop.pid) == []
+
+
+def original_code(pid: int) -> dict[int, int]:
+    """What each byte of the program's own code is in its file, by address."""
+    found = {}
+    for line in executable_files(pid):
+        fields = line.split()
+        start, end = (int(part, 16) for part in fields[0].split("-"))
+        if Path(fields[5]) == Path(f"/proc/{pid}/exe").readlink():
+            content = Path(fields[5]).read_bytes()[int(fields[2], 16) :][: end - start]
+            found.update(zip(range(start, end), content, strict=False))
+    return found
+
+
+def stop_at_a_second_jump(tid: int) -> None:
+    """Have a thread go on, instruction by instruction, until a short jump of gilk's has led it to a long one amid the
+    program's code, and stop there."""
+    memory, original, before = ProcessMemory(tid), original_code(tid), 0
+
+    def has(address: int, jump: bytes) -> bool:
+        return address in original and memory.some(address, 1) == jump != bytes([original[address]])
+
+    ptrace.seize(tid)
+    ptrace.call(ptrace.INTERRUPT, tid)
+    os.waitpid(tid, ptrace.WALL)
+    while not (has(before, JMP8) and has(rip := ptrace.get_registers(tid).rip, JMP32)):
+        before = ptrace.get_registers(tid).rip
+        ptrace.call(ptrace.SINGLESTEP, tid, 0, 0)
+        os.waitpid(tid, ptrace.WALL)
+    os.kill(tid, signal.SIGSTOP)  # which it takes before it executes anything else
+    ptrace.call(ptrace.DETACH, tid, 0, 0)
+    assert wait_for(lambda: state(tid) == "T"), hex(rip)
+
+
+def test_a_thread_amid_a_bounce_goes_on() -> None:
+    """What the original has at the second jump is no instruction that follows the first."""
+    with Loop([build("shortblocks", "O1")]) as loop:
+        abandon(loop.pid, EVERYWHERE)
+        stop_at_a_second_jump(loop.pid)
+        assert api.restore(loop.pid).left == ()
+        assert differences(loop.pid) == []
+        os.kill(loop.pid, signal.SIGCONT)
+        ticks = cpu(loop.pid)
+        assert wait_for(lambda: not loop.alive() or cpu(loop.pid) > ticks + 10)
+        assert "ok shortblocks" in loop.finish()
 
 
 def test_a_session_that_has_its_keeper_is_left_alone() -> None:

@@ -95,14 +95,10 @@ class Answers:
         return self.keeper.memory.read(address, size)
 
     def put_back(self, copies: tuple[Copy, ...]) -> None:
-        """Have the original code executed in place of copies."""
-        self.keeper.mapper.put_back(copies)
+        self.keeper.put_back(copies)
 
     def repair(self, pieces: list[tuple[int, bytes]]) -> None:
-        """Put bytes of code back while nothing runs."""
-        with self.keeper.process.threads.stopped():
-            for address, content in pieces:
-                self.keeper.memory.write(address, content)
+        self.keeper.repair(pieces)
 
     def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
         return self.keeper.handlers(signals)

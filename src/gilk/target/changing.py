@@ -14,7 +14,8 @@ from gilk.target.live_code import LiveCode
 from gilk.target.mapping import Mapper
 from gilk.target.movement import Busy, Movement, Place, Write
 from gilk.target.newcomers import give_own, in_common
-from gilk.target.places import Places
+from gilk.target.ours import led_to
+from gilk.target.places import Places, StandingJumps
 from gilk.target.traced import Traced
 from gilk.target.world import Thread
 from gilk.target.writer import Change
@@ -104,6 +105,17 @@ class Changer:
             self._write_words(move for move in moves if move.late)
         done = time.perf_counter()
         return Outcome(done - asked, done - began, strangers)
+
+    def repair(self, undo: Callable[[], object]) -> None:
+        """Have code put right that an abandoned session has changed. Threads that stand at one of its jumps, and
+        handlers that return to one, are led to the patch first: the jump of a bounce lies amid what the original has
+        there. Raises OSError where ``undo`` does."""
+        nothing = Places([])
+        with self._threads.stopped() as threads:
+            jumps = StandingJumps(self._memory, led_to(self._process.maps()))
+            _, moves = self._movement.stand(threads, nothing, jumps)
+            with self._led(threads, {}, moves, jumps):
+                undo()
 
     def wait_until_out(self) -> None:
         """Where contexts were left in patches, which lead back to the program: until they have gone on. Those that do

@@ -193,6 +193,19 @@ class Keeper:
         self._past.append(self._staged.pop(number))
         self._everywhere = None
 
+    def put_back(self, copies: tuple[Copy, ...]) -> None:
+        """Have the original code executed in place of copies that an abandoned session has made."""
+        self._changer.repair(lambda: self.mapper.put_back(copies))
+
+    def repair(self, pieces: list[tuple[int, bytes]]) -> None:
+        """Put bytes back, (address, original), that an abandoned session has changed."""
+
+        def undo() -> None:
+            for address, original in pieces:
+                self.memory.write(address, original)
+
+        self._changer.repair(undo)
+
     def _all_patches(self) -> Places:
         if self._everywhere is None:
             self._everywhere = Places([one.batch for one in self._staged.values()])

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from gilk.arch.asm import JMP32
 from gilk.target.batch import Batch, Int
+from gilk.target.memory import Memory
 
 _AFTER = np.int64(-1 << 63)  # GILK_ROW_AFTER, native/abi/gilk_abi.h
 
@@ -55,6 +59,26 @@ class Places:
     def is_displaced(self, address: int) -> bool:
         i = int(np.searchsorted(self.displaced, address))
         return i < len(self.displaced) and int(self.displaced[i]) == address
+
+
+class StandingJumps(Places):
+    """The jumps to gilk's memory that stand in code, of which nobody knows the plans any more: what each displaces goes
+    on where it leads. ``ranges``: that memory."""
+
+    def __init__(self, memory: Memory, ranges: Sequence[tuple[int, int]]) -> None:
+        super().__init__([])
+        self._memory = memory
+        self._ranges = ranges
+
+    def is_displaced(self, address: int) -> bool:
+        return self.patch(address, before=True) is not None
+
+    def patch(self, original: int, before: bool) -> int | None:
+        jump = self._memory.some(original, len(JMP32) + 4)
+        if len(jump) < len(JMP32) + 4 or not jump.startswith(JMP32):
+            return None
+        target = original + len(jump) + int.from_bytes(jump[len(JMP32) :], "little", signed=True)
+        return target if any(low <= target < high for low, high in self._ranges) else None
 
 
 def places_table(batches: list[Batch], in_force: list[Batch]) -> bytes:
