@@ -179,18 +179,22 @@ def test_a_child_is_restored_when_the_client_dies(puppet: Puppet) -> None:
 
 
 def test_threads_come_and_go(puppet: Puppet) -> None:
-    """200 threads, eight at a time, with blocks for sixteen: none is lost, for blocks are used again."""
+    """600 threads, eight at a time, with blocks for 64, which are used again. Each counts all of its hits, or none."""
+    ran, hits = 600, 100  # of each thread
     with api.attach(puppet.pid) as target, target.session(threads=64) as session:
         (probe,) = session.insert("work:entry", api.count)
         for _ in range(3):
             puppet.do("t")
-            session.poll()
-            time.sleep(0.6)
-            session.poll()
-            time.sleep(0.6)
-            session.poll()
-        assert session.counts()[probe.row.point] + session.drain.lost() == 3 * 25 * 8 * 100
-        assert session.drain.lost() < 3 * 25 * 8 * 100
+            assert wait_for(lambda: not _waits_for_room(session))
+        count = session.counts()[probe.row.point]
+        assert count % hits == 0 and 64 < count // hits < ran
+        assert 0 < session.drain.lost() <= ran * hits - count
+
+
+def _waits_for_room(session: api.Session) -> bool:
+    """Blocks of threads that have ended are free again after some calls of poll()."""
+    session.poll()
+    return bool(session.drain._shared.control["exhausted"])
 
 
 def test_counts_of_200_threads_are_exact(puppet: Puppet) -> None:
