@@ -14,8 +14,8 @@ from pathlib import Path
 
 from bench.measure import TIMES, Hot, Many, Programs, Row
 from gilk import api
-from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import TraceScope
+from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.scope import TraceScope
 
 TOOL = "gilk"
 SECONDS = 3.0

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 import gilk
 from bench.measure import BURST, SETTLE, TIMES, Hot, Many, Programs, Row, how_it_ended, least, memory, quartile
 from gilk.api import Request, Session, Target
-from gilk.target.apart import KEEPER
+from gilk.targets.apart import KEEPER
 
 TOOL = "gilk"
 GLOBS = {1000: "f00???", 5000: "f0[0-4]???", 11_000: "f?????"}

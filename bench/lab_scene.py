@@ -14,14 +14,14 @@ from pathlib import Path
 from iced_x86 import Decoder
 
 from bench.measure import BUILD, HERE
-from gilk.build.kernel_instrument import run_kbuild
 from gilk.image.kernel.btf import Btf, TypeKind
 from gilk.image.model import Span
 from gilk.lab import VM
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Builtin, CFunction
-from gilk.target.kernel import driver_build, driver_load
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel import driver_build, driver_load
+from gilk.targets.kernel.target import KernelTarget
+from gilk.toolchain.kernel_instrument import run_kbuild
 
 BATCHES = "20"
 LIMIT = 900.0  # seconds for one command there

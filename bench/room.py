@@ -15,8 +15,8 @@ from pathlib import Path
 
 from bench.measure import Row
 from gilk import api
-from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import TraceScope
+from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.scope import TraceScope
 from gilk.splice.plan import Refusal
 
 BUILDS = ("-O0", "-O1", "-Os", "-O2 -falign-functions=1")

@@ -20,7 +20,7 @@ LANE = """
     fake spec/test_duration.py spec/test_event.py spec/test_point.py arch
     test_layers.py test_words.py test_quick.py test_digest.py
     session/test_ledger.py session/test_request.py session/test_without_entry.py
-    session/dtrace/test_names.py
+    engines/dtrace/test_names.py
     lang/test_facts.py lang/test_runtime.py
     lang/d/test_parser.py lang/d/test_lexer.py lang/d/test_meaning.py lang/d/test_passes.py lang/d/test_world.py
     lang/d/test_buckets.py lang/d/test_stability.py lang/d/test_printf_format.py
@@ -28,7 +28,7 @@ LANE = """
     render/test_trace.py render/test_histogram.py render/test_report.py render/test_text.py
     render/d/test_trace.py render/d/test_records.py render/d/test_aggregations.py render/d/test_listing.py
     render/d/test_messages.py render/d/test_hexdump.py render/d/test_stacks.py render/d/test_typed.py
-    target/test_frames.py target/test_writer.py target/test_places.py target/test_maps.py
+    targets/test_frames.py targets/test_writer.py targets/test_places.py targets/test_maps.py
     trace/test_align.py trace/test_traced.py trace/test_query.py trace/test_series.py trace/test_interrupts.py
     trace/d/test_d_sorting.py trace/d/test_d_contents.py
 """.split()  # noqa: SIM905

@@ -17,8 +17,8 @@ SOURCE = ROOT / "src" / "gilk"
 
 # From the top. A module may import from its own layer and from those below it.
 LAYERS = [
-    "web", "cli", "api", "render", "session", "trace", "providers", "lab", "target", "build", "lang",
-    "splice", "analysis", "image", "cache", "arch", "spec", "native", "version", "private", "errors", "digest",
+    "web", "cli", "api", "render", "engines", "runs", "session", "trace", "providers", "lab", "targets", "toolchain",
+    "lang", "splice", "analysis", "image", "cache", "arch", "spec", "native", "version", "private", "errors", "digest",
     "outputs", "values",
 ]  # fmt: skip
 ROOTS = {"__init__", "__main__"}  # the package root: for users, not for the package
@@ -86,12 +86,12 @@ def test_the_representation_imports_nothing_of_a_language() -> None:
 
 
 #: It reads what the kernel's own build says of a user's C.
-READS_MESSAGES = {"build/kernel_instrument"}
+READS_MESSAGES = {"toolchain/kernel_instrument"}
 
 
 def _meets_generated_code(module: str, path: Path) -> bool:
     """It makes C, or has it made: what it wants to know of that, lang/facts.py tells."""
-    if re.fullmatch(r"lang/(to_c/)?\w+|build/\w+", module):
+    if re.fullmatch(r"lang/(to_c/)?\w+|toolchain/\w+", module):
         return module not in READS_MESSAGES
     makers = ("lang/to_c/", "lang/d/unit")
     return any(other.startswith(makers) for _, other in internal_imports(path))
@@ -99,7 +99,7 @@ def _meets_generated_code(module: str, path: Path) -> bool:
 
 def test_nothing_is_looked_up_in_generated_code() -> None:
     found = {module for module, path in MODULES.items() if _meets_generated_code(module, path)}
-    assert {"lang/facts", "lang/to_c/sites", "build/clobbers", "session/dtrace/instruments"} <= found
+    assert {"lang/facts", "lang/to_c/sites", "toolchain/clobbers", "engines/dtrace/instruments"} <= found
     for module in found:
         assert "re" not in {name.split(".")[0] for _, name in imports(MODULES[module])}, f"{module} imports re"
 
@@ -116,7 +116,7 @@ def test_render_imports_no_session() -> None:
     for module, path in MODULES.items():
         if layer_of(module) == "render":
             for line, other in internal_imports(path):
-                assert layer_of(other) != "session", f"{path}:{line} imports {other}"
+                assert layer_of(other) not in ("engines", "runs", "session"), f"{path}:{line} imports {other}"
 
 
 def test_no_import_cycles() -> None:
@@ -201,16 +201,16 @@ def test_no_cycle_among_headers() -> None:
     acyclic(graph)
 
 
-#: Which modules besides those of `target` still read /proc/PID, use ptrace(2) or fork. Nothing is to be added here.
+#: Which modules besides those of `targets` still read /proc/PID, use ptrace(2) or fork. Nothing is to be added here.
 KNOWS_PROCESSES = {
     "cli/trials",
     "session/broker/forking",
-    "session/dtrace/libraries",
-    "session/dtrace/mounts",
-    "session/experiment/targets",
-    "session/run",
-    "session/survey/count",
-    "session/survey/subject",
+    "engines/dtrace/libraries",
+    "engines/dtrace/mounts",
+    "runs/experiment/targets",
+    "runs/run",
+    "engines/scan/count",
+    "engines/scan/subject",
     "trace/threads",
 }
 FORKS = {"fork", "forkpty", "posix_spawn", "posix_spawnp"}
@@ -218,7 +218,7 @@ FORKS = {"fork", "forkpty", "posix_spawn", "posix_spawnp"}
 
 def knows_processes(path: Path) -> Iterator[str]:
     """Of how processes are reached, what a module does itself."""
-    yield from (name for _, name in imports(path) if name == "gilk.target.ptrace")
+    yield from (name for _, name in imports(path) if name == "gilk.targets.ptrace")
     for node in nodes(path):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "os" and node.attr in FORKS:
@@ -229,9 +229,9 @@ def knows_processes(path: Path) -> Iterator[str]:
 
 
 def test_only_targets_know_how_processes_are_reached() -> None:
-    found = {module: set(knows_processes(path)) for module, path in MODULES.items() if layer_of(module) != "target"}
+    found = {module: set(knows_processes(path)) for module, path in MODULES.items() if layer_of(module) != "targets"}
     assert {module for module, how in found.items() if how} == KNOWS_PROCESSES, "one that is none any more comes off"
-    assert any(set(knows_processes(path)) for module, path in MODULES.items() if layer_of(module) == "target")
+    assert any(set(knows_processes(path)) for module, path in MODULES.items() if layer_of(module) == "targets")
 
 
 def tracked_files() -> list[Path]:

@@ -30,7 +30,7 @@ DOCSTRINGS_ALLOWED = {
     "providers": 5,
     "session": 11,
     "session/broker": 4,
-    "session/dtrace": 3,
+    "engines/dtrace": 3,
     "trace/d": 38,
 }
 

@@ -27,46 +27,46 @@ from gilk.errors import CompileError, GilkError, ImageError, StoreError, TargetE
 if TYPE_CHECKING:
     from gilk import lab
     from gilk.arch.processor import flags as processor_flags
-    from gilk.build.toolchain import compiler
     from gilk.cache.place import intended as cache_place
+    from gilk.engines.dtrace.ahead import expect as expect_dtrace
+    from gilk.engines.dtrace.asked import Asked as DtraceRequest
+    from gilk.engines.dtrace.asked import Preprocess
+    from gilk.engines.dtrace.asked import let_go as let_go_dtrace
+    from gilk.engines.dtrace.asked import prepare as prepare_dtrace
+    from gilk.engines.dtrace.compiled import DoesNotCompile
+    from gilk.engines.dtrace.consumer import Consumer
+    from gilk.engines.dtrace.enabling import NoSuchProbe
+    from gilk.engines.dtrace.iterated import DtraceSession
+    from gilk.engines.dtrace.outlet import Aside as DtraceAside
+    from gilk.engines.dtrace.outlet import Outlet as DtraceOutlet
+    from gilk.engines.dtrace.outlet import Pages as DtracePages
+    from gilk.engines.dtrace.provided import write_header as write_dtrace_header
+    from gilk.engines.dtrace.provided import write_objects as write_dtrace_objects
+    from gilk.engines.follow.tracing import Tracing
+    from gilk.engines.scan.graph import cfg
+    from gilk.engines.scan.scanning import scan
     from gilk.private import complaints
     from gilk.render.report import RunReport
     from gilk.render.trace_report import TraceReport
+    from gilk.runs.elsewhere import Elsewhere
+    from gilk.runs.experiment.file import Experiment
+    from gilk.runs.experiment.run import Staged
+    from gilk.runs.outcome import Result
+    from gilk.runs.run import Progress, Run
+    from gilk.runs.strategy import Chosen
     from gilk.session.base import Probe
     from gilk.session.broker.client_session import ClientSession as Session
-    from gilk.session.dtrace.ahead import expect as expect_dtrace
-    from gilk.session.dtrace.asked import Asked as DtraceRequest
-    from gilk.session.dtrace.asked import Preprocess
-    from gilk.session.dtrace.asked import let_go as let_go_dtrace
-    from gilk.session.dtrace.asked import prepare as prepare_dtrace
-    from gilk.session.dtrace.compiled import DoesNotCompile
-    from gilk.session.dtrace.consumer import Consumer
-    from gilk.session.dtrace.enabling import NoSuchProbe
-    from gilk.session.dtrace.iterated import DtraceSession
-    from gilk.session.dtrace.outlet import Aside as DtraceAside
-    from gilk.session.dtrace.outlet import Outlet as DtraceOutlet
-    from gilk.session.dtrace.outlet import Pages as DtracePages
-    from gilk.session.dtrace.provided import write_header as write_dtrace_header
-    from gilk.session.dtrace.provided import write_objects as write_dtrace_objects
-    from gilk.session.elsewhere import Elsewhere
-    from gilk.session.experiment.file import Experiment
-    from gilk.session.experiment.run import Staged
-    from gilk.session.follow.tracing import Tracing
     from gilk.session.kernel_session import KernelSession
-    from gilk.session.outcome import Result
     from gilk.session.places import BlockView, FunctionView, Place
     from gilk.session.request import Builtin, CFunction, Request
-    from gilk.session.run import Progress, Run
-    from gilk.session.strategy import Chosen
-    from gilk.session.survey.graph import cfg
-    from gilk.session.survey.scanning import scan
     from gilk.splice.figures import Survey
     from gilk.splice.graph import Graph
-    from gilk.target.base import Loaded
-    from gilk.target.kernel import admin as driver
-    from gilk.target.kernel.target import KernelTarget
-    from gilk.target.process import Process
-    from gilk.target.restore import restore
+    from gilk.targets.base import Loaded
+    from gilk.targets.kernel import admin as driver
+    from gilk.targets.kernel.target import KernelTarget
+    from gilk.targets.process import Process
+    from gilk.targets.restore import restore
+    from gilk.toolchain.compilers import compiler
     from gilk.trace.calls import pair as calls
     from gilk.trace.d import events
     from gilk.trace.d import values as dtrace_values
@@ -90,7 +90,7 @@ __all__ = [
 _INTERRUPTS = "irq"  # no function of the kernel's is called so
 _MODULES = {
     "lab": "gilk.lab",
-    "driver": "gilk.target.kernel.admin",
+    "driver": "gilk.targets.kernel.admin",
     "events": "gilk.trace.d.events",
     "dtrace_values": "gilk.trace.d.values",
 }
@@ -99,34 +99,34 @@ _LAZY = {
     **dict.fromkeys(("BlockView", "FunctionView", "Place"), "gilk.session.places"),
     **dict.fromkeys(("CFunction", "Request"), "gilk.session.request"),
     **{name: f"gilk.session.request:Builtin.{name.upper()}" for name in ("count", "stamp", "args", "regs", "time")},
-    **dict.fromkeys(("Progress", "Result", "Run"), "gilk.session.run"),
-    "Tracing": "gilk.session.follow.tracing",
-    "Experiment": "gilk.session.experiment.file",
-    "Staged": "gilk.session.experiment.run",
+    **dict.fromkeys(("Progress", "Result", "Run"), "gilk.runs.run"),
+    "Tracing": "gilk.engines.follow.tracing",
+    "Experiment": "gilk.runs.experiment.file",
+    "Staged": "gilk.runs.experiment.run",
     "Probe": "gilk.session.base",
     "Session": "gilk.session.broker.client_session:ClientSession",
     "Graph": "gilk.splice.graph",
     "Survey": "gilk.splice.figures",
-    "cfg": "gilk.session.survey.graph",
-    "scan": "gilk.session.survey.scanning",
-    "Loaded": "gilk.target.base",
+    "cfg": "gilk.engines.scan.graph",
+    "scan": "gilk.engines.scan.scanning",
+    "Loaded": "gilk.targets.base",
     "RunReport": "gilk.render.report",
     "calls": "gilk.trace.calls:pair",
     "read": "gilk.trace.reading",
-    "restore": "gilk.target.restore",
-    "Consumer": "gilk.session.dtrace.consumer",
-    "DoesNotCompile": "gilk.session.dtrace.compiled",
-    "NoSuchProbe": "gilk.session.dtrace.enabling",
-    "DtraceSession": "gilk.session.dtrace.iterated",
-    "Preprocess": "gilk.session.dtrace.asked",
-    "DtraceRequest": "gilk.session.dtrace.asked:Asked",
-    **{f"Dtrace{name}": f"gilk.session.dtrace.outlet:{name}" for name in ("Aside", "Outlet", "Pages")},
-    "prepare_dtrace": "gilk.session.dtrace.asked:prepare",
-    "let_go_dtrace": "gilk.session.dtrace.asked:let_go",
-    "write_dtrace_header": "gilk.session.dtrace.provided:write_header",
-    "write_dtrace_objects": "gilk.session.dtrace.provided:write_objects",
-    "expect_dtrace": "gilk.session.dtrace.ahead:expect",
-    "compiler": "gilk.build.toolchain",
+    "restore": "gilk.targets.restore",
+    "Consumer": "gilk.engines.dtrace.consumer",
+    "DoesNotCompile": "gilk.engines.dtrace.compiled",
+    "NoSuchProbe": "gilk.engines.dtrace.enabling",
+    "DtraceSession": "gilk.engines.dtrace.iterated",
+    "Preprocess": "gilk.engines.dtrace.asked",
+    "DtraceRequest": "gilk.engines.dtrace.asked:Asked",
+    **{f"Dtrace{name}": f"gilk.engines.dtrace.outlet:{name}" for name in ("Aside", "Outlet", "Pages")},
+    "prepare_dtrace": "gilk.engines.dtrace.asked:prepare",
+    "let_go_dtrace": "gilk.engines.dtrace.asked:let_go",
+    "write_dtrace_header": "gilk.engines.dtrace.provided:write_header",
+    "write_dtrace_objects": "gilk.engines.dtrace.provided:write_objects",
+    "expect_dtrace": "gilk.engines.dtrace.ahead:expect",
+    "compiler": "gilk.toolchain.compilers",
     "cache_place": "gilk.cache.place:intended",
     "complaints": "gilk.private",
     "processor_flags": "gilk.arch.processor:flags",
@@ -269,9 +269,9 @@ def kernel(machine: str | lab.Machine = "") -> Kernel:
 
 
 def _kernel_at(machine: str | lab.Machine) -> tuple[KernelTarget, Elsewhere | None]:
-    from gilk.session.elsewhere import reach
-    from gilk.target.kernel.link import LocalLink
-    from gilk.target.kernel.target import KernelTarget
+    from gilk.runs.elsewhere import reach
+    from gilk.targets.kernel.link import LocalLink
+    from gilk.targets.kernel.target import KernelTarget
 
     if not machine:
         return KernelTarget(LocalLink()), None
@@ -281,21 +281,21 @@ def _kernel_at(machine: str | lab.Machine) -> tuple[KernelTarget, Elsewhere | No
 
 def attach(pid: int) -> Target:
     """Raises TargetError `no-such-process`, `no-permission`, `already-traced`."""
-    from gilk.target import process
+    from gilk.targets import process
 
     return Target(process.attach(pid))
 
 
 def launch(command: Sequence[str], environment: dict[str, str] | None = None, directory: str = "") -> Target:
     """Start a program and stop it before its own code runs; ``resume()`` lets it go. Raises TargetError."""
-    from gilk.target import process
+    from gilk.targets import process
 
     return Target(process.start(list(command), environment, directory))
 
 
 def parse_request(text: str) -> Request | Chosen:
     """``POINTS=INSTRUMENT``, or ``FUNCTIONS=@STRATEGY``. Raises UsageError."""
-    from gilk.session import strategy
+    from gilk.runs import strategy
 
     return strategy.parse(text)
 
@@ -310,12 +310,12 @@ def prepare_run(
 ) -> Run:
     """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go.
 
-    ``machine``: where the kernel and the command are, if not here (session/elsewhere.py). ``flight``: the newest
+    ``machine``: where the kernel and the command are, if not here (runs/elsewhere.py). ``flight``: the newest
     records of the kernel are kept, not the oldest.
     """
-    from gilk.session.experiment import run as experiment_run
+    from gilk.runs.experiment import run as experiment_run
+    from gilk.runs.run import Run
     from gilk.session.request import Request
-    from gilk.session.run import Run
 
     if flight and not any(request.of_kernel for request in requests):
         raise UsageError("flight-in-kernel", "--flight is about buffers in the kernel, and no point is in the kernel")
@@ -337,7 +337,7 @@ def check_output(path: Path | None, appends: bool = False) -> None:
 
 def _held(pids: Sequence[int], command: Sequence[str], alone: bool = False) -> list[Process]:
     """Processes attached to, and one launched; all are let go when one cannot be had. ``alone``: with nobody else."""
-    from gilk.target import process
+    from gilk.targets import process
 
     held: list[Process] = []
     try:
@@ -377,9 +377,9 @@ def prepare_trace(
     whose, and where ``command`` runs, if not here: then the functions are followed whoever calls them. ``modules`` are
     loaded there first. ``depth``: how many levels of calls within calls belong to the trace; 0 for all.
     """
-    from gilk.session.follow.adapt import Budget
-    from gilk.session.follow.scope import TraceScope
-    from gilk.session.follow.tracing import Tracing
+    from gilk.engines.follow.adapt import Budget
+    from gilk.engines.follow.scope import TraceScope
+    from gilk.engines.follow.tracing import Tracing
     from gilk.session.request import parse as request_of
     from gilk.spec import event
 
@@ -413,14 +413,14 @@ def _kernel_of(
 
 def load_experiment(path: Path) -> Experiment:
     """Raises UsageError `bad-experiment`, and what is wrong with its points."""
-    from gilk.session.experiment import file as experiment
+    from gilk.runs.experiment import file as experiment
 
     return experiment.load(path)
 
 
 def prepare_experiment(experiment: Experiment, number: int = 1) -> Staged:
     """Repetition ``number``: attached and launched, with nothing put in yet. Raises GilkError."""
-    from gilk.session.experiment import targets as experiment_targets
+    from gilk.runs.experiment import targets as experiment_targets
 
     wanted = [item.wanted for item in experiment.items]
     return experiment_targets.prepare(experiment, number, *_kernel_of(wanted, False, experiment.machine))
@@ -443,10 +443,10 @@ def dtrace(
 
     Commands of system() print to standard error; freopen() and ftruncate() are only told of, by events.
     """
+    from gilk.engines.dtrace.asked import Asked
+    from gilk.engines.dtrace.iterated import DtraceSession
+    from gilk.engines.dtrace.outlet import Aside
     from gilk.render.d.printf import formatted
-    from gilk.session.dtrace.asked import Asked
-    from gilk.session.dtrace.iterated import DtraceSession
-    from gilk.session.dtrace.outlet import Aside
 
     given = ("s", str(program)) if isinstance(program, Path) else ("n", program)
     if pid is not None and command:

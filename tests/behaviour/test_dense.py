@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gilk import api
-from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import TraceScope
+from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.scope import TraceScope
 from gilk.trace.reading import read
 from tests.behaviour.harness import Loop, differences, gilk, plain, wait_for
 from tests.programs.build import build

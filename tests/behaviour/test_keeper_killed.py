@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from gilk import api
+from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.scope import TraceScope
 from gilk.errors import TargetError
-from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import TraceScope
-from gilk.target import ptrace, spawning
-from gilk.target.memory import Memory
+from gilk.targets import ptrace, spawning
+from gilk.targets.memory import Memory
 from tests.behaviour.harness import Loop, cpu, differences, signals, state, wait_for
 from tests.programs.build import build
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from gilk import api
+from gilk.engines.follow.functions import of_template, place_timing
 from gilk.errors import MemoryTaken
-from gilk.session.follow.functions import of_template, place_timing
 from gilk.session.plan_workers import timing_templates
 from gilk.session.session import Session
 from gilk.splice.planner import plan

@@ -9,12 +9,12 @@ import pytest
 
 from gilk import api
 from gilk.analysis.analysis import Analysis
+from gilk.engines.dtrace.asked import Asked, let_go, prepare
+from gilk.engines.dtrace.tracing import Firing
 from gilk.session import plan_cache, staging
-from gilk.session.dtrace.asked import Asked, let_go, prepare
-from gilk.session.dtrace.tracing import Firing
 from gilk.session.request import CFunction
 from gilk.session.session import Session
-from gilk.target.process import Process
+from gilk.targets.process import Process
 from tests.behaviour.harness import Loop, differences, leftovers, plain
 from tests.behaviour.test_templates import HARD, ROUNDS, SINGLE, Calls, timed
 from tests.programs.build import build

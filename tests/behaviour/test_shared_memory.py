@@ -12,9 +12,9 @@ import pytest
 
 from gilk import api
 from gilk.errors import TargetError
-from gilk.target import sharing
-from gilk.target.keeper import Keeper
-from gilk.target.linux import LinuxProcess
+from gilk.targets import sharing
+from gilk.targets.keeper import Keeper
+from gilk.targets.linux import LinuxProcess
 from tests.behaviour.harness import Loop, differences, gs_bases, leftovers, wait_for
 from tests.programs.build import build
 

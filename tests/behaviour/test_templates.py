@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from gilk.engines.follow.functions import PlacedTiming, of_template, place_timing
 from gilk.session import plan_cache
-from gilk.session.follow.functions import PlacedTiming, of_template, place_timing
 from gilk.session.plan_workers import timing_templates
 from gilk.session.session import Session
-from gilk.target import process as processes
-from gilk.target.base import Loaded
-from gilk.target.process import Process, start
+from gilk.targets import process as processes
+from gilk.targets.base import Loaded
+from gilk.targets.process import Process, start
 from tests.behaviour.harness import plain, redirected
 from tests.programs.build import build
 

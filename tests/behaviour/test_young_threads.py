@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gilk import api
-from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import TraceScope
+from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.scope import TraceScope
 from gilk.splice.points import spans
 from tests.behaviour.harness import ENVIRONMENT, Loop, differences, gilk, leftovers, wait_for
 from tests.programs.build import build

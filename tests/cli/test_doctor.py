@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gilk.build import toolchain
 from gilk.cache.place import cache_dir
 from gilk.cli import checks, doctor, trials
 from gilk.cli.checks import Check, Status
+from gilk.toolchain import compilers
 
 BROKEN = Check("broken", Status.MISSING, "nothing", "gilk cannot work", "buy another machine")
 
@@ -110,16 +110,16 @@ def test_kernel_versions(release: str, enough: bool, monkeypatch: pytest.MonkeyP
 @pytest.fixture
 def another_compiler() -> Iterator[None]:
     """What was found before is not remembered, nor what is found now."""
-    toolchain.compiler.cache_clear()
+    compilers.compiler.cache_clear()
     yield
-    toolchain.compiler.cache_clear()
+    compilers.compiler.cache_clear()
 
 
 @pytest.mark.usefixtures("another_compiler")
 def test_a_compiler_that_is_not_there_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr(toolchain, "_found", lambda name: "")
-    monkeypatch.setattr(toolchain.sys, "executable", "/bin/false")
+    monkeypatch.setattr(compilers, "_found", lambda name: "")
+    monkeypatch.setattr(compilers.sys, "executable", "/bin/false")
     assert trials.compile_instrument().status == Status.MISSING
 
 

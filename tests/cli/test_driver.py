@@ -10,9 +10,9 @@ import pytest
 
 from gilk.cli.main import main
 from gilk.errors import TargetError
-from gilk.target.kernel import admin, driver_load
-from gilk.target.kernel.driver_build import headers_of
-from gilk.target.kernel.driver_errors import cannot_open, refused
+from gilk.targets.kernel import admin, driver_load
+from gilk.targets.kernel.driver_build import headers_of
+from gilk.targets.kernel.driver_errors import cannot_open, refused
 
 
 def test_no_headers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

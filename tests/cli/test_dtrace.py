@@ -51,7 +51,7 @@ def test_a_program_without_a_process(dtrace: Dtrace) -> None:
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        ((), ("gilk.splice", "gilk.analysis", "gilk.image.elf", "gilk.target.process", "pyarrow", "rich")),
+        ((), ("gilk.splice", "gilk.analysis", "gilk.image.elf", "gilk.targets.process", "pyarrow", "rich")),
         (("-c", "true"), ("pyarrow", "rich", "gilk.trace.samples")),
     ],
     ids=["without a process", "with one"],

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gilk.session.survey.scanning import scan as survey
+from gilk.engines.scan.scanning import scan as survey
 from tests.behaviour.harness import children
 from tests.programs.build import build
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from gilk.session.session import Session
-from gilk.target.base import Target
-from gilk.target.launch import Until
-from gilk.target.process import Process, start
+from gilk.targets.base import Target
+from gilk.targets.launch import Until
+from gilk.targets.process import Process, start
 from tests.fake.programs import built
 from tests.fake.sessions import program, session
 from tests.fake.target import FakeProcess

@@ -11,17 +11,17 @@ from mmap import mmap
 
 import pytest
 
-from gilk.build.instrument import compile_instrument
+from gilk.engines.dtrace.compiled import Text, compile_programs
+from gilk.engines.dtrace.enabling import enable
+from gilk.engines.dtrace.tracing import Tracing
+from gilk.engines.dtrace.world import World
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
 from gilk.session.broker.client_state import ClientState
 from gilk.session.broker.messages import Inserted, InsertRequest, insert_words
 from gilk.session.broker.session import SharedSession
-from gilk.session.dtrace.compiled import Text, compile_programs
-from gilk.session.dtrace.enabling import enable
-from gilk.session.dtrace.tracing import Tracing
-from gilk.session.dtrace.world import World
+from gilk.toolchain.instrument import compile_instrument
 from gilk.trace import clock
 from tests.fake.sessions import CLOCK
 from tests.fake.target import FakeProcess

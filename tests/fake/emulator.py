@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from gilk.target.ptrace import Registers
+from gilk.targets.ptrace import Registers
 from tests.fake.space import PAGE, Region, Space
 
 # Untyped, so imported as values without types.

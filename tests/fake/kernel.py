@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""System calls that a program of the fake makes for its keeper (target/system_calls.py): those that map memory."""
+"""System calls that a program of the fake makes for its keeper (targets/system_calls.py): those that map memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gilk.target.call_list import Call, CallList
-from gilk.target.memory import Memory
-from gilk.target.system_calls import (
+from gilk.targets.call_list import Call, CallList
+from gilk.targets.memory import Memory
+from gilk.targets.system_calls import (
     CLOSE,
     MADV_WIPEONFORK,
     MADVISE,

@@ -12,7 +12,7 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 
-from gilk.target.base import Loaded
+from gilk.targets.base import Loaded
 from tests.fake.space import PAGE, Backing, Region, Space
 
 _BIAS, _LIBRARIES, _APART = 0x5555_5555_4000, 0x7F00_0000_0000, 0x100_0000

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gilk.target.base import Loaded
-from gilk.target.ptrace import Registers
+from gilk.targets.base import Loaded
+from gilk.targets.ptrace import Registers
 from tests.fake.emulator import Emulator
 from tests.fake.kernel import Files
 from tests.fake.loading import load, read

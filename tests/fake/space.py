@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from gilk.target.maps import Mapping
+from gilk.targets.maps import Mapping
 
 PAGE = 4096
 _LOWEST, _HIGHEST = 0x10000, 0x7FFF_FFFF_F000
@@ -143,7 +143,7 @@ class Space:
                 each.backing.content[each.at : each.at + _size(each)] = bytes(_size(each))
         return Space(made)
 
-    # As a Memory (gilk/target/memory.py).
+    # As a Memory (gilk/targets/memory.py).
 
     def read(self, address: int, size: int) -> bytes:
         if self.gone:

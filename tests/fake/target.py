@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The fake as a target: what sessions ask a process for (target/base.py). Its keeper is called, not written to."""
+"""The fake as a target: what sessions ask a process for (targets/base.py). Its keeper is called, not written to."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gilk.analysis.analysis import Analysis
 from gilk.image.elf import load
 from gilk.image.model import Image, Symbol
 from gilk.splice.allocator import Occupied
-from gilk.target.answers import Answer, Answers
-from gilk.target.base import Loaded
-from gilk.target.copies import Units
-from gilk.target.image import analyse
-from gilk.target.keeper import Keeper
-from gilk.target.maps import occupied
-from gilk.target.requests import Requests
-from gilk.target.running import Sample
-from gilk.target.semaphores import Raised, Semaphore
+from gilk.targets.answers import Answer, Answers
+from gilk.targets.base import Loaded
+from gilk.targets.copies import Units
+from gilk.targets.image import analyse
+from gilk.targets.keeper import Keeper
+from gilk.targets.maps import occupied
+from gilk.targets.requests import Requests
+from gilk.targets.running import Sample
+from gilk.targets.semaphores import Raised, Semaphore
 from tests.fake.program import Program
 from tests.fake.traced import FakeTraced
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from gilk.session.dtrace.tracing import Firing, Happening, Tracing
+from gilk.engines.dtrace.tracing import Firing, Happening, Tracing
 from gilk.trace.d.events import Faulted
 from tests.fake.dtrace import tracing
 from tests.fake.program import Program

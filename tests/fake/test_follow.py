@@ -9,9 +9,9 @@ from collections import Counter
 
 import pytest
 
-from gilk.session.follow.follower import Follower
-from gilk.session.follow.scope import TraceScope
-from gilk.target import copies
+from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.scope import TraceScope
+from gilk.targets import copies
 from tests.fake.program import Program
 from tests.fake.sessions import CLOCK, alone, code, data, ours, program
 from tests.fake.target import FakeProcess

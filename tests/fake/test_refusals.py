@@ -7,8 +7,8 @@ import pytest
 
 from gilk.errors import GilkError, MemoryTaken, TargetError, UsageError
 from gilk.splice.allocator import Occupied
-from gilk.target.maps import find_room
-from gilk.target.workspace import ARENA_SIZE
+from gilk.targets.maps import find_room
+from gilk.targets.workspace import ARENA_SIZE
 from tests.fake.program import Program
 from tests.fake.sessions import alone, code, counts, ours, program, session, wanted
 from tests.fake.space import PAGE, Backing, Region

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The fake, as its keeper reaches it: the protocol of target/traced.py.
+"""The fake, as its keeper reaches it: the protocol of targets/traced.py.
 
 Whatever a keeper does to it is a *step*, which can be made to fail: the same steps come in the same order every time.
 """
@@ -12,15 +12,15 @@ import os
 from collections.abc import Callable, Collection, Iterator
 
 from gilk.errors import TargetError
-from gilk.target.bounds import Bounds
-from gilk.target.frames import SignalFrame
-from gilk.target.held import Held
-from gilk.target.maps import Mapping
-from gilk.target.places import Places
-from gilk.target.running import Sample
-from gilk.target.shelter import Shelter
-from gilk.target.system_calls import SystemCalls
-from gilk.target.world import Thread
+from gilk.targets.bounds import Bounds
+from gilk.targets.frames import SignalFrame
+from gilk.targets.held import Held
+from gilk.targets.maps import Mapping
+from gilk.targets.places import Places
+from gilk.targets.running import Sample
+from gilk.targets.shelter import Shelter
+from gilk.targets.system_calls import SystemCalls
+from gilk.targets.world import Thread
 from tests.fake.kernel import FakeCalls
 from tests.fake.program import Program, Task
 

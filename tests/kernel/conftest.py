@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gilk.lab import VM, Machine, boot
-from gilk.target.kernel.driver import Driver
+from gilk.targets.kernel.driver import Driver
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench
 

@@ -17,7 +17,7 @@ from gilk.image.kernel.build import NAME, Kernel, kernel
 from gilk.image.kernel.declarations import place, prototype
 from gilk.lab import VM
 from gilk.splice.kernel.blocks import Blocks, Instructions
-from gilk.target.kernel.image import identity, read, types
+from gilk.targets.kernel.image import identity, read, types
 
 TRACING = "/sys/kernel/tracing"
 #: tools/objtool of Linux 6.1 has these by name, since it cannot derive them.

@@ -16,7 +16,7 @@ from gilk.arch.effects import FINE_FLAGS, fine_effects, writes
 from gilk.image.kernel.build import Kernel, kernel
 from gilk.image.model import Span
 from gilk.lab import VM
-from gilk.target.kernel.image import read
+from gilk.targets.kernel.image import read
 
 TRACING = "/sys/kernel/tracing"
 #: rcx, rsi, rdi, r8 to r11: what a function of the kernel may overwrite without telling, and returns nothing in.

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 
 from gilk.errors import MachineGone, TargetError
 from gilk.lab import VM
-from gilk.target.kernel.channel import Channel
-from gilk.target.kernel.link import LocalLink, RelayLink, start_relay
-from gilk.target.kernel.messages import MessageKind
-from gilk.target.kernel.relay import bundle
+from gilk.targets.kernel.channel import Channel
+from gilk.targets.kernel.link import LocalLink, RelayLink, start_relay
+from gilk.targets.kernel.messages import MessageKind
+from gilk.targets.kernel.relay import bundle
 
 HEADER = struct.Struct("<IIB")  # as messages.py describes it, written down again
 FILE, CORE, CONTROL, SPAWN, INPUT = 1, 2, 4, 7, 8
@@ -141,7 +141,7 @@ class TestBadEnds:
         ],
     )
     def test_slug(self, through: list[str], slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("gilk.target.kernel.link._FAREWELL", 0.2)
+        monkeypatch.setattr("gilk.targets.kernel.link._FAREWELL", 0.2)
         with pytest.raises(TargetError) as caught:
             start_relay(through, timeout=2)
         assert caught.value.slug == slug
@@ -156,7 +156,7 @@ class TestBadEnds:
 
     def test_a_relay_that_falls_silent(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As one in a machine that hangs; once is enough, whatever is asked after that."""
-        monkeypatch.setattr("gilk.target.kernel.link._FAREWELL", 0.2)
+        monkeypatch.setattr("gilk.targets.kernel.link._FAREWELL", 0.2)
         with start_relay() as link:
             pid = int(link.run(["sh", "-c", "echo $PPID"])[1])
             link.patience = 0.5

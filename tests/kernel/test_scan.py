@@ -13,20 +13,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gilk.engines.scan import kernel as survey_kernel
+from gilk.engines.scan.count import wants
+from gilk.engines.scan.graph import cfg
+from gilk.engines.scan.kernel import PLANNING, KernelSubject
+from gilk.engines.scan.scanning import scan
 from gilk.errors import UsageError
 from gilk.lab import VM
 from gilk.render.survey import to_json, to_text
-from gilk.session.survey import kernel as survey_kernel
-from gilk.session.survey.count import wants
-from gilk.session.survey.graph import cfg
-from gilk.session.survey.kernel import PLANNING, KernelSubject
-from gilk.session.survey.scanning import scan
 from gilk.splice.figures import POST, PRE, Survey
 from gilk.splice.kernel.blocks import Blocks, Instructions
 from gilk.splice.kernel.census import Census
 from gilk.splice.plan import Refusal
 from gilk.splice.tactics.table import OUTCOMES
-from gilk.target.kernel.image import read
+from gilk.targets.kernel.image import read
 
 #: What the arithmetic does not decide: which of several points gets the room there is, and copies.
 CONTESTED = {"bounce", "copy", "trap"}

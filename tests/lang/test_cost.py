@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unicorn import x86_const as x86
 
-from gilk.build import relocatable, toolchain
-from gilk.build.dprogram import FLAGS, ClauseEvent
+from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
 from gilk.lang import ir, machine
 from gilk.lang.cost import cost
 from gilk.lang.d import tree
@@ -29,7 +28,8 @@ from gilk.lang.helper_costs import DIVISION, HELPERS, Cost, CostLimits
 from gilk.lang.operations import OPERATIONS
 from gilk.lang.syntax.source import Source
 from gilk.lang.types import INT
-from gilk.session.dtrace.compiled import DoesNotCompile, Text, compile_programs
+from gilk.toolchain import compilers, relocatable
+from gilk.toolchain.dprogram import FLAGS, ClauseEvent
 from gilk.trace.d.layout import LAYOUT_FIELDS, State
 from gilk.trace.d.memory import Memory
 from gilk.trace.d.memory import Options as Sizes
@@ -136,7 +136,7 @@ def _object(text: str) -> relocatable.Relocatable:
     with tempfile.TemporaryDirectory() as place:
         source, output = Path(place, "program.c"), Path(place, "program.o")
         source.write_text(text)
-        toolchain.compile_object(source, output, ["-fPIC", *FLAGS])
+        compilers.compile_object(source, output, ["-fPIC", *FLAGS])
         return relocatable.parse(output.read_bytes())
 
 

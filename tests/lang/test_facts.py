@@ -10,6 +10,7 @@ from operator import or_
 
 import pytest
 
+from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
 from gilk.lang import ir, machine
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
@@ -22,7 +23,6 @@ from gilk.lang.to_c.sites import Takes, entry
 from gilk.lang.types import INT, UINT64
 from gilk.providers import pid, proc, syscall
 from gilk.providers.operands import operands
-from gilk.session.dtrace.compiled import DoesNotCompile, Text, compile_programs
 from tests.lang.d.programs import HERE
 from tests.lang.d.worlds import Known
 

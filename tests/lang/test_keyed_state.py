@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from gilk.build.dprogram import FLAGS, ClauseEvent
-from gilk.build.toolchain import flags
 from gilk.lang import ir
 from gilk.lang.cost import cost
 from gilk.lang.d import tree
@@ -23,6 +21,8 @@ from gilk.lang.data import Datum, Kind
 from gilk.lang.facts import facts
 from gilk.lang.syntax.source import Span
 from gilk.lang.types import INT, INT64
+from gilk.toolchain.compilers import flags
+from gilk.toolchain.dprogram import FLAGS, ClauseEvent
 from gilk.trace.d.drops import DropKind, Drops
 from gilk.trace.d.layout import LAYOUT_FIELDS, Layout, State
 from gilk.trace.d.memory import Memory, Options

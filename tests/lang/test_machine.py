@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from gilk.build.toolchain import NATIVE, flags
 from gilk.lang import ir
 from gilk.lang.facts import Facts, facts
 from gilk.lang.machine import (
@@ -33,6 +32,7 @@ from gilk.lang.machine import (
 from gilk.lang.to_c.sites import ENTER, FORGET, NOTE, Entry, Kind, Takes, entries, entry
 from gilk.lang.types import INT, UINT64
 from gilk.providers import pid, syscall
+from gilk.toolchain.compilers import NATIVE, flags
 from tests.native.host import HOSTS, TestHost, build
 
 START, BEHIND, FAILED = 0x400000, 0x44, -13 & (1 << 64) - 1

@@ -10,12 +10,12 @@ import pytest
 from iced_x86 import Mnemonic, Register
 
 from gilk.arch.decode import decode
-from gilk.build import relocatable
-from gilk.build.clobbers import of_function
-from gilk.build.dprogram import program_flags
-from gilk.build.toolchain import NATIVE, compile_object
 from gilk.lang.operations import OPERATIONS
 from gilk.lang.runtime import FUNCTIONS, Does
+from gilk.toolchain import relocatable
+from gilk.toolchain.clobbers import of_function
+from gilk.toolchain.compilers import NATIVE, compile_object
+from gilk.toolchain.dprogram import program_flags
 
 PATHS = [NATIVE / "host" / "process.h", *sorted((NATIVE / "runtime" / "d").glob("*.h"))]
 TEXT = re.sub(r"/\*.*?\*/", "", "\n".join(path.read_text() for path in PATHS), flags=re.DOTALL)

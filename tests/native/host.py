@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from gilk.build.toolchain import NATIVE, compiler
+from gilk.toolchain.compilers import NATIVE, compiler
 
 #: What the compiler is told for each. Nothing is linked in a process; here it is a C library that tells of processes.
 HOSTS: Final = {"process": ("-nostdlib",), "test": ("-DGILK_HOST_TEST", "-D_GNU_SOURCE=")}

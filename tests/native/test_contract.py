@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk.build.toolchain import NATIVE, compiler, flags
+from gilk.toolchain.compilers import NATIVE, compiler, flags
 
 HOST = NATIVE / "host"
 PROMISES = re.compile(r"^static inline [\w *]*?\b(host_\w+)\([^)]*\);$", re.MULTILINE)

@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from gilk.engines.dtrace.asked import Asked, let_go, prepare
+from gilk.engines.dtrace.consumer import Consumer
 from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
 from gilk.render.d.printf import formatted
 from gilk.render.d.style import Style
-from gilk.session.dtrace.asked import Asked, let_go, prepare
-from gilk.session.dtrace.consumer import Consumer
 from gilk.trace.d.events import Refused
 from tests.lang.d.sessions import Pages
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk.session.dtrace.enabling import NoSuchProbe
+from gilk.engines.dtrace.enabling import NoSuchProbe
 from tests.programs.build import build
 from tests.providers.sessions import traced
 

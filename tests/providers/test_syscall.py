@@ -13,7 +13,7 @@ from gilk.arch.syscalls import NAMES
 from gilk.errors import TargetError
 from gilk.lang.d.probes import described
 from gilk.providers import syscall
-from gilk.target.process import attach
+from gilk.targets.process import attach
 from tests.behaviour.harness import Loop, differences, leftovers, mortal
 from tests.programs.build import build, compile_text
 from tests.providers.sessions import traced

@@ -17,7 +17,7 @@ from gilk.lang.ir import Peek
 from gilk.lang.to_c.expressions import Expressions
 from gilk.providers import usdt
 from gilk.providers.operands import operands
-from gilk.target.process import Process, attach
+from gilk.targets.process import Process, attach
 from tests.behaviour.harness import Loop, differences, leftovers
 from tests.programs.build import build
 from tests.providers.sessions import traced

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from gilk.errors import TargetError
-from gilk.target import shared_memory
-from gilk.target.keeper import Keeper
-from gilk.target.linux import LinuxProcess
-from gilk.target.maps import read_maps
-from gilk.target.memory import ProcessMemory
-from gilk.target.remote import Remote
+from gilk.targets import shared_memory
+from gilk.targets.keeper import Keeper
+from gilk.targets.linux import LinuxProcess
+from gilk.targets.maps import read_maps
+from gilk.targets.memory import ProcessMemory
+from gilk.targets.remote import Remote
 from tests.behaviour.harness import gilk, leftovers
 from tests.security.partner import Partner, built, open_place
 

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 import gilk
+from gilk.engines.scan.scanning import scan
 from gilk.image.elf import load
 from gilk.image.model import Image
 from gilk.image.unwind import unwind
 from gilk.session import plan_cache
 from gilk.session.plan_cache import TIMING
-from gilk.session.survey.scanning import scan
-from gilk.target.image import analyse
-from gilk.target.templates import Shape
+from gilk.targets.image import analyse
+from gilk.targets.templates import Shape
 from tests.behaviour.harness import wait_for
 from tests.programs.build import build
 

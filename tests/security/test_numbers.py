@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gilk import api
-from gilk.target.keeper import Keeper
-from gilk.target.linux import LinuxProcess
-from gilk.target.running import PC
+from gilk.targets.keeper import Keeper
+from gilk.targets.linux import LinuxProcess
+from gilk.targets.running import PC
 from tests.behaviour.harness import leftovers, wait_for
 from tests.security.partner import Partner, built, open_place
 

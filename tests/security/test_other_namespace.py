@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from gilk.image.elf import load
-from gilk.target import mapped_file
-from gilk.target.files import Files
-from gilk.target.maps import read_maps
+from gilk.targets import mapped_file
+from gilk.targets.files import Files
+from gilk.targets.maps import read_maps
 from tests.behaviour.harness import mortal
 from tests.programs.build import build
 
@@ -28,9 +28,9 @@ LOOK = """\
 import json, os, sys, time
 from pathlib import Path
 from gilk.image.elf import load
-from gilk.session.survey.subject import subjects
-from gilk.target.files import Files
-from gilk.target.maps import read_maps
+from gilk.engines.scan.subject import subjects
+from gilk.targets.files import Files
+from gilk.targets.maps import read_maps
 pid, path = int(sys.argv[1]), Path(sys.argv[2])
 deadline = time.monotonic() + 60
 while os.readlink(f"/proc/{pid}/exe") != str(path) and time.monotonic() < deadline:

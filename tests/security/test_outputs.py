@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gilk.engines.dtrace.provided import write_header
 from gilk.errors import StoreError
 from gilk.outputs import fresh, replacing
 from gilk.render import output, plot_draw
 from gilk.render.plot import Picture, PlotKind, PlotLine
-from gilk.session.dtrace.provided import write_header
 from gilk.trace.about import About, Tally
 from gilk.trace.clock import Clock
 from gilk.trace.samples import schema

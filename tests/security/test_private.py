@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gilk import private
-from gilk.build import toolchain
 from gilk.private import Unsound
+from gilk.toolchain import compilers
 
 OTHER = 65534
 _SET_DUMPABLE = 4  # PR_SET_DUMPABLE
@@ -161,12 +161,12 @@ def test_temporary_files_are_not_in_another_s_directory(place: Path, monkeypatch
     """There he could exchange what is compiled before it is linked; compilers have temporary files too."""
     monkeypatch.setenv("TMPDIR", str(place))
     assert private.temporary() == place
-    with toolchain.directory() as work:
+    with compilers.directory() as work:
         assert work.parent == place
     given_away(place.parent)
     assert private.temporary() == Path("/tmp")
-    assert toolchain.environment()["TMPDIR"] == "/tmp"
-    with toolchain.directory() as work:
+    assert compilers.environment()["TMPDIR"] == "/tmp"
+    with compilers.directory() as work:
         assert work.parent == Path("/tmp")
     assert private.complaints() == [f"{place.parent} belongs to user {OTHER}"]
 

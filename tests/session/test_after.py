@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from gilk.session.follow.after import After
+from gilk.engines.follow.after import After
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Chunk, Identity
 from gilk.trace.layout import RECORDS

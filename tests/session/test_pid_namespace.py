@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from gilk import api
-from gilk.target.inner_threads import gone_of
-from gilk.target.namespaces import foreign, is_here, own_number
+from gilk.targets.inner_threads import gone_of
+from gilk.targets.namespaces import foreign, is_here, own_number
 from tests.behaviour.harness import differences, wait_for
 from tests.programs.build import compile_text
 from tests.providers.sessions import traced

@@ -19,11 +19,11 @@ from gilk.image.model import Image
 from gilk.session import plan_cache, plan_workers
 from gilk.session.plan_cache import TIMING
 from gilk.splice.template import PlanTemplate
-from gilk.target import wire
-from gilk.target.base import Loaded
-from gilk.target.image import analyse
-from gilk.target.process import Process
-from gilk.target.templates import Shape
+from gilk.targets import wire
+from gilk.targets.base import Loaded
+from gilk.targets.image import analyse
+from gilk.targets.process import Process
+from gilk.targets.templates import Shape
 from tests.programs.build import build
 
 SHAPE = Shape(4096, ((1 << 20, 1 << 20),) * 4)

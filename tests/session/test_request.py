@@ -15,7 +15,7 @@ from gilk.image.model import Image
 from gilk.session.places import functions
 from gilk.session.request import Builtin, CFunction, expand, parse
 from gilk.spec.point import Spec
-from gilk.target.base import Loaded
+from gilk.targets.base import Loaded
 
 
 @pytest.mark.parametrize(

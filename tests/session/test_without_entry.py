@@ -6,7 +6,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from gilk.session.follow.tracing import _without_entry
+from gilk.engines.follow.tracing import _without_entry
 from gilk.trace.probes import Kind
 
 

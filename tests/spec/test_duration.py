@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gilk.cli.duration import Duration
 from gilk.errors import UsageError
 from gilk.render import text
-from gilk.session.experiment import file as experiment
+from gilk.runs.experiment import file as experiment
 from gilk.spec import event
 from gilk.spec.duration import UNITS, nanoseconds, seconds
 

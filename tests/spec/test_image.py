@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gilk.engines.follow.scope import TraceScope
+from gilk.engines.scan.kernel import choose
+from gilk.engines.scan.subject import subjects
 from gilk.errors import UsageError
 from gilk.image.elf import File, load
-from gilk.session.follow.scope import TraceScope
 from gilk.session.request import having
-from gilk.session.survey.kernel import choose
-from gilk.session.survey.subject import subjects
 from gilk.spec import image, point
-from gilk.target.base import Loaded
+from gilk.targets.base import Loaded
 from tests.session.test_request import Images
 
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")

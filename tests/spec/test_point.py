@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gilk.engines.follow.scope import glob
 from gilk.errors import UsageError
-from gilk.session.follow.scope import glob
 from gilk.spec import functions, point
 from gilk.spec.functions import Functions
 from gilk.spec.point import Spec

@@ -21,7 +21,7 @@ from gilk.image.elf import load
 from gilk.splice.instrument import Count
 from gilk.splice.plan import FunctionPlan, Site, Want
 from gilk.splice.planner import PatchContext
-from gilk.target.image import analyse
+from gilk.targets.image import analyse
 
 _HOPS = 4
 _LONGEST = 15

@@ -9,7 +9,7 @@ from gilk.splice import points
 from gilk.splice.instrument import Count
 from gilk.splice.plan import Want
 from gilk.splice.planner import plan
-from gilk.target.image import pretend_loaded
+from gilk.targets.image import pretend_loaded
 from tests.splice.holds import analysed, violations
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"

@@ -21,8 +21,8 @@ from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import BESIDE, PROCESS, Policy
 from gilk.splice.template import PlanTemplate, outcome_of
 from gilk.splice.template_build import Probes, build_template, timings
-from gilk.target.image import pretend_loaded
-from gilk.target.templates import Shape, reference_ground
+from gilk.targets.image import pretend_loaded
+from gilk.targets.templates import Shape, reference_ground
 from tests.programs.build import build, compile_text
 from tests.splice.holds import analysed, violations
 

@@ -16,7 +16,7 @@ from gilk.splice.instrument import Arguments, Call, CallWithValues, Count, Instr
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext, plan
 from gilk.splice.segments import is_call
-from gilk.target.image import pretend_loaded
+from gilk.targets.image import pretend_loaded
 from tests.oracle.relocate import GPRS, GS_BASE, STACK, STATUS_FLAGS, State, differences, initial_byte
 from tests.splice import callee
 from tests.splice.holds import Memory, analysed

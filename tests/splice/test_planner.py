@@ -13,7 +13,7 @@ from gilk.arch.decode import decode
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext, forget, plan
-from gilk.target.image import pretend_loaded
+from gilk.targets.image import pretend_loaded
 from tests.splice.holds import analysed, violations
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"

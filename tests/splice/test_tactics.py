@@ -48,13 +48,13 @@ USE = """
 from collections import Counter
 
 from gilk.render.survey import to_json
-from gilk.session.survey.scanning import scan
+from gilk.engines.scan.scanning import scan
 from gilk.splice.instrument import Count
 from gilk.splice.plan import Want
 from gilk.splice.planner import plan
 from gilk.splice.policy import PORTABLE
 from gilk.splice.template_build import build_template, timings
-from gilk.target.image import pretend_loaded
+from gilk.targets.image import pretend_loaded
 from tests.splice.holds import analysed, violations
 
 BASH = "/bin/bash"

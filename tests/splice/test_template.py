@@ -19,9 +19,9 @@ from gilk.splice.planner import PatchContext, plan
 from gilk.splice.policy import PORTABLE
 from gilk.splice.template import HEAD, RETURN, MalformedTemplate, PlanTemplate, outcome_of
 from gilk.splice.template_build import Probes, build_template, entry_points, timings
-from gilk.target.batch import Batch, pack
-from gilk.target.image import analyse
-from gilk.target.templates import Placed, Shape, Spot, place, reference_ground, stand_in
+from gilk.targets.batch import Batch, pack
+from gilk.targets.image import analyse
+from gilk.targets.templates import Placed, Shape, Spot, place, reference_ground, stand_in
 from tests.programs.build import build
 from tests.splice.holds import analysed, violations
 

@@ -14,7 +14,7 @@ from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import PORTABLE, PROCESS
 from gilk.splice.template import PlanTemplate, claim, conflicts
 from gilk.splice.template_build import build_template, timings
-from gilk.target.templates import Shape, plans, reference_ground
+from gilk.targets.templates import Shape, plans, reference_ground
 from tests.programs.build import build
 from tests.splice.holds import analysed
 

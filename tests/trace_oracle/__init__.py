@@ -15,8 +15,8 @@ from itertools import zip_longest
 from typing import IO, Any
 
 from gilk import api
+from gilk.engines.follow.tracing import Tracing
 from gilk.image.model import Image
-from gilk.session.follow.tracing import Tracing
 from gilk.trace.flow import CallState, Flow
 from tests.behaviour.harness import Command, Ran, redirected
 from tests.oracle import Arrival, step_arrivals

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from gilk.engines.follow import keyboard
+from gilk.engines.follow.keyboard import Keyboard
 from gilk.errors import GilkError, TargetError
-from gilk.session.follow import keyboard
-from gilk.session.follow.keyboard import Keyboard
 from gilk.spec import event
 from gilk.trace.flow import CallState
 from gilk.trace.traced import NEVER

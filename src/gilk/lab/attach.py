@@ -17,8 +17,8 @@ from typing import Final
 
 from gilk.errors import TargetError
 from gilk.lab.vm import VM
-from gilk.target import wire
-from gilk.target.kernel.channel import RemoteProcess
+from gilk.targets import wire
+from gilk.targets.kernel.channel import RemoteProcess
 
 _READ: Final = 64 << 10  # bytes of input at once
 

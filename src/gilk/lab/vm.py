@@ -28,9 +28,9 @@ from gilk.errors import GilkError, MachineGone, TargetError
 from gilk.lab import initramfs, qemu, silence
 from gilk.lab.kernels import Kernel, Notify, find
 from gilk.lab.qemu import Machine
-from gilk.target.kernel.channel import Channel
-from gilk.target.kernel.link import RelayLink
-from gilk.target.kernel.relay import bundle
+from gilk.targets.kernel.channel import Channel
+from gilk.targets.kernel.link import RelayLink
+from gilk.targets.kernel.relay import bundle
 
 BOOT_LIMIT: Final = 180.0  # seconds; an emulated boot takes five on a machine with nothing else to do
 _PLAIN: Final = Machine()

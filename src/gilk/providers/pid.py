@@ -18,7 +18,7 @@ from gilk.lang.types import UINT64
 from gilk.providers.probe import ProcessProbe, Site
 from gilk.splice import points
 from gilk.splice.points import Point
-from gilk.target.base import Target
+from gilk.targets.base import Target
 
 #: Points, each with the start of the part of the function that it lies in.
 _Where = tuple[tuple[int, Point], ...]

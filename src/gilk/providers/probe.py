@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from gilk.lang.d.probes import Description, Key
 from gilk.lang.ir import Given
 from gilk.splice.points import Point
-from gilk.target.base import Loaded, Target
+from gilk.targets.base import Loaded, Target
 from gilk.values import dataclass
 
 

@@ -14,7 +14,7 @@ from gilk.lang.machine import ProcessId, SyscallArg, SyscallError, SyscallResult
 from gilk.lang.types import INT, INT64, UINT, UINT64, Integer
 from gilk.providers import syscall
 from gilk.providers.probe import ProcessProbe
-from gilk.target.base import Target
+from gilk.targets.base import Target
 from gilk.values import dataclass
 
 _SIGNALS = 64  # _NSIG, signal.h

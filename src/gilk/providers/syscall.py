@@ -16,7 +16,7 @@ from gilk.lang.ir import Given
 from gilk.lang.machine import SyscallArg, SyscallError, SyscallNumber, SyscallResult
 from gilk.providers.probe import ProcessProbe, Site
 from gilk.splice.points import Point
-from gilk.target.base import Loaded, Target
+from gilk.targets.base import Loaded, Target
 
 _ENTRY = Given(tuple(SyscallArg(number) for number in range(6)))
 _RETURN = Given((SyscallResult(), SyscallResult()), error=SyscallError())

@@ -16,7 +16,7 @@ from gilk.lang.ir import Given
 from gilk.providers.operands import operands
 from gilk.providers.probe import ProcessProbe, Semaphore, Site
 from gilk.splice import points
-from gilk.target.base import Loaded, Target
+from gilk.targets.base import Loaded, Target
 
 _Found = list[tuple[Site, Mark]]
 

@@ -19,8 +19,8 @@ from gilk.session.staging import Timed
 from gilk.session.stream import RecordStream
 from gilk.spec.point import parse as parse_spec
 from gilk.splice.plan import FunctionPlan, Refusal
-from gilk.target.base import Code
-from gilk.target.threads import Threads
+from gilk.targets.base import Code
+from gilk.targets.threads import Threads
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Source
 from gilk.trace.probes import ProbeRow, RefusedPoint, counts_by_point, distinct_refusals

@@ -9,7 +9,7 @@ from pathlib import Path
 from gilk.analysis.model import Function
 from gilk.errors import ImageError
 from gilk.image.model import Image
-from gilk.target.base import Code, Loaded
+from gilk.targets.base import Code, Loaded
 from gilk.trace.probes import Inlined
 
 _MOST_PLACES = 1000  # that are listed

@@ -20,9 +20,9 @@ from gilk.session.staging import Result
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel.planner import plan
 from gilk.splice.plan import FunctionPlan, Refusal, Want
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.target import KernelTarget
-from gilk.target.kernel.workspace import KernelWorkspace
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.target import KernelTarget
+from gilk.targets.kernel.workspace import KernelWorkspace
 from gilk.trace.clock import Clock, Sample
 from gilk.trace.interrupts import Interrupts
 from gilk.trace.kernel_drain import KernelDrain

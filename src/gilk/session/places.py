@@ -10,7 +10,7 @@ from gilk.session.request import Builtin, CFunction, Wanted, having, probes_at
 from gilk.spec.point import Spec
 from gilk.splice import points
 from gilk.splice.points import Point
-from gilk.target.base import Code, Loaded
+from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
 
 

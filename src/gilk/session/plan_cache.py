@@ -17,7 +17,6 @@ from typing import Final
 import numpy as np
 
 from gilk.analysis.analysis import Analysis
-from gilk.build.runtime import runtime
 from gilk.cache.arrays import load_arrays, store_arrays
 from gilk.cache.key import sources
 from gilk.digest import digest
@@ -29,12 +28,13 @@ from gilk.splice.instrument import Call, CallWithValues
 from gilk.splice.planner import PatchContext
 from gilk.splice.template import MalformedTemplate, PlanTemplate, site_bytes
 from gilk.splice.template_build import Progress, build_template, entry_points, timings
-from gilk.target.batch import Batch
-from gilk.target.templates import Shape, plans, reference_ground, stand_in
-from gilk.target.workspace import Workspace
+from gilk.targets.batch import Batch
+from gilk.targets.templates import Shape, plans, reference_ground, stand_in
+from gilk.targets.workspace import Workspace
+from gilk.toolchain.runtime import runtime
 
 TIMING: Final = "timing"
-_PLANNERS = ("image", "arch", "analysis", "splice", "target/templates.py")  # whose code decides what a plan is
+_PLANNERS = ("image", "arch", "analysis", "splice", "targets/templates.py")  # whose code decides what a plan is
 _MANY = 500  # functions of one image, for which a template of their entries is worth it
 _NEW = 10  # percent of the functions that may be new to the cache
 

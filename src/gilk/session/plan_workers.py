@@ -25,10 +25,10 @@ from gilk.session.plan_cache import TIMING
 from gilk.splice.allocator import OutOfSpace
 from gilk.splice.template import MalformedTemplate, PlanTemplate
 from gilk.splice.template_build import Progress
-from gilk.target import wire
-from gilk.target.base import Loaded, Target
-from gilk.target.image import analyse
-from gilk.target.templates import Shape
+from gilk.targets import wire
+from gilk.targets.base import Loaded, Target
+from gilk.targets.image import analyse
+from gilk.targets.templates import Shape
 
 _NICE = 5
 #: What stands in the way of planning a whole image; it can still be planned function by function.

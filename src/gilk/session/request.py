@@ -16,7 +16,7 @@ from gilk.spec import point as point_spec
 from gilk.spec.point import Spec
 from gilk.splice import points
 from gilk.splice.points import Point
-from gilk.target.base import Code, Loaded
+from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
 
 _LOOKED_AT = 4  # images in which a function that is not there may be inlined

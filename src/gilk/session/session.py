@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from gilk.build.instrument import Compiled, compile_instrument
 from gilk.errors import GilkError, TargetError
 from gilk.session.base import BaseSession, Probe
 from gilk.session.entry import Entry
@@ -19,9 +18,10 @@ from gilk.session.stream import ALL_CLASSES, Bounds
 from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
-from gilk.target.base import Target
-from gilk.target.batch import Batch
-from gilk.target.workspace import Workspace
+from gilk.targets.base import Target
+from gilk.targets.batch import Batch
+from gilk.targets.workspace import Workspace
+from gilk.toolchain.instrument import Compiled, compile_instrument
 from gilk.trace.clock import Clock, calibrate
 from gilk.trace.drain import Drain
 from gilk.trace.layout import PAGE, Geometry

@@ -19,8 +19,8 @@ from gilk.session.staging import Result
 from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
-from gilk.target.base import Loaded, Target
-from gilk.target.workspace import Workspace
+from gilk.targets.base import Loaded, Target
+from gilk.targets.workspace import Workspace
 
 EntryOf = Callable[[PatchContext, Function], Entry]
 _FAULTS = sum(1 << number - 1 for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gilk.target.threads import Threads
+from gilk.targets.threads import Threads
 from gilk.trace.clock import Clock, sample
 from gilk.trace.drain import Chunk, Source
 from gilk.trace.probes import ProbeRow

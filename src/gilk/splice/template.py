@@ -6,7 +6,7 @@ patches from the start of one *block* that holds all patches, those of the
 runtime from the start of the arena; the function that instruments call, if
 they do, is a place of its own. The place that a patch or a splice means
 is kept as it would be with all four at 0, so that it is set right by adding
-one number to many fields at once (target/templates.py).
+one number to many fields at once (targets/templates.py).
 
 A *unit* is a function or a part of one; an *owner* is the unit that a part
 belongs to. A *row* is a probe. A pun's jump lies outside of the block, at its

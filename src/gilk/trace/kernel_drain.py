@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.errors import TargetError
-from gilk.target.kernel.driver import Driver
+from gilk.targets.kernel.driver import Driver
 from gilk.trace.drain import Chunk, Identity
 from gilk.trace.interrupts import Interrupts
 from gilk.trace.layout import RECORDS

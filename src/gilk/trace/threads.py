@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from gilk.errors import MachineGone
-from gilk.target.threads import Thread
+from gilk.targets.threads import Thread
 from gilk.trace.interrupts import lane_name
 
 

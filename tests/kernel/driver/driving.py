@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from gilk.build.toolchain import NATIVE
 from gilk.lab import VM
-from gilk.target.kernel import driver_build, driver_load
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Unit, Verdict
+from gilk.targets.kernel import driver_build, driver_load
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Unit, Verdict
+from gilk.toolchain.compilers import NATIVE
 from tests.kernel.driver.handmade import Function
 
 SOURCES = Path(__file__).parent / "guest"

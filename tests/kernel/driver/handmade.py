@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from iced_x86 import Code, Decoder, FlowControl, Instruction, Register
 
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import WINDOW, Hello, Kind, Rings, Unit
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import WINDOW, Hello, Kind, Rings, Unit
 
 Read = Callable[[int, int], bytes]
 

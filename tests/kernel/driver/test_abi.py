@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gilk.build.toolchain import NATIVE
-from gilk.target.kernel import driver_abi as abi
+from gilk.targets.kernel import driver_abi as abi
+from gilk.toolchain.compilers import NATIVE
 
 HEADER = NATIVE / "abi" / "ilk_abi.h"
 HEAD = abi.HEAD.size

@@ -10,8 +10,8 @@ from __future__ import annotations
 import pytest
 
 from gilk.errors import TargetError
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Kind, Unit, Verdict
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Kind, Unit, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, count, count_far, is_call, jump
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Chunk, Rings, Unit, Verdict
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Chunk, Rings, Unit, Verdict
 from tests.kernel.driver.driving import NUMBERS, Guest
 from tests.kernel.driver.handmade import Bench, count, stamp
 from tests.kernel.driver.test_records import everything, rows

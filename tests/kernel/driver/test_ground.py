@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import pytest
 from iced_x86 import Decoder
 
-from gilk.build.kernel_instrument import run_kbuild
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Kind, Unit, UnitOutcome, Verdict
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Kind, Unit, UnitOutcome, Verdict
+from gilk.toolchain.kernel_instrument import run_kbuild
 from tests.kernel.driver.driving import SOURCES, Guest
 from tests.kernel.driver.handmade import Bench, jump
 

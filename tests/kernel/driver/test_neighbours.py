@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Kind, Unit, Verdict
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Kind, Unit, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, count
 

@@ -17,8 +17,8 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.lab import Machine, boot
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Unit, Verdict
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Unit, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, count
 

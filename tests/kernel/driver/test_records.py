@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from gilk.errors import TargetError
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Chunk, Kind, Rings, Unit, Verdict
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Chunk, Kind, Rings, Unit, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, count, registers_call, stamp
 

@@ -11,8 +11,8 @@ import pytest
 from iced_x86 import Instruction, Mnemonic
 
 from gilk.errors import TargetError
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Kind, Unit, Verdict
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Kind, Unit, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, count, jump, moves
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import pytest
 from iced_x86 import Decoder
 
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Block, Kind, Unit, Verdict
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Block, Kind, Unit, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import count, count_far, jump, moves
 

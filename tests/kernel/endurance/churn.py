@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Wanted, expand, parse
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 
 POINTS = 1 << 17  # that one session may have

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from gilk.lab import Machine, boot
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.watch import Watch
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gilk.target.kernel.channel import RemoteProcess
+from gilk.targets.kernel.channel import RemoteProcess
 from tests.kernel.driver.driving import Guest
 
 #: What enters the kernel in different ways; each with as many workers as given, at the lowest priority: a grace period

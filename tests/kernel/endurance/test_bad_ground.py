@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from gilk import api
-from gilk.build.kernel_instrument import run_kbuild
-from gilk.build.toolchain import NATIVE
 from gilk.errors import TargetError
 from gilk.lab import Machine, boot
 from gilk.session.kernel_session import KernelSession
-from gilk.target.kernel import driver_load
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel import driver_load
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.target import KernelTarget
+from gilk.toolchain.compilers import NATIVE
+from gilk.toolchain.kernel_instrument import run_kbuild
 from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.conftest import STRICT
 

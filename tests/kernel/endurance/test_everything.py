@@ -14,8 +14,8 @@ from contextlib import contextmanager
 import pytest
 
 from gilk.session.kernel_session import KernelSession
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.turns import TURNS
 

@@ -14,9 +14,9 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.lab import Machine, boot
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Verdict
-from gilk.target.kernel.link import RelayLink
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Verdict
+from gilk.targets.kernel.link import RelayLink
 from tests.kernel.driver.driving import NUMBERS, Guest
 from tests.kernel.driver.handmade import Bench, count
 from tests.kernel.endurance.conftest import STRICT

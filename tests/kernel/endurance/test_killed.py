@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gilk.build.toolchain import NATIVE
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Verdict
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Verdict
+from gilk.toolchain.compilers import NATIVE
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench
 from tests.kernel.endurance.load import STRESSORS, stressed

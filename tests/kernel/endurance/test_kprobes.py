@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Verdict
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Verdict
+from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import NUMBERS, Guest
 from tests.kernel.driver.handmade import Bench, Function, count
 from tests.kernel.endurance.load import stressed

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from gilk.build.kernel_instrument import run_kbuild
 from gilk.session.kernel_session import KernelSession
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.target import KernelTarget
+from gilk.toolchain.kernel_instrument import run_kbuild
 from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.load import repeated, stressed
 from tests.kernel.endurance.watch import LIVEPATCH, TAINT, Watch

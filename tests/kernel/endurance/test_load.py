@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.churn import Churn
 from tests.kernel.endurance.load import STRESSORS, stressed

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from gilk.session.kernel_session import KernelSession
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.load import repeated, stressed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.endurance.load import stressed
 from tests.kernel.endurance.others import OTHERS, come_and_go, others

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gilk.build.kernel_instrument import run_kbuild
-from gilk.build.toolchain import NATIVE
 from gilk.lab import VM
 from gilk.lang.data import Aggregating, Aggregation, Function
+from gilk.toolchain.compilers import NATIVE
+from gilk.toolchain.kernel_instrument import run_kbuild
 from gilk.trace.d.aggregations import Aggregations
 from gilk.trace.d.drops import Drops
 from gilk.trace.d.memory import Memory, Options

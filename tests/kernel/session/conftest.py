@@ -10,7 +10,7 @@ import pytest
 
 from gilk.lab import VM
 from gilk.session.kernel_session import KernelSession
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.programs.build import compile_to
 

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Kind, Unit, UnitOutcome, Verdict
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Kind, Unit, UnitOutcome, Verdict
+from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, moves
 

@@ -13,7 +13,7 @@ from gilk import api
 from gilk.errors import UsageError
 from gilk.session.kernel_session import KernelSession
 from gilk.splice.plan import Refusal
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.probes import Kind
 from tests.kernel.driver.driving import NUMBERS, Guest
 

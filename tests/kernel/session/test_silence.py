@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gilk.errors import MachineGone
-from gilk.session.elsewhere import Elsewhere
+from gilk.runs.elsewhere import Elsewhere
+from gilk.runs.run import Run
 from gilk.session.request import parse
-from gilk.session.run import Run
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.reading import read
 from tests.kernel.driver.driving import LIMIT, NUMBERS, Guest
 

@@ -17,8 +17,8 @@ from types import ModuleType
 import pytest
 
 from gilk.api import Kernel
-from gilk.session.elsewhere import Elsewhere
-from gilk.target.kernel.target import KernelTarget
+from gilk.runs.elsewhere import Elsewhere
+from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "kernel"

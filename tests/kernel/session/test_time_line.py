@@ -13,7 +13,7 @@ import pytest
 
 from gilk.cache.place import cache_dir, kernels_dir
 from gilk.session.kernel_session import KernelSession
-from gilk.target.kernel.target import KernelTarget
+from gilk.targets.kernel.target import KernelTarget
 from gilk.trace.reading import read
 from tests.kernel.driver.driving import Guest
 

@@ -7,6 +7,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gilk.engines.dtrace.compiled import Text
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.tracing import Firing
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
@@ -14,9 +17,6 @@ from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
 from gilk.render.d.printf import formatted
 from gilk.render.d.style import Style
-from gilk.session.dtrace.compiled import Text
-from gilk.session.dtrace.consumer import Consumer
-from gilk.session.dtrace.tracing import Firing
 from gilk.trace.d.events import Event, Faulted
 
 LONGEST = 10.0  # seconds, of a program that does not call exit()

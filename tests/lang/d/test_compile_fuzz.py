@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gilk.build.dprogram import FLAGS
-from gilk.build.toolchain import compiler, flags
+from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.d.unit import unit
 from gilk.lang.syntax.source import Source
-from gilk.session.dtrace.compiled import DoesNotCompile, Text, compile_programs
+from gilk.toolchain.compilers import compiler, flags
+from gilk.toolchain.dprogram import FLAGS
 from tests.lang.d.programs import HERE
 
 TEXTS = [path.read_text() for path in sorted((*HERE.glob("run/*.d"), *HERE.glob("scripts/*.d")))]

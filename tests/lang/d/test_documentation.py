@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
 from gilk.lang.d import tags
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning import tags as meaning_tags
@@ -20,7 +21,6 @@ from gilk.lang.d.options import REFUSED, ROWS, Options, Shape
 from gilk.lang.d.printf import PrintfTag
 from gilk.lang.syntax.source import Source
 from gilk.render.d.messages import FAULTS, Fault
-from gilk.session.dtrace.compiled import DoesNotCompile, Text, compile_programs
 
 ROOT = Path(__file__).parents[3]
 PAGES = ROOT / "docs" / "d"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from gilk.session.dtrace.tracing import Firing
+from gilk.engines.dtrace.tracing import Firing
 from gilk.trace.d.events import Faulted
 from tests.lang.d.sessions import happenings
 

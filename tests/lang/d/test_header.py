@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gilk.engines.dtrace.compiled import Text, compile_programs
 from gilk.errors import UsageError
 from gilk.lang.d.header import header
 from gilk.lang.d.macros import Macros
@@ -19,8 +20,7 @@ from gilk.lang.d.probes import described
 from gilk.lang.d.tree import Interface
 from gilk.lang.syntax.source import Source
 from gilk.providers import usdt
-from gilk.session.dtrace.compiled import Text, compile_programs
-from gilk.target.process import attach
+from gilk.targets.process import attach
 from tests.providers.sessions import traced
 
 HERE = Path(__file__).parent / "header"

@@ -7,8 +7,8 @@ import random
 import re
 from pathlib import Path
 
-from gilk.session.dtrace.kernel_names import KernelNames
-from gilk.session.dtrace.symbols import Named
+from gilk.engines.dtrace.kernel_names import KernelNames
+from gilk.engines.dtrace.symbols import Named
 
 
 def test_names_are_those_of_kallsyms() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from gilk.engines.dtrace.compiled import Compiled, DoesNotCompile, Text, compile_programs
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.options import Options
 from gilk.lang.d.printf import PrintfTag
 from gilk.lang.syntax.source import Source
-from gilk.session.dtrace.compiled import Compiled, DoesNotCompile, Text, compile_programs
 from tests.lang.d.programs import HERE
 from tests.lang.d.worlds import Known
 

@@ -7,10 +7,10 @@ import dataclasses
 
 import pytest
 
+from gilk.engines.dtrace import consumer as consumers
+from gilk.engines.dtrace.tracing import Tracing
 from gilk.errors import UsageError
 from gilk.lang.d.options import DYNAMIC, REFUSED, ROWS, BadOption, Options
-from gilk.session.dtrace import consumer as consumers
-from gilk.session.dtrace.tracing import Tracing
 from gilk.trace.d.events import Lowered
 from gilk.trace.d.records import Record
 from tests.lang.d.sessions import consumer

@@ -11,6 +11,7 @@ from typing import get_type_hints
 
 import pytest
 
+from gilk.engines.dtrace.compiled import compile_programs
 from gilk.lang.d import items, tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
@@ -18,7 +19,6 @@ from gilk.lang.d.passes.order import OF_ALL, OF_EACH_CLAUSE, OF_EACH_TEXT, Pass
 from gilk.lang.d.passes.state import Invocation, Symbols
 from gilk.lang.d.passes.values import DoesNotCompile, Text, Unit, Units, Unread
 from gilk.lang.syntax.source import Source
-from gilk.session.dtrace.compiled import compile_programs
 
 LISTS = [
     pytest.param(OF_ALL, Unread, Units, Invocation, id="of all"),

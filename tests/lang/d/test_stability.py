@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from gilk.engines.dtrace import verbose
+from gilk.engines.dtrace.compiled import Compiled, Text, compile_programs
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.builtins import BUILTINS
 from gilk.lang.d.meaning.functions import FUNCTIONS
@@ -12,8 +14,6 @@ from gilk.lang.d.options import Options
 from gilk.lang.d.stability import NAMES, Attributes, read
 from gilk.lang.syntax.source import Source
 from gilk.render.d.verbose import tell_program
-from gilk.session.dtrace import verbose
-from gilk.session.dtrace.compiled import Compiled, Text, compile_programs
 from tests.lang.d.worlds import Known
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
 from gilk.lang.d import tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning import network
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
-from gilk.session.dtrace.compiled import DoesNotCompile, Text, compile_programs
 from tests.lang.d.programs import HERE
 from tests.lang.d.worlds import Known
 

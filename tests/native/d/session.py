@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gilk.build.toolchain import NATIVE, flags
 from gilk.lang.data import Aggregating, Aggregation, Function
+from gilk.toolchain.compilers import NATIVE, flags
 from gilk.trace.d.layout import Layout
 from gilk.trace.d.memory import Memory, Options
 from tests.native.host import HOSTS, build

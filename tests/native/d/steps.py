@@ -13,10 +13,10 @@ import os
 import sys
 from typing import cast
 
-from gilk.session.dtrace.symbols import Symbols
-from gilk.session.dtrace.unwinding import Unwinding
-from gilk.target.keeper import Keeper
-from gilk.target.process import Process
+from gilk.engines.dtrace.symbols import Symbols
+from gilk.engines.dtrace.unwinding import Unwinding
+from gilk.targets.keeper import Keeper
+from gilk.targets.process import Process
 from gilk.trace.d.layout import LAYOUT_FIELDS
 from gilk.trace.d.memory import Memory, Options
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gilk.build.toolchain import NATIVE, compiler
 from gilk.errors import StoreError
+from gilk.toolchain.compilers import NATIVE, compiler
 from gilk.trace.d import layout
 from gilk.trace.d.layout import Layout
 from gilk.trace.d.memory import Memory, Options

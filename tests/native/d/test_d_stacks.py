@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk.build.toolchain import NATIVE
+from gilk.toolchain.compilers import NATIVE
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

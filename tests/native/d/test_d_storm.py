@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gilk.build.toolchain import NATIVE
+from gilk.toolchain.compilers import NATIVE
 from gilk.trace.d.aggregations import Aggregations
 from gilk.trace.d.drops import DropKind, Drops
 from gilk.trace.d.layout import Policy

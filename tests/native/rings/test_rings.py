@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk.build.toolchain import NATIVE
+from gilk.toolchain.compilers import NATIVE
 
 HERE = Path(__file__).parent
 KERNEL_HEADERS = ("linux/irqflags.h", "linux/percpu.h", "asm/local.h")  # kernel.h stands for them

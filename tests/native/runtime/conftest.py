@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk.build.toolchain import NATIVE, flags
+from gilk.toolchain.compilers import NATIVE, flags
 from tests.native.host import HOSTS, TestHost, build
 from tests.native.runtime.arena import Arena
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from gilk import api
-from gilk.session.dtrace.asked import Asked, let_go, prepare
+from gilk.engines.dtrace.asked import Asked, let_go, prepare
 
 CALLS, THREADS = 2000, 8  # of rounds.c, in a round
 FUNCTIONS = ("one", "two", "three", "four")

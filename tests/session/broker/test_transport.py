@@ -20,8 +20,8 @@ from gilk.errors import TargetError
 from gilk.session.broker.client import RemoteTracer
 from gilk.session.broker.transport import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
 from gilk.splice import points
-from gilk.target.meeting import is_right_to_trace, rendezvous, right_to_trace
-from gilk.target.process import Process
+from gilk.targets.meeting import is_right_to_trace, rendezvous, right_to_trace
+from gilk.targets.process import Process
 from gilk.version import VERSION
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.programs.build import build

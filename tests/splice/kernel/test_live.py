@@ -23,7 +23,7 @@ from gilk.splice.kernel.instrument import Count
 from gilk.splice.kernel.planner import plan
 from gilk.splice.kernel.units import Unit, fills, units
 from gilk.splice.plan import Want
-from gilk.target.kernel.image import read
+from gilk.targets.kernel.image import read
 from tests.oracle.relocate import GPRS
 from tests.splice.kernel.corpus import ARENA_SIZE
 from tests.splice.kernel.driver import Listing, refused, written

@@ -8,7 +8,7 @@
  * handler may change that: then the thread goes where the handler says, into a
  * patch if the instruction there has been displaced. One that does not goes
  * back to where it was, or to where it was moved when code has changed
- * meanwhile (target/movement.py). That may happen at any instruction here: a
+ * meanwhile (targets/movement.py). That may happen at any instruction here: a
  * rip that is right as it is, is not written.
  *
  * gilk_signal_enter_go is for handlers of the Go runtime, which suspends a

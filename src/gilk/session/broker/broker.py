@@ -19,9 +19,9 @@ from gilk.session.broker.client_state import ClientState
 from gilk.session.broker.messages import ProtocolError, error_words, number
 from gilk.session.broker.session import SharedSession
 from gilk.session.broker.transport import MOST, MOST_FROM_STRANGERS, Closed, Inbox, Message, packed, send
-from gilk.target.meeting import is_own, is_right_to_trace, right_to_trace
-from gilk.target.process import Process
-from gilk.target.running import MOST_STACK
+from gilk.targets.meeting import is_own, is_right_to_trace, right_to_trace
+from gilk.targets.process import Process
+from gilk.targets.running import MOST_STACK
 from gilk.version import VERSION
 
 _TURN = 0.5  # seconds between looks at the process

@@ -9,18 +9,18 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gilk.build.instrument import Compiled, compile_instrument
 from gilk.errors import TargetError
 from gilk.session.broker.messages import MOST_MEMORY, Inserted, InsertRequest, insert_words, raise_error
 from gilk.session.broker.transport import Closed, Line, Message
 from gilk.session.request import CFunction
-from gilk.target import process as processes
-from gilk.target.alive import is_alive, reap
-from gilk.target.bounds import backing_at
-from gilk.target.launch import End
-from gilk.target.meeting import Meeting, rendezvous, right_to_trace
-from gilk.target.process import Keeper, Process
-from gilk.target.running import MOST_STACK, Sample
+from gilk.targets import process as processes
+from gilk.targets.alive import is_alive, reap
+from gilk.targets.bounds import backing_at
+from gilk.targets.launch import End
+from gilk.targets.meeting import Meeting, rendezvous, right_to_trace
+from gilk.targets.process import Keeper, Process
+from gilk.targets.running import MOST_STACK, Sample
+from gilk.toolchain.instrument import Compiled, compile_instrument
 from gilk.trace.layout import Geometry
 from gilk.version import VERSION
 

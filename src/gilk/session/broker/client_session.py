@@ -13,7 +13,7 @@ from gilk.session.broker.messages import Inserted, InsertRequest
 from gilk.session.request import Wanted
 from gilk.session.stream import ALL_CLASSES, Bounds
 from gilk.splice.plan import Refusal
-from gilk.target.process import Process
+from gilk.targets.process import Process
 from gilk.trace.clock import Clock, calibrate
 from gilk.trace.drain import Drain
 from gilk.trace.layout import Geometry, Shared

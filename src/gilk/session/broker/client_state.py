@@ -6,13 +6,13 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from gilk.build.instrument import Compiled
 from gilk.errors import GilkError, TargetError
 from gilk.session.broker.messages import MOST_MEMORY, ProtocolError, ResolvedInsert, number, placed, region, semaphores
 from gilk.session.broker.session import Carried, ClientRegion, SharedSession
 from gilk.session.request import Builtin
-from gilk.target.base import Target
-from gilk.target.semaphores import Raised
+from gilk.targets.base import Target
+from gilk.targets.semaphores import Raised
+from gilk.toolchain.instrument import Compiled
 from gilk.trace.layout import IID_BITS, Geometry
 
 _MOST_NUMBER = (1 << IID_BITS) - 1

@@ -10,8 +10,8 @@ import signal
 import socket
 
 from gilk.session.broker.broker import Broker
-from gilk.target.apart import stand_apart
-from gilk.target.process import Process
+from gilk.targets.apart import stand_apart
+from gilk.targets.process import Process
 
 
 def fork_broker(process: Process) -> tuple[socket.socket, int]:

@@ -30,13 +30,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gilk.analysis.analysis import Analysis
-from gilk.build.instrument import Compiled
 from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, UsageError
 from gilk.image.model import Image, Span
 from gilk.session.request import Builtin, CFunction
 from gilk.splice.segments import is_call
-from gilk.target.base import Loaded, Target
-from gilk.target.semaphores import Semaphore
+from gilk.targets.base import Loaded, Target
+from gilk.targets.semaphores import Semaphore
+from gilk.toolchain.instrument import Compiled
 from gilk.trace.layout import CLASSES, MAX_BLOCKS, PAGE, Geometry, RingClass
 from gilk.values import dataclass
 

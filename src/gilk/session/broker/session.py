@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Sequence
 
-from gilk.build.instrument import Compiled
 from gilk.errors import TargetError
 from gilk.session.broker.messages import THREADS, ResolvedInsert
 from gilk.session.entry import Entry
@@ -16,7 +15,8 @@ from gilk.session.staging import Result, Timed
 from gilk.splice.instrument import Arguments, Count, Instrument, Part, Stamp
 from gilk.splice.plan import Refusal, Want
 from gilk.splice.planner import PatchContext
-from gilk.target.base import Target
+from gilk.targets.base import Target
+from gilk.toolchain.instrument import Compiled
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Drain
 from gilk.trace.layout import IID_BITS, PAGE, Geometry

@@ -15,7 +15,7 @@ import socket
 import struct
 from typing import Any
 
-from gilk.target.wire import readable
+from gilk.targets.wire import readable
 from gilk.values import dataclass
 
 _HEADER = struct.Struct("<II")  # bytes of JSON, bytes behind it

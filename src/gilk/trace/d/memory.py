@@ -7,7 +7,7 @@ import ctypes
 import struct
 from typing import Any, Literal
 
-from gilk.target.threads import Gone, thread_is_gone
+from gilk.targets.threads import Gone, thread_is_gone
 from gilk.trace.d.layout import (
     BANKS,
     DROPS,

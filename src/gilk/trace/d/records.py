@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from gilk.errors import StoreError
-from gilk.target.threads import Gone, thread_is_gone
+from gilk.targets.threads import Gone, thread_is_gone
 from gilk.trace.d import layout
 from gilk.trace.d.layout import GRANULE, MARK_GRANULES, MARK_LAP, MARK_TID, Mark, Policy
 from gilk.trace.d.memory import Memory

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from gilk.target.kernel.driver import Driver
-from gilk.target.kernel.driver_abi import Chunk, Rings, Verdict
-from gilk.target.kernel.link import LocalLink
+from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import Chunk, Rings, Verdict
+from gilk.targets.kernel.link import LocalLink
 from tests.kernel.driver.handmade import Bench, Function, stamp
 
 IID = 0x1234

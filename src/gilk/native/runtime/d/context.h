@@ -16,7 +16,7 @@
 
 #define GD_NO_CPU 0xffffffffU
 
-/* What a clause is called with. build/dprogram.py has it, too. */
+/* What a clause is called with. toolchain/dprogram.py has it, too. */
 struct gd_event {
 	gd_u64 arg[10];
 	gd_u64 time;   /* TSC; 0: not asked for yet, runtime/d/moment.h */

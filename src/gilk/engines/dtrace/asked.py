@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The invocation of dtrace by a user, read into programs, macros and options."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gilk.engines.dtrace.compiled import Text
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.errors import GilkError, UsageError
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import BadOption, Options
+from gilk.lang.syntax.source import Source
+from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.targets.process import Process
+
+_ENVIRONMENT = "DTRACE_OPT_"
+#: Options that have a say in how the text itself is read.
+_EARLY = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+(defaultargs|argref)\s*$", re.MULTILINE)
+#: One that says how far a program of -c runs before anything else is done.
+_EVALTIME = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+evaltime=(\w+)\s*$", re.MULTILINE)
+_CPP = re.compile(rb"^\s*#\s*pragma\s+D\s+option\s+cpp\s*$", re.MULTILINE)
+#: What is added to a description that names only a provider, a module or a function; a program may follow it.
+_REST = {"P": ":::", "m": "::", "f": ":"}
+_NUMBERED = re.compile(r"^(\d+)(-\S)")  # a number ends where its digits do
+_DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)
+#: As DTrace has it: headers leave out what only compilers read.
+_CPP_OPTIONS = ("-D__GILK_D__", "-D__linux", "-D__unix", "-D__SVR4", "-D__SUNW_D=1", "-U__GNUC__")
+#: How strictly cpp takes the standard of C, by the letter of -X.
+STANDARDS = {"a": ("-std=gnu99",), "c": ("-std=c99",), "s": ("-traditional-cpp",), "t": ("-std=gnu99",)}
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """``wanted``: -C, or #pragma D option cpp."""
+
+    wanted: bool = False
+    defines: tuple[str, ...] = ()
+    undefines: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()
+    tells_includes: bool = False  # -H
+    standard: str = ""  # -X: a, c, s or t
+    command: str = "cpp"
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """``programs``: the letter of the option, and a program or a script's name. ``options`` are those of -x.
+    ``objects``: files that -G is about.
+    """
+
+    programs: tuple[tuple[str, str], ...]
+    arguments: tuple[str, ...] = ()
+    options: tuple[tuple[str, str | None], ...] = ()
+    pid: int | None = None
+    command: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    preprocess: Preprocess = field(default_factory=Preprocess)
+    objects: tuple[str, ...] = ()
+
+
+def prepare(asked: Asked) -> Consumer:
+    """With the process attached or launched; nothing of it is changed yet.
+
+    Raises UsageError `bad-d-option`, `cannot-open-script`, `preprocessor-failed`, TargetError.
+    """
+    options = _options(asked)
+    preprocess = _with_options(asked.preprocess, options)
+    texts = [_text(letter, given, preprocess) for letter, given in asked.programs]
+    for text in texts:
+        for found in _EARLY.finditer(text.source.text):
+            options.set(found[1], None)
+        for found in _EVALTIME.finditer(text.source.text):
+            with suppress(BadOption):  # which is told with its line, when the program is compiled
+                options.set("evaltime", found[1])
+    process = _process(asked, options.text("evaltime"))
+    return Consumer(texts, _macros(asked, options, process), options, process, asked.libraries)
+
+
+def _options(asked: Asked) -> Options:
+    options = Options()
+    named = (
+        (name[len(_ENVIRONMENT) :].lower(), value)
+        for name, value in os.environ.items()
+        if name.startswith(_ENVIRONMENT)
+    )
+    for name, value in (*named, *asked.options):
+        try:
+            options.set(name, value or None)
+        except BadOption as bad:
+            raise UsageError("bad-d-option", f"failed to set -x {name}: {bad}") from None
+    return options
+
+
+def _with_options(how: Preprocess, options: Options) -> Preprocess:
+    return replace(
+        how,
+        wanted=how.wanted or options.flag("cpp"),
+        defines=(*how.defines, *options.text("define").splitlines()),
+        undefines=(*how.undefines, *options.text("undef").splitlines()),
+        includes=(*how.includes, *options.text("incdir").splitlines()),
+        tells_includes=how.tells_includes or options.flag("cpphdrs"),
+        standard=how.standard or options.text("stdc"),
+        command=options.text("cpppath"),
+        arguments=tuple(options.text("cppargs").splitlines()),
+    )
+
+
+def _text(letter: str, given: str, preprocess: Preprocess) -> Text:
+    if letter != "s":
+        return _description(letter, given)
+    try:
+        content = Path(given).read_bytes()
+    except OSError as error:
+        raise UsageError("cannot-open-script", f"failed to open {given}: {error.strerror}") from None
+    if preprocess.wanted or _CPP.search(content):
+        content = _preprocessed(given, content, preprocess)
+    return Text("script", Source(given, content.decode("utf-8", "surrogateescape")))
+
+
+def _description(letter: str, given: str) -> Text:
+    """A program of one description from the command line, completed: a description there names only the fields of its
+    option."""
+    found = _DESCRIBED.match(given)
+    if found is None or letter not in _REST:
+        return Text("description", Source(given, _NUMBERED.sub(r"\1, \2", given) if letter == "i" else given))
+    fields, wanted = found[1].split(":"), 4 - len(_REST[letter])
+    overspecified = found[1] if any(fields[:-wanted]) else ""
+    completed = ":".join(fields[-wanted:]) + _REST[letter]
+    return Text("description", Source(given, f"{completed}{found[2]}"), overspecified)
+
+
+def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:
+    words = [how.command, *_CPP_OPTIONS, *(f"-D{each}" for each in how.defines)]
+    words += [f"-U{each}" for each in how.undefines]
+    words += [f"-I{each}" for each in (*how.includes, str(Path(name).resolve().parent))]
+    words += ["-H"] * how.tells_includes
+    words += (*STANDARDS.get(how.standard, ()), *how.arguments)
+    if content.startswith(b"#!"):
+        content = b"//" + content
+    content = b'# 1 "%s"\n' % os.fsencode(name).replace(b"\\", b"\\\\").replace(b'"', b'\\"') + content
+    try:
+        done = subprocess.run(words, input=content, capture_output=True, check=False)
+    except OSError as error:
+        what = f"{how.command} cannot be run: {error.strerror}"
+        raise UsageError("preprocessor-failed", what, "install cpp") from None
+    if done.returncode:
+        raise UsageError("preprocessor-failed", done.stderr.decode(errors="replace").strip())
+    if how.tells_includes:
+        sys.stderr.write(done.stderr.decode(errors="replace"))
+    return done.stdout
+
+
+def _process(asked: Asked, evaltime: str) -> Process | None:
+    """Another that traces the same may be met there."""
+    if asked.pid is not None:
+        from gilk.session.broker.client import approached
+
+        return approached(asked.pid)
+    if not asked.command:
+        return None
+    from gilk.targets import process as processes  # here: programs without a process need not wait for it
+    from gilk.targets.launch import Until
+    from gilk.targets.meeting import rendezvous
+
+    until = {"exec": Until.EXEC, "preinit": Until.LINKED}.get(evaltime, Until.MAIN)
+    process = processes.start(list(asked.command), until=until)
+    process.meeting = rendezvous(process.pid)
+    return process
+
+
+def _macros(asked: Asked, options: Options, process: Process | None) -> Macros:
+    values = {
+        "pid": os.getpid(), "ppid": os.getppid(), "uid": os.getuid(), "euid": os.geteuid(), "gid": os.getgid(),
+        "egid": os.getegid(), "pgid": os.getpgrp(), "sid": os.getsid(0), "projid": 0, "taskid": 0,
+        "target": 0 if process is None else process.pid,
+    }  # fmt: skip
+    program = next((given for letter, given in asked.programs if letter == "s"), "dtrace")
+    return Macros(values, (program, *asked.arguments), options.flag("defaultargs"), options.flag("argref"))
+
+
+def let_go(consumer: Consumer) -> None:
+    """Let go of the consumer's process, whatever has happened: it is what it was, and a launched one that has not begun
+    never does."""
+    if consumer.process is not None:
+        consumer.process.kill_unstarted()
+        try:
+            consumer.process.close()
+        except GilkError:
+            consumer.process.keeper.leave()
+        consumer.process.meeting.close()

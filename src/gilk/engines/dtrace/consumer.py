@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A whole session of a D program: what it needs is opened, it runs until something ends it, and all is taken out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gilk.engines.dtrace import libraries, verbose
+from gilk.engines.dtrace.acting import Acting, Formatted
+from gilk.engines.dtrace.aggregated import Aggregated
+from gilk.engines.dtrace.compiled import Compiled, Text, compile_programs
+from gilk.engines.dtrace.enabling import Enabled, enable
+from gilk.engines.dtrace.names import Names
+from gilk.engines.dtrace.outlet import Outlet
+from gilk.engines.dtrace.symbols import Symbols
+from gilk.engines.dtrace.tracing import Happening, Tracing
+from gilk.engines.dtrace.world import World
+from gilk.errors import OutOfMemory, UsageError
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import Options
+from gilk.lang.d.probes import Probe
+from gilk.lang.d.reliance import ProbeStability, ProgramStability
+from gilk.lang.syntax.source import Source
+from gilk.trace.d.events import Began, Ended, Event, Exited, Lowered, Matched, Noted, Refused
+from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.engines.dtrace.in_process import Part
+    from gilk.targets.process import Process
+
+_SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")
+_SMALLEST = 4096
+_LEAST = 16  # bytes: DTrace's smallest record
+_LONGEST = 0.1  # seconds between looks at signals and at the process
+
+
+@dataclass
+class Consumer:
+    """``compile`` first, then ``start`` and ``events``."""
+
+    texts: Sequence[Text]
+    macros: Macros
+    options: Options
+    process: Process | None = None
+    library_directories: tuple[str, ...] = ()
+    compiled: Compiled = field(init=False)
+    enabled: Enabled = field(init=False)
+    tracing: Tracing = field(init=False)
+    symbols: Symbols = field(init=False)
+    restored: bool | None = None  # at the end: whether the process is what it was; None without one
+    _lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
+
+    def compile(self, listing: bool = False) -> None:
+        """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
+        self.compiled = compile_programs(self.texts, self.macros, self.options, World(self.process), self._libraries())
+        self.enabled = enable(self.compiled.program, self.process, listing or self.options.flag("zdefs"))
+
+    def _libraries(self) -> list[Source]:
+        """Raises UsageError."""
+        if self.options.flag("nolibs"):
+            return []
+        directory = self.options.text("libdir")
+        directories = (*self.library_directories, *([directory] if directory else []))
+        return libraries.wanted([text.source.text for text in self.texts], directories, self.process)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the sizes of buffers that were asked for hold anything at all."""
+        program = self.compiled.program
+        keyed = any(each.keys is not None and each.scope == "global" for each in program.variables)
+        used = {"bufsize": True, "aggsize": bool(program.aggregations), "dynvarsize": keyed}
+        return all(self.options.number(name) >= _LEAST or not asked for name, asked in used.items())
+
+    @property
+    def matched(self) -> list[Matched]:
+        """How many probes each program is about."""
+        origins = list(enumerate(self.compiled.origins, 1))
+        return [
+            Matched(text.kind, text.said, sum(self.enabled.counts[n] for n, origin in origins if origin is text))
+            for text in self.texts
+        ]
+
+    def probe_stability(self, probe: Probe) -> ProbeStability:
+        """How far one may rely on a probe (-v)."""
+        return verbose.of_probe(self.compiled, probe)
+
+    def program_stability(self, text: Text) -> ProgramStability:
+        """How far one may rely on a program (-v)."""
+        return verbose.of_program(self.compiled, text)
+
+    def start(self) -> list[Refused | Lowered]:
+        """Put the probes in, fire BEGIN, let a launched program run. Returns what could not be had as it was
+        asked for."""
+        self.symbols = Symbols(self.process)
+        self.tracing = self._tracing()
+        self.tracing.begin()
+        if self.process is not None:
+            self.process.release()
+        refused = (Refused(probe, reason) for probe, reason in self.tracing.refused)
+        return [*refused, *(Lowered(option, size) for option, size in self._lowered.items())]
+
+    def _tracing(self) -> Tracing:
+        """With bufresize=auto what there is no memory for is made smaller. Raises UsageError `buffers-too-large`."""
+        while True:
+            try:
+                traced = None if self.process is None else (self.process, partial(_joined, self.process))
+                return Tracing(self.compiled.program, self.enabled, self.options, traced)
+            except (OSError, ValueError, OutOfMemory) as error:
+                largest = max(_SIZES, key=self.options.number)
+                size = self.options.number(largest) // 2
+                if self.options.text("bufresize") == "manual" or size < _SMALLEST:
+                    raise UsageError("buffers-too-large", f"{largest} is more memory than there is") from error
+                self.options.set(largest, str(size))
+                self._lowered[largest] = size
+
+    def events(self, stop: Callable[[], bool], outlet: Outlet, formatted: Formatted) -> Iterator[Event]:
+        """All that comes after `start`, as it is asked for: what actions want done is done as their turn comes.
+
+        It goes on until exit(), until the process has ended, a buffer is full (fill), or ``stop`` says so; then
+        all is taken out, END fires, and what was not printed of the aggregations is there.
+        """
+        acting = self._acting(outlet, formatted)
+        yield Began(None if self.process is None else self.process.pid)
+        for happening in self.happenings(stop):
+            yield from acting.act(happening)
+        yield Ended()
+        yield from acting.aggregated.left()
+        yield from (Noted(note) for note in self.tracing.notes)
+        yield from self.tracing.corruptions()  # once more, when all has been looked at
+        yield Exited(1 if self.restored is False else self.exit_status, self.restored)
+
+    def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
+        names = Names(self.symbols, self.options)
+        known, live = self.compiled.program.aggregations, self.tracing.aggregations
+        return Acting(self.options, names, Aggregated(known, live, self.options, names), outlet, formatted)
+
+    def happenings(self, stop: Callable[[], bool]) -> Iterator[Happening]:
+        """The records of clauses, and what went wrong, until all is taken out; no action is carried out."""
+        yield from self._run(stop)
+        yield from self._drain()
+        self.restored = self.tracing.take_out()
+        yield from self._rest()  # what END records has room then, however busy the process was
+        self.tracing.end()
+        yield from self._rest()
+        yield from self._losses()
+
+    def _run(self, stop: Callable[[], bool]) -> Iterator[Happening]:
+        tracing, options = self.tracing, self.options
+        # What is to be done, and how often in ns, which may change.
+        duties: tuple[tuple[Callable[[], Iterable[Happening] | None], Callable[[], int]], ...] = (
+            (self._drain, lambda: options.number("switchrate")),
+            (self._losses, lambda: options.number("statusrate")),
+            (tracing.tend, lambda: options.number("aggrate")),
+            (tracing.clean, lambda: options.number("cleanrate")),
+        )
+        due = [0.0] * len(duties)
+        while not stop() and tracing.active and not tracing.full and self._goes_on():
+            wait = tracing.fire_ticks()
+            self._follow()
+            now = time.monotonic()
+            for n, (duty, rate) in enumerate(duties):
+                if now >= due[n]:
+                    yield from duty() or ()
+                    due[n] = now + rate() / 1e9
+            soonest = min(due[:-1])  # it is not worth being awake for the last
+            time.sleep(max(min(wait, soonest - now, _LONGEST), 0.0))
+
+    def _goes_on(self) -> bool:
+        if self.process is None:
+            return True
+        if not self.process.alive or not self.process.keeper.there:
+            return False
+        return not self.process.launched or self.process.wait(block=False) is None
+
+    def _losses(self) -> Iterator[Happening]:
+        """The losses, and what the process has written into gilk's own memory."""
+        yield from self.tracing.losses()
+        yield from self.tracing.corruptions()
+
+    def _drain(self, final: bool = False) -> Iterator[Happening]:
+        for number, happening in enumerate(self.tracing.poll(final)):
+            if number == 0:  # records have all been read by now: what they are about is mapped
+                self._follow()
+            yield happening
+
+    def _rest(self) -> Iterator[Happening]:
+        """All that is recorded, when no probe fires any more."""
+        while found := list(self._drain(final=True)):
+            yield from found
+
+    def _follow(self) -> None:
+        if self.tracing.follow():
+            self.symbols.look()
+
+    @property
+    def exit_status(self) -> int:
+        """As the program says; 1 where what it says cannot be relied on."""
+        return 1 if self.tracing.corrupt else self.tracing.exit_status or 0
+
+
+def _joined(process: Process, size: int) -> Part:
+    """A part in the session that others may have parts in."""
+    from gilk.session.broker.client import BrokerClient  # here: a program without a process need not wait for it
+
+    return BrokerClient(process, size)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Which probes a program is about, and which of its clauses each of them runs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from dataclasses import field
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from gilk.lang.d import tree
+from gilk.lang.d.probes import Description, Key, Probe, described
+from gilk.providers import IN_PROCESS, own
+from gilk.providers.clock import Tick, ticks
+from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.providers.probe import ProcessProbe, Provider
+    from gilk.targets.base import Target
+
+
+_LOOKED_AT = 8  # images in which a function that is not there may be inlined
+#: Providers that DTrace has besides.
+_OF_THE_KERNEL = frozenset(("fbt", "rawfbt", "sdt", "rawtp", "io", "sched", "lockstat", "ip", "tcp", "udp", "cpc"))
+
+
+class NoSuchProbe(Exception):
+    """``clause``: the one whose description matches none, ``line`` where that stands. ``why``: if it is known why."""
+
+    def __init__(self, clause: tree.Clause, description: Description, why: str = "") -> None:
+        reason = f": {why}" if why else ""
+        what = f"probe description {description} does not match any probes{reason}"
+        if description.name.isdigit() and not description.number:
+            what = f"invalid probe identifier {description.name}: Unknown probe identifier"
+        super().__init__(what)
+        self.clause = clause.number
+        lines = dict(zip(map(described, clause.probes), clause.lines, strict=False))
+        self.line = lines.get(description, 0)
+
+
+@dataclass
+class Enabled:
+    """``clauses``: for the number of each probe, those that it runs, in order. ``counts``: for each clause, how many
+    probes its descriptions match, those that they have in common counted for each. ``unmatched``: descriptions of none.
+    """
+
+    probes: dict[int, Probe] = field(default_factory=lambda: {probe.number: probe for probe in own.PROBES})
+    clauses: dict[int, list[int]] = field(default_factory=dict)
+    ticks: list[tuple[Probe, Tick]] = field(default_factory=list)
+    in_process: list[tuple[Probe, ProcessProbe]] = field(default_factory=list)
+    counts: dict[int, int] = field(default_factory=dict)
+    unmatched: list[Description] = field(default_factory=list)
+    _made: dict[Key, Probe] = field(default_factory=dict)
+
+    def number(self, key: Key) -> tuple[Probe, bool]:
+        """The probe of that name, and whether it is new: those that two descriptions mean are one."""
+        known = self._made.get(key)
+        if known is not None:
+            return known, False
+        probe = Probe(len(self.probes) + 1, *key)
+        self._made[key] = self.probes[probe.number] = probe
+        return probe, True
+
+    def names(self) -> list[Key]:
+        """By number, from 1."""
+        found = (self.probes[number] for number in sorted(self.probes))
+        return [(probe.provider, probe.module, probe.function, probe.name) for probe in found]
+
+    def groups(self) -> list[tuple[int, ...]]:
+        """Lists of clauses that probes run."""
+        return sorted({tuple(each) for each in self.clauses.values()})
+
+
+def enable(program: tree.Program, process: Target | None, zero: bool) -> Enabled:
+    """``zero``: descriptions that match nothing are not an error (-Z). Raises NoSuchProbe."""
+    enabled = Enabled()
+    for clause in program.clauses:
+        enabled.counts[clause.number] = 0
+        for text in clause.probes:
+            description = described(text)
+            matched = list(_matching(enabled, description, process))
+            if not matched and not zero:
+                raise NoSuchProbe(clause, description, _reason(description, process))
+            if not matched:
+                enabled.unmatched.append(description)
+            enabled.counts[clause.number] += len(matched)
+            for probe in matched:
+                run = enabled.clauses.setdefault(probe.number, [])
+                if clause.number not in run:
+                    run.append(clause.number)
+    return enabled
+
+
+def _matching(enabled: Enabled, description: Description, process: Target | None) -> Iterable[Probe]:
+    yield from (probe for probe in own.PROBES if description.matches(probe))
+    if description.number:
+        return  # only those have numbers that are known beforehand
+    tick = ticks(description)
+    if tick is not None:
+        probe, fresh = enabled.number(tick.key)
+        if fresh:
+            enabled.ticks.append((probe, tick))
+        yield probe
+    if process is None:
+        return
+    for provider in _in_process():
+        for found in provider(process, description):
+            probe, fresh = enabled.number(found.key)
+            if fresh:
+                enabled.in_process.append((probe, found))
+            yield probe
+
+
+def _reason(description: Description, process: Target | None) -> str:
+    """Why there are no such probes, of those that DTrace has."""
+    provider = description.provider
+    if description.number:
+        return "only dtrace's own probes have numbers beforehand, others as they are enabled: say their names"
+    if provider in _OF_THE_KERNEL:
+        return "it is about the kernel, where no clause runs"
+    if process is None:
+        known = provider and provider.rstrip("0123456789") in IN_PROCESS.values()
+        return "that takes a process, by -p or -c" if known else ""
+    if provider.startswith("pid"):
+        return _inlined(description, process)
+    files = (_module(file) for file, name in IN_PROCESS.items() if name == provider)
+    return next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
+
+
+def _inlined(description: Description, process: Target) -> str:
+    from gilk.session import inlined
+
+    if not inlined.is_exact(description.function):
+        return ""
+    meant = [loaded for loaded in process.loaded() if loaded.is_meant(description.module)]
+    found = [inlined.inlined(process, loaded, description.function) for loaded in meant[:_LOOKED_AT]]
+    return next((f"{each.function} is inlined {each.where}" for each in found if each is not None), "")
+
+
+def _in_process() -> tuple[Provider, ...]:
+    return tuple(_module(file).probes for file in IN_PROCESS)
+
+
+def _module(file: str) -> ModuleType:
+    """The module of a provider. The modules that look for probes in processes take long to import, and programs without
+    a process need none."""
+    return importlib.import_module(f"gilk.providers.{file}")

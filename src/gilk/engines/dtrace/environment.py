@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""struct gd_environment (native/runtime/d/program.h): what clauses know of the time and of the process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from typing import TYPE_CHECKING
+
+from gilk.targets.status import status_of
+from gilk.trace.clock import Clock, realtime_offset
+
+if TYPE_CHECKING:
+    from gilk.targets.base import Target
+
+_SHIFT = 24
+_FIELDS = struct.Struct("<QQQIIIIIIII64s256s")
+
+
+def environment(clock: Clock, process: Target | None) -> bytes:
+    status = status_of("self") if process is None else process.status()
+    (uid, euid), (gid, egid) = (map(int, status[name].split()[:2]) for name in (b"Uid", b"Gid"))
+    mult = round((1 << _SHIFT) / clock.ticks_per_ns)
+    wall = clock.ns0 + realtime_offset()
+    numbers = int(status[b"PPid"]), uid, gid, euid, egid, 0
+    return _FIELDS.pack(clock.tsc0, clock.ns0, wall, mult, _SHIFT, *numbers, status[b"Name"][:63], _root(process)[:255])
+
+
+def _root(process: Target | None) -> bytes:
+    with contextlib.suppress(OSError):
+        return os.fsencode(os.readlink("/proc/self/root")) if process is None else process.root()
+    return b"<unknown>"

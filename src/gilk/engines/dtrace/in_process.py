@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Clauses in a process: compiled into it, and called from its points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from mmap import mmap
+from pathlib import Path
+from typing import Protocol
+
+from gilk.engines.dtrace.enabling import Enabled
+from gilk.engines.dtrace.instruments import Instrument, instruments
+from gilk.errors import TargetError
+from gilk.lang.d.probes import Probe
+from gilk.lang.d.unit import Unit
+from gilk.lang.to_c.sites import ENTER, INSIDE, NOTES, Kind, entries
+from gilk.session.broker.messages import THREADS, Inserted, InsertRequest
+from gilk.session.request import CFunction
+from gilk.targets.base import Target
+from gilk.toolchain.dprogram import made_of, program_flags
+from gilk.trace.layout import PAGE
+
+
+class Part(Protocol):
+    """A part in the session of a process. ``memory`` is mapped in the process too, at ``offset`` from the session's
+    control page (gilk_abi.h)."""
+
+    memory: mmap
+    offset: int
+
+    def insert(self, asked: Sequence[InsertRequest]) -> Inserted:
+        """Put in C functions, which are called with their place among them, from 1, all in one change.
+
+        Raises CompileError, TargetError; then nothing has
+        changed.
+        """
+        ...
+
+    def inside(self) -> set[int]:
+        """Blocks of threads that are in an instrument which wants it known. Raises TargetError `keeper-gone`."""
+        ...
+
+    def close(self) -> bool | None:
+        """Take out what was put in; whether the process is known to be what it was, None when others have a part in it
+        still."""
+        ...
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes for the user about the end."""
+        ...
+
+
+#: Has a part, with memory of so many bytes. Raises TargetError, and OSError when it is more than there can be.
+Joining = Callable[[int], Part]
+
+
+class InProcess:
+    """``memory``: the D program's, mapped there and here, of ``size`` bytes; ``made``: its clauses."""
+
+    def __init__(
+        self,
+        process: Target,
+        join: Joining,
+        size: int,
+        made: Unit,
+        enabled: Enabled,
+        groups: list[tuple[int, ...]],
+    ) -> None:
+        self._process, self._unit, self._enabled = process, made, enabled
+        self._made = instruments(enabled, groups, made.needs)
+        self._size = size + PAGE - 1 & -PAGE
+        self._client = join(self._size + THREADS * NOTES)
+        self.memory = memoryview(self._client.memory)[:size]
+
+    def insert(self, marked: bool) -> list[tuple[Probe, str]]:
+        """Put in all probes; those that are refused come back, with the reason. ``marked``: for `inside`.
+
+        Raises TargetError `may-not-look`.
+        """
+        rows = self._made.rows
+        flags = (*program_flags(), "-DD_INSIDE", *([f"-DD_MARKED={INSIDE}"] * marked))
+        function = CFunction(Path("program.c"), ENTER, flags, made_of(), self._whole(rows, marked))
+        sites = [row.site for row in rows]
+        asked = [
+            InsertRequest(each.loaded, each.part, each.point.address, each.point.after, function, iid)
+            for iid, each in enumerate(sites, 1)
+        ]
+        refused = dict(self._made.refused)
+        places = {probe: made.sites for probe, made in self._enabled.in_process}
+        for place, reason in self._client.insert(asked).refused.items():
+            row = rows[place]
+            where = "" if len(places[row.probe]) == 1 else f" at {row.site.point.label}"
+            refused[row.probe] = ", ".join(filter(None, (refused.get(row.probe), f"{reason}{where}")))
+        self._listen(set(refused))
+        return list(refused.items())
+
+    def _whole(self, rows: tuple[Instrument, ...], marked: bool) -> str:
+        kinds = list(dict.fromkeys(row.kind for row in rows))
+        numbers = {kind: number for number, kind in enumerate(kinds)}
+        memory = self._client.offset
+        text = self._unit.text + entries(
+            memory, memory + self._size, kinds, [numbers[row.kind] for row in rows],
+            [row.probe.number for row in rows], [row.site.start for row in rows], marked,
+        )  # fmt: skip
+        self._check_calls(kinds)
+        return text
+
+    def _listen(self, refused: set[Probe]) -> None:
+        """Have the program make ready what probes are to be told, where it does so only when somebody listens."""
+        found = ((probe, made.semaphores) for probe, made in self._enabled.in_process)
+        wanted = {one for probe, semaphores in found if probe not in refused for one in semaphores}
+        if wanted:
+            self._process.raise_semaphores([(one.address, one.path) for one in wanted])
+
+    def _check_calls(self, kinds: list[Kind]) -> None:
+        """Check that the process may make the system calls of clauses, such as those that read its memory:
+        native/runtime/d/peek.h."""
+        calls = any(each.calls for each in (*self._unit.needs.values(), *kinds))
+        if calls and self._process.may_be_killed():
+            raise TargetError(
+                "may-not-look",
+                f"{self._process.who} has a seccomp filter of its own, which may kill it for a system call of a clause",
+                "clauses that do not look at its memory, nor change it, can be enabled",
+            )
+
+    def inside(self) -> set[int]:
+        """Threads, by their blocks, that run clauses just now."""
+        return self._client.inside()
+
+    def close(self) -> bool | None:
+        return self._client.close()
+
+    @property
+    def notes(self) -> list[str]:
+        return self._client.notes

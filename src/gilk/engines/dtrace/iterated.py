@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A D program for those who take its events one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import field
+
+from gilk.engines.dtrace.acting import Formatted
+from gilk.engines.dtrace.asked import Asked, let_go, prepare
+from gilk.engines.dtrace.compiled import DoesNotCompile
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.enabling import NoSuchProbe
+from gilk.engines.dtrace.outlet import Outlet
+from gilk.errors import CompileError, UsageError
+from gilk.trace.d.events import Event
+from gilk.values import dataclass
+
+
+@dataclass
+class DtraceSession:
+    """A context manager, within which it is iterated over, once. At the end of the context all probes are gone.
+
+    Events come as things happen, and each carries out its action when its turn comes: system() runs its command
+    while the iterator is asked for what is next.
+    """
+
+    asked: Asked
+    outlet: Outlet
+    formatted: Formatted
+    _consumer: Consumer = field(init=False)
+    _stopped: bool = False
+
+    def __enter__(self) -> DtraceSession:
+        """Attach or launch, and compile.
+
+        Raises GilkError, of which CompileError `bad-d-program` and UsageError `no-such-probe`; then all is let go.
+        """
+        self._consumer = prepare(self.asked)
+        try:
+            self._compile()
+        except BaseException:
+            let_go(self._consumer)
+            raise
+        return self
+
+    def _compile(self) -> None:
+        try:
+            self._consumer.compile()
+        except DoesNotCompile as error:
+            wrong = error.wrong
+            place = f"{wrong.file}:{wrong.line}: " if wrong.text.kind == "script" else ""
+            raise CompileError("bad-d-program", f"{place}[{wrong.diagnostic.tag}] {error}") from None
+        except NoSuchProbe as error:
+            raise UsageError("no-such-probe", str(error), "gilk dtrace -l lists probes") from None
+
+    def __exit__(self, *_: object) -> None:
+        let_go(self._consumer)
+
+    def __iter__(self) -> Iterator[Event]:
+        """From `Matched` to `Exited`. Raises GilkError."""
+        yield from self._consumer.matched
+        yield from self._consumer.start()
+        yield from self._consumer.events(lambda: self._stopped, self.outlet, self.formatted)
+
+    def stop(self) -> None:
+        """End as exit() does: END fires, and aggregations follow. From any thread, and from a signal's handler."""
+        self._stopped = True

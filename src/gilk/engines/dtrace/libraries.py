@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Libraries of D: files ``*.d`` that are read before the program, in the order of what they depend on.
+
+Those of a user's directories (-L) always are; gilk's own only for a program that says one of their words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gilk.engines.dtrace import mounts
+from gilk.errors import UsageError
+from gilk.lang.d import literals
+from gilk.lang.syntax.source import Source
+
+if TYPE_CHECKING:
+    from gilk.targets.base import Target
+
+OWN = Path(__file__).parents[2] / "lang" / "d" / "library"
+_DEPENDS = re.compile(r"^\s*#\s*pragma\s+D\s+depends_on\s+(\w+)\s+(\S+)\s*$", re.MULTILINE)
+_DEFINING = re.compile(r"^(?:inline|typedef|struct|\})[^=\n]*", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_COMMON = frozenset(("char", "id_t", "inline", "int", "long", "pid_t", "processorid_t", "string", "struct", "typedef"))
+
+
+def wanted(programs: Sequence[str], directories: Sequence[str], process: Target | None) -> list[Source]:
+    """``programs``: their texts. Raises UsageError `no-d-library`, `d-library-cycle`."""
+    found = {path.name: _read(path) for directory in directories for path in _files(Path(directory))}
+    words = {
+        word for program in (*programs, *(each.text for each in found.values())) for word in _WORD.findall(program)
+    }
+    for path in _files(OWN):
+        own = _read(path)
+        if path.name not in found and words & _defined(own.text):
+            found[path.name] = own
+    for name, facts in _MADE.items():
+        if any(name in _needs(each.text) for each in found.values()):
+            found[name] = Source(name, facts(os.getpid() if process is None else process.pid))
+    return _ordered(found)
+
+
+def _files(directory: Path) -> list[Path]:
+    try:
+        return sorted(path for path in directory.iterdir() if path.suffix == ".d")
+    except OSError as error:
+        raise UsageError("no-d-library", f"cannot read the libraries in {directory}: {error.strerror}") from None
+
+
+def _read(path: Path) -> Source:
+    try:
+        return Source(str(path), path.read_bytes().decode("utf-8", "surrogateescape"))
+    except OSError as error:
+        raise UsageError("no-d-library", f"cannot read the library {path}: {error.strerror}") from None
+
+
+def _defined(text: str) -> set[str]:
+    """Words that may be names that it defines."""
+    return {word for line in _DEFINING.findall(text) for word in _WORD.findall(line)} - _COMMON
+
+
+def _needs(text: str) -> list[str]:
+    return [name for kind, name in _DEPENDS.findall(text) if kind == "library"]
+
+
+def _ordered(found: dict[str, Source]) -> list[Source]:
+    """Each after those that it depends on; what there is not, is told where the library says so."""
+    needed = {name: [other for other in _needs(each.text) if other in found] for name, each in found.items()}
+    done: dict[str, Source] = {}
+    for first in found:
+        waiting = {} if first in done else {first: iter(needed[first])}  # each for the one that comes after it
+        while waiting:
+            name, others = next(reversed(waiting.items()))
+            other = next((each for each in others if each not in done), None)
+            if other is None:
+                done[name] = found[name]
+                del waiting[name]
+            elif other in waiting:
+                raise UsageError("d-library-cycle", f"the library {other} depends on itself through other libraries")
+            else:
+                waiting[other] = iter(needed[other])
+    return list(done.values())
+
+
+def _facts(pid: int) -> str:
+    """The facts about the process that are known at the beginning, as inlines."""
+    return "".join(f"inline {line};\n" for line in _lines(pid))
+
+
+def _lines(pid: int) -> Iterator[str]:
+    words: list[bytes] = []
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+    text = b" ".join(words)[:4096].decode("utf-8", "surrogateescape")
+    yield f"string process_arguments = {literals.quoted(text)}"
+    yield f"int process_argc = {len(words)}"
+    for name, ask in (("group", os.getpgid), ("session", os.getsid)):
+        number = 0
+        with suppress(OSError):
+            number = ask(pid)
+        yield f"pid_t process_{name} = {number}"
+
+
+def _mounts(pid: int) -> str:
+    return mounts.library(mounts.mounts(pid))
+
+
+#: Those that are about the process, made when they are needed.
+_MADE = {"process.d": _facts, "mounts.d": _mounts}

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Names for the addresses in records and keys, as the options want them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, field
+from functools import cache
+from itertools import chain, repeat
+
+from gilk.engines.dtrace.kernel_names import KernelNames
+from gilk.engines.dtrace.symbols import Symbols
+from gilk.lang.d.options import Options
+from gilk.lang.d.printf import Conversion, Literal, Shows, parse_format
+from gilk.lang.data import Kind
+from gilk.trace.d.values import Integer, Value, encoded
+from gilk.values import dataclass
+
+
+@dataclass
+class Names:
+    """``symbols``: of the process. ``options``: noresolve is looked at each time."""
+
+    symbols: Symbols
+    options: Options
+    kernel: KernelNames = field(default_factory=KernelNames)
+
+    def resolve(self, kind: Kind, pid: int, addresses: tuple[int, ...]) -> tuple[bytes, ...]:
+        """A name for each. Those that came from bytes go back to them."""
+        if kind is Kind.USTACK and self.options.flag("noresolve"):
+            places = (self.symbols.place(address) for address in addresses)
+            return tuple(encoded(unresolved(at.address, at.module, at.offset)) for at in places)
+        if kind is Kind.USTACK:
+            return tuple(encoded(frame(*astuple(found))) for found in self.symbols.frames(addresses))
+        return tuple(encoded(self._name(kind, address)) for address in addresses)
+
+    def stands(self, kind: Kind, address: int) -> int:
+        """The address that stands for all that are called the same."""
+        return self.symbols.start(address) if kind is Kind.USYM else self.symbols.module_start(address)
+
+    def wanted(
+        self, format_: str, values: Sequence[Value], totals: Sequence[Value] = ()
+    ) -> tuple[tuple[int, bytes], ...]:
+        """Those that %a and %A of a format show."""
+        if not _names(format_):
+            return ()
+        return tuple((address, self._called(address)) for address in _addresses(_pieces(format_), values, totals))
+
+    def _called(self, address: int) -> bytes:
+        """The two halves of the address space have nothing in common."""
+        found = (self.kernel if address >> 63 else self.symbols).name(address)
+        return encoded(frame(address, found.module, found.function, found.offset))
+
+    def _name(self, kind: Kind, address: int) -> str:
+        found = (self.kernel if kind in (Kind.STACK, Kind.SYM, Kind.MOD) else self.symbols).name(address)
+        match kind:
+            case Kind.UMOD | Kind.MOD:
+                return found.module or f"0x{address:x}"
+            case Kind.USYM | Kind.SYM if found.function:
+                return f"{found.module}`{found.function}"
+            case Kind.USYM | Kind.SYM:
+                return frame(address, found.module)
+        return frame(address, found.module, found.function, found.offset)
+
+
+def frame(address: int, module: str = "", function: str = "", offset: int = 0) -> str:
+    """``mod`func+0x10``; without what is not known of ``mod`func``, ``mod`0x4010``, ``0x4010``."""
+    if not module:
+        return f"0x{address:x}"
+    if not function:
+        return f"{module}`0x{address:x}"
+    return f"{module}`{function}" + (f"+0x{offset:x}" if offset else "")
+
+
+def unresolved(address: int, module: str = "", offset: int = 0) -> str:
+    """With the option noresolve: the object, and where in its mapping."""
+    return f"{module}:0x{offset:x}" if module else f"0x{address:x}"
+
+
+@cache
+def _pieces(format_: str) -> tuple[Literal | Conversion, ...]:
+    return parse_format(format_)
+
+
+@cache
+def _names(format_: str) -> bool:
+    return any(isinstance(one, Conversion) and one.rule.shows is Shows.ADDRESS for one in _pieces(format_))
+
+
+def _addresses(
+    pieces: Sequence[Literal | Conversion], values: Sequence[Value], totals: Sequence[Value]
+) -> Iterator[int]:
+    """Conversions take values from left to right, widths and precisions among them; the last total is for ever."""
+    given, counted = iter(values), chain(totals, repeat(totals[-1]) if totals else ())
+    for one in pieces:
+        if isinstance(one, Conversion):
+            for _ in range(one.dynamic_width + one.dynamic_precision):
+                next(given)
+            value = next(counted if one.aggregation else given)
+            if one.rule.shows is Shows.ADDRESS and isinstance(value, Integer):
+                yield value.as_unsigned

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Samples of the threads that run when a probe by the clock fires."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterator
+
+from gilk.lang.d.probes import Probe
+from gilk.targets.base import Target
+from gilk.targets.running import MOST_STACK, PC
+from gilk.toolchain.dprogram import ClauseEvent
+
+
+def events(process: Target, probe: Probe, stacks: bool) -> Iterator[ClauseEvent]:
+    """One for each thread, good until the next; its time is the caller's. ``stacks``: with a copy of its stack behind
+    the registers, taken while it stood still. Raises TargetError."""
+    for one in process.sample(MOST_STACK if stacks else 0):
+        state = ctypes.create_string_buffer(struct.pack(f"<{len(one.registers)}Q", *one.registers) + one.stack)
+        event = ClauseEvent(thread=one.thread, probe=probe.number, copied=len(one.stack), regs=ctypes.addressof(state))
+        event.cpu, event.pid, event.tid = one.cpu, process.pid, one.tid
+        event.arg[1] = one.registers[PC]
+        yield event

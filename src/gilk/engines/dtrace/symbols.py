@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Names for addresses of a process, also once it has ended: its images are noted while it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gilk.errors import GilkError
+from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.image.model import Image
+    from gilk.targets.base import Loaded, Target
+
+_MOST = 1 << 16  # names that are remembered
+_PAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """``function`` is empty where nothing has a name, ``module`` where nothing is known of the address at all."""
+
+    address: int
+    module: str = ""
+    function: str = ""
+    offset: int = 0
+
+
+class Symbols:
+    def __init__(self, process: Target | None) -> None:
+        self._process = process
+        self._loaded: tuple[Loaded, ...] = ()
+        self._names: dict[int, Named] = {}
+        self.look()
+
+    def look(self) -> None:
+        """Note what is mapped now; nothing that was is forgotten. Files are read now: they may go with the process."""
+        if self._process is None:
+            return
+        known = set(self._loaded)
+        try:
+            self._loaded += tuple(loaded for loaded in self._process.loaded() if loaded not in known)
+        except GilkError:  # it has ended meanwhile
+            return
+        self._names.clear()
+
+    def name(self, address: int) -> Named:
+        found = self._names.get(address)
+        if found is None:
+            if len(self._names) >= _MOST:
+                self._names.clear()
+            found = self._names[address] = self._find(address)
+        return found
+
+    def frames(self, addresses: Sequence[int]) -> list[Named]:
+        """The names of a stack's addresses, the innermost first. All but that one are where calls return to, or where
+        signals came."""
+        found: list[Named] = []
+        exact = True
+        for address in addresses:
+            restorer = not exact and self._is_restorer(address)
+            found.append(self.name(address) if exact or restorer else self._name_of_return(address))
+            exact = restorer
+        return found
+
+    def _name_of_return(self, address: int) -> Named:
+        """It lies behind its function when the call is the last thing there."""
+        found = self.name(address - 1)
+        return Named(address, found.module, found.function, found.offset + 1 if found.module else 0)
+
+    def place(self, address: int) -> Named:
+        """Without a function; ``offset`` is where it lies in what is mapped there of the file."""
+        loaded = self._at(address)
+        image = None if loaded is None else self._image(loaded)
+        if loaded is None or image is None:
+            return Named(address)
+        inside = address - loaded.bias
+        starts = [each.address & -_PAGE for each in image.segments if each.address <= inside < each.address + each.size]
+        return Named(address, loaded.name, "", inside - max(starts, default=0))
+
+    def start(self, address: int) -> int:
+        """The start of the function that an address lies in; the address itself where there is no name."""
+        found = self.name(address)
+        return address - found.offset if found.function else address
+
+    def module_start(self, address: int) -> int:
+        loaded = self._at(address)
+        return address if loaded is None else loaded.start
+
+    def _at(self, address: int) -> Loaded | None:
+        return next((loaded for loaded in reversed(self._loaded) if loaded.start <= address < loaded.end), None)
+
+    def _image(self, loaded: Loaded) -> Image | None:
+        assert self._process is not None
+        try:
+            return self._process.image(loaded.path)
+        except GilkError:
+            return None
+
+    def _find(self, address: int) -> Named:
+        loaded = self._at(address)
+        if loaded is None:
+            return Named(address)
+        image = self._image(loaded)
+        span = None if image is None else image.span_at(address - loaded.bias)
+        if span is None:
+            return Named(address, loaded.name, "", address - loaded.bias)
+        return Named(address, loaded.name, span.name, address - loaded.bias - span.start)
+
+    def _is_restorer(self, address: int) -> bool:
+        """Whether handlers of signals return there."""
+        named = self.name(address)
+        if named.offset:
+            return False
+        if named.function == "__restore_rt":
+            return True
+        loaded = self._at(address)
+        image = None if loaded is None else self._image(loaded)
+        if loaded is None or image is None:
+            return False
+        return any(frame.signal and frame.start <= address - loaded.bias < frame.end for frame in image.frames)

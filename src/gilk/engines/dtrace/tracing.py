@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A D program at work, from BEGIN to END: what happens comes out as values, in order of time."""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+import mmap
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from gilk.engines.dtrace.enabling import Enabled
+from gilk.engines.dtrace.environment import environment
+from gilk.errors import GilkError
+from gilk.lang.d import tree
+from gilk.lang.d.options import Options
+from gilk.lang.d.probes import Probe
+from gilk.lang.d.unit import GLOBALS_START, Unit, unit
+from gilk.lang.to_c.functions import Part
+from gilk.lang.types import size_of
+from gilk.providers import own
+from gilk.targets.threads import thread_is_gone
+from gilk.toolchain.dprogram import ClauseEvent, Native, compiling
+from gilk.trace import clock
+from gilk.trace.d.aggregations import Aggregations
+from gilk.trace.d.drops import Drops
+from gilk.trace.d.events import Corrupted, DropKind, Dropped, Faulted
+from gilk.trace.d.layout import EPID_FAULT, LAYOUT_FIELDS, FaultData, Policy, State
+from gilk.trace.d.memory import Memory
+from gilk.trace.d.memory import Options as Sizes
+from gilk.trace.d.records import Record, Records
+from gilk.trace.d.recycling import Recycling
+from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.engines.dtrace.in_process import InProcess, Joining
+    from gilk.engines.dtrace.unwinding import Unwinding
+    from gilk.targets.base import Target
+
+_POLICIES = {"switch": Policy.SWITCH, "fill": Policy.FILL, "ring": Policy.RING}
+_STACK_SCRATCH = 96 << 10  # bytes, besides what is asked for: a copy of the stack, keys with stacks
+_MOST_TOLD = 100  # things that are wrong in the memory
+_MARGIN = 2_000_000  # ns: a record that is being made now may belong before one that is whole
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """The records that one clause made in one go. ``time``: ns, as D's ``timestamp``."""
+
+    probe: Probe
+    cpu: int
+    part: Part
+    data: bytes
+    time: int = 0
+    pid: int = 0
+    tid: int = 0
+
+
+Happening = Firing | Faulted | Dropped | Corrupted
+
+
+class Tracing:
+    """``process``: the one that is traced, if any, and how to have a part in its session; what is put into it is taken
+    out by close()."""
+
+    def __init__(
+        self, program: tree.Program, enabled: Enabled, options: Options, process: tuple[Target, Joining] | None
+    ) -> None:
+        target = None if process is None else process[0]
+        self.program, self.enabled, self._options = program, enabled, options
+        self._unwinding = _unwinding(target) if target is not None and program.stacks else None
+        unwind = self._unwinding.room if self._unwinding is not None else 0
+        layout = _sizes(program, options, unwind).layout()
+        self._groups = enabled.groups()
+        self._clock = clock.calibrate()
+        self.notes: list[str] = []  # at the end: what the user is to know of the process
+        fields = {name: int(getattr(layout, name)) for name in LAYOUT_FIELDS}
+        made = unit(program, fields, self._groups, enabled.names())
+        self._parts = {part.epid: part for part in made.parts}
+        self._native: Native | None = None
+        self._process = target
+        self._inside = None
+        if process is not None:
+            self._inside = _inside(*process, layout.size, made, enabled, self._groups)
+        buffer = self._inside.memory if self._inside else memoryview(mmap.mmap(-1, layout.size))
+        self._buffer = buffer
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+        self.memory = Memory(layout, buffer)
+        self.memory.initialise()
+        self.memory.globals()[:GLOBALS_START] = environment(self._clock, target).ljust(GLOBALS_START, b"\0")
+        if self._unwinding is not None:
+            self._unwinding.place(self.memory.unwind())
+        self._gone = target.gone if target is not None else thread_is_gone
+        self._records, self._drops = Records(self.memory, self._gone), Drops(self.memory)
+        self.aggregations = Aggregations(self.memory, program.aggregations)
+        self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
+        self._due: list[tuple[int, int]] = []  # when, and which tick: a heap
+        self.refused: list[tuple[Probe, str]] = []
+        self._told: set[str] = set()
+        self.text = made.text
+
+    # From begin to end.
+
+    def begin(self) -> None:
+        """BEGIN first; probes in the process are put in before it, and find the program inactive."""
+        here = {probe.number for probe in (*own.PROBES, *(probe for probe, _ in self.enabled.ticks))}
+        with compiling(self.text) if here & self.enabled.clauses.keys() else nullcontext() as compiled:
+            if self._inside is not None:
+                self.refused = self._inside.insert(marked=self._is_keyed)
+            if compiled is not None:
+                self._native = Native(compiled())
+        self.memory.state = State.ACTIVE
+        self._fire(own.BEGIN)
+        now = time.monotonic_ns()
+        self._due = [(now + tick.period, n) for n, (_, tick) in enumerate(self.enabled.ticks)]
+        heapq.heapify(self._due)
+
+    def fire_ticks(self) -> float:
+        """Those that are due; how long until the next, in seconds."""
+        now = time.monotonic_ns()
+        while self._due and self._due[0][0] <= now and self.active:
+            when, number = self._due[0]
+            probe, tick = self.enabled.ticks[number]
+            if tick.samples and self._process is not None:
+                self._sample(probe)
+            else:
+                self._fire(probe)
+            late = (now - when) // tick.period  # what was missed is not made up for
+            heapq.heapreplace(self._due, (when + (late + 1) * tick.period, number))
+        return (self._due[0][0] - time.monotonic_ns()) / 1e9 if self._due else 1e9
+
+    @property
+    def active(self) -> bool:
+        return self.memory.state is State.ACTIVE
+
+    @property
+    def exit_status(self) -> int | None:
+        return self.memory.exit_status
+
+    @property
+    def full(self) -> bool:
+        """With the policy fill, when there is no more room."""
+        return self._options.text("bufpolicy") == "fill" and self._records.full
+
+    def poll(self, final: bool = False) -> Iterator[Happening]:
+        """The records made since the last call, in order of time."""
+        self.aggregations.age()
+        if self._options.text("bufpolicy") == "switch" or final:
+            held = self._inside is not None and self._options.flag("temporal") and not final
+            until = None if not held else self._now() - int(_MARGIN * self._clock.ticks_per_ns)
+            yield from self._happenings(self._ordered(self._records.poll(until, final)))
+
+    def _ordered(self, records: list[Record]) -> list[Record]:
+        """Without `temporal`, those of each processor together."""
+        return records if self._options.flag("temporal") else sorted(records, key=lambda record: record.cpu)
+
+    def losses(self) -> tuple[Dropped, ...]:
+        """The records lost since the last call, for want of room."""
+        return self._drops.look()
+
+    def corruptions(self) -> Iterator[Corrupted]:
+        """The damage found since the last call, each kind once."""
+        for source in (self._records.errors, self._drops.errors, self.aggregations.errors):
+            for error in source:
+                if error.message not in self._told and len(self._told) < _MOST_TOLD:
+                    self._told.add(error.message)
+                    yield Corrupted(error.message)
+            source.clear()
+
+    @property
+    def corrupt(self) -> bool:
+        """Whether anything has been."""
+        return bool(self._told)
+
+    def clean(self) -> None:
+        """Give back what threads had that have gone."""
+        self.memory.reap(self._gone)
+        self.memory.forget(self._gone)
+
+    def tend(self) -> None:
+        """Have aggregations that many keys are in go on: where clauses say that they run, or run here."""
+        if self._inside is None or self._is_keyed:
+            self._recycling.tend()
+
+    @property
+    def _is_keyed(self) -> bool:
+        return any(one.key_size for one in self.program.aggregations)
+
+    def take_out(self) -> bool | None:
+        """Take all probes out of the process. Whether it is what it was; None without one."""
+        self.memory.state = State.INACTIVE
+        restored = self._inside.close() if self._inside is not None else None
+        self.notes = self._inside.notes if self._inside is not None else []
+        return restored
+
+    def end(self) -> None:
+        """Let END fire, once nothing else does."""
+        self._fire(own.END)
+
+    def follow(self) -> bool:
+        """Keep up with what the process maps, for the sake of stacks. Whether it has mapped something else."""
+        return self._unwinding is not None and self._unwinding.follow()
+
+    # Firing.
+
+    def _fire(self, probe: Probe, arguments: tuple[int, ...] = ()) -> None:
+        clauses = self.enabled.clauses.get(probe.number)
+        if clauses is None or self._native is None:
+            return
+        event = ClauseEvent(time=self._now(), thread=1 << 63 | threading.get_native_id(), probe=probe.number)
+        event.cpu, event.pid, event.tid = 0, os.getpid(), threading.get_native_id()
+        for number, value in enumerate(arguments):
+            event.arg[number] = value & (1 << 64) - 1
+        always = probe in (own.END, own.ERROR)
+        self._native.fire(self._groups.index(tuple(clauses)), self._address, event, always)
+
+    def _sample(self, probe: Probe) -> None:
+        """For each thread of the process that runs."""
+        if self._process is None or self._native is None:
+            return
+        from gilk.engines.dtrace import sampling  # here: a program without a process has nothing to sample
+
+        group = self._groups.index(tuple(self.enabled.clauses[probe.number]))
+        with suppress(GilkError):  # it may have ended
+            for event in sampling.events(self._process, probe, self._unwinding is not None):
+                event.time = self._now()
+                self._native.fire(group, self._address, event, looks=True)
+
+    def _now(self) -> int:
+        return clock.sample()[0]
+
+    # What has come.
+
+    def _happenings(self, records: list[Record]) -> Iterator[Happening]:
+        for record in records:
+            probe = self.enabled.probes.get(record.probe)
+            if probe is None:
+                continue
+            if record.epid == EPID_FAULT:
+                yield from self._fault(record, probe)
+            elif (part := self._parts.get(record.epid)) is not None and len(record.data) >= part.size:
+                yield Firing(probe, record.cpu, part, record.data, self._time(record.tsc), record.pid, record.tid)
+
+    def _time(self, tsc: int) -> int:
+        return self._clock.ns0 + round((tsc - self._clock.tsc0) / self._clock.ticks_per_ns)
+
+    def _fault(self, record: Record, probe: Probe) -> Iterator[Happening]:
+        if len(record.data) < ctypes.sizeof(FaultData):
+            return
+        if probe is own.ERROR:  # nothing tells of these but their number
+            so_far = self.memory.drops[DropKind.DBLERROR]
+            self.memory.drops[DropKind.DBLERROR] = so_far + 1 & (1 << 64) - 1  # the process may have written anything
+            return
+        told = FaultData.from_buffer_copy(record.data)
+        fault = Faulted(probe, told.action, told.fault, told.address)
+        yield fault
+        self._fire(own.ERROR, (0, probe.number, fault.clause - 1, 0, fault.kind, fault.address))
+
+
+def _unwinding(process: Target) -> Unwinding:
+    from gilk.engines.dtrace.unwinding import Unwinding  # here: as below
+
+    return Unwinding(process)
+
+
+def _inside(
+    process: Target, join: Joining, size: int, made: Unit, enabled: Enabled, groups: list[tuple[int, ...]]
+) -> InProcess:
+    """The part in the process. Modules that put probes into processes take half a second to import, and programs
+    without a process need none."""
+    from gilk.engines.dtrace.in_process import InProcess
+
+    return InProcess(process, join, size, made, enabled, groups)
+
+
+def _sizes(program: tree.Program, options: Options, unwind: int) -> Sizes:
+    largest = 16
+    for variable in program.variables:
+        if variable.scope == "self" or variable.keys is not None:
+            keys = sum(-(-size_of(key, program.strsize) // 8) * 8 for key in variable.keys or ())
+            largest = max(largest, keys + -(-size_of(variable.type, program.strsize) // 8) * 8)
+    keyed = any(variable.scope == "self" or variable.keys is not None for variable in program.variables)
+    return Sizes(
+        processors=os.cpu_count() or 1,
+        bufsize=options.number("bufsize"),
+        policy=_POLICIES[options.text("bufpolicy")],
+        aggsize=options.number("aggsize"),
+        dynvarsize=options.number("dynvarsize") if keyed else 0,
+        largest_variable=largest,
+        nspec=options.number("nspec"),
+        specsize=options.number("specsize"),
+        strsize=program.strsize,
+        globals_size=GLOBALS_START + program.globals_size,
+        aggregations=len(program.aggregations),
+        scratchsize=options.number("scratchsize") + (_STACK_SCRATCH if program.stacks else 0),
+        unwind_size=unwind,
+    )

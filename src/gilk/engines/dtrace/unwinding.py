@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The mappings of a process, as clauses that look at stacks need them; kept up with while it runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gilk.errors import GilkError
+from gilk.image.elf import load_bytes
+from gilk.image.unwind import Unwind, made_of, unwind
+from gilk.targets.base import Target
+from gilk.targets.maps import Mapping, read_maps
+from gilk.trace.d.unwinding import Code, Tables, room
+
+_VDSO = "[vdso]"
+
+
+class Unwinding:
+    """Tables of all that is mapped are made when this is; ``place`` says where they go."""
+
+    def __init__(self, process: Target) -> None:
+        self._process = process
+        self._tables: Tables | None = None
+        self._mapped: tuple[Mapping, ...] = ()
+        self._known: dict[Path, Unwind] = {}
+        self._vdso: Unwind | None = None
+        self._code: list[Code] = []  # none where nothing is mapped: a process that has ended, and is not waited for yet
+        self._code = self._look()
+
+    @property
+    def room(self) -> int:
+        """Bytes of the memory to set aside."""
+        return room([*self._known.values(), *([self._vdso] if self._vdso else [])])
+
+    def place(self, buffer: memoryview) -> None:
+        self._tables = Tables(buffer)
+        self._tables.publish(self._code)
+
+    def follow(self) -> bool:
+        """Look again, if a clause has met an address that is not known. Whether anything has changed."""
+        if self._tables is None or not self._tables.missed():
+            return False
+        before = self._mapped
+        try:
+            self._code = self._look()
+        except GilkError:  # it has ended
+            return False
+        if self._mapped == before:
+            return False
+        self._tables.publish(self._code)
+        return True
+
+    def _look(self) -> list[Code]:
+        mapped = tuple(mapping for mapping in read_maps(self._process.pid) if mapping.executable)
+        if mapped == self._mapped:
+            return self._code
+        self._mapped = mapped
+        loaded = {(image.start, image.end): image for image in self._process.loaded()}
+        found = []
+        for mapping in mapped:
+            image = next((one for (low, high), one in loaded.items() if low <= mapping.start < high), None)
+            if image is not None:
+                found.append(Code(mapping.start, mapping.end, image.bias, self._table(image.path)))
+            elif mapping.path == _VDSO:
+                found.append(Code(mapping.start, mapping.end, mapping.start, self._own_vdso(mapping)))
+            elif not mapping.ours:
+                found.append(Code(mapping.start, mapping.end))
+        return found
+
+    def _table(self, path: Path) -> Unwind:
+        if path not in self._known:
+            self._known[path] = unwind(self._process.image(path))
+        return self._known[path]
+
+    def _own_vdso(self, mapping: Mapping) -> Unwind | None:
+        """The kernel's is the same in every process: ours can be read."""
+        if self._vdso is None:
+            own = next((one for one in read_maps(os.getpid()) if one.path == _VDSO), None)
+            if own is None or own.end - own.start != mapping.end - mapping.start:
+                return None
+            try:
+                with open("/proc/self/mem", "rb", buffering=0) as file:
+                    file.seek(own.start)
+                    content = file.read(own.end - own.start)
+                self._vdso = made_of(load_bytes(content, Path(_VDSO)))
+            except (GilkError, OSError):
+                return None
+        return self._vdso

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""-v: how far one may rely on a program, and on the probes that it is about."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from gilk.engines.dtrace.compiled import Compiled, Text
+from gilk.lang.d.probes import Description, Probe, described
+from gilk.lang.d.reliance import ProbeStability, ProgramStability
+from gilk.lang.d.stability import HIGHEST, USUAL, Attributes, of_provider
+from gilk.lang.types import text
+
+
+def of_description(compiled: Compiled, description: Description) -> ProbeStability:
+    provider = of_provider(description.provider, compiled.program.providers)
+    types = tuple(map(text, compiled.argument_types(str(description))))
+    return ProbeStability(provider.of(description), provider.args, types)
+
+
+def of_probe(compiled: Compiled, probe: Probe) -> ProbeStability:
+    return of_description(compiled, Description(probe.provider, probe.module, probe.function, probe.name))
+
+
+def of_program(compiled: Compiled, program: Text) -> ProgramStability:
+    clauses = compiled.clauses(program)
+    if not clauses:
+        return ProgramStability(USUAL, USUAL)
+    each = tuple((one, of_description(compiled, one)) for one in _descriptions(compiled, program))
+    lowest = reduce(Attributes.lowest, (found.description for _, found in each), HIGHEST)
+    return ProgramStability(lowest, reduce(Attributes.lowest, [clause.attributes for clause in clauses]), each)
+
+
+def _descriptions(compiled: Compiled, program: Text) -> list[Description]:
+    """In the order of the text; one that follows itself is one."""
+    found = [described(probe) for clause in compiled.clauses(program) for probe in clause.probes]
+    return [each for number, each in enumerate(found) if number == 0 or each != found[number - 1]]

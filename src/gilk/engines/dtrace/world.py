@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The compiler's questions to the process: types, symbols, parameters. Nothing is read before it is asked for."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from gilk.engines.dtrace.parameters import placed, returned
+from gilk.errors import ImageError
+from gilk.image.model import Image, SymbolKind
+from gilk.image.model import Symbol as Row
+from gilk.lang.d.meaning.world import Symbol
+from gilk.lang.d.probes import described, is_glob
+from gilk.lang.types import INT64, Record, Type
+from gilk.providers import IN_PROCESS
+from gilk.values import dataclass
+
+if TYPE_CHECKING:
+    from gilk.engines.dtrace.debug_types import DebugTypes
+    from gilk.targets.base import Loaded, Target
+
+#: That are always there; those of programs and libraries (USDT) are besides.
+_PROVIDERS = frozenset(("dtrace", "profile", *filter(None, IN_PROCESS.values())))
+_CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
+
+
+@dataclass
+class World:
+    """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept."""
+
+    process: Target | None
+    _types: dict[str, DebugTypes | None] = field(default_factory=dict)
+    _asked: dict[tuple[str, str, str], Type | None] = field(default_factory=dict)
+    _completed: dict[str, Record] = field(default_factory=dict)
+
+    # Images.
+
+    def _images(self, module: str) -> Iterator[Loaded]:
+        """Those that are meant: ``1234`lib``, ``lib``, ``1234`` or nothing."""
+        if self.process is None:
+            return
+        first, _, rest = module.partition("`")
+        if first.isdecimal():
+            if int(first) != self.process.pid:
+                return
+            module = rest
+        for loaded in self.process.loaded():
+            if loaded.is_meant(module):
+                yield loaded
+
+    def _debug(self, loaded: Loaded) -> DebugTypes | None:
+        key = str(loaded.path)
+        if key not in self._types:
+            from gilk.engines.dtrace.debug_types import DebugTypes
+            from gilk.image.dwarf import sections  # here: few programs ask for types of a process
+            from gilk.image.dwarf.entries import Entries
+
+            try:
+                found = sections.read(loaded.path)
+            except ImageError:
+                found = None
+            self._types[key] = None if found is None else DebugTypes(key.replace(":", "_"), Entries(found))
+        return self._types[key]
+
+    def provider(self, name: str) -> bool:
+        if name in _PROVIDERS or self.process is None:
+            return name in _PROVIDERS
+        from gilk.providers import usdt  # here: it imports all that splices
+
+        return name in usdt.names(self.process)
+
+    def module(self, name: str) -> bool:
+        return any(self._debug(loaded) is not None for loaded in self._images(name))
+
+    # Types.
+
+    def type(self, module: str, kind: str, name: str) -> Type | None:
+        key = (module, kind, name)
+        if key not in self._asked:
+            self._asked[key] = next(self._named(module, kind, name), None)
+        return self._asked[key]
+
+    def _named(self, module: str, kind: str, name: str) -> Iterator[Type]:
+        for loaded in self._images(module):
+            debug = self._debug(loaded)
+            try:
+                found = debug.named(kind, name) if debug is not None else None
+            except ImageError:
+                continue
+            if found is not None:
+                yield found
+
+    def completed(self, record: Record) -> Record:
+        if record.origin not in self._completed:
+            self._completed[record.origin] = self._complete(record)
+        return self._completed[record.origin]
+
+    def _complete(self, record: Record) -> Record:
+        """It may be defined in another image than the one that names it."""
+        path = record.origin.partition(":")[0]
+        try:
+            found = next((each.completed(record) for key, each in self._known() if key == path), record)
+        except ImageError:
+            return record
+        if found.complete or not record.tag:
+            return found
+        other = self.type("", record.kind, record.tag)
+        return other if isinstance(other, Record) else record
+
+    def _known(self) -> list[tuple[str, DebugTypes]]:
+        return [(key.replace(":", "_"), each) for key, each in self._types.items() if each is not None]
+
+    # Symbols.
+
+    def symbol(self, module: str, name: str) -> Symbol | None:
+        for loaded in self._images(module):
+            image = self._image(loaded)
+            row = _row(image, name) if image is not None else None
+            if image is not None and row is not None:
+                return self._symbol(loaded, image, row)
+        return None
+
+    def _image(self, loaded: Loaded) -> Image | None:
+        assert self.process is not None
+        try:
+            return self.process.image(loaded.path)
+        except ImageError:
+            return None
+
+    def _symbol(self, loaded: Loaded, image: Image, row: Row) -> Symbol:
+        if row.kind in _CODE:
+            return Symbol(row.address + loaded.bias, None, code=True)
+        return Symbol(self._address(loaded, row), self._variable(loaded, image, row))
+
+    def _address(self, loaded: Loaded, row: Row) -> int:
+        """A variable that the program has a copy of (R_X86_64_COPY) is there, for the libraries too."""
+        if row.exported and not loaded.main:
+            for main in self._images("a.out"):
+                image = self._image(main)
+                own = _row(image, row.name) if image is not None else None
+                if own is not None and own.exported and own.kind is SymbolKind.OBJECT:
+                    return own.address + main.bias
+        return row.address + loaded.bias
+
+    def _variable(self, loaded: Loaded, image: Image, row: Row) -> Type | None:
+        """Under any of the names that it goes by."""
+        debug = self._debug(loaded)
+        if debug is None:
+            return None
+        aliases = [each.name for each in image.symbols if each.address == row.address and each.name != row.name]
+        for name in dict.fromkeys((row.name, *aliases)):
+            try:
+                found = debug.variable(name)
+            except ImageError:
+                return None
+            if found is not None:
+                return found
+        return None
+
+    # Functions.
+
+    def arguments(self, probe: str) -> tuple[tuple[Type, int | None], ...] | None:
+        description = described(probe)
+        pid = self.process.pid if self.process is not None else 0
+        if description.provider != f"pid{pid}" or is_glob(description.module + description.function):
+            return None
+        if description.name not in ("entry", "return") or not description.function:
+            return None
+        for loaded in self._images(description.module):
+            if self._foreign(loaded, description.function):
+                return None
+            found = self._function(loaded, description.function)
+            if found is not None:
+                value, given = found
+                return placed(given) if description.name == "entry" else ((INT64, 0), *returned(value))
+        return None
+
+    def foreign(self, probe: str) -> str:
+        description = described(probe)
+        if self.process is None or not (description.provider or description.function):
+            return ""
+        if not fnmatch.fnmatchcase(f"pid{self.process.pid}", description.provider or "*"):
+            return ""
+        named = "" if is_glob(description.function) else description.function
+        found = (self._foreign(loaded, named) for loaded in self._process_images(description.module))
+        return next(filter(None, found), "")
+
+    def _process_images(self, module: str) -> Iterator[Loaded]:
+        if self.process is not None:
+            yield from (loaded for loaded in self.process.loaded() if loaded.is_meant(module))
+
+    def _foreign(self, loaded: Loaded, name: str) -> str:
+        """The language of a function of that name, or of any of the image's when the name is empty."""
+        debug, image = self._debug(loaded), self._image(loaded)
+        if debug is None or image is None:
+            return ""
+        if not name:
+            return debug.foreign()
+        span = next((each for each in image.spans if name in (each.name, *each.aliases)), None)
+        return debug.foreign((name, span.name, *span.aliases)) if span is not None else ""
+
+    def _function(self, loaded: Loaded, name: str) -> tuple[Type, tuple[Type, ...]] | None:
+        image, debug = self._image(loaded), self._debug(loaded)
+        span = next((each for each in image.spans if name in (each.name, *each.aliases)), None) if image else None
+        if span is None or debug is None:
+            return None
+        for each in dict.fromkeys((name, span.name, *span.aliases)):
+            try:
+                found = debug.function(each)
+            except ImageError:
+                return None
+            if found is not None:
+                return found
+        return None
+
+
+def _row(image: Image, name: str) -> Row | None:
+    found = (row for row in image.named(name) if row.address)
+    return min(found, key=lambda row: row.local, default=None)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The functions that a trace follows: globs over images and functions, and those that are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+
+from gilk.errors import UsageError
+from gilk.session.request import Builtin, Wanted, probes_at
+from gilk.spec import functions
+from gilk.spec.functions import Functions
+from gilk.splice import points
+from gilk.targets.base import Loaded, Target
+from gilk.values import dataclass
+
+
+def glob(text: str) -> Functions:
+    """``[IMAGE:]FUNCTION``, or ``IMAGE:`` for all of an image; without an image, functions of any.
+
+    Raises UsageError `bad-scope`.
+    """
+    image, function = functions.split(text) or ("", "")
+    if not (image or function):
+        raise UsageError("bad-scope", f"{text!r} is not [IMAGE:]FUNCTION", "for example 'libfoo*:' or '*:parse_*'")
+    return Functions(image or "*", function or "*")
+
+
+def _takes(glob: Functions, loaded: Loaded, names: Iterable[str]) -> bool:
+    return loaded.is_meant(glob.image) and glob.takes(names)
+
+
+@dataclass(frozen=True)
+class TraceScope:
+    """The functions that match one of ``included`` (any, when there is none) and none of ``excluded``."""
+
+    included: tuple[Functions, ...] = ()
+    excluded: tuple[Functions, ...] = ()
+
+    @classmethod
+    def parse(cls, included: Iterable[str], excluded: Iterable[str] = ()) -> TraceScope:
+        """Raises UsageError `bad-scope`."""
+        return cls(tuple(glob(text) for text in included), tuple(glob(text) for text in excluded))
+
+    def __str__(self) -> str:
+        words = [str(g) for g in self.included]
+        words += [f"not {g}" for g in self.excluded]
+        return ", ".join(words)
+
+    def takes_image(self, loaded: Loaded) -> bool:
+        """Whether any function of it may be in the scope."""
+        whole = any(g.function == "*" and loaded.is_meant(g.image) for g in self.excluded)
+        return not whole and (not self.included or any(loaded.is_meant(g.image) for g in self.included))
+
+    def takes(self, loaded: Loaded, names: Iterable[str]) -> bool:
+        names = tuple(names)
+        return (not self.included or any(_takes(g, loaded, names) for g in self.included)) and not any(
+            _takes(g, loaded, names) for g in self.excluded
+        )
+
+
+def calls(process: Target, loaded: Loaded, scope: TraceScope, starts: Container[int]) -> Iterator[list[Wanted]]:
+    """For each function of an image that is in the scope and begins at one of ``starts``: the timing of its entry, then
+    of its returns.
+    """
+    image, analysis = process.image(loaded.path), process.analysis(loaded)
+    for span in image.spans:
+        if span.start not in starts or not scope.takes(loaded, (span.name, *span.aliases)):
+            continue
+        function = analysis.function(span)
+        if not function.blocks or function.whole:
+            continue
+        for entry in points.points(image, analysis, function, "entry"):
+            yield list(probes_at(process, loaded, function, entry, Builtin.TIME))

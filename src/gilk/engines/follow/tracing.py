@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk trace``: wait for an event, follow the flow of control, and stop at another event.
+
+All that can be done beforehand is done while the program runs undisturbed:
+functions are found and patches written. The first event only leads control
+there (sptracer.txt 4.2: analysis in advance, activation on demand).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gilk.engines.follow.adapt import Budget
+from gilk.engines.follow.after import After
+from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.libraries import Libraries
+from gilk.engines.follow.scope import TraceScope
+from gilk.engines.follow.throttle import Throttle
+from gilk.engines.follow.watch import Watch
+from gilk.errors import GilkError, TargetError, UsageError
+from gilk.runs.experiment.samples import schema_of
+from gilk.runs.outcome import Result
+from gilk.runs.run import Progress, Run
+from gilk.session import inlined
+from gilk.session.base import Probe
+from gilk.session.kernel_session import KernelSession
+from gilk.session.request import Wanted, expand, with_hint
+from gilk.spec.event import Elapsed, Event, Exit, Now, Reach
+from gilk.splice import points
+from gilk.splice.template_build import Progress as Progressed
+from gilk.targets.base import Loaded
+from gilk.trace import flow_build
+from gilk.trace.about import Tally
+from gilk.trace.flow import KERNEL, Flow
+from gilk.trace.gates import Reached
+from gilk.trace.probes import Kind
+from gilk.trace.traced import NEVER, Omitted, TraceDescription, Unended, Unfollowed
+from gilk.values import dataclass
+
+_START, _STOP, _LIBRARIES = 0, 1, 2  # gates
+_HOLD = 10.0  # seconds that the thread that starts the trace waits at most for it to have started
+_TICK = 0.02
+_APART = 1_000_000  # ns; times of records and ours agree to a fraction of it
+_RING = 32 << 20
+_ENTRIES = (Kind.ENTRY, Kind.HEAD)
+_KERNEL_RING = 16 << 20
+
+
+@dataclass
+class Tracing(Run):
+    """A trace under way, of one or several processes."""
+
+    start: Event = field(default_factory=lambda: Now("now"))
+    stop: Event = field(default_factory=lambda: Exit("exit"))
+    scope: TraceScope = field(default_factory=TraceScope)
+    budget: Budget | None = field(default_factory=Budget)
+    told: Progressed = lambda done, of: None
+    started: int = NEVER  # ns since time 0
+    stopped: int = NEVER
+    depth: int = 0
+    interrupts: bool = False  # also those that come to the processors of the processes while others run
+    omitted: list[Omitted] = field(default_factory=list)
+    unfollowed: list[Unfollowed] = field(default_factory=list)
+    unended: list[Unended] = field(default_factory=list)
+    activation_ms: float = 0.0
+    _followers: list[Follower] = field(default_factory=list)
+    _libraries: list[Libraries] = field(default_factory=list)
+    _throttles: dict[int, Throttle] = field(default_factory=dict)  # by id of a follower; none without a budget
+    _watches: list[Watch] = field(default_factory=list)
+    _in_kernel: KernelSession | None = None
+    _recorded: int = 0
+    _dropped_before: int = 0  # records
+    _after: After = field(default_factory=After)
+    _began_trace: float = 0.0
+
+    # Making ready.
+
+    def _insert(self) -> None:
+        self._watches = [Watch(self.start, _START), Watch(self.stop, _STOP)]
+        present = []
+        for process in self.processes:
+            follower = Follower(process, ring=_RING)
+            if self.sessions:
+                follower.align(self._zero, self.sessions[0].clock)
+            self.sessions.append(follower)
+            self._followers.append(follower)
+            if self.budget is not None:
+                self._throttles[id(follower)] = Throttle(follower, self.budget)
+            present.append(process.loaded())
+            self._prepare(follower, present[-1])
+            self._zero = self._zero or follower.began
+        self._insert_kernel()
+        if self.processes and not any(follower.functions for follower in self._followers):
+            raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", "see gilk scan --list")
+        self._kept.schema = schema_of(row.kind for session in self.sessions for row in session.rows)
+        self._set_gates(present)
+        for follower in self._followers:
+            if not (follower.process.unstarted and isinstance(self.start, Now)):
+                self._expect(follower)
+        if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
+            self._follow()
+
+    def _expect(self, follower: Follower) -> None:
+        """All is to be ready for the starting event. A program that has not begun has nothing to rehearse."""
+        follower.copy_code()
+        throttle = self._throttles.get(id(follower))
+        if throttle is not None and not follower.process.unstarted:
+            throttle.rehearse()
+        follower.expect(self._chosen(follower), throttle.busy if throttle is not None else ())
+
+    def _prepare(self, follower: Follower, images: Sequence[Loaded]) -> None:
+        """Images are made ready; and followed, if the trace has begun."""
+        chosen = [loaded for loaded in images if self.scope.takes_image(loaded)]
+        fresh, trouble = follower.prepare(chosen, self.scope, self.told)
+        self.notes += trouble
+        if self.started != NEVER and self.stopped == NEVER:
+            follower.follow(fresh)
+
+    def _library(self, follower: Follower, loaded: Loaded) -> None:
+        """Make ready a library that was opened on the way."""
+        try:
+            self._prepare(follower, [loaded])
+        except GilkError as error:
+            self.notes.append(f"{loaded.name} is not followed: {error}")
+
+    def _insert_kernel(self) -> None:
+        """Insert the kernel's probes, which record nothing until the starting event turns them on."""
+        if self.kernel is None:
+            return
+        wanted = [one for one in expand(self.kernel, self.requests) if one.kind != Kind.COUNT]
+        session = KernelSession(self.kernel, points=max(len(wanted), 1), ring=_KERNEL_RING, interrupts=self.interrupts)
+        session.record(False)
+        if self.processes:
+            session.filter([process.pid for process in self.processes])
+        probes = self._put(session, wanted)
+        session.remove(_without_entry(wanted, probes))
+        self.unfollowed += _without(probes)
+        self.unended += _without_return(wanted, probes)
+        self._in_kernel = session
+
+    def _set_gates(self, present: list[tuple[Loaded, ...]]) -> None:
+        """``present``: the images there are in each process."""
+        for follower, images in zip(self._followers, present, strict=True):
+            for event, gate in ((self.start, _START), (self.stop, _STOP)):
+                if isinstance(event, Reach):
+                    self._put_gate(follower, event, gate)
+            self._libraries.append(Libraries(follower, _LIBRARIES, self._library, images))
+        if isinstance(self.start, Reach):
+            for follower in self._followers:
+                follower.gates.arm(_START, self.start.hits, _HOLD)
+
+    def _put_gate(self, follower: Follower, event: Reach, gate: int) -> None:
+        """At the function that goes by that name: in the main program, or in the first library that has one."""
+        spec = event.function
+        unknown: UsageError | None = None
+        for loaded in follower.process.loaded():
+            if not loaded.is_meant(spec.image):
+                continue
+            try:
+                span = points.spans(follower.process.image(loaded.path), spec.function)[0]
+            except UsageError as error:
+                unknown = unknown or error
+                continue
+            follower.put_gate(loaded, span, event.where, gate)
+            return
+        images = [loaded for loaded in follower.process.loaded() if loaded.is_meant(spec.image)]
+        if unknown is None:
+            raise UsageError("no-such-image", f"no image matches {spec.image!r}")
+        raise with_hint(unknown, inlined.hint(follower.process, images, spec.function))
+
+    # Under way.
+
+    def _wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
+        """Wait for the stopping event, the end of every process, or ``stop``."""
+        looked = 0.0
+        while not stop() and not self._over():
+            if self.started == NEVER:
+                if self._watches[0].come(self._followers, self._began, _TICK):
+                    self._follow()
+                self._drain()
+            elif self._watches[1].come(self._followers, self._since(), self._drain_and_adapt()):
+                self._halt()
+                return
+            for libraries in self._libraries:
+                with _unless_ended():
+                    libraries.look()
+            if time.monotonic() - looked >= _TICK:
+                looked = time.monotonic()
+                self._look()
+                show(self.progress())
+
+    def _since(self) -> float:
+        """The time from which a stretch counts for the stopping event."""
+        before = isinstance(self.stop, Elapsed) and not self.stop.since_start
+        return self._began if before else self._began_trace
+
+    def _drain_and_adapt(self) -> float:
+        """How long to wait until the next time, in seconds."""
+        pause = min(self._drain(), _TICK)
+        for throttle in self._throttles.values():
+            throttle.count()
+            with _unless_ended():
+                self.omitted += throttle.adapt(self._now())
+            pause = min(pause, throttle.patience)
+        return pause
+
+    def _chosen(self, follower: Follower) -> Iterable[int]:
+        """The functions to begin with."""
+        throttle = self._throttles.get(id(follower))
+        return range(follower.functions) if throttle is None else throttle.chosen()
+
+    def _follow(self) -> None:
+        """The starting event has come."""
+        reached = self._watches[0].reached
+        self._dropped_before = sum(session.drain.drops() for session in self.sessions)
+        before, began = self._now(), time.perf_counter()
+        for follower in self._followers:
+            with _unless_ended():
+                if follower.expects:
+                    follower.begin()
+                else:
+                    follower.follow(self._chosen(follower))
+        if self._in_kernel is not None:
+            self._in_kernel.record(True)
+        self.activation_ms = 1000 * (time.perf_counter() - began)
+        # A thread that is held does nothing until now, however long all that took.
+        self.started = before if reached is None else max(self._time_of(*reached), self._now() - _APART)
+        if isinstance(self.stop, Reach):
+            for follower in self._followers:
+                follower.gates.arm(_STOP, self.stop.hits)
+        for follower in self._followers:
+            follower.gates.open(_START)
+        for throttle in self._throttles.values():
+            self.omitted += throttle.begin(self.started)
+        for libraries in self._libraries:
+            libraries.held = 0
+        self._began_trace = time.monotonic()
+
+    def _look_for_stop(self) -> None:
+        """Note when control got to where the trace is to stop, if it has."""
+        passed = self._watches[1].passed(self._followers) if self.started != NEVER and self.stopped == NEVER else None
+        if passed is not None:
+            self.stopped = self._time_of(*passed)
+
+    def _halt(self) -> None:
+        """The stopping event has come."""
+        reached = self._watches[1].reached
+        if reached is not None:
+            self.stopped = self._time_of(*reached)
+        elif isinstance(self.stop, Elapsed) and self.stop.since_start:
+            self.stopped = self.started + int(1e9 * self.stop.seconds)  # not when it was noticed
+        else:
+            self.stopped = self._now()
+        self._hurry()
+        if self._in_kernel is not None:
+            self._in_kernel.record(False)
+        for follower in self._followers:
+            with _unless_ended():
+                follower.leave()
+
+    def _now(self) -> int:
+        return time.monotonic_ns() - self._zero
+
+    def _time_of(self, follower: Follower, reached: Reached) -> int:
+        return int(follower.clock.to_ns(np.array([reached.tsc], np.uint64))[0]) - self._zero
+
+    def _keep(self, table: pa.Table) -> None:
+        """Keep the records of ``table`` that were made within the trace."""
+        if self.started == NEVER or not table.num_rows:
+            return
+        self._look_for_stop()  # some of this may be of later, although nobody has looked since
+        times = table["time"].to_numpy()
+        inside = times >= self.started
+        if self.stopped != NEVER:
+            inside &= times <= self.stopped
+            self._after.look(table, times > self.stopped)
+        table = table if inside.all() else table.filter(pa.array(inside))
+        self._recorded += table.num_rows
+        super()._keep(table)
+
+    def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
+        """Records are those of the trace, not what was recorded before it and behind, and so are those dropped."""
+        numbers = super()._numbers(tactics, refusals)
+        after = self._after.dropped(tails for session in self.sessions for tails in session.drain.tails().items())
+        drops = max(numbers["drops"] - self._dropped_before - after, 0)
+        return numbers | {"records": self._recorded, "drops": drops}
+
+    def progress(self) -> Progress:
+        state = super().progress()
+        state.what = f"waiting for {self.start.text}" if self.started == NEVER else "following"
+        return state
+
+    # The end.
+
+    def finish(self) -> Result:
+        self._look_for_stop()  # before the gates are opened; the program may have ended since
+        if isinstance(self.stop, Exit) and self.started != NEVER and self.stopped == NEVER and self._over():
+            self.stopped = self._now()
+        for watch in self._watches:
+            watch.close()
+        for follower in self._followers:
+            follower.gates.open_all()
+        held = sum(libraries.held for libraries in self._libraries)
+        if self.started != NEVER and held:
+            self.notes.append(f"opening libraries takes {held / 1e6:.0f} ms longer: they were made ready meanwhile")
+        self._name_what_is_missing()
+        return super().finish()
+
+    def _name_what_is_missing(self) -> None:
+        """Functions of which there are no calls, or only their beginnings."""
+        for follower in self._followers:
+            try:
+                self.unfollowed += follower.unfollowed()
+            except GilkError as error:  # of the analysis that says who calls them
+                self.notes.append(f"{follower.code.who}: functions that are not followed cannot be named: {error}")
+            self.unended += follower.unended()
+        self.unfollowed = list(dict.fromkeys(self.unfollowed))
+        self.unended = list(dict.fromkeys(self.unended))
+
+    def traced(self) -> TraceDescription:
+        """The trace's description of itself."""
+        events = self.start.text, self.stop.text
+        ended = self.stopped != NEVER  # what was left out later had been in it to its end
+        omitted = tuple(each for each in self.omitted if not ended or each.from_ns < self.stopped)
+        missing = tuple(self.unfollowed), tuple(self.unended)
+        return TraceDescription(self.started, self.stopped, *events, str(self.scope), omitted, self.depth, *missing)
+
+    def _traced(self) -> TraceDescription:
+        return self.traced()
+
+    def _calls(self) -> None:
+        """Nothing: of a trace the flow is shown, not the histograms of single functions."""
+
+    def flow(self) -> Flow | None:
+        """All calls, as a tree; None when nothing was recorded."""
+        table = self._kept.table()
+        return None if table is None else flow_build.build(table, self._about(), Tally(trace=self.traced()))
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """The begin and the end of the trace, in ns of CLOCK_MONOTONIC; an event that has not come is before all."""
+        return self._zero + self.started, self._zero + self.stopped
+
+    @property
+    def functions(self) -> int:
+        """How many were made ready."""
+        kernel = self._in_kernel.rows if self._in_kernel is not None else ()
+        return sum(follower.functions for follower in self._followers) + sum(row.kind in _ENTRIES for row in kernel)
+
+    @property
+    def refused(self) -> int:
+        """How many of those cannot be followed."""
+        kernel = {(each.function, each.reason) for each in self.unfollowed if each.image == KERNEL}
+        return sum(follower.unfit for follower in self._followers) + len(kernel)
+
+
+def _without(probes: Sequence[Probe]) -> list[Unfollowed]:
+    """The functions whose entries were refused."""
+    entries = [probe for probe in probes if probe.row.kind in _ENTRIES]
+    return [Unfollowed(p.row.function, p.row.image, str(p.refusal)) for p in entries if p.refusal is not None]
+
+
+def _without_return(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Unended]:
+    """The functions that are followed although some return was refused."""
+    starts = [one.function.whole or one.function.start for one in wanted]
+    pairs = list(zip(starts, probes, strict=True))
+    entered = {start for start, probe in pairs if probe.row.kind in _ENTRIES and probe.tactic is not None}
+    found = [probe for start, probe in pairs if start in entered and probe.refusal is not None]
+    return [Unended(probe.row.function, probe.row.image, str(probe.refusal)) for probe in found]
+
+
+def _without_entry(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Probe]:
+    """Returns of functions whose entry is refused: they would look like those of calls made before the trace."""
+    functions = [one.function.whole or one.function.start for one in wanted]
+    pairs = list(zip(functions, probes, strict=True))
+    refused = {start for start, probe in pairs if probe.row.kind in _ENTRIES and probe.tactic is None}
+    return [probe for start, probe in pairs if start in refused and probe.tactic is not None]
+
+
+@contextlib.contextmanager
+def _unless_ended() -> Iterator[None]:
+    """A process that ends just now needs no change of its code any more; that it has ended is noticed elsewhere."""
+    try:
+        yield
+    except TargetError as error:
+        if error.slug != "no-such-process":
+            raise

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Whether an event of a trace has come."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+
+from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.keyboard import Keyboard
+from gilk.spec.event import Elapsed, Event, Exit, Key, Now, Reach, Signal
+from gilk.trace.gates import Reached
+
+
+class Watch:
+    """Waits for one event. ``gate``: which one of the followers' gates it has. Close it at the end.
+
+    Raises UsageError `bad-event`, TargetError `no-keyboard`.
+    """
+
+    def __init__(self, event: Event, gate: int) -> None:
+        self.event = event
+        self.gate = gate
+        self.reached: tuple[Follower, Reached] | None = None
+        self._signals = 0
+        self._keyboard = Keyboard(event.keys) if isinstance(event, Key) else None
+        if isinstance(event, Signal):
+            self._before = signal.signal(event.number, self._arrived)
+
+    def _arrived(self, *_: object) -> None:
+        self._signals += 1
+
+    def come(self, followers: Sequence[Follower], began: float, patience: float) -> bool:
+        """Whether it has come; after waiting for it for up to ``patience`` seconds.
+
+        ``began``: the time, of time.monotonic, from which a stretch of time counts.
+        """
+        match self.event:
+            case Now():
+                return True
+            case Reach():
+                return self._reach(followers, patience)
+            case Elapsed(seconds=seconds):
+                time.sleep(max(0.0, min(patience, began + seconds - time.monotonic())))
+                return time.monotonic() >= began + seconds
+            case Signal():
+                return self._until(lambda: self._signals > 0, patience)
+            case Key():
+                return self._until(self._pressed, patience)
+            case Exit() | _:
+                time.sleep(patience)
+                return False
+
+    def passed(self, followers: Sequence[Follower]) -> tuple[Follower, Reached] | None:
+        """The first follower that has reached its gate, with the hit; None while none has."""
+        if isinstance(self.event, Reach):
+            self._reach(followers, 0.0)
+        return self.reached
+
+    def _reach(self, followers: Sequence[Follower], patience: float) -> bool:
+        for follower in followers:
+            found = follower.gates.wait(self.gate, patience / len(followers))
+            if found is not None:
+                self.reached = follower, found
+        return self.reached is not None
+
+    def _pressed(self) -> bool:
+        return self._keyboard is not None and self._keyboard.pressed()
+
+    @staticmethod
+    def _until(true: Callable[[], bool], patience: float) -> bool:
+        deadline = time.monotonic() + patience
+        while not true():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, 0.002))
+        return True
+
+    def close(self) -> None:
+        if self._keyboard is not None:
+            self._keyboard.close()
+        if isinstance(self.event, Signal):
+            signal.signal(self.event.number, self._before)

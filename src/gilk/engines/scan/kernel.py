@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Scanning a kernel: this machine's running one, or one behind a link.
+
+All of a kernel, or of a module, is surveyed by arithmetic, and the figures are kept until the machine boots again or
+modules change. A choice of functions is planned by the planner itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.analysis.kernel import KernelAnalysis
+from gilk.cache.arrays import load_arrays, store_arrays
+from gilk.cache.key import sources
+from gilk.engines.scan.count import Planning, Progress, analysed, outcomes, without_collector
+from gilk.engines.scan.table import SOURCES, checked
+from gilk.errors import UsageError
+from gilk.image.kernel.build import NAME, Kernel, kernel, owner_at
+from gilk.image.kernel.snapshot import KernelSnapshot
+from gilk.image.model import Span
+from gilk.spec import image as image_names
+from gilk.spec.functions import Functions, parse
+from gilk.splice import points
+from gilk.splice.figures import Table
+from gilk.splice.kernel.blocks import Blocks, Instructions
+from gilk.splice.kernel.census import Census
+from gilk.splice.kernel.host import kernel_context
+from gilk.splice.kernel.instrument import Count
+from gilk.splice.kernel.planner import plan
+from gilk.splice.patch_context import PatchContext
+from gilk.splice.tactics.table import OUTCOMES
+from gilk.targets.kernel.image import identity, read
+from gilk.targets.kernel.link import Link, LocalLink
+from gilk.values import dataclass
+from gilk.version import VERSION
+
+#: Where plans that are not carried out put their patches: between modules and the end of their range.
+_ARENA, _ARENA_SIZE = 0xFFFFFFFFE0000000, 256 << 20
+_COUNTER: Final = 0x1000  # relative to GS; which one does not change a plan
+
+PLANNING: Final = Planning(plan, lambda _: Count(_COUNTER))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of a survey about the kernel itself or about one module, by its name."""
+
+    name: str
+    path: Path
+    table: Table
+
+
+class KernelSubject:
+    """A kernel that is looked at, and not changed."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """Raises ImageError, TargetError `kernel-unreadable`."""
+        with without_collector():
+            return kernel(self.read())
+
+    def read(self) -> KernelSnapshot:
+        return read(self._link)
+
+    @cached_property
+    def analysis(self) -> KernelAnalysis:
+        return KernelAnalysis(self.kernel)
+
+    @cached_property
+    def identity(self) -> str:
+        return identity(self._link)
+
+    def ground(self) -> PatchContext:
+        return kernel_context(self.analysis, _ARENA, _ARENA_SIZE)
+
+    def spans(self, spec: Functions) -> list[Span]:
+        """Raises UsageError `no-such-image`, `no-such-function`."""
+        owners = self.kernel.owners
+        chosen = choose(spec.image, sorted(set(owners)))
+        named = points.spans(self.kernel.image, spec.function)
+        whose = dict(zip((span.start for span in self.kernel.image.spans), owners, strict=True))
+        found = [span for span in named if whose[span.start] in chosen]
+        if not found:
+            raise UsageError("no-such-function", f"{spec.image} has no function {spec.function!r}")
+        return found
+
+
+def choose(pattern: str, names: Sequence[str]) -> frozenset[str]:
+    """Those that the image part of a point means: all, unless told. Raises UsageError `no-such-image`."""
+    found = frozenset(name for name in names if not pattern or image_names.matches(pattern, name))
+    if not found:
+        raise UsageError("no-such-image", f"no module matches {pattern!r}", f"there are: {', '.join(names)}")
+    return found
+
+
+def survey(subject: KernelSubject, glob: str, progress: Progress) -> tuple[list[Share], bool]:
+    """The shares that ``glob`` means, and whether they are known from before. Raises as survey.scan does."""
+    spec = parse(glob)
+    if spec.function == "*":
+        return _whole(subject, spec.image, progress)
+    progress("reading", 0, 1)
+    spans = subject.spans(spec)
+    with without_collector():
+        functions = analysed(subject.analysis, spans, progress)
+        pre, post = outcomes(subject.analysis, subject.ground, functions, progress, PLANNING)
+    table = Table.of(functions, pre, post)
+    starts = {span.start: owner for span, owner in zip(subject.kernel.image.spans, subject.kernel.owners, strict=True)}
+    return _shares(table, [starts[function.start] for function in functions]), False
+
+
+def _whole(subject: KernelSubject, image: str, progress: Progress) -> tuple[list[Share], bool]:
+    key = f"kernel-{VERSION}-{sources(*SOURCES)}-{subject.identity}"
+    kept = load_arrays(key)
+    table = checked(kept) if kept is not None and "owners" in kept else None
+    known = table is not None
+    if table is None or kept is None:
+        with without_collector():
+            progress("reading", 0, 1)
+            snapshot = subject.read()
+            progress("decoding", 1, 3)
+            found = kernel(snapshot, named=False)
+            progress("counting", 2, 3)
+            table, owners = _census(found), list(found.owners)
+        packed = np.frombuffer("\0".join(owners).encode(), np.uint8)
+        store_arrays(key, {"names": table.names, "about": table.about, "counts": table.counts, "owners": packed})
+    else:
+        owners = kept["owners"].tobytes().decode().split("\0")
+    chosen = choose(image, sorted(set(owners)))
+    return [share for share in _shares(table, owners) if share.name in chosen], known
+
+
+def _census(found: Kernel) -> Table:
+    code = Instructions(found, KernelAnalysis(found))
+    blocks = Blocks.of(code)
+    census = Census(code, blocks)
+    spans = found.image.spans
+    about = np.zeros((len(spans), 4), np.int64)
+    starts = np.array([span.start for span in spans], np.uint64)
+    about[:, 0] = starts.view(np.int64)
+    about[:, 1] = (np.array([span.end for span in spans], np.uint64) - starts).view(np.int64)
+    about[:, 2] = np.bincount(blocks.owner, minlength=len(spans))
+    about[:, 3] = census.strict
+    sides = [_counted(blocks, side, len(spans)) for side in (census.pre, census.post)]
+    names = np.frombuffer("\0".join(span.name for span in spans).encode(), np.uint8)
+    return Table(names, about, np.stack(sides, axis=1))
+
+
+def _counted(blocks: Blocks, side: NDArray[np.int8], functions: int) -> NDArray[np.int32]:
+    """Functions by OUTCOMES."""
+    cells = blocks.owner * len(OUTCOMES) + side
+    counts = np.bincount(cells, minlength=functions * len(OUTCOMES))
+    return counts.reshape(functions, len(OUTCOMES)).astype(np.int32)
+
+
+def _shares(table: Table, owners: Sequence[str]) -> list[Share]:
+    """The kernel first, and then the modules by name."""
+    names = sorted(set(owners), key=lambda name: (name != NAME, name))
+    numbers = {name: number for number, name in enumerate(names)}
+    tables = table.split(np.array([numbers[owner] for owner in owners]), len(names))
+    return [Share(name, _path(name), part) for name, part in zip(names, tables, strict=True)]
+
+
+def _path(name: str) -> Path:
+    return Path("/proc/kcore") if name == NAME else Path("/sys/module") / name
+
+
+__all__ = ["PLANNING", "KernelSubject", "LocalLink", "Share", "owner_at", "survey"]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Scanning a target: its functions, blocks and points, and how each point can be spliced."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from gilk.engines.scan.count import Progress, analysed, outcomes, without_collector
+from gilk.engines.scan.subject import KERNEL, Subject, subjects
+from gilk.engines.scan.table import keep, key_of, recall
+from gilk.image.elf import load
+from gilk.splice import points
+from gilk.splice.figures import Survey, SurveyPart, Table
+from gilk.targets.image import analyse
+
+if TYPE_CHECKING:
+    from gilk.targets.kernel.link import Link
+
+
+def scan(target: str, glob: str = "*", progress: Progress | None = None, link: Link | None = None) -> Survey:
+    """Scan ``target``, an ELF file, ``pid:N`` or ``kernel``: how its points can be spliced.
+
+    ``glob`` is ``[IMAGE:]FUNCTION`` with shell globs, IMAGE being the main program unless told. A whole file comes from
+    the cache if it has been scanned before; a process and a choice of functions are planned anew, since the answer
+    depends on what else is mapped and planned. In a kernel, this machine's or the one that ``link`` leads to, IMAGE is
+    a module or ``kernel``, and all of them unless told.
+
+    Raises UsageError `bad-point`, `bad-target`, `no-such-image`, `no-such-function`; ImageError when a file is not a
+    program for this machine; TargetError `no-such-process`, `no-permission`, `no-program`, `no-room`.
+    """
+    begun = time.monotonic()
+    if target == KERNEL:
+        return _kernel(link, glob, progress or _silent, begun)
+    found, functions = subjects(target, glob)
+    parts, recalled = [], True
+    for subject in found:
+        part, cached = _part(subject, functions, progress or _silent)
+        parts.append(part)
+        recalled &= cached
+    return Survey(tuple(parts), time.monotonic() - begun, recalled)
+
+
+def _kernel(link: Link | None, glob: str, progress: Progress, begun: float) -> Survey:
+    from gilk.engines.scan import kernel as survey_kernel
+
+    subject = survey_kernel.KernelSubject(link or survey_kernel.LocalLink())
+    shares, known = survey_kernel.survey(subject, glob, progress)
+    build_id = subject.identity.partition("\n")[0]
+    parts = tuple(SurveyPart(share.name, share.path, build_id, 0, share.table) for share in shares)
+    return Survey(parts, time.monotonic() - begun, known)
+
+
+def _part(subject: Subject, functions: str, progress: Progress) -> tuple[SurveyPart, bool]:
+    key = key_of(subject.path)
+    keepable = functions == "*" and not subject.live
+    known = recall(key) if keepable else None
+    if known is not None:
+        return SurveyPart(subject.name, subject.path, key.build_id, 0, known), True
+    table, bias = _surveyed(subject, functions, progress)
+    if keepable:
+        keep(key, table)
+    return SurveyPart(subject.name, subject.path, key.build_id, bias, table), False
+
+
+def _surveyed(subject: Subject, functions: str, progress: Progress) -> tuple[Table, int]:
+    progress("reading", 0, 1)
+    image = load(subject.path)
+    spans = points.spans(image, functions)
+    with without_collector():
+        analysis = analyse(image)
+        chosen = analysed(analysis, spans, progress)
+        pre, post = outcomes(analysis, lambda: subject.ground(analysis), chosen, progress)
+    return Table.of(chosen, pre, post), subject.bias(image)
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    return

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The kernel of another machine, and a command that runs there: in a virtual machine of the lab, or over ssh."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from gilk.errors import TargetError, UsageError
+from gilk.lab import Machine, boot
+from gilk.targets.kernel import driver_build, driver_load
+from gilk.targets.kernel.channel import RemoteProcess
+from gilk.targets.kernel.link import RelayLink, start_relay
+
+_DEBUGFS = "/sys/kernel/debug"
+_INTERRUPTS = "irqaffinity=0"  # of devices: the relay goes on when another processor hangs
+
+
+class Elsewhere:
+    """``link`` reaches the machine. ``close()`` lets it go; a machine of the lab ends with that."""
+
+    def __init__(self, link: RelayLink, close: Callable[[], None]) -> None:
+        self.link = link
+        self.close = close
+        self._command: RemoteProcess | None = None
+
+    def load(self, modules: Iterable[Path]) -> None:
+        """Put modules, files of that machine too, into the kernel there, or let it go: TargetError `module-refused`."""
+        for module in modules:
+            status, _, said = self.link.run(["insmod", str(module.resolve())])
+            if status:
+                self.close()
+                why = said.decode(errors="replace").strip()
+                raise TargetError("module-refused", f"the kernel there refuses {module}: {why}", "its dmesg says more")
+
+    def start(self, command: Sequence[str]) -> None:
+        """Run a command there; its output is ours, it has no input. Raises TargetError `cannot-launch`."""
+        try:
+            out, err = partial(_write, 1), partial(_write, 2)
+            self._command = self.link.spawn(
+                command, out, err, directory=os.getcwd(), environment=dict(os.environ)
+            )  # fmt: skip
+        except OSError as error:
+            raise TargetError("cannot-launch", f"cannot run {command[0]} there: {error.strerror}") from None
+        self._command.end_input()
+
+    @property
+    def status(self) -> int | None:
+        """The exit status of the command, as a shell gives it, once it has ended."""
+        return self._command.status if self._command is not None else None
+
+
+def _write(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def reach(where: str | Machine, cpus: int = 2) -> Elsewhere:
+    """``lab``, or one that is described: a fresh virtual machine, with the driver loaded; ``ssh:HOST``: a machine that
+    has it loaded already.
+
+    Raises UsageError `bad-machine`, TargetError.
+    """
+    if isinstance(where, Machine):
+        return _lab(where)
+    kind, _, host = where.partition(":")
+    if where == "lab":
+        return _lab(Machine(cpus=cpus, arguments=_INTERRUPTS))
+    if kind == "ssh" and host:
+        link = start_relay(["ssh", *shlex.split(host)])
+        return Elsewhere(link, link.close)
+    raise UsageError("bad-machine", f"{where!r} is not a machine", "it is lab, or ssh:HOST")
+
+
+def _lab(machine: Machine) -> Elsewhere:
+    with ExitStack() as stack:
+        vm = stack.enter_context(boot(machine))
+        module = driver_build.build(driver_build.headers_of(vm.link.release))
+        driver_load.load(vm.link, module)
+        vm.run(["sh", "-c", f"mountpoint -q {_DEBUGFS} || mount -t debugfs none {_DEBUGFS}"])
+        return Elsewhere(vm.link, stack.pop_all().close)

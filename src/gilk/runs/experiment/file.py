@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Experiments: files that say what to put where and when, what runs meanwhile, and where the samples go.
+
+docs/experiments.md describes the format. A mistake in a file is told with the
+key, as `instrument[2].start`, and its line where the file has the key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from gilk.errors import GilkError, UsageError
+from gilk.runs import strategy
+from gilk.runs.experiment.items import Item, title
+from gilk.runs.experiment.workload import Setting
+from gilk.runs.strategy import Chosen
+from gilk.session import request
+from gilk.session.request import CFunction, Request
+from gilk.spec import duration
+from gilk.values import dataclass
+
+T = TypeVar("T")
+_KEYS = ("name", "targets", "machine", "mode", "duration", "repetitions", "output", "workload", "instrument")
+_WORKLOAD = ("command", "directory", "stdin", "stdout", "environment")
+_INSTRUMENT = ("points", "functions", "instrument", "strategy", "start", "stop", "targets")
+_MODES = ("drop", "flight")
+_NO_FILE = {"null": "/dev/null"}
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """``duration`` in seconds, None: until the workload, or the last target, ends.
+
+    ``targets`` are `workload`, `kernel`, `pid:N` and `name:GLOB`. ``machine`` is where the kernel and the workload are,
+    if not here. ``mode`` is `flight` when the newest records of the kernel are to be kept, not the oldest; else `drop`.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+    items: tuple[Item, ...]
+    workload: Setting | None
+    duration: float | None
+    repetitions: int
+    output: Path | None
+    machine: str = ""
+    mode: str = "drop"
+
+    def output_of(self, number: int) -> Path | None:
+        """The output of a repetition; where there are several, a.parquet becomes a-1.parquet. None without an
+        output."""
+        if self.output is None or self.repetitions == 1:
+            return self.output
+        return self.output.with_name(f"{self.output.stem}-{number}{self.output.suffix}")
+
+
+def load(path: Path) -> Experiment:
+    """Raises UsageError `bad-experiment`, and what is wrong with points, instruments and strategies."""
+    try:
+        text = path.read_text()
+        table = tomllib.loads(text)
+    except FileNotFoundError:
+        raise UsageError("bad-experiment", f"there is no file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("bad-experiment", f"{path}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError("bad-experiment", f"{path} is not TOML: {error}") from None
+    return _Reader(path, text).experiment(table)
+
+
+class _Reader:
+    """Knows the file, to name the place of a mistake."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path = path
+        self._lines = text.splitlines()
+
+    def experiment(self, table: dict[str, Any]) -> Experiment:
+        self._known(table, "", _KEYS)
+        workload = self._workload(table.get("workload"))
+        instruments = self._get(table, "", "instrument", list, [])
+        if not instruments:
+            self._fail("instrument", "there is none", "an experiment has at least one [[instrument]]")
+        items = tuple(self._instrument(f"instrument[{n}]", each) for n, each in enumerate(instruments, 1))
+        targets = self._targets(table, workload is not None, any(item.of_kernel for item in items))
+        if any(item.of_kernel for item in items) and "kernel" not in targets:
+            targets = (*targets, "kernel")
+        output, machine = (self._get(table, "", key, str, "") for key in ("output", "machine"))
+        if machine and targets != ("kernel",):
+            self._fail("machine", "on another machine, only the kernel can be a target")
+        mode = self._get(table, "", "mode", str, "drop")
+        if mode not in _MODES:
+            self._fail("mode", f"{mode!r} is no mode", f"there are: {', '.join(_MODES)}")
+        if mode == "flight" and "kernel" not in targets:
+            self._fail("mode", "only buffers in the kernel can be a flight recorder's")
+        return Experiment(
+            self._get(table, "", "name", str, self._path.stem), targets, items, workload,
+            self._seconds(table, "", "duration"), self._count(table), Path(output) if output else None, machine, mode,
+        )  # fmt: skip
+
+    def _targets(self, table: dict[str, Any], workload: bool, kernel: bool) -> tuple[str, ...]:
+        default = ["workload"] if workload and not kernel else []
+        targets = self._strings(table, "", "targets", default)
+        for target in targets:
+            if target not in ("workload", "kernel") and not re.fullmatch(r"pid:\d+|name:.+", target):
+                self._fail("targets", f"{target!r} is no target", "it is workload, kernel, pid:NUMBER or name:GLOB")
+        if "workload" in targets and not workload:
+            self._fail("targets", "there is no [workload] to be a target")
+        if not targets and not kernel:
+            self._fail("targets", "there are none", "name targets, or a [workload]")
+        return targets
+
+    def _workload(self, table: Any) -> Setting | None:
+        if table is None:
+            return None
+        if not isinstance(table, dict):
+            self._fail("workload", "it is not a table")
+        self._known(table, "workload", _WORKLOAD)
+        command, directory, stdin, stdout = (
+            self._get(table, "workload", key, str, "") for key in ("command", "directory", "stdin", "stdout")
+        )
+        if not command.strip():
+            self._fail("workload.command", "it is missing")
+        environment = self._get(table, "workload", "environment", dict, {})
+        if not all(isinstance(value, str) for value in environment.values()):
+            self._fail("workload.environment", "its values are strings")
+        stdin, stdout = (_NO_FILE.get(name, name) for name in (stdin, stdout))
+        return Setting(command, directory, stdin, stdout, tuple(environment.items()))
+
+    def _instrument(self, where: str, table: Any) -> Item:
+        if not isinstance(table, dict):
+            self._fail(where, "it is not a table")
+        self._known(table, where, _INSTRUMENT)
+        wanted = self._wanted(where, table)
+        start, stop = self._seconds(table, where, "start") or 0.0, self._seconds(table, where, "stop")
+        if stop is not None and stop <= start:
+            self._fail(f"{where}.stop", f"it stops after {stop:g} s, and starts after {start:g} s")
+        only = self._strings(table, where, "targets", [])
+        return Item(wanted, title(wanted), start, stop, only)
+
+    def _wanted(self, where: str, table: dict[str, Any]) -> Request | Chosen:
+        points, functions, instrument, chosen = (
+            self._get(table, where, key, str, "") for key in ("points", "functions", "instrument", "strategy")
+        )
+        if chosen and functions and not points:
+            choose = lambda: strategy.choose(functions, chosen, self._sources(instrument), self._path.parent)  # noqa: E731
+            return self._named(f"{where}.strategy", choose)
+        if points and instrument and not (chosen or functions):
+            return self._named(f"{where}.points", lambda: self._at_home(request.parse(f"{points}={instrument}")))
+        hint = 'points = "main:entry" with instrument = "count", or functions = "parse_*" with strategy = "path"'
+        self._fail(where, "it needs points and an instrument, or functions and a strategy", hint)
+
+    def _sources(self, instrument: str) -> str:
+        """C files are found from where the experiment is."""
+        source, separator, function = instrument.rpartition(":")
+        return f"{self._path.parent / source}:{function}" if separator else instrument
+
+    def _at_home(self, wanted: Request) -> Request:
+        if isinstance(wanted.instrument, CFunction):
+            found = CFunction(self._path.parent / wanted.instrument.source, wanted.instrument.function)
+            return Request(wanted.spec, found)
+        return wanted
+
+    def _named(self, key: str, make: Callable[[], T]) -> T:
+        """The value that ``make`` makes; an error about a point is raised with the key that has it."""
+        try:
+            return make()
+        except GilkError as error:
+            raise type(error)(error.slug, f"{self._place(key)}: {error.message}", error.hint) from error
+
+    def _seconds(self, table: dict[str, Any], where: str, key: str) -> float | None:
+        value = table.get(key)
+        if value is None:
+            return None
+        if isinstance(value, str) and (found := duration.seconds(value)) is not None:
+            return found
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and math.isfinite(value):
+            return float(value)
+        self._fail(_join(where, key), f"{value!r} is not a time", 'write seconds, as 1.5, or "500ms", "2s", "3m"')
+
+    def _count(self, table: dict[str, Any]) -> int:
+        value = self._get(table, "", "repetitions", int, 1)
+        if isinstance(value, bool) or value < 1:
+            self._fail("repetitions", f"{value!r} is not 1 or more")
+        return value
+
+    def _strings(self, table: dict[str, Any], where: str, key: str, default: list[str]) -> tuple[str, ...]:
+        value = self._get(table, where, key, list, default)
+        if not all(isinstance(each, str) for each in value):
+            self._fail(_join(where, key), "it is a list of strings")
+        return tuple(value)
+
+    def _get(self, table: dict[str, Any], where: str, key: str, kind: type[T], default: T) -> T:
+        value = table.get(key, default)
+        if not isinstance(value, kind):
+            names = {str: "a string", list: "a list", dict: "a table", int: "a whole number"}
+            self._fail(_join(where, key), f"it is not {names[kind]}")
+        return value
+
+    def _known(self, table: dict[str, Any], where: str, keys: tuple[str, ...]) -> None:
+        for key in table:
+            if key not in keys:
+                near = difflib.get_close_matches(key, keys, 1)
+                hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(keys)}"
+                self._fail(_join(where, key), "there is no such key", hint)
+
+    def _fail(self, key: str, message: str, hint: str = "") -> NoReturn:
+        raise UsageError("bad-experiment", f"{self._place(key)}: {message}", hint)
+
+    def _place(self, key: str) -> str:
+        line = self._line(key)
+        return f"{self._path}{f', line {line}' if line else ''}, {key}"
+
+    def _line(self, key: str) -> int:
+        """The line of a key, counting the headers of tables; 0 when the file does not have it."""
+        table, _, name = key.rpartition(".")
+        match = re.fullmatch(r"(\w+)\[(\d+)\]", table or name)
+        nth, inside = (int(match[2]), match[1]) if match else (1, table)
+        current, seen, header = "", 0, 0
+        for number, line in enumerate(self._lines, 1):
+            if found := re.match(r"\s*\[\[?\s*([\w.-]+)\s*\]\]?", line):
+                current = found[1]
+                seen += current == inside
+                header = number if current == inside and seen == nth else header
+            elif current == inside and (not inside or seen == nth) and re.match(rf"\s*{re.escape(name)}\s*=", line):
+                return number
+        return header
+
+
+def _join(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key

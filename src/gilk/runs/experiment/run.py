@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A run whose instruments come and go while it lasts: at their times, and when a strategy has seen enough.
+
+All points are found before anything runs, so that a mistake is told at once and
+a file's list of probes is complete from its first byte; they are put in when
+their time has come. Times are kept between two looks at the buffers, and to
+within a millisecond of what was asked, unless a change before takes longer.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gilk.errors import GilkError
+from gilk.runs import run, strategy
+from gilk.runs.elsewhere import Elsewhere
+from gilk.runs.experiment.items import Deployment, Item, ItemState, refused_points, title
+from gilk.runs.experiment.samples import schema_of, writer
+from gilk.runs.experiment.told import edges, take_hit, with_edges
+from gilk.runs.experiment.workload import Workload
+from gilk.runs.outcome import Result
+from gilk.runs.strategy import Chosen
+from gilk.session.base import BaseSession
+from gilk.session.broker.client_session import ClientSession
+from gilk.session.kernel_session import KernelSession
+from gilk.session.request import Request, Wanted
+from gilk.targets import wire
+from gilk.targets.base import Code
+from gilk.targets.kernel.target import KernelTarget
+from gilk.targets.process import Process
+from gilk.values import dataclass
+
+_SOON = 0.05  # seconds: what is due within them is waited for
+_REST = 9  # watching for first hits may take one part of so many and one of the target's time
+
+
+Meant = list[tuple[Item, list[Wanted]]]
+
+
+@dataclass
+class Staged(run.Run):
+    """``items`` in place of ``requests``. ``names`` are what an item's ``only`` may call the processes.
+
+    ``unattended``: it has an end of its own, and to be stopped before is to be cut short.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    workload: Workload | None = None
+    unattended: bool = False
+    interrupted: bool = False
+    placed: list[Deployment] = field(default_factory=list)
+    _released: int = 0
+    _finishing: int = 0
+    _watch_again: float = 0.0
+    _of: dict[int, BaseSession] = field(default_factory=dict)  # by pid, 0 for the kernel
+    _left: set[int] = field(default_factory=set)
+
+    def begin(self, planning: AbstractContextManager[None] | None = None) -> None:
+        self._zero = time.monotonic_ns()
+        super().begin(planning)
+        self._began = time.monotonic()
+        self._released = time.monotonic_ns() - self._zero
+        if self.workload is not None:
+            try:
+                self.workload.start()
+            except BaseException:
+                self.abort()
+                raise
+
+    def _insert(self) -> None:
+        """Insert as in a plain run: processes, then the kernel."""
+        for process in self.processes if any(not item.of_kernel for item in self.items) else ():
+            meant = self._meant(process, process.pid)
+            self._prepare(meant, process.pid, ClientSession(process, _capacity(meant), ring=run._RING))
+        if self.kernel is not None:
+            meant = self._meant(self.kernel, 0)
+            self._prepare(meant, 0, KernelSession(self.kernel, _capacity(meant), run._KERNEL_RING, self.flight))
+        self._kept.schema = schema_of(w.kind for placed in self.placed for w in placed.wanted)
+        self._change(0.0, first=True)
+
+    def _meant(self, target: Code, pid: int) -> Meant:
+        """The instruments for a target, in the order of time."""
+        items = sorted((item for item in self.items if self._is_for(item, pid)), key=lambda item: item.start)
+        meant = [(item, _points(target, item)) for item in items]
+        for item, wanted in meant if pid else ():
+            self._asked.note(target, [item.wanted.spec.function], ((w.loaded, w.function) for w in wanted))
+        return meant
+
+    def _prepare(self, meant: Meant, pid: int, session: BaseSession) -> None:
+        session.align(self._zero, (self.sessions[0] if self.sessions else session).clock)
+        name = self.names.get(pid) or (f"process {pid}" if pid else "the kernel")
+        self.sessions.append(session)
+        self._of[pid] = session
+        self.placed += [Deployment(item, session, pid, name, wanted) for item, wanted in meant]
+
+    def _is_for(self, item: Item, pid: int) -> bool:
+        """``pid`` 0 is the kernel."""
+        if item.of_kernel or not pid:
+            return item.of_kernel and not pid
+        name = self.names.get(pid, "")
+        return not item.only or any(fnmatch.fnmatchcase(name, glob) for glob in item.only)
+
+    def _open(self) -> None:
+        if self.output is not None:
+            wanted = [[w for p in self.placed if p.session is s for w in p.wanted] for s in self.sessions]
+            first, pids = self.sessions[0], tuple(p.pid for p in self.processes)
+            self._kept.writer = writer(
+                self.output, self._kept.schema, self.command, pids, self._zero, first.clock, wanted
+            )  # fmt: skip
+
+    def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[run.Progress], None]) -> None:
+        def over() -> bool:
+            self.interrupted = stop()
+            return self.interrupted or self._advance()
+
+        super().wait(seconds, over, show)
+
+    # What happens between two looks at the buffers.
+
+    def _advance(self) -> bool:
+        """Do what is due; whether there is nothing left to wait for."""
+        self._change(time.monotonic() - self._began)
+        soon = min((p.due for p in self.placed if p.due is not None), default=None)
+        rest = soon - (time.monotonic() - self._began) if soon is not None else _SOON
+        if 0 < rest < _SOON:
+            time.sleep(rest)
+            self._change(time.monotonic() - self._began)
+        self._watch()
+        if self.workload is not None:
+            return self.workload.over()
+        if any(process.launched for process in self.processes) or (self.elsewhere is not None and self.command):
+            return False  # it ends when they do
+        return soon is None and self._all_out()
+
+    def _all_out(self) -> bool:
+        return not any(placed.state is ItemState.IN for placed in self.placed)
+
+    def _change(self, now: float, first: bool = False) -> None:
+        for placed in self.placed:
+            due = placed.due
+            if due is None or due > now:
+                continue
+            if placed.pid in self._ended:
+                placed.ended(self._since(time.monotonic_ns()))
+                continue
+            began = time.monotonic_ns()
+            try:
+                self._put_in(placed) if placed.state is ItemState.WAITING else self._take_out(placed)
+            except GilkError as error:
+                if first:
+                    raise
+                self._failed(placed, began, error)
+
+    def _put_in(self, placed: Deployment) -> None:
+        began = time.monotonic_ns()
+        placed.probes = placed.session.insert_wanted(placed.wanted)
+        placed.present = {probe.number for probe in placed.probes}
+        placed.state, placed.went_in = ItemState.IN, self._since(began)
+
+    def _take_out(self, placed: Deployment) -> None:
+        began = time.monotonic_ns()
+        placed.session.remove(p for p in placed.probes if p.number in placed.present)
+        placed.present.clear()
+        placed.state, placed.went_out = ItemState.OUT, self._since(began)
+
+    def _failed(self, placed: Deployment, began: int, error: GilkError) -> None:
+        """A target that has just ended took its instruments along; anything else is noted."""
+        if placed.state is ItemState.WAITING:
+            placed.failure = str(error)
+        placed.ended(self._since(began))
+        if error.slug not in ("no-such-process", "keeper-gone"):
+            placed.failure, self.partial = str(error), True
+            self.notes.append(f"{placed.item.name}: {error}")
+
+    def _since(self, began: int) -> tuple[int, int]:
+        return began - self._zero, time.monotonic_ns() - self._zero
+
+    def _watch(self) -> None:
+        """Take out what was hit, of strategies that want each point once."""
+        began = time.monotonic()
+        if began < self._watch_again:
+            return
+        for placed in self.placed:
+            if placed.state is ItemState.IN and placed.item.once and placed.pid not in self._ended:
+                change = time.monotonic_ns()
+                try:
+                    self.notes += take_hit(placed, self._zero)
+                except GilkError as error:
+                    self._failed(placed, change, error)
+        self._watch_again = time.monotonic() + _REST * (time.monotonic() - began)
+
+    def _drain(self) -> float:
+        """Drain as in a plain run, but notice the end of a pipeline's program at once: its neighbours wait for it."""
+        rest = super()._drain()
+        if self.workload is None or not self.workload.running or not rest:
+            return rest
+        if wire.ready(self.workload.running, seconds=rest)[0]:
+            self._look()
+        return 0.0
+
+    def _look(self) -> None:
+        super()._look()
+        for process in self.processes:
+            if process.pid in self._ended - self._left:
+                self._left.add(process.pid)
+                self._let_go(process)
+
+    def _let_go(self, process: Process) -> None:
+        """Its keeper holds the ends of its pipes: the neighbours wait until that is gone too."""
+        began = time.monotonic_ns()
+        if process.pid in self._of:
+            self._keep(self._closed(self._of[process.pid]))
+        for placed in self.placed:
+            if placed.pid == process.pid:
+                placed.ended(self._since(began))
+        if self.workload is not None and process.launched:
+            self.workload.ended(process)
+            process.keeper.leave()
+
+    def _closed(self, session: BaseSession) -> pa.Table:
+        try:
+            return session.close()
+        except GilkError as error:
+            self.notes.append(f"{session.code.who}: {error}")
+            return self._kept.schema.empty_table()
+
+    # What came of it.
+
+    def finish(self) -> Result:
+        if self.interrupted and self.unattended:
+            self.partial = True
+            self.notes.append(f"interrupted after {time.monotonic() - self._began:.1f} s")
+        self._finishing = time.monotonic_ns()
+        result = super().finish()
+        if self.workload is not None:
+            self.workload.end(self.processes)
+        return result
+
+    def _result(self) -> Result:
+        """The result of all probes that were ever in, where a plain run tells of those that are in at the end."""
+        for placed in self.placed:
+            placed.ended(self._since(self._finishing))
+        result = super()._result()
+        every = [probe for placed in self.placed for probe in placed.probes]
+        result.tactics = dict(Counter(str(p.tactic) for p in every if p.tactic is not None))
+        result.refusals = dict(Counter(str(p.refusal) for p in every if p.refusal is not None))
+        result.refused_points = refused_points(every)
+        result.numbers = self._numbers(result.tactics, result.refusals)
+        result.counts, notes = with_edges(result.counts, self.placed)
+        self.notes += notes
+        return result
+
+    def happened(self) -> dict[str, Any]:
+        """The times and outcomes of all instruments. `began` is when the targets were let go, ns as in `time`."""
+        return {
+            "began": self._released,
+            "instruments": [placed.to_json() for placed in self.placed],
+            "edges": edges(self.placed),
+        }
+
+    def _described(self) -> None:
+        """All of it was known when the file was opened."""
+
+    def _report(self) -> dict[str, Any]:
+        return {"notes": self.notes, "experiment": self.happened()}
+
+    def abort(self) -> None:
+        super().abort()
+        if self.workload is not None:
+            self.workload.end(())
+
+
+def of_requests(
+    processes: list[Process], wanted: Sequence[Request | Chosen], output: Path | None, command: tuple[str, ...],
+    kernel: KernelTarget | None, elsewhere: Elsewhere | None = None, flight: bool = False,
+) -> Staged:  # fmt: skip
+    """The run that `gilk run` makes when a strategy is among the requests: everything from the start to the end."""
+    items = [Item(each, title(each)) for each in wanted]
+    return Staged(processes, [], output, command, kernel, elsewhere, flight, items=items)
+
+
+def _points(target: Code, item: Item) -> list[Wanted]:
+    """Raises what `strategy.expand` does, with the name of the item."""
+    try:
+        return list(strategy.expand(target, item.wanted))
+    except GilkError as error:
+        raise type(error)(error.slug, f"{item.name}: {error.message}", error.hint) from error
+
+
+def _capacity(meant: Meant) -> int:
+    return max(sum(len(wanted) for _, wanted in meant), 1)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From an experiment to a run of it: its targets are held or launched, and nothing is in them yet."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from gilk.errors import GilkError, TargetError
+from gilk.runs.elsewhere import Elsewhere
+from gilk.runs.experiment import workload as experiment_workload
+from gilk.runs.experiment.file import Experiment
+from gilk.runs.experiment.run import Staged
+from gilk.runs.experiment.workload import Workload
+from gilk.targets import process
+from gilk.targets.kernel.target import KernelTarget
+from gilk.targets.process import Process
+from gilk.trace import destination
+
+
+def prepare(
+    experiment: Experiment, number: int = 1, kernel: KernelTarget | None = None, elsewhere: Elsewhere | None = None
+) -> Staged:
+    """Repetition ``number``. ``elsewhere`` is where ``kernel`` is. Raises GilkError; then all is let go."""
+    held: list[Process] = []
+    workload = None
+    try:
+        destination.check(experiment.output_of(number))
+        held += [process.attach(pid) for pid in _pids(experiment)]
+        if experiment.workload is not None and elsewhere is None:
+            as_target = "workload" in experiment.targets
+            workload = experiment_workload.launch(experiment.workload) if as_target else Workload(experiment.workload)
+    except BaseException:
+        for one in held:
+            with contextlib.suppress(GilkError):
+                one.close()
+        if elsewhere is not None:
+            elsewhere.close()
+        raise
+    processes = [*held, *(workload.held if workload else ())]
+    command = _command(experiment, elsewhere is not None)
+    names = {each.pid: _name(each.pid) for each in processes}
+    return Staged(
+        processes, [], experiment.output_of(number), command, kernel, elsewhere, experiment.mode == "flight",
+        items=list(experiment.items), names=names, workload=workload, unattended=True,
+    )  # fmt: skip
+
+
+def _command(experiment: Experiment, elsewhere: bool) -> tuple[str, ...]:
+    """The command for the file's description; elsewhere, the command that runs there."""
+    if experiment.workload is None:
+        return ()
+    if elsewhere:
+        return "sh", "-c", experiment_workload.script(experiment.workload)
+    try:
+        return tuple(shlex.split(experiment.workload.command))
+    except ValueError:  # a shell may make more of it
+        return (experiment.workload.command,)
+
+
+def _pids(experiment: Experiment) -> Iterator[int]:
+    """The pids of the running processes among the targets, each once. Raises TargetError `no-such-process`."""
+    seen: set[int] = set()
+    for target in experiment.targets:
+        kind, _, name = target.partition(":")
+        found = [int(name)] if kind == "pid" else _called(name) if kind == "name" else []
+        if kind == "name" and not found:
+            raise TargetError("no-such-process", f"no process is called {name!r}")
+        yield from (pid for pid in found if pid not in seen)
+        seen.update(found)
+
+
+def _called(glob: str) -> list[int]:
+    """Processes that may be looked into and whose program, or own name for it, matches; never gilk itself."""
+    own = {os.getpid(), os.getppid()}
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in own]
+    return sorted(pid for pid in pids if fnmatch.fnmatchcase(_name(pid), glob) or fnmatch.fnmatchcase(_comm(pid), glob))
+
+
+def _name(pid: int) -> str:
+    """The file name of its program; '' for the kernel's threads, and for what may not be looked into."""
+    try:
+        return Path(os.readlink(f"/proc/{pid}/exe")).name
+    except OSError:
+        return ""
+
+
+def _comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n") if _name(pid) else ""
+    except OSError:
+        return ""

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk run``: sessions in one or several processes, from the first stop to the report."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gilk.errors import GilkError, MachineGone, StoreError, TargetError
+from gilk.runs.elsewhere import Elsewhere
+from gilk.runs.experiment.samples import schema_of
+from gilk.runs.kept import Recorder
+from gilk.runs.outcome import Result, added, numbers, refused_by_point
+from gilk.session.base import BaseSession, Probe
+from gilk.session.broker.client_session import ClientSession
+from gilk.session.inlined import NamedFunctions
+from gilk.session.kernel_session import KernelSession
+from gilk.session.request import Request, Wanted, expand
+from gilk.targets.kernel.target import KernelTarget
+from gilk.targets.process import Process
+from gilk.trace.about import About, Tally
+from gilk.trace.calls import Calls, pair
+from gilk.trace.clock import realtime_offset
+from gilk.trace.store import Writer
+from gilk.trace.traced import TraceDescription
+from gilk.values import dataclass
+
+_TICK = 0.05  # seconds between looks at the buffers, and at the processes
+_CALM = 0.2  # how full of 1 a buffer may be found, for there to be time to convert what was in it
+_WAITING = 1 << 29  # bytes that may wait to be converted; beyond, records are dropped rather than memory filled
+_PRESENT_EVERY = 0.05
+#: Bytes of each buffer: what a busy thread records in the time that gilk may have to wait for a processor.
+_RING = 16 << 20
+_KERNEL_RING = 4 << 20  # bytes of each CPU's buffer of a record class
+_LATE, _LATE_PER_POINT = 60.0, 0.01  # seconds for a machine that may hang to take everything out
+
+
+@dataclass
+class Progress:
+    """How a run stands; handed to whoever shows it."""
+
+    seconds: float = 0.0
+    hits: int = 0
+    records: int = 0
+    drops: int = 0
+    what: str = ""  # what it is doing, when that is not the same all the time
+
+
+@dataclass
+class Run:
+    """Sessions under way, one per process, and one in the kernel when there is one."""
+
+    processes: list[Process]
+    requests: list[Request]
+    output: Path | None = None
+    command: tuple[str, ...] = ()
+    kernel: KernelTarget | None = None
+    elsewhere: Elsewhere | None = None  # where the kernel and the command are, if not here
+    flight: bool = False  # the newest records of the kernel are kept, not the oldest
+    sessions: list[BaseSession] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    partial: bool = False
+    lost: MachineGone | None = None  # why the other machine cannot be asked any more
+    _ended: set[int] = field(default_factory=set)
+    _kept: Recorder = field(default_factory=Recorder)
+    _asked: NamedFunctions = field(default_factory=NamedFunctions)
+    _zero: int = 0  # time 0 of all samples, in ns of our CLOCK_MONOTONIC
+    _began: float = 0.0
+    _looked: float = 0.0
+
+    def begin(self, planning: AbstractContextManager[None] | None = None) -> None:
+        """Put everything in, and let launched programs run. Raises GilkError; then nothing is left behind.
+
+        ``planning`` is entered for as long as there is nothing to be reported.
+        """
+        try:
+            with planning or nullcontext():
+                self._insert()
+            self._began = time.monotonic()
+            self._open()
+        except BaseException:
+            self.abort()
+            raise
+        for process in self.processes:
+            process.release()
+        if self.elsewhere is not None and self.command:
+            self.elsewhere.start(self.command)
+
+    def _insert(self) -> None:
+        """The kernel last: what is in it sees no more of our own work than it must."""
+        requests = [request for request in self.requests if not request.of_kernel]
+        for process in self.processes if requests else ():
+            with self._unless_ended(process):
+                wanted = list(expand(process, requests))
+                self._asked.note(process, [r.spec.function for r in requests], ((w.loaded, w.function) for w in wanted))
+                self._put(ClientSession(process, points=max(len(wanted), 1), ring=_RING), wanted)
+        if self.kernel is not None:
+            wanted = list(expand(self.kernel, [request for request in self.requests if request.of_kernel]))
+            points = max(len(wanted), 1)
+            self._put(KernelSession(self.kernel, points, _KERNEL_RING, self.flight), wanted)
+        self._kept.schema = schema_of(row.kind for session in self.sessions for row in session.rows)
+
+    @contextlib.contextmanager
+    def _unless_ended(self, process: Process) -> Iterator[None]:
+        """One of several may end before its probes are in; the others are none the worse for it."""
+        try:
+            yield
+        except TargetError as error:
+            self._ended.add(process.pid)
+            if error.slug != "no-such-process" or len(self._ended) == len(self.processes):
+                raise
+            self.notes.append(f"process {process.pid} ended before its probes were in")
+
+    def _put(self, session: BaseSession, wanted: list[Wanted]) -> tuple[Probe, ...]:
+        """One time line for all, from where the first of them began."""
+        if self.sessions:
+            session.align(self._zero, self.sessions[0].clock)
+        self.sessions.append(session)
+        probes = session.insert_wanted(wanted)
+        self._zero = self._zero or session.began
+        return probes
+
+    def _open(self) -> None:
+        if self.output is None:
+            return
+        try:
+            self._kept.writer = Writer(self.output, self._kept.schema, self._about())
+        except OSError as error:
+            raise StoreError("cannot-write", f"{self.output}: {error.strerror}") from None
+
+    def _about(self) -> About:
+        rows = tuple(row for session in self.sessions for row in session.rows)
+        pids = tuple(p.pid for p in self.processes)
+        clock = self.sessions[0].clock
+        return About(socket.gethostname(), self.command, pids, self._zero, realtime_offset(), clock, rows)
+
+    def wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
+        """Drain until every process has gone, the time is over, or ``stop`` says so; or until the machine elsewhere is
+        silent: ``lost`` then says why.
+        """
+        try:
+            self._wait(seconds, stop, show)
+        except MachineGone as error:
+            self._lose(error)
+
+    def _wait(self, seconds: float | None, stop: Callable[[], bool], show: Callable[[Progress], None]) -> None:
+        looked = 0.0
+        while not stop() and not self._over():
+            now = time.monotonic()
+            if seconds is not None and now - self._began >= seconds:
+                return
+            time.sleep(self._drain())
+            if now - looked >= _TICK:
+                looked = now
+                self._look()
+                show(self.progress())
+
+    def _lose(self, error: MachineGone) -> None:
+        """Go on with the records until now, which are all there will be."""
+        if self.lost is None:
+            self.lost, self.partial = error, True
+            self.notes.append(f"{error.message} ({error.slug}); the records until then are here")
+
+    def _hurry(self) -> None:
+        """Where the command has not ended, its machine may hang: it is not to be waited for as if all were well."""
+        if self.elsewhere is not None and self.command and self.elsewhere.status is None:
+            points = sum(len(session.rows) for session in self.sessions)
+            self.elsewhere.link.patience = _LATE + _LATE_PER_POINT * points
+
+    def _over(self) -> bool:
+        """Every process that was to be watched has ended, and the command elsewhere too."""
+        if self.elsewhere is not None and self.command:
+            return self.elsewhere.status is not None
+        return bool(self.processes) and len(self._ended) == len(self.processes)
+
+    def _drain(self) -> float:
+        """Take what there is, convert what there is time for; how long to wait until the next time.
+
+        A buffer that fills up within a tick is emptied more often, as long as memory is left to put records aside.
+        """
+        fullest = max(session.take() for session in self.sessions)
+        waiting = sum(session.waiting for session in self.sessions)
+        if fullest <= _CALM or waiting > _WAITING:
+            for session in self.sessions:
+                self._keep(session.convert())
+            return 0.0 if any(session.waiting for session in self.sessions) else _TICK
+        return _TICK * _CALM / fullest / 4
+
+    def _look(self) -> None:
+        """Notice processes that have ended or become another program."""
+        present = time.monotonic() - self._looked > _PRESENT_EVERY
+        if present:
+            self._looked = time.monotonic()
+        for process in self.processes:
+            if process.pid in self._ended:
+                continue
+            if not process.alive or (process.launched and process.wait() is not None):
+                self._ended.add(process.pid)
+            elif present and not process.keeper.is_present() and not _ending(process):
+                self._ended.add(process.pid)
+                self.partial = True
+                self.notes.append(f"process {process.pid} executed another program; its probes went with the old one")
+
+    def progress(self) -> Progress:
+        records = sum(session.records for session in self.sessions)
+        hits = sum(int(session.drain.counts().sum()) for session in self.sessions)
+        drops = sum(session.drain.drops() for session in self.sessions)
+        return Progress(time.monotonic() - self._began, hits, records, drops)
+
+    def _keep(self, table: pa.Table) -> None:
+        trouble = self._kept.add(table)
+        if trouble:
+            self.partial = True
+            self.notes.append(trouble)
+
+    def finish(self) -> Result:
+        """Take everything out, and say what there was. Notes what went wrong instead of raising."""
+        duration = int((time.monotonic() - self._began) * 1e9)
+        self._hurry()
+        for session in self.sessions:
+            try:
+                self._keep(session.close())
+            except MachineGone as error:
+                self._lose(error)
+                if isinstance(session, KernelSession):
+                    self._keep(session.salvage())
+            except GilkError as error:
+                self.partial = True
+                self.notes.append(f"{session.code.who}: {error}")
+            self.notes += session.notes
+        self._leave()
+        if self._kept.reservation:
+            self.notes.append(self._kept.reservation)
+        result = self._result()
+        self._close_file(result, duration)
+        return result
+
+    def _result(self) -> Result:
+        counts = added([session.counts() for session in self.sessions])
+        tactics = added([session.tactics() for session in self.sessions])
+        refusals = added([session.refusals() for session in self.sessions])
+        restored = self._restored()
+        told = self._numbers(tactics, refusals)
+        for session in self.sessions:
+            doubts = "; ".join(session.doubts())
+            if doubts:
+                self.partial = True
+                self.notes.append(
+                    f"stream-corrupt: the program wrote into gilk's own memory, so it is not known {doubts}"
+                )
+        refused = [each for session in self.sessions for each in session.refused_points()]
+        return Result(
+            counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused,
+            self._asked.inlined(),
+        )  # fmt: skip
+
+    def _restored(self) -> bool | None:
+        """Whether all code is what it was; None where nobody knows yet."""
+        if self.lost:
+            return None
+        if not all(session.goes_on or session.restored is True for session in self.sessions):
+            self.notes.append("the code of a process could not be compared with, or is not, what it was")
+            return False
+        shared = [session.code.who for session in self.sessions if session.goes_on]
+        self.notes += (f"{who} has probes of other sessions: its code is compared when the last ends" for who in shared)
+        return None if shared else True
+
+    def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
+        return numbers(self.sessions, tactics, refusals)
+
+    def _calls(self) -> Calls | None:
+        if not any(row.kind in ("time-entry", "time-head") for session in self.sessions for row in session.rows):
+            return None
+        table = self._kept.table()
+        return None if table is None else pair(table)
+
+    def _close_file(self, result: Result, duration: int) -> None:
+        if self._kept.writer is None:
+            return
+        tally = Tally(
+            result.counts, **result.lost, duration=duration, partial=self.partial, report=self._report(),
+            trace=self._traced(), refused=refused_by_point(result),
+        )  # fmt: skip
+        result.file, trouble = self._kept.close(tally, self._described())
+        if trouble:
+            result.partial = True
+            result.notes.append(trouble)
+
+    def _described(self) -> About | None:
+        """The file's description, if it is known only by now; else None."""
+        return self._about()
+
+    def _report(self) -> dict[str, Any]:
+        """Further members of the report in the file."""
+        return {}
+
+    def _traced(self) -> TraceDescription | None:
+        """The trace's description of itself; None, for this run is none."""
+        return None
+
+    def _leave(self) -> None:
+        if self.kernel is not None:
+            self.kernel.link.close()
+        if self.elsewhere is not None:
+            self.elsewhere.close()
+
+    def abort(self) -> None:
+        """Undo whatever begin() had done; nothing is reported. A launched program that has not begun never does."""
+        for process in self.processes:
+            process.kill_unstarted()
+        for session in self.sessions:
+            with contextlib.suppress(GilkError):
+                session.close()
+        self._leave()
+        if self._kept.writer is not None:
+            self._kept.writer.abandon()
+
+
+def _ending(process: Process) -> bool:
+    """Whether it has let its memory go, and its program with it (proc(5)): it has ended, or is about to."""
+    try:
+        os.readlink(f"/proc/{process.pid}/exe")
+    except FileNotFoundError:
+        return True
+    except OSError:
+        pass
+    return False

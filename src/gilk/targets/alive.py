@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Whether a process, or a thread, is there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from gilk.targets.stat import STATE, SYSTEM_TIME, USER_TIME, stat_of
+from gilk.targets.wire import readable
+
+
+def is_alive(tid: int) -> bool:
+    """It has not ended, nor become a zombie."""
+    try:
+        return stat_of(tid)[STATE] not in (b"Z", b"X")
+    except OSError:
+        return False
+
+
+def cpu_time(pid: int) -> float:
+    """Seconds that the process has run for, in itself and in the kernel; 0 once it has gone."""
+    try:
+        fields = stat_of(pid)
+    except OSError:
+        return 0
+    return (int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])) / os.sysconf("SC_CLK_TCK")
+
+
+def reap(pid: int, seconds: float) -> None:
+    """Wait for a child to end, for so long at most: who does not is let alone, and is init's in the end."""
+    with contextlib.suppress(OSError):
+        ended = os.pidfd_open(pid)
+        try:
+            readable(ended, seconds)
+            os.waitpid(pid, os.WNOHANG)
+        finally:
+            os.close(ended)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The keeper's answers to requests: a method per request, whose names are the protocol."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from gilk.errors import GilkError, TargetError
+from gilk.targets import ptrace
+from gilk.targets.batch import Batch
+from gilk.targets.changing import Outcome
+from gilk.targets.copies import Copy, Units
+from gilk.targets.held import ArenaMap
+from gilk.targets.keeper import Keeper
+from gilk.targets.running import Sample
+from gilk.targets.semaphores import Raised, Semaphore
+
+#: Whether a request was carried out, and what came of it: a value or an error.
+Answer = tuple[bool, Any]
+
+
+class Answers:
+    """``keeper``: none, until there is a process."""
+
+    def __init__(self, keeper: Keeper | None = None) -> None:
+        self._keeper = keeper
+
+    @property
+    def keeper(self) -> Keeper:
+        if self._keeper is None:
+            raise TargetError("no-such-process", "no process is attached")
+        return self._keeper
+
+    def answer(self, name: str, arguments: tuple[Any, ...], send: Callable[[Answer, tuple[int, ...]], None]) -> None:
+        """Send what comes of a request, with the file descriptors that belong to it."""
+        fds: tuple[int, ...] = ()
+        try:
+            value = getattr(self, name)(*arguments)
+            if name == "set_up":
+                fds = value
+            elif name == "share_memory":
+                fds = value[:1]
+            send((True, value), fds)
+            if name == "share_memory":
+                os.close(fds[0])  # it is the client's alone
+        except ProcessLookupError:
+            send((False, TargetError("no-such-process", "the process has ended")), ())
+        except ptrace.Late:
+            send((False, TargetError("busy", "a thread does not stop", "try again later")), ())
+        except (GilkError, OSError) as error:
+            send((False, error), ())
+        finally:
+            if self._keeper is not None:
+                self._keeper.catch_up()
+
+    def close(self) -> bool:
+        """Undo everything; whether all code is what it was. The process stays ours to set up again."""
+        return self._keeper is None or self._keeper.close()
+
+    def set_up(self, name: str, code_size: int, data_size: int) -> tuple[int, int]:
+        return self.keeper.mapper.set_up(name, code_size, data_size)
+
+    def data_address(self) -> int:
+        return self.keeper.held.data
+
+    def code_address(self) -> int:
+        """Where all of the code object is mapped in the target, to be read."""
+        return self.keeper.held.code
+
+    def share_memory(self, size: int) -> tuple[int, int]:
+        return self.keeper.mapper.share_memory(size)
+
+    def unshare_memory(self, address: int, size: int) -> bool:
+        return self.keeper.unshare_memory(address, size)
+
+    def map_arena(self, arena: ArenaMap) -> None:
+        self.keeper.mapper.map_arena(arena)
+
+    def search_stacks(self) -> None:
+        self.keeper.search_stacks()
+
+    def map_side(self, blocks: int) -> int:
+        return self.keeper.mapper.map_side(blocks)
+
+    def map_pages(self, pages: dict[int, int]) -> list[int]:
+        return self.keeper.mapper.map_pages(pages)
+
+    def poke(self, address: int, data: bytes) -> None:
+        """Initial values of an instrument's variables."""
+        self.keeper.memory.write(address, data)
+
+    def peek(self, address: int, size: int) -> bytes:
+        return self.keeper.memory.read(address, size)
+
+    def put_back(self, copies: tuple[Copy, ...]) -> None:
+        self.keeper.put_back(copies)
+
+    def repair(self, pieces: list[tuple[int, bytes]]) -> None:
+        self.keeper.repair(pieces)
+
+    def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
+        return self.keeper.handlers(signals)
+
+    def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
+        return self.keeper.raise_semaphores(counters)
+
+    def lower_semaphores(self, raised: list[Raised]) -> None:
+        self.keeper.lower_semaphores(raised)
+
+    def lower_abandoned(self) -> None:
+        """Semaphores that sessions have raised whose keepers are gone."""
+        self.keeper.semaphores.lower_abandoned()
+
+    def sample(self, stack: int) -> list[Sample]:
+        return self.keeper.sample(stack)
+
+    def stage(self, number: int, batch: Batch) -> None:
+        self.keeper.stage(number, batch)
+
+    def expect(self, units: Units, busy: Units) -> None:
+        self.keeper.expect(units, busy)
+
+    def begin(self) -> Outcome:
+        return self.keeper.begin()
+
+    def copy_code(self, units: Units) -> tuple[Copy, ...]:
+        return self.keeper.copy_code(units)
+
+    def forget(self, number: int) -> None:
+        self.keeper.forget(number)
+
+    def change(self, remove: dict[int, set[int]], add: dict[int, set[int]]) -> Outcome:
+        return self.keeper.change(remove, add)
+
+    def notes(self) -> list[str]:
+        """Notes for the user about the work since this was last asked."""
+        notes, self.keeper.notes = self.keeper.notes, []
+        return notes
+
+    def present(self) -> bool:
+        return self._keeper is not None and self._keeper.present()

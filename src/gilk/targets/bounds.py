@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From where to where something is mapped in a process.
+
+Since Linux 6.11 the kernel can be asked about one address (PROCMAP_QUERY, linux/fs.h); before, it has to write down
+all mappings, which takes as long as all else that is done while threads stand still.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from gilk.targets.maps import open_maps, parse_maps, whole
+from gilk.values import dataclass
+
+#: The start and the end of what is mapped at an address; None where nothing is.
+Bounds = Callable[[int], tuple[int, int] | None]
+
+
+class _Query(ctypes.Structure):
+    """struct procmap_query."""
+
+    _fields_ = [
+        *((name, ctypes.c_uint64) for name in ("size", "query_flags", "query_addr", "start", "end", "flags")),
+        *((name, ctypes.c_uint64) for name in ("page_size", "offset", "inode")),
+        *((name, ctypes.c_uint32) for name in ("major", "minor", "name_size", "build_id_size")),
+        *((name, ctypes.c_uint64) for name in ("name", "build_id")),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """A mapping, and what is mapped: ``device`` and ``inode`` as of stat(2), ``offset`` of its beginning."""
+
+    start: int
+    end: int
+    offset: int
+    device: int
+    inode: int
+
+
+_READ_AND_WRITE = 3
+PROCMAP_QUERY = _READ_AND_WRITE << 30 | ctypes.sizeof(_Query) << 16 | ord("f") << 8 | 17
+
+
+@contextmanager
+def bounds_in(pid: int) -> Iterator[Bounds]:
+    """As they are while nothing of the process runs. Raises TargetError `no-such-process`, `no-permission`."""
+    with open_maps(pid) as file:
+        try:
+            _ask(file.fileno(), 0)
+        except OSError:
+            ranges = [(mapping.start, mapping.end) for mapping in parse_maps(whole(file))]
+            yield lambda address: next((each for each in ranges if each[0] <= address < each[1]), None)
+        else:
+            yield lambda address: _ask(file.fileno(), address)
+
+
+def backing_at(pid: int, address: int) -> Backing | None:
+    """The backing of the mapping at an address; None where nothing is mapped. Raises as bounds_in()."""
+    with open_maps(pid) as file:
+        try:
+            found = _query(file.fileno(), address)
+        except OSError:
+            rows = (_backing(line.split(maxsplit=5)) for line in whole(file).splitlines())
+            return next((row for row in rows if row.start <= address < row.end), None)
+    if found is None:
+        return None
+    return Backing(found.start, found.end, found.offset, os.makedev(found.major, found.minor), found.inode)
+
+
+def _backing(fields: list[bytes]) -> Backing:
+    """A line of /proc/PID/maps (proc(5))."""
+    start, end = (int(part, 16) for part in fields[0].split(b"-"))
+    major, minor = (int(part, 16) for part in fields[3].split(b":"))
+    return Backing(start, end, int(fields[2], 16), os.makedev(major, minor), int(fields[4]))
+
+
+def _ask(fd: int, address: int) -> tuple[int, int] | None:
+    """Raises OSError where the kernel cannot be asked."""
+    found = _query(fd, address)
+    return None if found is None else (found.start, found.end)
+
+
+def _query(fd: int, address: int) -> _Query | None:
+    """Raises OSError where the kernel cannot be asked."""
+    query = _Query(size=ctypes.sizeof(_Query), query_addr=address)
+    try:
+        fcntl.ioctl(fd, PROCMAP_QUERY, query)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ESRCH):
+            return None
+        raise
+    return query

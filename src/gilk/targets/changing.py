@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""One change of the code: in one stop of the process, with every thread led to where it may go on."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from gilk.errors import TargetError
+from gilk.targets import caches
+from gilk.targets.held import Held
+from gilk.targets.live_code import LiveCode
+from gilk.targets.mapping import Mapper
+from gilk.targets.movement import Busy, Movement, Place, Write
+from gilk.targets.newcomers import give_own, in_common
+from gilk.targets.ours import led_to
+from gilk.targets.places import Places, StandingJumps
+from gilk.targets.traced import Traced
+from gilk.targets.world import Thread
+from gilk.targets.writer import Change
+from gilk.values import dataclass
+
+_PATIENCE = 30.0
+#: Seconds that contexts are given to leave patches: at most, of the process's own time, and while it does not run.
+_LEAVING, _USED, _IDLE = 60.0, 1.0, 3.0
+_LOOK = 0.05  # seconds between looks at them
+_PAUSE = 0.002
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a change went, in seconds: how long it took, and how long of that the threads stood still.
+
+    ``strangers``: bytes that were not ours any more and were left alone.
+    """
+
+    total: float
+    seconds: float
+    strangers: int = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """A change to make: bytes, after an ``exchange`` of code and copies if there is to be one.
+
+    ``old`` and ``new`` are the patches that control leaves, and those it may be led to. ``lenient``: bytes that are not
+    gilk's any more are left alone.
+    """
+
+    changes: Sequence[Change]
+    old: Places
+    new: Places
+    lenient: bool = False
+    exchange: bool = False
+
+
+class Changer:
+    """``held`` and ``everywhere`` give what is in the process, and the patches of all batches, as they are by then."""
+
+    def __init__(
+        self, process: Traced, mapper: Mapper, code: LiveCode, held: Callable[[], Held],
+        everywhere: Callable[[], Places],
+    ) -> None:  # fmt: skip
+        self._process = process
+        self._threads = process.threads
+        self._mapper = mapper
+        self._memory = process.memory
+        self._code = code
+        self._held = held
+        self._movement = Movement(process, held, everywhere)
+        self._inside = False  # a thread may still be in an instrument
+
+    @property
+    def stuck(self) -> bool:
+        """Somebody may still be in a patch, or come back to one: nothing may be unmapped."""
+        return self._inside or self._movement.left_behind
+
+    def apply(self, task: Task) -> Outcome:
+        """Raises TargetError `code-changed`, `busy`; OSError when the kernel will not have an exchange."""
+        deadline = self._process.now() + _PATIENCE
+        while True:
+            late = self._process.now() > deadline
+            try:
+                return self._attempt(task, late and not task.new)
+            except Busy:
+                if late:
+                    raise TargetError(
+                        "busy", f"a thread of process {self._process.pid} stays inside an instrument", "try again later"
+                    ) from None
+                self._process.pause(_PAUSE)
+
+    def _attempt(self, task: Task, tolerant: bool) -> Outcome:
+        """``tolerant``: threads inside an instrument may stay; the memory they run in is then never freed."""
+        asked = time.perf_counter()
+        with caches.elsewhere(), self._threads.stopped() as threads:
+            began = time.perf_counter()
+            places, moves = self._stand(threads, task, tolerant)
+            self._attach_blocks(threads)
+            with self._led(threads, places, moves, task.new):
+                strangers = self._write(task)
+            for tid, place in places.items():
+                if tid in threads:
+                    self._movement.move(threads[tid], place, task.new)
+            self._write_words(move for move in moves if move.late)
+        done = time.perf_counter()
+        return Outcome(done - asked, done - began, strangers)
+
+    def repair(self, undo: Callable[[], object]) -> None:
+        """Have code put right that an abandoned session has changed. Threads that stand at one of its jumps, and
+        handlers that return to one, are led to the patch first: the jump of a bounce lies amid what the original has
+        there. Raises OSError where ``undo`` does."""
+        nothing = Places([])
+        with self._threads.stopped() as threads:
+            jumps = StandingJumps(self._memory, led_to(self._process.maps()))
+            _, moves = self._movement.stand(threads, nothing, jumps)
+            with self._led(threads, {}, moves, jumps):
+                undo()
+
+    def wait_until_out(self) -> None:
+        """Where contexts were left in patches, which lead back to the program: until they have gone on. Those that do
+        not although the program runs may be left over from handlers that have ended."""
+        now = self._process.now
+        until, idle = now() + _LEAVING, now() + _IDLE
+        began = used = self._process.cpu_time()
+        while self._movement.left_behind and used - began < _USED and now() < min(until, idle):
+            with self._threads.stopped() as threads:
+                self._movement.left_behind = not self._movement.are_out(threads)
+            self._process.pause(_LOOK)
+            before, used = used, self._process.cpu_time()
+            if used > before:
+                idle = now() + _IDLE
+
+    def search_stacks(self) -> None:
+        """From now on, also for handlers that wait on stacks on which no thread is."""
+        self._movement.searches = True
+
+    @contextlib.contextmanager
+    def _led(
+        self, threads: dict[int, Thread], places: dict[int, Place], moves: Sequence[Write], new: Places
+    ) -> Iterator[None]:
+        """Threads go into patches, which are there by now, before code leads to them; and out of them, elsewhere, when
+        it does not any more: were we killed in between, none would go on amid bytes that are not instructions.
+
+        Where the code cannot be written they are where they were.
+        """
+        before = {tid: thread.registers.rip for tid, thread in threads.items() if tid not in places}
+        words = [move for move in moves if not move.late]
+        for tid in before:
+            self._movement.move(threads[tid], None, new)
+        self._flush(threads)
+        self._write_words(words)
+        try:
+            yield
+        except BaseException:
+            for tid, rip in before.items():
+                if threads[tid].registers.rip != rip:
+                    threads[tid].move(rip)
+            self._write_words(move.undone() for move in reversed(words))
+            raise
+
+    def _flush(self, threads: dict[int, Thread]) -> None:
+        for thread in threads.values():
+            with contextlib.suppress(ProcessLookupError):  # it was killed in its stop
+                self._threads.flush(thread)
+
+    def _write_words(self, moves: Iterable[Write]) -> None:
+        for move in moves:
+            self._memory.write(move.slot, move.word.to_bytes(8, "little"))
+
+    def _write(self, task: Task) -> int:
+        if task.exchange:
+            self.exchange()
+        try:
+            return self._code.write(task.changes, self._held().copies, task.lenient)
+        except BaseException:  # whatever it is: no thread has been led to where it would need what copies lead to
+            if task.exchange:
+                self.exchange()
+            raise
+
+    def exchange(self) -> None:
+        """Code and copies, in a stopped process. Raises OSError; then nothing has changed."""
+        self._held().copies = self._mapper.exchange(self._held().copies)
+
+    def _stand(self, threads: dict[int, Thread], task: Task, tolerant: bool) -> tuple[dict[int, Place], list[Write]]:
+        try:
+            return self._movement.stand(threads, task.old, task.new)
+        except Busy:
+            if not tolerant:
+                raise
+            self._inside = True
+            return {}, []
+
+    def _attach_blocks(self, threads: dict[int, Thread]) -> None:
+        """Threads that have no block of their own yet find one by the control page."""
+        held = self._held()
+        for thread in threads.values() if held.data else ():
+            if not held.data <= thread.registers.gs_base < held.data + held.data_size:
+                thread.attach_block(held.data)
+        give_own(in_common(threads.values(), held), held, self._memory)

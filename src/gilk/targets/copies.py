@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Code with thousands of splices, made beforehand as a copy of the whole mapping, and exchanged for it at once.
+
+Writing a splice over a page of a file costs a copy of the page, while every
+thread stands still. Here the pages are copied while the program runs. Then the
+mapping that the program executes is moved aside (mremap(2), which moves page
+tables), and the copy takes its place; the other way round to undo it, and what
+comes back is the very mapping that was there. The program can tell by
+/proc/PID/maps only.
+
+Three places: ``start``, where the program executes; ``spare``, where the copy
+lies while it is not executed; ``shelf``, where the original lies while the copy
+is. Whichever of the last two is empty is kept reserved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gilk.targets.batch import Batch
+from gilk.targets.call_list import Call, CallList
+from gilk.targets.maps import Mapping, occupied
+from gilk.targets.memory import Memory
+from gilk.targets.system_calls import MMAP, MREMAP, MUNMAP, SystemCalls
+from gilk.targets.writer import Change, Mismatch, write
+from gilk.values import dataclass
+
+_MPROTECT = 10
+_PRIVATE, _ANONYMOUS, _NORESERVE, _NOREPLACE = 2, 0x20, 0x4000, 0x100000
+_NONE, _WRITABLE, _CODE = 0, 3, 5
+_MOVE = 3  # MREMAP_MAYMOVE | MREMAP_FIXED
+_TABLE = 2 << 20  # what a page of the page table maps: between places alike in it, whole tables are moved
+_PAGE = 4096
+_CALLS = 3  # system calls of an exchange
+_WORTH = 32  # pages of a mapping to be changed, from which on a copy pays
+_LARGEST = 512 << 20
+
+Units = dict[int, set[int]]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The copy of one executable mapping; ``in_force``: the program executes it."""
+
+    start: int
+    size: int
+    spare: int
+    shelf: int
+    in_force: bool = False
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+    @property
+    def hidden(self) -> int:
+        """Where the one of the two is that the program does not execute."""
+        return self.shelf if self.in_force else self.spare
+
+    def exchange_calls(self) -> tuple[Call, Call, Call]:
+        """The system calls that have the program execute the other one: away, in, and what is empty then reserved."""
+        there, back = (self.shelf, self.spare) if not self.in_force else (self.spare, self.shelf)
+        return (
+            (MREMAP, self.start, self.size, self.size, _MOVE, there),
+            (MREMAP, back, self.size, self.size, _MOVE, self.start),
+            _reserving(back, self.size),
+        )
+
+    def put_back(self, call: SystemCalls) -> None:
+        """Have the program execute the original; the copy is gone. Raises OSError, with all as it was."""
+        call.call(MREMAP, self.shelf, self.size, self.size, _MOVE, self.start)
+
+    def unmap(self, call: SystemCalls) -> None:
+        """Give up the copy, which must not be in force."""
+        call.call(MUNMAP, self.spare, self.size)
+        call.call(MUNMAP, self.shelf, self.size)
+
+
+def worth_copying(maps: Sequence[Mapping], at: np.ndarray, program: str) -> list[Mapping]:
+    """The mappings of files in which so many pages would change (``at``: addresses, ascending) that a copy pays.
+
+    With one of those also ``program``, the file that the process executes, however small it is: without it nothing may
+    have to be looked up and written while threads stand still. A small library may be closed before, and none is
+    exchanged then.
+    """
+    pages = np.unique(at // _PAGE) * _PAGE
+    changed: dict[Mapping, int] = {}
+    for mapping in maps:
+        low, high = np.searchsorted(pages, (mapping.start, min(mapping.end, 1 << 62)))
+        private = mapping.permissions == "r-xp" and mapping.inode and not mapping.ours
+        if private and high > low and mapping.end - mapping.start <= _LARGEST:
+            changed[mapping] = int(high - low)
+    if max(changed.values(), default=0) < _WORTH:
+        return []
+    return [mapping for mapping, count in changed.items() if count >= _WORTH or mapping.path == program]
+
+
+def place(maps: tuple[Mapping, ...], mappings: Sequence[Mapping]) -> list[Copy]:
+    """Room for copies, in the middle of the largest gap of the address space: far from what grows."""
+    ranges = occupied(maps).ranges
+    gaps = [(b[0] - a[1], a[1]) for a, b in itertools.pairwise(ranges) if b[0] < 1 << 47]
+    width, low = max(gaps)
+    if width < 8 * sum(m.end - m.start + 2 * _TABLE for m in mappings):
+        return []
+    at = low + width // 2 & -_TABLE
+    copies = []
+    for mapping in mappings:
+        size, within = mapping.end - mapping.start, mapping.start % _TABLE
+        room = (within + size + 2 * _TABLE - 1) & -_TABLE  # never next to each other: a start tells which it is
+        copies.append(Copy(mapping.start, size, at + within, at + room + within))
+        at += 2 * room
+    return copies
+
+
+def reserve(call: SystemCalls, copies: Sequence[Copy]) -> None:
+    """Map the places. Raises OSError; some may be mapped then."""
+    for copy in copies:
+        call.call(MMAP, copy.spare, copy.size, _WRITABLE, _PRIVATE | _ANONYMOUS | _NOREPLACE, -1, 0)
+        call.call(*_reserving(copy.shelf, copy.size))
+
+
+def fill(memory: Memory, copies: Sequence[Copy], change: Change) -> None:
+    """Make the copies what the change would make of the code. Raises Mismatch, where the code is not as expected."""
+    for copy in copies:
+        low, high = np.searchsorted(change.at, (copy.start, copy.end))
+        content = np.frombuffer(bytearray(memory.read(copy.start, copy.size)), np.uint8)
+        at = change.at[low:high] - copy.start
+        same = content[at] == change.old[low:high]
+        if not same.all():
+            raise Mismatch(int(change.at[low:high][~same][0]))
+        content[at] = change.new[low:high]
+        memory.write(copy.spare, content.tobytes())
+
+
+def make_executable(call: SystemCalls, copies: Sequence[Copy]) -> None:
+    """From writable to executable: never both."""
+    for copy in copies:
+        call.call(_MPROTECT, copy.spare, copy.size, _CODE)
+
+
+def mirror(memory: Memory, copies: Sequence[Copy], change: Change) -> None:
+    """Do what was done to the code that is executed to the other one as well."""
+    for copy in copies:
+        low, high = np.searchsorted(change.at, (copy.start, copy.end))
+        if low < high:
+            moved = change.at[low:high] - copy.start + copy.hidden
+            write(memory, Change(moved, change.old[low:high], change.new[low:high]), lenient=True)
+
+
+def units_inside(copies: Sequence[Copy], batches: dict[int, Batch]) -> Units:
+    """The units all of whose bytes lie in the copies."""
+    inside: Units = {}
+    for number, batch in batches.items():
+        held = np.zeros(len(batch.at), np.bool_)
+        for copy in copies:
+            held |= (batch.at >= copy.start) & (batch.at < copy.end)
+        outside = set(np.unique(batch.at_unit[~held]).tolist())
+        inside[number] = set(np.unique(batch.at_unit[held]).tolist()) - outside
+    return inside
+
+
+def exchange_all(call: SystemCalls, place: CallList, copies: Sequence[Copy]) -> list[Copy]:
+    """All, or none: raises OSError, with all as it was. Every thread must be stopped."""
+    calls = [one for copy in copies for one in copy.exchange_calls()]
+    results = call.many(place, calls)
+    if not results or results[-1] >= 0:
+        return [_exchanged(copy) for copy in copies]
+    _undo(call, copies, len(results) - 1)
+    raise OSError(-results[-1], os.strerror(-results[-1]))
+
+
+def _exchanged(copy: Copy) -> Copy:
+    return replace(copy, in_force=not copy.in_force)
+
+
+def _undo(call: SystemCalls, copies: Sequence[Copy], made: int) -> None:
+    """The first so many of the system calls of an exchange."""
+    whole, part = divmod(made, _CALLS)
+    if part == 1:
+        away, _, _ = copies[whole].exchange_calls()
+        call.call(MREMAP, away[5], copies[whole].size, copies[whole].size, _MOVE, copies[whole].start)
+        call.call(*_reserving(away[5], copies[whole].size))
+    for copy in copies[: whole + (part == 2)]:
+        for one in _exchanged(copy).exchange_calls():
+            call.call(*one)
+
+
+def found(maps: Sequence[Mapping], copies: Sequence[Copy]) -> list[Copy]:
+    """As they stand in another process that has them: a child has them as its parent had when it forked."""
+    shelved = {mapping.start for mapping in maps if mapping.inode}
+    known = {mapping.start for mapping in maps}
+    return [replace(c, in_force=c.shelf in shelved) for c in copies if c.shelf in known]
+
+
+def as_executed(maps: tuple[Mapping, ...], copies: Sequence[Copy]) -> tuple[Mapping, ...]:
+    """The mappings as they would be without copies: what is mapped where the program executes is a file's."""
+    return tuple(_as_executed(maps, copies)) if copies else maps
+
+
+def _as_executed(maps: tuple[Mapping, ...], copies: Sequence[Copy]) -> Iterator[Mapping]:
+    shelved = {m.start: m for m in maps if m.inode}
+    originals = {c.start: shelved[c.shelf] for c in copies if c.shelf in shelved}
+    places = {at: copy for copy in copies for at in (copy.shelf, copy.spare, copy.start)}
+    for mapping in maps:
+        copy = places.get(mapping.start)
+        if copy is None:
+            yield mapping
+        elif mapping.start == copy.start:
+            original = originals.get(copy.start)
+            yield mapping if original is None else replace(original, start=copy.start, end=copy.end)
+
+
+def _reserving(address: int, size: int) -> Call:
+    return MMAP, address, size, _NONE, _PRIVATE | _ANONYMOUS | _NORESERVE | _NOREPLACE, -1, 0

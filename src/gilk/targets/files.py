@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The programs and libraries that a process has mapped.
+
+A file is opened when it is first seen, so that it can be read also when it has
+been removed; what the loader goes by is read then, all else when it is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from gilk.errors import GilkError
+from gilk.image.elf import File, load
+from gilk.image.header import PF_X
+from gilk.image.model import Image, Symbol
+from gilk.targets.base import Loaded
+from gilk.targets.mapped_file import open_mapped
+from gilk.targets.maps import Mapping, program_of
+
+_PAGE = 4096
+_MOST_OPEN = 256
+
+
+class Files:
+    """The files that process ``pid`` has mapped. ``descriptors`` are those that are open."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._open: dict[Path, File] = {}
+        self._images: dict[Path, Image] = {}
+        self._paths: dict[tuple[int, int, str], Path | None] = {}  # of what is mapped: device, inode, name
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return tuple(file.descriptor for file in self._open.values() if file.descriptor >= 0)
+
+    def loaded(self, maps: Iterable[Mapping]) -> tuple[Loaded, ...]:
+        """Images, main program first. Files that are not ELF are left out."""
+        main = program_of(self._pid)
+        found: dict[str, Loaded] = {}
+        for mapping in maps:
+            if not mapping.executable or not mapping.path.startswith("/") or mapping.path.startswith("/memfd:"):
+                continue
+            if mapping.path in found:
+                continue
+            loaded = self._place(mapping, mapping.path == main)
+            if loaded:
+                found[mapping.path] = loaded
+        return tuple(sorted(found.values(), key=lambda image: not image.main))
+
+    def image(self, path: Path) -> Image:
+        """Raises ImageError."""
+        if path not in self._images:
+            file = self._open.get(path)
+            self._images[path] = load(path) if file is None or file.descriptor < 0 else file.image()
+            if file is not None:
+                file.close()
+        return self._images[path]
+
+    def exported(self, path: Path, name: str) -> Symbol | None:
+        """The symbol of that name that other images find in the file. Raises ImageError."""
+        file = self._open.get(path)
+        if path in self._images or file is None or file.descriptor < 0:
+            symbols = self.image(path).symbols  # by position: an index of all names takes longer than one look
+            return next((symbol for symbol in symbols if symbol.name == name and symbol.exported), None)
+        return file.exported(name)
+
+    def interpreter(self, path: Path) -> str:
+        """The program that links the one at ``path``; empty for a static one. Raises ImageError."""
+        return self._file(path).interpreter
+
+    def mentions(self, path: Path, names: frozenset[str]) -> bool:
+        """Whether the file at ``path`` has a symbol of any of these names, of its own or asked of others. Raises
+        ImageError."""
+        file = self._file(path)
+        if file.descriptor >= 0:
+            return file.mentions(names)
+        image = self.image(path)
+        return not names.isdisjoint({*image.plt.values(), *image.got.values()}) or any(map(image.named, names))
+
+    def close(self) -> None:
+        for file in self._open.values():
+            file.close()
+
+    def _file(self, path: Path, descriptor: int = -1) -> File:
+        """A file at ``path``; its parts are read at once if many files are open. ``descriptor``: of it, open. Raises
+        ImageError."""
+        if path not in self._open:
+            self._open[path] = File(path, descriptor)
+            if len(self.descriptors) > _MOST_OPEN:
+                self.image(path)
+        return self._open[path]
+
+    def _place(self, mapping: Mapping, main: bool) -> Loaded | None:
+        path = self._path(mapping, main)
+        if path is None:
+            return None
+        file = self._file(path)
+        loads = file.loads
+        for segment in loads:
+            low = segment.offset & -_PAGE
+            if segment.flags & PF_X and low <= mapping.offset < segment.offset + max(segment.size, 1):
+                bias = mapping.start - mapping.offset + segment.offset - segment.address
+                start, end = loads[0].address, loads[-1].address + loads[-1].size
+                return Loaded(path, bias, start + bias, end + bias, main, file.soname)
+        return None
+
+    def _path(self, mapping: Mapping, main: bool) -> Path | None:
+        """Where the mapped file can be read, also from another mount namespace or when it was replaced on disk."""
+        key = mapping.device, mapping.inode, mapping.path
+        if key not in self._paths:
+            found = open_mapped(self._pid, mapping, main)
+            if found is None:
+                return None
+            path, descriptor = found
+            if path in self._open:  # a file that lay there before
+                self._open.pop(path).close()
+                self._images.pop(path, None)
+            self._paths[key] = None  # where it is no ELF file
+            with contextlib.suppress(GilkError):
+                self._file(path, descriptor)
+                self._paths[key] = path
+        return self._paths[key]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Signal frames on the stacks of a stopped thread.
+
+A thread inside a signal handler will go back, through its signal frame, to
+where it was interrupted: that address counts as a place where it stands. On
+x86-64 the frame is {restorer address, ucontext, siginfo} (struct rt_sigframe,
+arch/x86/include/asm/sigframe.h), and every restorer is
+``mov $15, %rax; syscall`` (glibc, musl).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from gilk.targets.bounds import Bounds
+from gilk.targets.maps import Mapping
+from gilk.targets.memory import Memory, stretches
+from gilk.values import dataclass
+
+_RESTORER = bytes.fromhex("48c7c00f0000000f05")
+_RSP, _RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8
+_MOST_STACK = 64 << 20
+_MOST_STACKS = 64  # of one thread; what is written there may lead anywhere
+_NOTE = 8 + 232  # GILK_NOTE in the ucontext, native/abi/gilk_abi.h
+_NOTE_MAGIC = 0x9D1C5A3B6B6C6967
+FRAME_SIZE: Final = _NOTE + 32  # as far as it is looked at; bytes
+_WORD, _NOTE_WORDS = struct.Struct("<Q"), struct.Struct("<4Q")
+_SYSCALL_IN_RESTORER = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """struct gilk_note: the thread was at ``actual``, its handler sees ``shown``; ``at`` is where that is noted."""
+
+    at: int
+    actual: int
+    shown: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignalFrame:
+    """``slot`` is where in memory the interrupted ``rip`` is kept; ``note`` what the runtime has noted of it."""
+
+    slot: int
+    rip: int
+    rsp: int
+    note: Note | None = None
+
+    @property
+    def place(self) -> int:
+        """Where the thread will go on."""
+        return self.note.actual if self.note and self.rip == self.note.shown else self.rip
+
+    def moved(self, address: int) -> tuple[tuple[int, int], ...]:
+        """The writes, (address, value), after which the handler goes on at ``address``; also amid the writing of a
+        note, when the handler has not been shown anything yet."""
+        note = self.note
+        if note is None or self.rip not in (note.shown, note.actual):
+            return ((self.slot, address),)
+        shown = ((note.at + 16, address),) if self.rip == note.shown else ()
+        return (self.slot, address), (note.at + 8, address), *shown
+
+
+def find_restorers(maps: tuple[Mapping, ...], memory: Memory) -> frozenset[int]:
+    """Addresses of every restorer in the code of the process."""
+    found = set()
+    code = (each for each in maps if each.executable and not each.ours and not each.path.startswith("["))
+    for start, content in stretches(sorted(code, key=lambda each: not each.path), memory, len(_RESTORER)):
+        at = content.find(_RESTORER)
+        while at >= 0:
+            found.add(start + at)
+            at = content.find(_RESTORER, at + 1)
+    return frozenset(found)
+
+
+def returning(rip: int, restorers: frozenset[int]) -> bool:
+    """In a restorer: the first word of its frame, the restorer's address, has been popped."""
+    return rip in restorers or rip - _SYSCALL_IN_RESTORER in restorers
+
+
+def signal_frames(
+    starts: list[int], restorers: frozenset[int], bounds: Bounds, memory: Memory
+) -> Iterator[SignalFrame]:
+    """All frames from these stack pointers up; where one leads to another stack, those on it too. A frame may come more
+    than once: several stacks may lie in one mapping, as those of goroutines do."""
+    todo, lowest = [start & -8 for start in starts], dict[tuple[int, int], int]()  # from where a mapping was searched
+    while todo:
+        start = todo.pop()
+        stack = bounds(start)
+        if stack is None or (stack not in lowest and len(lowest) == _MOST_STACKS):
+            continue
+        searched = lowest.get(stack, stack[1])
+        if start >= searched:
+            continue
+        lowest[stack] = start
+        for frame in _frames_in(start, min(searched + FRAME_SIZE, stack[1], start + _MOST_STACK), restorers, memory):
+            yield frame
+            todo.append(frame.rsp & -8)
+
+
+def _frames_in(start: int, end: int, restorers: frozenset[int], memory: Memory) -> Iterator[SignalFrame]:
+    try:
+        content = memory.read(start, end - start)
+    except OSError:
+        return
+    for restorer in restorers:
+        for at in aligned(content, restorer.to_bytes(8, "little")):
+            if at + _RIP + 8 <= len(content):
+                yield frame_at(content, start, at)
+
+
+def frame_at(content: bytes, start: int, at: int) -> SignalFrame:
+    """The frame at ``at`` in memory that begins at ``start``."""
+    (rip,), (rsp,) = _WORD.unpack_from(content, at + _RIP), _WORD.unpack_from(content, at + _RSP)
+    return SignalFrame(start + at + _RIP, rip, rsp, _note_in(content, start, at + _NOTE, rsp))
+
+
+def _note_in(content: bytes, start: int, at: int, rsp: int) -> Note | None:
+    if at + _NOTE_WORDS.size > len(content):
+        return None
+    magic, actual, shown, noted = _NOTE_WORDS.unpack_from(content, at)
+    return Note(start + at, actual, shown) if magic == _NOTE_MAGIC and noted == rsp else None
+
+
+def aligned(content: bytes, word: bytes) -> Iterator[int]:
+    """Where it is, at multiples of 8."""
+    at = content.find(word)
+    while at >= 0:
+        if not at & 7:
+            yield at
+        at = content.find(word, at + 1)

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The one who holds a target: stops it, changes its code, and changes it back.
+
+It lives in a process of its own (server.py), so that a client that dies leaves
+no thread stopped and no code changed: the keeper undoes everything and goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gilk.errors import TargetError
+from gilk.targets import caches
+from gilk.targets import copies as code_copies
+from gilk.targets import gates as held_threads
+from gilk.targets.batch import Batch
+from gilk.targets.changing import Changer, Outcome, Task
+from gilk.targets.copies import Copy, Units
+from gilk.targets.held import Held
+from gilk.targets.live_code import LiveCode, Staged
+from gilk.targets.mapping import Mapper
+from gilk.targets.places import Places
+from gilk.targets.running import Sample
+from gilk.targets.semaphores import Raised, Semaphore, Semaphores
+from gilk.targets.steps import Exchanged, Steps
+from gilk.targets.traced import Traced
+from gilk.targets.writer import combine
+from gilk.values import dataclass
+
+_REMEMBERED = 4
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A change that can be made as soon as the threads stand still."""
+
+    remove: Units
+    add: Units
+    steps: Steps
+    task: Task
+
+
+class Keeper:
+    """Holds one process, however that is reached. All calls come from one OS thread."""
+
+    def __init__(self, process: Traced) -> None:
+        self.process = process
+        self.memory = process.memory
+        self.held = Held()
+        self.mapper = Mapper(process, lambda: self.held)
+        self.semaphores = Semaphores(process, lambda: self.held.raised_name, self.mapper.map_record)
+        self._staged: dict[int, Staged] = {}
+        self._past: list[Staged] = []
+        self._everywhere: Places | None = None  # the patches of all batches, made when asked for
+        self._unsettled: list[Staged] = []  # have come into force, and it is yet to be noted where
+        self._code = LiveCode(process)
+        self._changer = Changer(process, self.mapper, self._code, lambda: self.held, self._all_patches)
+        self._known_places: dict[object, Places] = {}
+        self._exchanged = Exchanged()
+        self._expected: Units = {}
+        self._ready: _Prepared | None = None  # for what is expected
+        self._warm: list[caches.Range] = []  # to be read right before
+        self._made: _Prepared | None = None  # the last change, until it is noted
+        self.notes: list[str] = []  # for the user: what could not be undone in children, who wrote to another's block
+
+    # What is put into the target.
+
+    def unshare_memory(self, address: int, size: int) -> bool:
+        """Unless a thread may still be where it is used: then it stays until the end."""
+        if self._changer.stuck or not self.present():
+            return False
+        self.mapper.unshare_memory(address, size)
+        return True
+
+    def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
+        """(handler, restorer) of those of ``signals`` whose handlers are given the interrupted state (SA_SIGINFO)."""
+        return self.mapper.handlers(signals) if self.present() else []
+
+    def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
+        """Until the end, add one to each; those that there are."""
+        return self.semaphores.raise_(counters) if self.present() else []
+
+    def lower_semaphores(self, raised: list[Raised]) -> None:
+        """Before the end, some that were raised; also in children that have inherited them."""
+        for one in itertools.chain((self,), self._heirs()):
+            with contextlib.suppress(TargetError, OSError):  # those that are left are lowered at the end
+                one.semaphores.lower(raised)
+
+    def sample(self, stack: int) -> list[Sample]:
+        """Where the threads are that run just now, and so many bytes of the stack of each: fewer when many run."""
+        return self.process.sample(self.held, self._all_patches(), stack) if self.present() else []
+
+    # Changing code.
+
+    def search_stacks(self) -> None:
+        """The program may leave handlers waiting while it runs something else (targets/parked.py)."""
+        self._changer.search_stacks()
+
+    def stage(self, number: int, batch: Batch) -> None:
+        """Have a batch ready under a number of the client's choice."""
+        self._staged[number] = Staged(batch)
+        self._everywhere = None
+
+    def change(self, remove: Units, add: Units) -> Outcome:
+        """Undo some units and do others, in one stop. Raises TargetError `code-changed`, `busy`."""
+        return self._make(self._prepared(remove, add))
+
+    def expect(self, units: Units, busy: Units) -> None:
+        """A change is coming that adds these: have everything ready that does not depend on where the threads are.
+
+        ``busy``: the units whose code is executed often, whether added or not.
+        """
+        self._expected, self._ready = units, self._prepared({}, units)
+        batches = (self._staged[n].batch.only(some) for n, some in busy.items())
+        self._warm = caches.ranges(batches, self.held.copies if self._ready.steps.exchange else ())
+
+    def begin(self) -> Outcome:
+        """Make the change that was expected last. Raises as change() does."""
+        wanted = self._ready or self._prepared({}, self._expected)
+        caches.read(self.memory, self._warm)
+        return self._make(wanted)
+
+    def _prepared(self, remove: Units, add: Units) -> _Prepared:
+        active = {n: one.active for n, one in self._staged.items()}
+        return self._steps(remove, add, self._exchanged.steps(self.held.copies, active, remove, add))
+
+    def _steps(self, remove: Units, add: Units, steps: Steps) -> _Prepared:
+        changes = [combine(self._chosen(steps.remove), self._chosen(steps.add))]
+        task = Task(changes, self._places(remove), self._places(add), not add, steps.exchange)
+        return _Prepared(remove, add, steps, task)
+
+    def _make(self, wanted: _Prepared) -> Outcome:
+        try:
+            outcome = self._changer.apply(wanted.task)
+        except OSError:
+            if not wanted.steps.exchange:
+                raise
+            # The kernel will not have it: byte by byte, then.
+            wanted = self._steps(wanted.remove, wanted.add, Steps(False, wanted.remove, wanted.add))
+            outcome = self._changer.apply(wanted.task)
+        self._ready, self._made = None, wanted
+        return outcome
+
+    def catch_up(self) -> None:
+        """Note what the last change has made of the code, which can wait until the client has its answer."""
+        made, self._made = self._made, None
+        if made is None:
+            return
+        self._exchanged.made(self.held.copies, made.steps)
+        for n, units in made.remove.items():
+            self._staged[n].active -= units
+        for n, units in made.add.items():
+            self._staged[n].active |= units
+        self._unsettled += [self._staged[n] for n in made.add]
+        with contextlib.suppress(TargetError, OSError):  # else after the next change: at the latest, when all is undone
+            self._code.settle(self._unsettled, self.held.copies)
+            self._unsettled = []
+
+    def _places(self, units: Units) -> Places:
+        """The places of units; kept, for a change that is made again and again."""
+        key = tuple((n, frozenset(some)) for n, some in units.items())
+        if key not in self._known_places:
+            while len(self._known_places) >= _REMEMBERED:
+                self._known_places.pop(next(iter(self._known_places)))
+            self._known_places[key] = Places(self._chosen(units))
+        return self._known_places[key]
+
+    def _chosen(self, units: Units) -> list[Batch]:
+        return [self._staged[n].batch.only(some) for n, some in units.items() if some]
+
+    def copy_code(self, units: Units) -> tuple[Copy, ...]:
+        """Have copies of the code ready in which these units are in force, for ``change`` to exchange it for; those
+        that were made. Raises TargetError `code-changed`."""
+        if self.held.copies:
+            return tuple(self.held.copies)
+        chosen = {n: self._staged[n].batch.only(some) for n, some in units.items() if some}
+        change, maps = combine([], list(chosen.values())), self.process.maps()
+        copies = self.mapper.copy(change, maps)
+        if copies:
+            self._code.note(change.at, maps)
+            self.held.copies = list(copies)
+            self._exchanged = Exchanged(code_copies.units_inside(copies, chosen))
+            self._ready = None
+        return tuple(copies)
+
+    def forget(self, number: int) -> None:
+        """Drop a batch of which nothing is active. A forked child may still have it, so it is known until the end."""
+        assert not self._staged[number].active
+        self._past.append(self._staged.pop(number))
+        self._everywhere = None
+
+    def put_back(self, copies: tuple[Copy, ...]) -> None:
+        """Have the original code executed in place of copies that an abandoned session has made."""
+        self._changer.repair(lambda: self.mapper.put_back(copies))
+
+    def repair(self, pieces: list[tuple[int, bytes]]) -> None:
+        """Put bytes back, (address, original), that an abandoned session has changed."""
+
+        def undo() -> None:
+            for address, original in pieces:
+                self.memory.write(address, original)
+
+        self._changer.repair(undo)
+
+    def _all_patches(self) -> Places:
+        if self._everywhere is None:
+            self._everywhere = Places([one.batch for one in self._staged.values()])
+        return self._everywhere
+
+    # The end.
+
+    def close(self) -> bool:
+        """Restore all code here and in forked children, take out what was put in; whether every byte is what it was."""
+        staged = [*self._past, *self._staged.values()]
+        restored = True
+        if self.held.name and self.present():
+            try:
+                restored = self._undo_own(staged)
+            except ProcessLookupError:  # its memory has gone while it was written to
+                pass
+            except TargetError as error:
+                if error.slug != "no-such-process":
+                    self._undo_children(staged)
+                    raise
+        restored &= self._undo_children(staged)
+        self._let_go()
+        return restored
+
+    def _undo_own(self, staged: list[Staged]) -> bool:
+        self._open_gates()
+        self.semaphores.lower_all()
+        self.change({n: set(one.active) for n, one in self._staged.items()}, {})
+        self.catch_up()
+        restored = self._is_original(staged)
+        if not restored:  # libraries have come to lie where others were
+            self._undo_last_first(staged)
+            restored = self._is_original(staged)
+        self._take_out()
+        return restored
+
+    def _is_original(self, staged: list[Staged]) -> bool:
+        return self._code.is_original(staged, self.held.copies)
+
+    def _let_go(self) -> None:
+        for fd in (self.held.code_fd, self.held.data_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._known_places = {}
+        self._staged, self._past, self._unsettled, self.held = {}, [], [], Held()
+        self._exchanged = Exchanged()
+        self._expected, self._ready, self._warm, self._made = {}, None, [], None
+
+    def _open_gates(self) -> None:
+        """No thread waits for a client any more (native/runtime/gate.c)."""
+        if self.held.data:
+            held_threads.open_gates(self.memory, self.held.data)
+
+    def present(self) -> bool:
+        """The address space that we set up is still there: the process has neither ended nor executed a program."""
+        return not self.held.code or self.process.still_has(self.held.code)
+
+    # Between requests.
+
+    def release_late(self) -> bool:
+        """Let go of threads that stopped too late, here and in children; whether others may still stop."""
+        return self.process.release_late()
+
+    def look_for_newcomers(self) -> None:
+        """Look for processes that have come to share the memory by a clone() that leaves them their parent's block."""
+        if self.held.data and self.present():
+            self.notes += self.process.look_for_newcomers(lambda: self.held)
+
+    def _undo_children(self, staged: list[Staged]) -> bool:
+        """All of them, whatever becomes of one: notes what is left in it."""
+        restored = True
+        for pid in self._heir_pids():
+            restored &= self._undo_child(pid, staged)
+        return restored
+
+    def _undo_child(self, pid: int, staged: list[Staged]) -> bool:
+        restored, why = False, "its code is not what it was"
+        try:
+            with self._keeper_of(pid) as child:
+                restored = child.undo(staged)
+        except TargetError as error:
+            restored, why = error.slug == "no-such-process", error.message
+        except OSError as error:
+            restored, why = not self.process.lives(pid), error.strerror or str(error)
+        if not restored:
+            self.notes.append(f"process {pid}, a child, keeps its probes and what gilk has mapped: {why}")
+        return restored
+
+    def _heir_pids(self) -> list[int]:
+        return self.process.heirs(self.held.code_name) if self.held.name else []
+
+    @contextlib.contextmanager
+    def _keeper_of(self, pid: int) -> Iterator[Keeper]:
+        """Raises TargetError `no-such-process`, `no-permission`."""
+        with self.process.heir(pid) as process:
+            child = Keeper(process)
+            copies = code_copies.found(process.maps(), self.held.copies) if self.held.copies else []
+            child.held = replace(self.held, copies=copies)
+            child.mapper.adopt()
+            child._code.homes = self._code.homes
+            yield child
+
+    def _heirs(self) -> Iterator[Keeper]:
+        """Keepers of those of the heirs that can be reached."""
+        for pid in self._heir_pids():
+            with contextlib.suppress(TargetError), self._keeper_of(pid) as child:
+                yield child
+
+    def undo(self, staged: list[Staged]) -> bool:
+        """In a child, which may have any of the batches in force; whether its code is then what it was."""
+        try:
+            if any(copy.in_force for copy in self.held.copies):
+                # Where the exchange fails, it is the copies that are written.
+                with contextlib.suppress(OSError), self.process.threads.stopped():
+                    self._changer.exchange()
+            self.semaphores.lower_all()
+            self._undo_last_first(staged)
+            restored = self._is_original(staged)
+            self._take_out()
+        except TargetError as error:
+            if error.slug != "no-such-process":
+                raise
+            return True
+        return restored
+
+    def _undo_last_first(self, staged: list[Staged]) -> None:
+        """Any may be in force; of those that touch the same bytes the last one."""
+        batches = [one.batch for one in staged]
+        changes = [combine([batch], []) for batch in reversed(batches)]
+        self._changer.apply(Task(changes, Places(batches), Places([]), lenient=True))
+
+    def _take_out(self) -> None:
+        self._changer.wait_until_out()
+        if self.held.name and not self._changer.stuck:
+            self.mapper.take_out()

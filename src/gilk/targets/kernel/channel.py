@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The near end of a relay's byte stream: requests under way, and the processes that it runs for us.
+
+There is no thread: whoever waits for something reads the stream, and hands
+what is for others to them. Nothing here blocks while it writes, for the relay
+may at that moment be waiting to be read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from gilk.errors import MachineGone, TargetError
+from gilk.targets import wire
+from gilk.targets.kernel.messages import HEADER, LARGEST, MAGIC, UNDER_WAY, VERSION, MessageKind, pack_strings
+
+_READ: Final = 1 << 20  # bytes at once
+
+Sink = Callable[[bytes], object]
+
+
+class RelayRequest:
+    """One request, with its answer so far."""
+
+    def __init__(self) -> None:
+        self.answer = bytearray()
+        self.done = False
+        self.error: OSError | None = None
+
+    def take(self, kind: int, payload: bytes) -> None:
+        if kind == MessageKind.PART:
+            self.answer += payload
+        elif kind == MessageKind.FAIL and len(payload) >= 4:
+            number = int.from_bytes(payload[:4], "little")
+            self.error = OSError(number, payload[4:].decode(errors="replace"))
+        elif kind != MessageKind.DONE:
+            raise _nonsense(f"a message of kind {kind} as an answer")
+        self.done = kind != MessageKind.PART
+
+
+class RemoteProcess(RelayRequest):
+    """A process that the relay runs. Its output goes to the sinks; `status` is None until it has ended."""
+
+    def __init__(self, channel: Channel, out: Sink, err: Sink) -> None:
+        super().__init__()
+        self.tag = 0
+        self.status: int | None = None  # as a shell says it: 128 and the number of the signal that killed it
+        self._channel = channel
+        self._sinks = {MessageKind.OUT: out, MessageKind.ERR: err}
+        self._pending = bytearray()
+        self._room = UNDER_WAY
+        self._ending = False
+
+    def take(self, kind: int, payload: bytes) -> None:
+        if kind in self._sinks:
+            self._sinks[MessageKind(kind)](payload)
+        elif kind == MessageKind.TOOK and len(payload) == 4:
+            self._room += int.from_bytes(payload, "little")
+            self._feed()
+        elif kind == MessageKind.EXIT and len(payload) == 4:
+            (status,) = struct.unpack("<i", payload)
+            self.status = status if status >= 0 else 128 - status
+            self._channel.forget(self.tag)
+        else:
+            super().take(kind, payload)
+
+    @property
+    def hungry(self) -> bool:
+        """Whether it takes more input now without this side keeping it."""
+        return self.status is None and not self._pending and self._room > 0
+
+    def write(self, data: bytes) -> None:
+        """Give it input; what it has not read yet is kept here."""
+        self._pending += data
+        self._feed()
+
+    def end_input(self) -> None:
+        self._ending = True
+        self._feed()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process and its group."""
+        self._tell(MessageKind.SIGNAL, struct.pack("<I", number))
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Its terminal's size, if it is on one."""
+        self._tell(MessageKind.WINDOW, struct.pack("<HH", rows, columns))
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Its status; None when it still runs after `timeout` seconds. Raises TargetError when the relay is gone."""
+        self._channel.until(lambda: self.status is not None, timeout)
+        return self.status
+
+    def _feed(self) -> None:
+        if self._pending and self._room:
+            piece = bytes(self._pending[: self._room])
+            del self._pending[: len(piece)]
+            self._room -= len(piece)
+            self._tell(MessageKind.INPUT, piece)
+        if self._ending and not self._pending:
+            self._ending = False
+            self._tell(MessageKind.INPUT, b"")
+
+    def _tell(self, kind: MessageKind, payload: bytes) -> None:
+        if self.status is None:
+            self._channel.post(kind, self.tag, payload)
+
+
+class Channel:
+    """The stream to a relay. `gone` says, when it has ended, as which error that is to be seen; `silent`, what is known
+    of a machine that does not answer.
+    """
+
+    def __init__(
+        self, source: int, sink: int, gone: Callable[[], MachineGone] | None = None,
+        silent: Callable[[], str] = lambda: "",
+    ) -> None:  # fmt: skip
+        self.source, self.sink = source, sink
+        self.release = ""  # the kernel's, once the relay has said so
+        self._gone = gone
+        self._silent = silent
+        self._lost: MachineGone | None = None
+        self._heard = 0.0  # when something last came, of time.monotonic
+        self._received = bytearray()
+        self._unsent = bytearray()
+        self._open: dict[int, RelayRequest] = {}
+        self._last_tag = 0
+        for descriptor in (source, sink):
+            os.set_blocking(descriptor, False)
+
+    def greet(self, timeout: float) -> bool:
+        """Wait for the relay to say that it is there. Raises TargetError."""
+        return self.until(lambda: bool(self.release), timeout)
+
+    def ask(self, kind: MessageKind, payload: bytes, timeout: float) -> bytes:
+        """Raises the relay's OSError; MachineGone when there is no answer, and from then on at once."""
+        request = RelayRequest()
+        tag = self._begin(kind, payload, request)
+        self._await(request, timeout)
+        self.forget(tag)
+        if request.error:
+            raise request.error
+        return bytes(request.answer)
+
+    def spawn(
+        self, command: Iterable[bytes], directory: bytes, environment: Mapping[bytes, bytes],
+        size: tuple[int, int], out: Sink, err: Sink, timeout: float,
+    ) -> RemoteProcess:  # fmt: skip
+        """Start a process; on a terminal of `size` rows and columns unless that is (0, 0). Raises OSError."""
+        process = RemoteProcess(self, out, err)
+        variables = [name + b"=" + value for name, value in environment.items()]
+        lists = ([directory], list(command), variables)
+        payload = struct.pack("<HH", *size) + b"".join(pack_strings(each) for each in lists)
+        process.tag = self._begin(MessageKind.SPAWN, payload, process)
+        self._await(process, timeout)
+        if process.error:
+            self.forget(process.tag)
+            raise process.error
+        return process
+
+    def _await(self, request: RelayRequest, timeout: float) -> None:
+        """``timeout`` seconds of silence are too many: a long answer that is on its way may take longer."""
+        asked = time.monotonic()
+        while not request.done:
+            left = max(asked, self._heard) + timeout - time.monotonic()
+            if left <= 0:
+                what = f"no answer from the relay within {timeout:g} s"
+                raise self._lose(MachineGone("relay-silent", what, self._silent()))
+            self.pump(left)
+
+    def _lose(self, error: MachineGone) -> MachineGone:
+        """Whoever did not answer once is not waited for again."""
+        self._lost = error
+        return error
+
+    def _begin(self, kind: MessageKind, payload: bytes, request: RelayRequest) -> int:
+        self._last_tag = self._last_tag % 0xFFFF_FFFF + 1
+        self._open[self._last_tag] = request
+        self.post(kind, self._last_tag, payload)
+        return self._last_tag
+
+    def post(self, kind: MessageKind, tag: int, payload: bytes) -> None:
+        """Send now what the stream has room for, and the rest while somebody waits."""
+        if self._lost is not None:
+            raise self._lost
+        if len(payload) > LARGEST:
+            raise TargetError("relay-broken", f"a message of {len(payload)} bytes is too long for the relay")
+        self._unsent += HEADER.pack(len(payload), tag, kind) + payload
+        self._send()
+
+    def forget(self, tag: int) -> None:
+        self._open.pop(tag, None)
+
+    def until(self, reached: Callable[[], bool], timeout: float | None) -> bool:
+        """Serve the stream until `reached()`; False when it is not within `timeout` seconds. Raises TargetError."""
+        limit = None if timeout is None else time.monotonic() + timeout
+        while not reached():
+            left = None if limit is None else limit - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            self.pump(left)
+        return True
+
+    def pump(self, timeout: float | None, others: Sequence[int] = ()) -> list[int]:
+        """Wait for the stream to move, at most `timeout` seconds, and take in what has come; which of `others` can be
+        read now, for which it does not wait any longer either. Raises TargetError.
+        """
+        writers = [self.sink] if self._unsent else []
+        readable, writable = wire.ready([self.source, *others], writers, timeout)
+        if writable:
+            self._send()
+        if self.source in readable:
+            self._receive()
+        return [each for each in others if each in readable]
+
+    def _send(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self.sink, self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:  # the reading side will find the stream ended, after whatever was said last
+            self._unsent.clear()
+
+    def _receive(self) -> None:
+        try:
+            data = os.read(self.source, _READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            raise self._lose(self._gone() if self._gone else MachineGone("relay-gone", "the relay has ended"))
+        self._received += data
+        self._heard = time.monotonic()
+        while (message := self._next()) is not None:
+            self._dispatch(*message)
+
+    def _next(self) -> tuple[int, int, bytes] | None:
+        if len(self._received) < HEADER.size:
+            return None
+        size, tag, kind = HEADER.unpack_from(self._received)
+        if size > LARGEST:
+            raise _nonsense(f"a message of {size} bytes")
+        if len(self._received) < HEADER.size + size:
+            return None
+        payload = bytes(self._received[HEADER.size : HEADER.size + size])
+        del self._received[: HEADER.size + size]
+        return tag, kind, payload
+
+    def _dispatch(self, tag: int, kind: int, payload: bytes) -> None:
+        if tag in self._open:
+            self._open[tag].take(kind, payload)
+        elif tag == 0 and not self.release:
+            self.release = _release(kind, payload)
+        elif tag == 0:
+            raise _nonsense(payload[4:].decode(errors="replace"))
+
+
+def _release(kind: int, payload: bytes) -> str:
+    expected = MAGIC + struct.pack("<I", VERSION)
+    if kind != MessageKind.HELLO or not payload.startswith(expected):
+        raise _nonsense("something other than a relay of this version answers")
+    return payload[len(expected) :].decode(errors="replace")
+
+
+def _nonsense(what: str) -> MachineGone:
+    return MachineGone("relay-broken", f"the relay sent bytes that make no sense: {what}")

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Compiled instruments in a kernel: modules, loaded when a session first needs them, and unloaded after it."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from gilk.errors import TargetError
+from gilk.targets.kernel.driver_build import headers_of
+from gilk.targets.kernel.link import Link, RelayLink
+from gilk.toolchain.compilers import directory
+from gilk.toolchain.kernel_instrument import KernelInstrument, compile_for_kernel
+from gilk.values import dataclass
+
+_LOGS = {"pair": "ilk_log_pair", "string": "ilk_log_string", "registers": "ilk_log_registers"}
+
+
+class SymbolSource(Protocol):
+    """The part of a Driver that instruments use."""
+
+    @property
+    def symbols(self) -> dict[str, int]: ...
+
+
+@dataclass(frozen=True)
+class LoadedInstrument:
+    """The place of an instrument in the kernel. ``plain``: 0 when it has to be called with registers, or by way of the
+    guard; it has ``size`` bytes."""
+
+    name: str
+    entry: int
+    plain: int
+    size: int
+
+
+class KernelInstruments:
+    """The compiled instruments of one session. ``release`` is the kernel's, as uname -r gives it.
+
+    Raises TargetError `driver-load-failed`, and the errors of compile_for_kernel().
+    """
+
+    def __init__(self, link: Link, release: str, driver: SymbolSource) -> None:
+        self._link = link
+        self._release = release
+        self._driver = driver
+        self._loaded: dict[tuple[Path, str], LoadedInstrument] = {}
+
+    def get(self, source: Path, function: str, rings: int) -> LoadedInstrument:
+        """Compiled and loaded, if it is not; what it logs goes to the session's rings."""
+        key = (source, function)
+        if key not in self._loaded:
+            name = f"gilk_{secrets.token_hex(6)}"
+            made = compile_for_kernel(source, function, name, headers_of(self._release))
+            self._loaded[key] = self._load(made, rings)
+        return self._loaded[key]
+
+    def _load(self, made: KernelInstrument, rings: int) -> LoadedInstrument:
+        addresses = {name: self._driver.symbols[symbol] for name, symbol in _LOGS.items()}
+        values = [f"set={rings}", *(f"{name}={address:#x}" for name, address in addresses.items())]
+        with _placed(self._link, made) as path:
+            status, _, said = self._link.run(["insmod", path, *values])
+        if status:
+            reason = said.decode(errors="replace").strip()
+            raise TargetError("driver-load-failed", f"the kernel does not load the instrument: {reason}")
+        text = int(self._link.read_file(f"/sys/module/{made.name}/sections/.text"), 16)
+        plain = 0 if made.takes_registers or made.calls_out else text + made.plain
+        return LoadedInstrument(made.name, text + made.entry, plain, made.plain_size)
+
+    def unload(self) -> None:
+        """When nothing leads to them any more."""
+        while self._loaded:
+            _, instrument = self._loaded.popitem()
+            with contextlib.suppress(OSError, TargetError):
+                self._link.run(["rmmod", instrument.name])
+
+
+@contextlib.contextmanager
+def _placed(link: Link, made: KernelInstrument) -> Iterator[str]:
+    """Path of the module as a file on the machine of ``link``."""
+    if isinstance(link, RelayLink):
+        path = f"/dev/shm/{made.name}.ko"
+        status, _, said = link.run(["sh", "-c", f"umask 077; cat > {path}"], made.content)
+        if status:
+            raise TargetError("driver-load-failed", f"cannot write {path}: {said.decode(errors='replace').strip()}")
+        try:
+            yield path
+        finally:
+            link.run(["rm", "-f", path])
+        return
+    with directory() as place:
+        file = place / f"{made.name}.ko"
+        file.write_bytes(made.content)
+        yield str(file)

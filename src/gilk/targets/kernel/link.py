@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""How a kernel is reached: the one we run on, or another through a relay (in a virtual machine, over ssh).
+
+Slow computations, such as plans, are made here; only reading, control and records cross the link.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import struct
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from mmap import mmap
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from gilk.errors import MachineGone, TargetError
+from gilk.targets.kernel.channel import Channel, RemoteProcess, Sink
+from gilk.targets.kernel.driver_abi import APPLY, UNDO
+from gilk.targets.kernel.messages import MessageKind
+from gilk.targets.kernel.own import Kernel
+from gilk.targets.kernel.relay import bundle
+
+_PATIENCE: Final = 600.0  # seconds for an answer: a whole-kernel plan under emulation takes long
+_AT_HAND: Final = 60.0  # for what changes no code, however slow the machine
+_FAREWELL: Final = 5.0  # seconds for a relay to undo everything and end
+PLAIN: Final = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+
+
+class Link(Protocol):
+    """OSError is what the kernel there said; MachineGone, that it cannot be asked."""
+
+    def read_file(self, path: str) -> bytes:
+        """The whole of a file, of /proc and /sys too."""
+
+    def read_core(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Kernel memory by (address, size). OSError EFAULT for what is not mapped."""
+
+    def open_driver(self) -> None:
+        """Open /dev/ilk, unless it is open."""
+
+    def close_driver(self) -> None:
+        """Close it, which undoes everything; the link stays."""
+
+    def control(self, request: int, payload: bytes) -> bytes:
+        """One ioctl: the driver gets the address of a buffer that holds `payload`; the buffer's bytes afterwards."""
+
+    def drain(self, most: int) -> bytes:
+        """At most so many bytes of records; none when there are none."""
+
+    def map(self, offset: int, size: int, write: bool) -> mmap | None:
+        """Memory of the driver, until that is closed; None when the kernel is not the one we run on."""
+
+    def run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
+        """Exit status as a shell gives it, standard output, standard error. OSError if it cannot be started."""
+
+    def close(self) -> None:
+        """Let go: /dev/ilk is closed, which undoes everything."""
+
+
+class LocalLink:
+    """The kernel we run on. Needs root."""
+
+    def __init__(self) -> None:
+        self._kernel = Kernel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read_file(self, path: str) -> bytes:
+        return b"".join(self._kernel.read_file(path))
+
+    def read_core(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [b"".join(self._kernel.read_core([each])) for each in ranges]
+
+    def open_driver(self) -> None:
+        self._kernel.open_driver()
+
+    def close_driver(self) -> None:
+        self._kernel.close()
+
+    def control(self, request: int, payload: bytes) -> bytes:
+        return self._kernel.control(request, payload)
+
+    def drain(self, most: int) -> bytes:
+        return self._kernel.drain(most)
+
+    def map(self, offset: int, size: int, write: bool) -> mmap | None:
+        return self._kernel.map(offset, size, write)
+
+    def fileno(self) -> int:
+        """The driver's file, to wait on with select() for records. Raises OSError unless it is open."""
+        return self._kernel.fileno()
+
+    def run(self, command: Sequence[str]) -> tuple[int, bytes, bytes]:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
+        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        return status, done.stdout, done.stderr
+
+    def close(self) -> None:
+        self._kernel.close()
+
+
+class RelayLink:
+    """A link through a relay, whose stream is `channel`; `finish` is called once when the link is closed."""
+
+    def __init__(self, channel: Channel, finish: Callable[[], object] = lambda: None) -> None:
+        self.channel = channel
+        self.patience = _PATIENCE  # seconds that it may take the kernel there to do something
+        self._finish = finish
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: object, traceback: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def release(self) -> str:
+        """The other kernel's, as uname -r gives it."""
+        return self.channel.release
+
+    def read_file(self, path: str) -> bytes:
+        return self._fetch(MessageKind.FILE, os.fsencode(path))
+
+    def read_core(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        joined = self._fetch(MessageKind.CORE, b"".join(struct.pack("<QQ", *each) for each in ranges))
+        parts, start = [], 0
+        for _, size in ranges:
+            parts.append(joined[start : start + size])
+            start += size
+        return parts
+
+    def open_driver(self) -> None:
+        self._ask(MessageKind.OPEN, b"")
+
+    def close_driver(self) -> None:
+        self._ask(MessageKind.SHUT, b"")
+
+    def control(self, request: int, payload: bytes) -> bytes:
+        patience = self.patience if request in (APPLY, UNDO) else min(_AT_HAND, self.patience)
+        return self.channel.ask(MessageKind.CONTROL, struct.pack("<Q", request) + payload, patience)
+
+    def drain(self, most: int) -> bytes:
+        return self._fetch(MessageKind.DRAIN, struct.pack("<I", most))
+
+    def map(self, offset: int, size: int, write: bool) -> mmap | None:
+        return None
+
+    def run(self, command: Sequence[str], given: bytes = b"", timeout: float | None = None) -> tuple[int, bytes, bytes]:
+        """`given` is its standard input. Raises TargetError command-timeout, having killed it, after `timeout` s."""
+        out, err = bytearray(), bytearray()
+        process = self.spawn(command, out.extend, err.extend)
+        process.write(given)
+        process.end_input()
+        status = process.wait(timeout)
+        if status is None:
+            process.signal(signal.SIGKILL)
+            process.wait(_PATIENCE)
+            raise TargetError("command-timeout", f"{command[0]} did not end within {timeout:g} s, and was killed")
+        return status, bytes(out), bytes(err)
+
+    def spawn(
+        self, command: Sequence[str], out: Sink, err: Sink, *,
+        directory: str = "/", environment: Mapping[str, str] | None = None, size: tuple[int, int] = (0, 0),
+    ) -> RemoteProcess:  # fmt: skip
+        """Start a process, which goes on while other things are asked; on a terminal if it has rows and columns.
+
+        Its output reaches `out` and `err` while somebody waits for anything on this link. Raises OSError.
+        """
+        variables = {os.fsencode(name): os.fsencode(value) for name, value in (environment or PLAIN).items()}
+        words = [os.fsencode(word) for word in command]
+        return self.channel.spawn(words, os.fsencode(directory), variables, size, out, err, _PATIENCE)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._finish()
+
+    def _fetch(self, kind: MessageKind, payload: bytes) -> bytes:
+        return self.channel.ask(kind, payload, min(_AT_HAND, self.patience))
+
+    def _ask(self, kind: MessageKind, payload: bytes) -> bytes:
+        return self.channel.ask(kind, payload, self.patience)
+
+
+def start_relay(through: Sequence[str] = (), timeout: float = 60.0) -> RelayLink:
+    """A relay behind a command that runs what it is given: `sudo`, `nsenter ...`, `ssh HOST`; without one, here.
+
+    Raises TargetError relay-gone, relay-silent, relay-broken; OSError.
+    """
+    relay = ["python3", "-I", "-S", "-c", bundle(), "-"]
+    if through and os.path.basename(through[0]) == "ssh":
+        relay = [shlex.join(relay)]
+    process = subprocess.Popen(
+        [*through, *relay], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdin is not None and process.stdout is not None
+
+    def finish() -> None:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.close()  # it ends when it sees that
+        process.stdout.close()
+        try:
+            process.wait(_FAREWELL)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def gone() -> MachineGone:
+        return MachineGone("relay-gone", f"the relay has ended: {shlex.join(through) or 'python3'}")
+
+    link = RelayLink(Channel(process.stdout.fileno(), process.stdin.fileno(), gone), finish)
+    try:
+        if not link.channel.greet(timeout):
+            raise TargetError("relay-silent", f"no relay answered within {timeout:g} s")
+    except BaseException:
+        link.close()
+        raise
+    return link

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The far end of a RelayLink: what it takes to reach a kernel, served on a byte stream.
+
+    python3 -I -S relay.py DEVICE      a virtio-serial port
+    python3 -I -S relay.py -           standard input and output, as under ssh
+
+It and what it imports need only the standard library, and little of that: it is
+started where nothing is installed, and under emulation, where every import is
+felt. `bundle()` is all of it as one program. messages.py is the protocol.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import struct
+import sys
+from collections.abc import Iterable
+
+from gilk.targets.kernel.children import Child, resize, spawn, stop
+from gilk.targets.kernel.messages import HEADER, LARGEST, MAGIC, PIECE, VERSION, MessageKind, RequestRefused, fields
+from gilk.targets.kernel.own import Kernel
+
+
+class Relay:
+    """Serves one client until the stream ends."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        self.source, self.sink = source, sink
+        self.kernel = Kernel()
+        self.children: dict[int, Child] = {}  # by tag
+        self.owners: dict[int, Child] = {}  # by descriptor
+        self.poll = select.poll()
+        self.poll.register(source, select.POLLIN)
+        self.received = bytearray()
+
+    def send(self, kind: int, tag: int, payload: bytes = b"") -> None:
+        message = memoryview(HEADER.pack(len(payload), tag, kind) + payload)
+        while message:
+            message = message[os.write(self.sink, message) :]
+
+    def serve(self) -> None:
+        self.send(MessageKind.HELLO, 0, MAGIC + struct.pack("<I", VERSION) + os.fsencode(os.uname().release))
+        try:
+            while True:
+                for descriptor, events in self.poll.poll():
+                    if descriptor != self.source:
+                        self._child_event(descriptor, events)
+                    elif not self._receive():
+                        return
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        self.kernel.close()
+        for child in self.children.values():
+            stop(child, signal.SIGKILL)
+
+    def _receive(self) -> bool:
+        """Take in what has come, and do what is complete; False when the stream has ended, or makes no sense."""
+        data = os.read(self.source, PIECE)
+        self.received += data
+        while len(self.received) >= HEADER.size:
+            size, tag, kind = HEADER.unpack_from(self.received)
+            if size > LARGEST:
+                self._fail(0, errno.EMSGSIZE, f"a message of {size} bytes")
+                return False
+            if len(self.received) < HEADER.size + size:
+                break
+            payload = bytes(self.received[HEADER.size : HEADER.size + size])
+            del self.received[: HEADER.size + size]
+            self._answer(kind, tag, payload)
+        return bool(data)
+
+    def _answer(self, kind: int, tag: int, payload: bytes) -> None:
+        try:
+            answer = self._carry_out(kind, tag, payload)
+            if answer is not None:
+                for piece in answer:
+                    self.send(MessageKind.PART, tag, piece)
+                self.send(MessageKind.DONE, tag)
+        except RequestRefused as refusal:
+            self._fail(tag, errno.EPROTO, str(refusal))
+        except (OSError, ValueError, OverflowError, MemoryError) as error:
+            number = getattr(error, "errno", None) or errno.EINVAL
+            self._fail(tag, number, getattr(error, "strerror", None) or str(error))
+
+    def _fail(self, tag: int, number: int, text: str) -> None:
+        self.send(MessageKind.FAIL, tag, struct.pack("<I", number) + text.encode(errors="replace"))
+
+    def _carry_out(self, kind: int, tag: int, payload: bytes) -> Iterable[bytes] | None:
+        """The answer's pieces; None when there is none to give. Raises Refused, OSError."""
+        if kind in (MessageKind.INPUT, MessageKind.SIGNAL, MessageKind.WINDOW):
+            if tag in self.children:
+                self._tell(self.children[tag], kind, payload)
+            return None
+        if kind == MessageKind.FILE:
+            return self.kernel.read_file(os.fsdecode(payload))
+        if kind == MessageKind.CORE:
+            numbers = fields(f"<{len(payload) // 16 * 2}Q", payload)
+            return self.kernel.read_core(zip(numbers[::2], numbers[1::2], strict=True))
+        if kind == MessageKind.CONTROL and len(payload) >= 8:
+            return (self.kernel.control(int.from_bytes(payload[:8], "little"), payload[8:]),)
+        if kind == MessageKind.DRAIN:
+            return (self.kernel.drain(min(*fields("<I", payload), LARGEST)),)
+        if kind == MessageKind.SPAWN and tag not in self.children:
+            self._adopt(spawn(tag, payload))
+            return ()
+        if kind in (MessageKind.OPEN, MessageKind.SHUT) and not payload:
+            (self.kernel.open_driver if kind == MessageKind.OPEN else self.kernel.close)()
+            return ()
+        raise RequestRefused(f"no request {kind} with {len(payload)} bytes")
+
+    def _adopt(self, child: Child) -> None:
+        self.children[child.tag] = child
+        for descriptor in (child.handle, *child.outputs):
+            self.owners[descriptor] = child
+            self.poll.register(descriptor, select.POLLIN)
+
+    def _tell(self, child: Child, kind: int, payload: bytes) -> None:
+        if kind == MessageKind.SIGNAL:
+            stop(child, *fields("<I", payload))
+        elif kind == MessageKind.WINDOW:
+            resize(child.stdin, *fields("<HH", payload))
+        elif not child.ended:
+            child.pending += payload
+            child.ended = not payload
+            self._feed(child)
+
+    def _feed(self, child: Child) -> None:
+        """Give a process what it has room for, and ask to be told when there is more."""
+        taken = child.take()
+        if taken:
+            self.send(MessageKind.TOOK, child.tag, struct.pack("<I", taken))
+        terminal = child.stdin in child.outputs
+        if child.pending:
+            self.owners[child.stdin] = child
+            self.poll.register(child.stdin, select.POLLOUT | (select.POLLIN if terminal else 0))
+            return
+        if terminal:
+            self.poll.register(child.stdin, select.POLLIN)
+        elif self.owners.pop(child.stdin, None):
+            self.poll.unregister(child.stdin)
+        if child.ended and child.stdin >= 0:
+            child.end_input()
+
+    def _child_event(self, descriptor: int, events: int) -> None:
+        child = self.owners.get(descriptor)
+        if child is None:  # it ended with an event before this one
+            return
+        if descriptor == child.handle:
+            self._bury(child)
+        elif descriptor == child.stdin and events & (select.POLLOUT | select.POLLERR):
+            self._feed(child)
+        else:
+            self._pass_on(child, descriptor)
+
+    def _pass_on(self, child: Child, descriptor: int) -> bool:
+        """Send what a process wrote; whether there may be more."""
+        try:
+            data = os.read(descriptor, PIECE)
+        except BlockingIOError:
+            return False
+        except OSError:  # EIO: nobody has the terminal open any more
+            data = b""
+        if data:
+            self.send(child.outputs[descriptor], child.tag, data)
+        else:
+            self.poll.unregister(descriptor)
+            self.owners.pop(descriptor)
+        return bool(data)
+
+    def _bury(self, child: Child) -> None:
+        """A process has ended: pass on its output, but not the output that others may still write to its streams."""
+        _, status = os.waitpid(child.pid, 0)
+        for descriptor in child.outputs:
+            while descriptor in self.owners and self._pass_on(child, descriptor):
+                pass
+        for descriptor in [known for known, owner in self.owners.items() if owner is child]:
+            self.poll.unregister(descriptor)
+            del self.owners[descriptor]
+        child.close()
+        del self.children[child.tag]
+        self.send(MessageKind.EXIT, child.tag, struct.pack("<i", os.waitstatus_to_exitcode(status)))
+
+
+def bundle() -> str:
+    """The relay as one program text, for `python3 -c` or a file: its modules, made without being looked for."""
+    names = [f"gilk.targets.kernel.{name}" for name in ("messages", "own", "children", "relay")]
+    folder = os.path.dirname(os.path.abspath(__file__))
+    parts = {}
+    for name in names:
+        with open(f"{folder}/{name.rpartition('.')[2]}.py", encoding="utf-8") as file:
+            parts[name] = file.read()
+    return (
+        f"import sys, types\nfor name, text in {parts!r}.items():\n"
+        "    module = sys.modules[name] = types.ModuleType(name)\n"
+        "    exec(compile(text, name, 'exec'), module.__dict__)\n"
+        "module.main(sys.argv[1:])\n"
+    )
+
+
+def main(arguments: list[str]) -> None:
+    if arguments == ["-"]:
+        source, sink = os.dup(0), os.dup(1)
+        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+        os.dup2(2, 1)  # a stray print does not become part of the protocol
+    else:
+        source = sink = os.open(arguments[0], os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
+    os.set_inheritable(source, False)
+    os.set_inheritable(sink, False)
+    try:
+        Relay(source, sink).serve()
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the client has gone: everything is undone
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

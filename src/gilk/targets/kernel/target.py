@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A kernel as something to put probes in: one image, of the kernel and its modules as they are now."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from gilk.analysis.kernel import KernelAnalysis
+from gilk.image.kernel.build import NAME, Kernel, kernel
+from gilk.image.model import Image
+from gilk.targets.base import Loaded
+from gilk.targets.kernel.image import read
+from gilk.targets.kernel.link import Link
+from gilk.targets.status import parsed
+
+
+class KernelTarget:
+    """Reads what it needs when first asked. Raises TargetError, ImageError."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+
+    @property
+    def who(self) -> str:
+        return "the kernel"
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        return kernel(read(self.link))
+
+    @cached_property
+    def _analysis(self) -> KernelAnalysis:
+        return KernelAnalysis(self.kernel)
+
+    def loaded(self) -> tuple[Loaded, ...]:
+        """The one image there is; addresses in it are those of the running kernel."""
+        spans = self.kernel.image.spans
+        return (Loaded(Path(NAME), 0, spans[0].start, spans[-1].end, False),)
+
+    def image(self, path: Path) -> Image:
+        return self.kernel.image
+
+    def analysis(self, loaded: Loaded | None = None) -> KernelAnalysis:
+        return self._analysis
+
+    def status(self, tid: int) -> dict[str, str]:
+        """The lines of /proc/TID/status by their names; empty when there is no such thread."""
+        try:
+            found = parsed(self.link.read_file(f"/proc/{tid}/status"))
+        except OSError:
+            return {}
+        return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in found.items()}
+
+    def process_of(self, tid: int) -> int | None:
+        """The process that a thread belongs to; None when it has gone."""
+        found = self.status(tid).get("Tgid") if tid else "0"
+        return None if found is None else int(found)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Starts a program and stops it where its code is in place but none of it has run, or a little before or after.
+
+A static program is stopped at its first instruction, a dynamic one when the
+dynamic linker says that all libraries are mapped and relocated
+(``_dl_debug_state`` with ``r_state`` RT_CONSISTENT, link.h), before any of
+their constructors run; from there it can run on to its main().
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from enum import Enum, auto
+
+from gilk.errors import TargetError
+from gilk.targets import ptrace
+from gilk.targets.memory import Memory
+from gilk.values import dataclass
+
+_INT3 = b"\xcc"
+#: Dispositions that the keeper, or Python, has changed; an exec would hand them on.
+_RESET = frozenset(
+    (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGPIPE, signal.SIGXFSZ)
+)
+
+
+#: Instructions from the entry of a program to where its main() is handed over: a dozen in glibc, some forty in musl.
+_MOST_STEPS = 200
+_LONGEST = 15  # bytes of an instruction
+_LONGEST_EXEC = 60.0  # seconds
+_LOOK = 0.2  # seconds, between looks at whether somebody waits
+
+
+class Until(Enum):
+    """How far a program runs before it is stopped."""
+
+    EXEC = auto()  # not at all: what it is linked with is not there yet
+    LINKED = auto()  # its libraries are in place
+    MAIN = auto()  # all constructors have run
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command to run, and the process group that it joins (0: its own)."""
+
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    directory: str
+    group: int
+    ignored: frozenset[int] = frozenset()  # signals that it is to find ignored, as its user's shell left them
+
+
+@dataclass(frozen=True)
+class End:
+    """How a process ended; ``code`` as a shell would give it."""
+
+    code: int
+
+
+#: Whether who has asked is still there: what waits for a program's own code to come somewhere has no other end.
+Awaited = Callable[[], bool]
+
+
+class Abandoned(Exception):
+    """Nobody waits any more for where a program was to come."""
+
+
+def launch(command: Command) -> int:
+    """The pid of the new process, in an event stop right behind its execve.
+
+    Raises TargetError `cannot-launch`.
+    """
+    wake, ready = os.pipe()
+    failed, fail = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _child(command, wake, fail)
+    os.close(wake)
+    os.close(fail)
+    try:
+        ptrace.seize(pid, ptrace.O_TRACEEXEC | ptrace.O_TRACESYSGOOD | ptrace.O_EXITKILL)
+        os.write(ready, b"!")
+        status = ptrace.wait(pid, _LONGEST_EXEC)
+        if not os.WIFSTOPPED(status):
+            raise _failure(command, failed)
+        _to_user(pid, status)
+    except ptrace.Late:
+        _end(pid)
+        what = f"{command.arguments[0]} has not begun in {_LONGEST_EXEC:.0f} s"
+        raise TargetError("cannot-launch", what, "its file may be out of reach") from None
+    finally:
+        os.close(ready)
+        os.close(failed)
+    return pid
+
+
+def _end(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def wait(pid: int, awaited: Awaited) -> int:
+    """The next wait status of a child, however long that takes. Raises Abandoned, ProcessLookupError."""
+    while True:
+        try:
+            return ptrace.wait(pid, _LOOK)
+        except ptrace.Late:
+            if not awaited():
+                raise Abandoned from None
+
+
+def _child(command: Command, wake: int, fail: int) -> None:
+    try:
+        with contextlib.suppress(OSError):
+            os.setpgid(0, command.group)
+        for number in _RESET - command.ignored:
+            signal.signal(number, signal.SIG_DFL)
+        ptrace.as_before()
+        os.read(wake, 1)
+        os.chdir(command.directory)
+        os.execvpe(command.arguments[0], list(command.arguments), command.environment)
+    except OSError as error:
+        os.write(fail, str(error.errno).encode())
+    finally:
+        os._exit(127)
+
+
+def _failure(command: Command, failed: int) -> TargetError:
+    code = os.read(failed, 16)
+    why = os.strerror(int(code)) if code else "it ended at once"
+    return TargetError("cannot-launch", f"cannot run {command.arguments[0]}: {why}")
+
+
+def _to_user(pid: int, status: int) -> None:
+    """From the exec event to an event stop on the way back to user mode."""
+    while not ptrace.is_event_stop(status):
+        ptrace.call(ptrace.INTERRUPT, pid)
+        arrived = 0 if status >> 16 or os.WSTOPSIG(status) == ptrace.SIGTRAP else os.WSTOPSIG(status)
+        ptrace.call(ptrace.CONT, pid, 0, arrived)
+        status = ptrace.wait(pid)
+        if not os.WIFSTOPPED(status):
+            raise TargetError("cannot-launch", "the program ended before its first instruction")
+
+
+def run_until_linked(pid: int, memory: Memory, notify: int, state: int, awaited: Awaited) -> bool:
+    """Let the dynamic linker work until it reports a consistent state; False when the program ended first.
+
+    ``notify`` is the address of ``_dl_debug_state``, ``state`` that of ``_r_debug.r_state``. Raises as run_to().
+    """
+    return run_to(pid, memory, notify, awaited, lambda: int.from_bytes(memory.read(state, 4), "little") == 0)
+
+
+def run_to(
+    pid: int, memory: Memory, address: int, awaited: Awaited, wanted: Callable[[], bool] = lambda: True
+) -> bool:
+    """Let the program run until it is at ``address`` and ``wanted``; False when it ends, or becomes another, first.
+
+    Raises Abandoned.
+    """
+    kept = memory.read(address, 1)
+    memory.write(address, _INT3)
+    arrived = 0
+    while True:
+        ptrace.call(ptrace.CONT, pid, 0, arrived)
+        status = wait(pid, awaited)
+        if not os.WIFSTOPPED(status) or status >> 16 == ptrace.EVENT_EXEC:
+            return False
+        registers = ptrace.get_registers(pid)
+        if status >> 16 or os.WSTOPSIG(status) != ptrace.SIGTRAP or registers.rip != address + 1:
+            arrived = 0 if status >> 16 else os.WSTOPSIG(status)
+            continue
+        arrived = 0
+        memory.write(address, kept)
+        registers.rip = address
+        ptrace.set_registers(pid, registers)
+        if wanted():
+            _to_user(pid, status)
+            return True
+        ptrace.call(ptrace.SINGLESTEP, pid, 0, 0)
+        ptrace.wait(pid)
+        memory.write(address, _INT3)
+
+
+def main_of(pid: int, low: int, high: int) -> int:
+    """From the entry of a program, step to where it hands over its main(), which is between these; 0 if it never does.
+
+    It is the first argument of __libc_start_main, whatever may be between.
+    """
+    before = ptrace.get_registers(pid).rip
+    for _ in range(_MOST_STEPS):
+        ptrace.call(ptrace.SINGLESTEP, pid, 0, 0)
+        status = ptrace.wait(pid)
+        if not os.WIFSTOPPED(status):
+            return 0
+        registers = ptrace.get_registers(pid)
+        if not 0 <= registers.rip - before <= _LONGEST and low <= registers.rdi < high:
+            _to_user(pid, status)
+            return int(registers.rdi)
+        before = registers.rip
+    _to_user(pid, status)
+    return 0

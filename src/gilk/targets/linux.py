@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A process of this machine, reached by ptrace(2), /proc and system calls that its own threads make."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
+
+from gilk.errors import TargetError
+from gilk.targets.alive import cpu_time, is_alive
+from gilk.targets.bounds import Bounds, bounds_in
+from gilk.targets.frames import SignalFrame
+from gilk.targets.held import Held
+from gilk.targets.maps import Mapping, holders, program_of, read_maps
+from gilk.targets.memory import ProcessMemory
+from gilk.targets.newcomers import Newcomers
+from gilk.targets.parked import parked_frames
+from gilk.targets.places import Places
+from gilk.targets.refusals import check_alone
+from gilk.targets.remote import remote
+from gilk.targets.running import Sample, sampled
+from gilk.targets.shared_memory import Taken
+from gilk.targets.sharing import is_same_memory
+from gilk.targets.shelter import Shelter
+from gilk.targets.system_calls import SystemCalls
+from gilk.targets.world import World
+
+
+class LinuxProcess:
+    """See traced.py. All calls come from one OS thread, as ptrace(2) demands."""
+
+    def __init__(self, pid: int) -> None:
+        """Raises TargetError `no-such-process`, `no-permission`."""
+        self.pid = pid
+        self.memory = ProcessMemory(pid)
+        self.threads = World(pid)
+        self.taking = Taken(pid)
+        self._late: list[World] = []  # of heirs: threads of theirs were asked to stop, and have not
+        self._newcomers: Newcomers | None = None
+
+    def calls(self) -> AbstractContextManager[SystemCalls]:
+        return remote(self.threads, self.memory)
+
+    def shelter(self, place: Shelter | None) -> None:
+        self.memory.haven = place
+
+    def check_alone(self, name: str) -> None:
+        check_alone(self.pid, name)
+
+    def program(self) -> str:
+        return program_of(self.pid)
+
+    def maps(self) -> tuple[Mapping, ...]:
+        return read_maps(self.pid)
+
+    def bounds(self) -> AbstractContextManager[Bounds]:
+        return bounds_in(self.pid)
+
+    def parked(self, restorers: frozenset[int], seen: Collection[int]) -> Iterator[SignalFrame]:
+        return parked_frames(self.pid, restorers, self.memory, seen)
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def cpu_time(self) -> float:
+        return cpu_time(self.pid)
+
+    def lives(self, pid: int) -> bool:
+        return is_alive(pid)
+
+    def sample(self, held: Held, patches: Places, stack: int) -> list[Sample]:
+        return sampled(self.threads, self.memory, held, patches, stack)
+
+    def still_has(self, address: int) -> bool:
+        """By the memory file, which reads nothing once the address space has gone (proc(5)); and by a fresh one, while
+        somebody else still has that memory: the process may be another program by now."""
+        try:
+            return bool(self.memory.read(address, 1)) and self._has_now(address)
+        except OSError:
+            return False
+
+    def _has_now(self, address: int) -> bool:
+        """Raises OSError."""
+        if not self.threads.sharing.known:
+            return True
+        with contextlib.suppress(TargetError), ProcessMemory(self.pid) as now:
+            return bool(now.read(address, 1))
+        return False
+
+    def look_for_newcomers(self, held: Callable[[], Held]) -> list[str]:
+        if self._newcomers is None:
+            self._newcomers = Newcomers(self.threads, self.memory, held)
+        return self._newcomers.look()
+
+    def release_late(self) -> bool:
+        self._late = [world for world in self._late if world.release_late()]
+        return self.threads.release_late() or bool(self._late)
+
+    # Forked children, and theirs.
+
+    def heirs(self, name: str) -> list[int]:
+        """Not those that are stopped with our own, and of those that share one memory the first."""
+        there = sorted(pid for pid in holders(name) if pid != self.pid)
+        found: list[int] = []
+        for pid in there:
+            if is_alive(self.pid) and is_same_memory(self.pid, pid):
+                continue
+            if not any(is_same_memory(other, pid) for other in found):
+                found.append(pid)
+        return found
+
+    @contextlib.contextmanager
+    def heir(self, pid: int) -> Iterator[LinuxProcess]:
+        child = LinuxProcess(pid)
+        try:
+            yield child
+        finally:
+            if child.threads.release_late():
+                self._late.append(child.threads)
+            child.memory.close()

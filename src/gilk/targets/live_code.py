@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The code of a process as it is executed: writes changes to it, and says whether it is what it was.
+
+Libraries come and go: another may be mapped where one was that was changed. So
+for all code that is changed its home is noted (homes.py), and what lies
+elsewhere by now is neither written to nor compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gilk.targets import copies as code_copies
+from gilk.targets.batch import Batch, Byte, Int
+from gilk.targets.copies import Copy
+from gilk.targets.homes import Home, homes, in_homes, shared_at, without_file
+from gilk.targets.maps import Mapping
+from gilk.targets.ours import led_to, written_by_us
+from gilk.targets.refusals import check_private, expecting
+from gilk.targets.traced import Traced
+from gilk.targets.writer import Change, differing, write
+from gilk.values import dataclass
+
+
+@dataclass
+class Staged:
+    """A batch that is ready. ``active``: its units that are in force; ``home``: of what it changed when it first did,
+    in the process or in the one that it was forked from.
+    """
+
+    batch: Batch
+    active: set[int] = field(default_factory=set)
+    home: frozenset[Home] = frozenset()
+
+
+class LiveCode:
+    """``homes`` is of all code that was ever changed. ``copies``, everywhere, are those that the process has."""
+
+    def __init__(self, process: Traced) -> None:
+        self._process = process
+        self._memory = process.memory
+        self.homes: frozenset[Home] = frozenset()
+
+    def note(self, at: Int, maps: tuple[Mapping, ...]) -> None:
+        """The code at these addresses, ascending, is going to be changed."""
+        self.homes |= homes(maps, at)
+
+    def settle(self, staged: Iterable[Staged], copies: Sequence[Copy]) -> None:
+        """Batches have come into force: note, once, where."""
+        fresh = [one for one in staged if not one.home]
+        maps = self._maps(copies) if fresh else ()
+        for one in fresh:
+            one.home = homes(maps, np.sort(one.batch.at))
+
+    def write(self, changes: Sequence[Change], copies: Sequence[Copy], lenient: bool) -> int:
+        """How many bytes were not ours and left alone. Raises TargetError `code-changed`, unless ``lenient``."""
+        changes = [change for change in changes if len(change.at)]
+        maps = self._maps(copies) if changes else ()
+        if not lenient:
+            for change in changes:
+                check_private(self._process.pid, shared_at(maps, change.at))
+        strangers = 0
+        for change in changes:
+            if not lenient:
+                self.note(change.at, maps)
+                with expecting(self._process.pid, self._process.maps):
+                    write(self._memory, change)
+            else:
+                ours = change.only(in_homes(maps, change.at, self.homes) | self._moved_along(maps, change.at))
+                strangers += len(change.at) - len(ours.at) + write(self._memory, ours, lenient)
+            code_copies.mirror(self._memory, copies, change)
+        return strangers
+
+    def is_original(self, staged: Iterable[Staged], copies: Sequence[Copy]) -> bool:
+        """Whether all code that batches have changed is what it was; where other code lies by now, it is not ours."""
+        maps = self._maps(copies)
+        by_home: dict[frozenset[Home], list[Batch]] = {}
+        for one in staged:
+            by_home.setdefault(one.home, []).append(one.batch)
+        for known, batches in by_home.items():
+            at, original = _first_values([(batch.at, batch.old) for batch in batches])
+            ours = in_homes(maps, at, known)
+            if differing(self._memory, at[ours], original[ours]) or self._moved_along(maps, at).any():
+                return False
+        return True
+
+    def _moved_along(self, maps: tuple[Mapping, ...], at: Int) -> NDArray[np.bool_]:
+        """Which of the addresses ``at``, ascending, are of splices that a program has copied with its code: to memory
+        of no file, which it then has mapped in place of the file's (for huge pages)."""
+        found = np.zeros(len(at), np.bool_)
+        for mapping, low, high in without_file(maps, at):
+            code = np.frombuffer(self._memory.some(mapping.start, mapping.end - mapping.start), np.uint8)
+            rows = at[low:high] - mapping.start
+            found[low:high][rows < len(code)] = written_by_us(code, mapping.start, led_to(maps))[rows[rows < len(code)]]
+        return found
+
+    def _maps(self, copies: Sequence[Copy]) -> tuple[Mapping, ...]:
+        return code_copies.as_executed(self._process.maps(), copies)
+
+
+def _first_values(parts: list[tuple[Int, Byte]]) -> tuple[Int, Byte]:
+    """Addresses, ascending and without repeats, with their value; it is the same wherever one repeats."""
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.uint8)
+    at, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(at, kind="stable")
+    at, values = at[order], values[order]
+    first = np.diff(at, prepend=-1) != 0  # numpy.unique() would have numpy.ma imported, at the price of a change
+    return at[first], values[first]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The file that a process has mapped, open: that very file, whatever goes by its name here.
+
+The process chooses what it maps and how that is called. In a mount namespace of its own, any path may be that of a file
+of its own, with any inode number; so the file system counts as well. Nothing is opened but a regular file: to open
+others is to do something (a watchdog's device is set off by it).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from gilk.targets.maps import Mapping, read_maps
+
+_DELETED = " (deleted)"
+
+
+def open_mapped(pid: int, mapping: Mapping, main: bool) -> tuple[Path, int] | None:
+    """A path by which it can be opened, and a descriptor, which the caller closes; None when it cannot be had.
+
+    ``main``: it is the program's. The path is the file's own where it leads there, and else one below /proc/PID.
+    """
+    # For root this is the file, whatever has become of its name.
+    link = Path(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}")
+    names = list(_names(pid, mapping, main))
+    for is_it, paths in ((_by_number, names), (_by_mapping, names), (_unasked, [link])):
+        for path in paths:
+            with suppress(OSError, ValueError):
+                descriptor = _opened(path, partial(is_it, mapping))
+                if descriptor >= 0:
+                    return path, descriptor
+    return None
+
+
+def _names(pid: int, mapping: Mapping, main: bool) -> Iterator[Path]:
+    path = mapping.path.removesuffix(_DELETED)
+    yield Path(path)
+    yield Path(f"/proc/{pid}/root{path}")
+    if main:
+        yield Path(f"/proc/{pid}/exe")
+
+
+def _opened(path: Path, is_it: Callable[[int], bool]) -> int:
+    """-1 for another. Raises OSError."""
+    looked = os.open(path, os.O_PATH | os.O_CLOEXEC)  # which does nothing to what it is
+    try:
+        if not stat.S_ISREG(os.fstat(looked).st_mode) or not is_it(looked):
+            return -1
+        return os.open(f"/proc/self/fd/{looked}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    finally:
+        os.close(looked)
+
+
+def _unasked(mapping: Mapping, looked: int) -> bool:
+    return True
+
+
+def _by_number(mapping: Mapping, looked: int) -> bool:
+    file = os.fstat(looked)
+    return (file.st_dev, file.st_ino) == (mapping.device, mapping.inode)
+
+
+def _by_mapping(mapping: Mapping, looked: int) -> bool:
+    """Where stat(2) names another file system than mappings do (btrfs, overlayfs): by what a mapping of ours names."""
+    if os.fstat(looked).st_ino != mapping.inode:
+        return False
+    with (
+        open(f"/proc/self/fd/{looked}", "rb", buffering=0) as file,
+        mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_COPY) as memory,
+    ):
+        held = ctypes.c_char.from_buffer(memory)
+        address = ctypes.addressof(held)
+        del held
+        ours = next((m for m in read_maps(os.getpid()) if m.start <= address < m.end), None)
+        return ours is not None and (ours.device, ours.inode) == (mapping.device, mapping.inode)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""/proc/PID/maps as values (proc(5))."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+
+from gilk.errors import TargetError
+from gilk.splice.allocator import PAGE, REACH, Occupied
+from gilk.targets.stat import HEAP_START, stat_of
+from gilk.values import dataclass
+
+#: Left alone around what may grow: the heap upwards, the main stack downwards.
+_HEAP_GROWTH = 64 << 20
+_STACK_GROWTH = 16 << 20
+_LOWEST, _HIGHEST = 0x10000, 0x7FFFFFFFF000
+_GAP = 1 << 20
+_PART = 8192  # bytes that are read at a time
+#: How the shared data of a session is called in a target's maps.
+DATA_NAME = "/memfd:gilk-data-"
+CODE_NAME = "/memfd:gilk-code-"
+_OURS = (CODE_NAME, DATA_NAME, "/memfd:gilk-memory-", "/memfd:gilk-raised-")
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    start: int
+    end: int
+    permissions: str
+    offset: int
+    inode: int
+    path: str
+    device: int = 0  # as os.makedev() makes it: the file system's, where stat(2) may say otherwise (btrfs, overlayfs)
+
+    @property
+    def executable(self) -> bool:
+        return "x" in self.permissions
+
+    @property
+    def ours(self) -> bool:
+        """Memory of a session. A file may have gilk in its path for any reason, and a program call its memory gilk."""
+        return self.path.startswith(_OURS)
+
+
+def read_maps(pid: int) -> tuple[Mapping, ...]:
+    """Raises TargetError `no-such-process`, `no-permission`."""
+    with open_maps(pid) as file:
+        return parse_maps(whole(file))
+
+
+def whole(file: FileIO) -> bytes:
+    """The rest of the file. The kernel gives a page at a time; FileIO.read() asks about the file and grows a buffer."""
+    parts = list(iter(lambda: file.read(_PART), b""))
+    return b"".join(parts)
+
+
+@contextlib.contextmanager
+def open_maps(pid: int) -> Iterator[FileIO]:
+    """/proc/PID/maps. Raises TargetError `no-such-process`, `no-permission`."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb", buffering=0) as file:
+            yield file
+    except (FileNotFoundError, ProcessLookupError):
+        raise TargetError("no-such-process", f"there is no process {pid}") from None
+    except PermissionError:
+        raise TargetError("no-permission", f"no permission to look into process {pid}") from None
+
+
+@functools.lru_cache(maxsize=8)  # it is mostly what it was the last time
+def parse_maps(text: bytes) -> tuple[Mapping, ...]:
+    return tuple(_parse(line) for line in text.decode(errors="surrogateescape").split("\n") if line)
+
+
+@functools.lru_cache(maxsize=1 << 14)  # and if not, most lines of it are
+def _parse(line: str) -> Mapping:
+    fields = line.split(maxsplit=5)
+    start, end = (int(part, 16) for part in fields[0].split("-"))
+    path = fields[5] if len(fields) > 5 else ""
+    device = os.makedev(*(int(part, 16) for part in fields[3].split(":")))
+    return Mapping(start, end, fields[1], int(fields[2], 16), int(fields[4]), path, device)
+
+
+def holders(name: str) -> list[int]:
+    """The processes, as far as we may look, that can execute the memory object ``name`` (memfd_create(2)).
+
+    The client has it mapped too, but only to write to it.
+    """
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                lines = (entry / "maps").read_text(errors="replace").split("\n")
+                maps = [_parse(line) for line in lines if name in line]
+                if any(mapping.path.startswith(f"/memfd:{name}") and mapping.executable for mapping in maps):
+                    found.append(int(entry.name))
+    return found
+
+
+def program_of(pid: int) -> str:
+    """The file that a process executes, as its mappings name it; '' of one that has ended."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
+def heap_start(pid: int) -> int:
+    """Where the kernel lets the heap begin (start_brk, field 47 of /proc/PID/stat, proc(5)); 0 when it does not say."""
+    try:
+        return int(stat_of(pid)[HEAP_START])
+    except OSError:
+        return 0
+
+
+def occupied(maps: tuple[Mapping, ...], growth: bool = True, heap: int = 0) -> Occupied:
+    """The addresses in use, and, with ``growth``, the room that heap and stack must keep to grow.
+
+    ``heap`` is where a heap will begin that is not mapped yet: a program that was just launched has none. Addresses
+    that a process can never map count as in use: without randomization its stack, and the linker below it, are at the
+    top of what it can map, and a displacement may lead beyond.
+    """
+    ranges = [(0, _LOWEST), (_HIGHEST, 1 << 64)]
+    if growth and heap:
+        ranges.append((heap, heap + _HEAP_GROWTH))
+    for mapping in maps:
+        start, end = mapping.start, mapping.end
+        if growth and mapping.path == "[heap]":
+            end += _HEAP_GROWTH
+        elif growth and mapping.path == "[stack]":
+            start -= _STACK_GROWTH
+        ranges.append((start, end))
+    return Occupied(_merged(sorted(ranges)))
+
+
+def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    result: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return tuple(result)
+
+
+def find_room(space: Occupied, low: int, high: int, size: int) -> int | None:
+    """A free range of ``size`` bytes from which all of [low, high) is in reach, the nearest below if possible.
+
+    Returns its page-aligned start.
+    """
+    bottom = max(_LOWEST, high - REACH)
+    top = min(_HIGHEST, low + REACH)
+    below = _gaps_below(space, bottom, low, size)
+    if below:
+        return max(below)
+    above = _gaps_above(space, high, top, size)
+    return min(above) if above else None
+
+
+def _gaps_below(space: Occupied, bottom: int, low: int, size: int) -> list[int]:
+    """Starts of room that ends as high as each gap allows."""
+    result = []
+    previous = _LOWEST
+    for start, end in (*space.ranges, (_HIGHEST, _HIGHEST)):
+        top = min(start, low) - _GAP
+        candidate = (top - size) & -PAGE
+        if candidate >= max(previous + _GAP, bottom):
+            result.append(candidate)
+        previous = end
+        if start >= low:
+            break
+    return result
+
+
+def _gaps_above(space: Occupied, high: int, top: int, size: int) -> list[int]:
+    result = []
+    previous = _LOWEST
+    for start, end in (*space.ranges, (_HIGHEST, _HIGHEST)):
+        candidate = (max(previous, high) + _GAP + PAGE - 1) & -PAGE
+        if candidate + size + _GAP <= min(start, top):
+            result.append(candidate)
+        previous = end
+    return result

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Moves threads when code changes under them: out of patches that go away, into patches that come.
+
+A stopped thread counts as standing where its ``rip`` is, and wherever a signal
+handler that it is in will return to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gilk.targets import gates
+from gilk.targets.bounds import Bounds
+from gilk.targets.frames import SignalFrame, find_restorers, returning, signal_frames
+from gilk.targets.held import Held
+from gilk.targets.places import Places
+from gilk.targets.traced import Traced
+from gilk.targets.world import Thread
+from gilk.values import dataclass
+
+_BUSY, _SIDE_RSP = 32, 192  # offsets in struct gilk_block
+_NOTED = 88  # in struct gilk_control
+_LONGEST = 0.25  # seconds that a thread may take to leave an instrument while the others stand still
+_TRIES = 40  # at least, however busy the machine is
+_MOMENT = 0.00001  # seconds; longer and longer, since a busy machine may not let it run at once
+
+#: An original address, and whether its instruments have yet to run.
+Place = tuple[int, bool]
+
+
+@dataclass(frozen=True)
+class Write:
+    """A 64-bit word in a signal frame or beside it. ``late``: control leaves a patch by it, so that the code has to be
+    what it was before; else it is led into a patch, before code leads there."""
+
+    slot: int
+    word: int
+    before: int
+    late: bool
+
+    def undone(self) -> Write:
+        return Write(self.slot, self.before, self.word, self.late)
+
+
+class Busy(Exception):
+    """A thread is inside an instrument that has not come back."""
+
+
+class Movement:
+    """``everywhere`` gives the patches of all batches there are."""
+
+    def __init__(self, process: Traced, held: Callable[[], Held], everywhere: Callable[[], Places]) -> None:
+        self._process = process
+        self._memory = process.memory
+        self._held = held
+        self._everywhere = everywhere
+        self._restorers: frozenset[int] = frozenset()
+        self.searches = False  # contexts may wait in handlers on stacks on which no thread is
+        self.left_behind = False  # one of them waits amid a patch that went: its memory has to stay
+
+    def stand(self, threads: dict[int, Thread], old: Places, new: Places) -> tuple[dict[int, Place], list[Write]]:
+        """Where threads in patches of ``old`` stand in the original code, by tid, and what to write into signal frames.
+
+        No thread is moved yet: one that was, and had to go on because another was not ready, would run an instrument
+        twice. Raises Busy.
+        """
+        places = self._settle_all(threads, old) if old else {}
+        found = {tid: place for tid, place in places.items() if place is not None}
+        return found, self._frame_moves(threads, found, old, new)
+
+    def _settle_all(self, threads: dict[int, Thread], old: Places) -> dict[int, Place | None]:
+        """Also those that one of them has made when it went on."""
+        places: dict[int, Place | None] = {}
+        while fresh := [thread for tid, thread in threads.items() if tid not in places]:
+            went_on = False
+            for thread in fresh:
+                places[thread.tid], ran = self._settle(thread, old)
+                went_on |= ran
+            if went_on:
+                self._process.threads.catch_up()
+        return places
+
+    def _settle(self, thread: Thread, old: Places) -> tuple[Place | None, bool]:
+        """Have a thread in a patch that goes away at a place that has an equal in the original code: that place, and
+        whether the thread had to go on to get there.
+
+        It stays in the patch, since others may not be ready yet. Raises Busy when it is inside an instrument that does
+        not end, or calls out, or when a signal is on its way to it.
+        """
+        deadline, rounds = self._process.now() + _LONGEST, 0
+        while self._is_amid(thread, old):
+            if thread.signal or (self._process.now() > deadline and rounds >= _TRIES):
+                raise Busy
+            rounds += 1
+            try:
+                thread = self._process.threads.run_on(thread, min(_MOMENT * rounds, 0.002))
+            except ProcessLookupError:
+                return None, True
+        return self._original(thread, old), rounds > 0
+
+    def _is_amid(self, thread: Thread, old: Places) -> bool:
+        """Where it stands has no equal in the original code, and it would come to a patch that goes. Raises Busy."""
+        rip = thread.registers.rip
+        if self._calling_out(thread):
+            raise Busy
+        if self._original(thread, old) is not None:
+            return False
+        if self._in_library(rip):
+            back = gates.goes_back_to(self._memory, self._held().data, thread.registers.rsp)
+            if back is not None and old.in_patch(back):
+                raise Busy
+            return back is None
+        return old.in_patch(rip)
+
+    def _original(self, thread: Thread, old: Places) -> Place | None:
+        """Where in the original code the thread is, if it is in a patch at a place that has an equal there."""
+        rip = thread.registers.rip
+        if thread.restarting():
+            place = old.original(rip - 2)
+            return (place[0] + 2, True) if place else old.original(rip)
+        return old.original(rip)
+
+    def _in_library(self, address: int) -> bool:
+        """In the runtime or in a compiled instrument: whose patch called it is not known until it returns."""
+        return self._held().in_arena(address) and not self._everywhere().in_patch(address)
+
+    def _calling_out(self, thread: Thread) -> bool:
+        """Its block says so: struct gilk_block, busy."""
+        base = thread.registers.gs_base
+        return self._held().is_block(base) and any(self._memory.read(base + _BUSY, 8))
+
+    def move(self, thread: Thread, place: Place | None, new: Places) -> None:
+        """Send a thread on: out of a patch that is gone, and into one where the original code is gone."""
+        rip, before = place or (thread.registers.rip, True)
+        if thread.restarting() and new.is_displaced(rip - 2):
+            patch = new.patch(rip - 2, before=False)
+            thread.move(rip if patch is None else patch + 2)
+        elif new.is_displaced(rip) or not before:
+            patch = new.patch(rip, before)
+            thread.move(rip if patch is None else patch)
+        elif place is not None:
+            thread.move(rip)
+
+    def _frame_moves(
+        self, threads: dict[int, Thread], places: dict[int, Place], old: Places, new: Places
+    ) -> list[Write]:
+        """New return addresses for signal frames. Raises Busy."""
+        found = self._frames(threads, places)
+        moves = [move for frame in found.values() for move in self._moves_of(frame, old, new)]
+        for frame in self._parked(found):
+            moves += self._moves_of_parked(frame, old, new)
+        return moves
+
+    def are_out(self, threads: dict[int, Thread]) -> bool:
+        """Nobody is in memory of ours, nor waits in a handler to go on there."""
+        found, held = self._frames(threads, {}), self._held()
+        standing = [thread.registers.rip for thread in threads.values()]
+        waiting = [frame.place for frame in (*found.values(), *self._parked(found))]
+        return not any(held.in_arena(place) or held.in_page(place) for place in (*standing, *waiting))
+
+    def _frames(self, threads: dict[int, Thread], places: dict[int, Place]) -> dict[int, SignalFrame]:
+        """Those that the stacks of threads lead to, by ``slot``."""
+        if not self._restorers:
+            self._restorers = find_restorers(self._process.maps(), self._memory)
+        with self._process.bounds() as bounds:
+            return {frame.slot: frame for one in threads.values() for frame in self._frames_of(one, places, bounds)}
+
+    def _parked(self, found: dict[int, SignalFrame]) -> Iterator[SignalFrame]:
+        """Those that no stack of a thread leads to, where there may be any."""
+        if self.searches or self._noted() > sum(frame.note is not None for frame in found.values()):
+            yield from self._process.parked(self._restorers, found)
+
+    def _frames_of(self, thread: Thread, places: dict[int, Place], bounds: Bounds) -> Iterator[SignalFrame]:
+        rip, _ = places.get(thread.tid) or (thread.registers.rip, True)
+        if self._held().in_arena(rip):
+            rip = self._everywhere().stands_for(rip) or rip
+        start = thread.registers.rsp - 8 * returning(rip, self._restorers)
+        return signal_frames([start, *self._left(thread)], self._restorers, bounds, self._memory)
+
+    def _moves_of(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
+        through = self._through(frame.place, old, new)
+        return self._writes(frame, through, old) if through != frame.place else ()
+
+    def _writes(self, frame: SignalFrame, address: int, old: Places) -> tuple[Write, ...]:
+        late = old.in_patch(frame.place) or old.original(frame.place) is not None
+        read = self._memory.read
+        return tuple(
+            Write(slot, word, int.from_bytes(read(slot, 8), "little"), late) for slot, word in frame.moved(address)
+        )
+
+    def _moves_of_parked(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
+        """The writes for a parked frame. Nobody knows when it runs: one amid a patch that goes stays there, and goes on
+        with the patch as it is."""
+        try:
+            return self._moves_of(frame, old, new)
+        except Busy:
+            self.left_behind = True
+            return self._writes(frame, frame.place, old)
+
+    def _noted(self) -> int:
+        """How many contexts the runtime has noted that are yet to be gone on with."""
+        data = self._held().data
+        return int.from_bytes(self._memory.read(data + _NOTED, 8), "little", signed=True) if data else 0
+
+    def _left(self, thread: Thread) -> list[int]:
+        """The program's stack, by its stack pointer, where the thread has left it for its side stack."""
+        base = thread.registers.gs_base
+        if not self._held().side[1] or not self._held().is_block(base):
+            return []
+        left = int.from_bytes(self._memory.read(base + _SIDE_RSP, 8), "little")
+        return [left] if left else []
+
+    def _through(self, rip: int, old: Places, new: Places) -> int:
+        place = old.original(rip)
+        if place is None:
+            if old.in_patch(rip) or (old and self._in_library(rip)):
+                raise Busy
+            place = (rip, True)
+        if new.is_displaced(place[0]) or not place[1]:
+            patch = new.patch(*place)
+            return place[0] if patch is None else patch
+        return place[0]

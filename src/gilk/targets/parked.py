@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Signal frames that wait on stacks on which no thread is.
+
+A handler that calls swapcontext(3) leaves its frame behind on the stack that it
+was called on, and may come back to it much later, in any thread. No stack
+pointer leads there, so all memory of the process's own is searched for frames.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from collections.abc import Collection, Iterator
+
+import numpy as np
+
+from gilk.targets.frames import FRAME_SIZE, SignalFrame, aligned, frame_at
+from gilk.targets.maps import Mapping, read_maps
+from gilk.targets.memory import Memory
+
+_PAGE = 4096
+_PART = 16 << 20  # bytes looked at at a time
+_PRESENT = np.uint64(0b11 << 62)  # in memory or in swap (Documentation/admin-guide/mm/pagemap.rst)
+#: cs and ss of a 64-bit program, where a frame has them (struct sigcontext_64).
+_SELECTOR = struct.Struct("<H")
+_CS_AT, _SS_AT = 8 + 40 + 144, 8 + 40 + 150
+_USER_CS, _USER_SS = 0x33, 0x2B
+
+
+def parked_frames(
+    pid: int, restorers: frozenset[int], memory: Memory, seen: Collection[int]
+) -> Iterator[SignalFrame]:
+    """Every frame in the process's own memory, but those whose ``slot`` is in ``seen``. Some may be left over from
+    handlers that have ended. Raises TargetError `no-such-process`, `no-permission`."""
+    words = [restorer.to_bytes(8, "little") for restorer in restorers]
+    for start, end in _in_use(pid, [m for m in read_maps(pid) if _may_hold_stacks(m)]):
+        for at in range(start, end, _PART):
+            content = memory.some(at, min(_PART + FRAME_SIZE, end - at))
+            yield from (frame for frame in _frames_of(content, at, words) if frame.slot not in seen)
+
+
+def _may_hold_stacks(mapping: Mapping) -> bool:
+    if mapping.path in ("[heap]", "[stack]"):
+        return True
+    return mapping.permissions.startswith("rw") and not mapping.path.startswith(("/memfd:gilk-", "/dev/", "["))
+
+
+def _in_use(pid: int, mappings: list[Mapping]) -> Iterator[tuple[int, int]]:
+    """The stretches of pages that hold anything."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/pagemap", "rb", buffering=0) as file:
+        for mapping in mappings:
+            yield from _stretches(file.fileno(), mapping)
+
+
+def _stretches(fd: int, mapping: Mapping) -> Iterator[tuple[int, int]]:
+    for low in range(mapping.start, mapping.end, _PART * 64):
+        pages = (min(low + _PART * 64, mapping.end) - low) // _PAGE
+        words = np.frombuffer(os.pread(fd, 8 * pages, low // _PAGE * 8), np.uint64)
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], (words & _PRESENT) != 0, [False])).astype(np.int8)))
+        for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            yield low + first * _PAGE, low + last * _PAGE
+
+
+def _frames_of(content: bytes, start: int, words: list[bytes]) -> Iterator[SignalFrame]:
+    for word in words:
+        for at in aligned(content, word):
+            if at + FRAME_SIZE <= len(content) and _is_frame(content, at):
+                yield frame_at(content, start, at)
+
+
+def _is_frame(content: bytes, at: int) -> bool:
+    found = (_SELECTOR.unpack_from(content, at + where)[0] for where in (_CS_AT, _SS_AT))
+    return tuple(found) == (_USER_CS, _USER_SS)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Where threads stand, before and after code changes: original addresses and their places in patches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gilk.arch.asm import JMP32
+from gilk.targets.batch import Batch, Int
+from gilk.targets.memory import Memory
+
+_AFTER = np.int64(-1 << 63)  # GILK_ROW_AFTER, native/abi/gilk_abi.h
+
+
+class Places:
+    """The equivalences and patches of some batches, for looking up single addresses."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self._batches = [b for b in batches if len(b.names)]
+        order = [np.argsort(b.low, kind="stable") for b in self._batches]
+        self._low = [b.low[o] for b, o in zip(self._batches, order, strict=True)]
+        self._high = [b.high[o] for b, o in zip(self._batches, order, strict=True)]
+        self.displaced: Int = np.sort(np.concatenate([np.empty(0, np.int64), *(b.displaced for b in self._batches)]))
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    def original(self, patch: int) -> tuple[int, bool] | None:
+        """The original address that ``patch`` stands for, and whether its instruments have yet to run."""
+        for b in self._batches:
+            for row in np.flatnonzero(b.patch == patch):
+                return int(b.original[row]), bool(b.before[row])
+        return None
+
+    def patch(self, original: int, before: bool) -> int | None:
+        for b in self._batches:
+            for row in np.flatnonzero((b.original == original) & (b.before == before)):
+                return int(b.patch[row])
+        return None
+
+    def in_patch(self, address: int) -> bool:
+        for low, high in zip(self._low, self._high, strict=True):
+            i = int(np.searchsorted(low, address, side="right")) - 1
+            if i >= 0 and address < high[i]:
+                return True
+        return False
+
+    def stands_for(self, address: int) -> int | None:
+        """The original address of the instruction that is carried out at ``address`` in a patch, or that comes next."""
+        for b, low, high in zip(self._batches, self._low, self._high, strict=True):
+            i = int(np.searchsorted(low, address, side="right")) - 1
+            if i >= 0 and address < high[i]:
+                rows = np.flatnonzero((b.patch >= low[i]) & (b.patch <= address))
+                return int(b.original[rows[np.argmax(b.patch[rows])]]) if len(rows) else None
+        return None
+
+    def is_displaced(self, address: int) -> bool:
+        i = int(np.searchsorted(self.displaced, address))
+        return i < len(self.displaced) and int(self.displaced[i]) == address
+
+
+class StandingJumps(Places):
+    """The jumps to gilk's memory that stand in code, of which nobody knows the plans any more: what each displaces goes
+    on where it leads. ``ranges``: that memory."""
+
+    def __init__(self, memory: Memory, ranges: Sequence[tuple[int, int]]) -> None:
+        super().__init__([])
+        self._memory = memory
+        self._ranges = ranges
+
+    def is_displaced(self, address: int) -> bool:
+        return self.patch(address, before=True) is not None
+
+    def patch(self, original: int, before: bool) -> int | None:
+        jump = self._memory.some(original, len(JMP32) + 4)
+        if len(jump) < len(JMP32) + 4 or not jump.startswith(JMP32):
+            return None
+        target = original + len(jump) + int.from_bytes(jump[len(JMP32) :], "little", signed=True)
+        return target if any(low <= target < high for low, high in self._ranges) else None
+
+
+def places_table(batches: list[Batch], in_force: list[Batch]) -> bytes:
+    """struct gilk_places (native/abi/gilk_abi.h): every place in a patch; and where the instructions are that are
+    displaced by what is ``in_force``."""
+    starts = [(b.patch, np.where(b.before, b.original, b.original | _AFTER)) for b in batches]
+    ends = [np.concatenate((b.high, _alone(b) + 1)) for b in batches]
+    patches = _rows(starts + [(end, np.zeros_like(end)) for end in ends])
+    moved = []
+    for b in in_force:
+        rows = np.isin(b.original, b.displaced) & b.before
+        moved.append((b.original[rows], b.patch[rows]))
+    displaced = _rows(moved)
+    header = np.array((len(patches), len(displaced)), np.uint64)
+    return header.tobytes() + patches.tobytes() + displaced.tobytes()
+
+
+def _alone(batch: Batch) -> Int:
+    """Places outside patches: the long jumps of bounces, of which only the first byte is ever stood on."""
+    order = np.argsort(batch.low)
+    low, high = batch.low[order], batch.high[order]
+    at = np.searchsorted(low, batch.patch, side="right") - 1
+    inside = (at >= 0) & (batch.patch < high[at]) if len(low) else np.zeros(len(batch.patch), np.bool_)
+    return batch.patch[~inside]
+
+
+def _rows(parts: list[tuple[Int, Int]]) -> Int:
+    """(from, to) ascending; of rows with the same ``from`` the one that leads somewhere stays, before its instruments
+    rather than after them, and the newest."""
+    if not parts:
+        return np.empty((0, 2), np.int64)
+    at, to = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    order = np.lexsort((np.arange(len(at)), to >= 0, to != 0, at))
+    at, to = at[order], to[order]
+    last = np.append(at[1:] != at[:-1], True) if len(at) else np.zeros(0, np.bool_)
+    return np.stack((at[last], to[last]), axis=1)

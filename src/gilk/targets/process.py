@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A live process, as the client sees it: its images, and the keeper that does what is asked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from gilk.analysis.analysis import Analysis
+from gilk.errors import TargetError
+from gilk.image.model import Image, Symbol, SymbolKind
+from gilk.splice.allocator import Occupied
+from gilk.targets import launch, learnt, seccomp, wire
+from gilk.targets.alive import is_alive
+from gilk.targets.base import Loaded
+from gilk.targets.copies import Copy, Units, as_executed
+from gilk.targets.files import Files
+from gilk.targets.image import analyse
+from gilk.targets.inner_threads import gone_of, threads_of
+from gilk.targets.launch import End, Until
+from gilk.targets.maps import Mapping, heap_start, occupied, read_maps
+from gilk.targets.meeting import Meeting, alone
+from gilk.targets.namespaces import own_number
+from gilk.targets.requests import Requests
+from gilk.targets.running import Sample
+from gilk.targets.semaphores import Raised, Semaphore
+from gilk.targets.spawning import spawned
+from gilk.targets.status import status_of
+from gilk.targets.threads import Gone, Threads
+
+_T = TypeVar("_T")
+_PATIENCE = 120.0  # seconds for an answer; the keeper's own waits are shorter
+_FAREWELL = 30.0  # seconds in which a keeper has undone all; one that has not goes on by itself
+_AS_LONG_AS_IT_TAKES = frozenset(("launch", "run_until_linked", "run_to", "wait"))  # the program itself is awaited
+
+
+class Keeper(Requests):
+    """Requests to the keeper's process, ``pid``; each raises what the keeper raised."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        made = spawned()
+        self.pid, self._reap, self._channel, self._ended = made.pid, made.reap, made.channel, made.ended
+        self._channel.settimeout(_PATIENCE)  # also what is sent is taken, or it has gone
+
+    def ask(self, name: str, *arguments: Any, fds: tuple[int, ...] = ()) -> Any:
+        """Where an answer is not waited for (Ctrl-C), that is the end: the keeper undoes everything, and goes."""
+        if self._channel.fileno() < 0:
+            raise TargetError("keeper-gone", "the session with this process has been closed")
+        try:
+            wire.send(self._channel, (name, arguments), fds)
+            self._await(name)
+            (good, value), self.received = wire.receive(self._channel)
+        except wire.Closed:
+            raise TargetError("keeper-gone", "the process that holds the target has gone") from None
+        except TimeoutError:
+            raise self._ended_by_us() from None
+        except BaseException:
+            self._channel.close()  # what is asked next would be given this answer
+            raise
+        if not good:
+            raise value
+        return value
+
+    def _await(self, name: str) -> None:
+        """An answer; but for what waits for the program itself, it does not take long. Raises TimeoutError."""
+        if not wire.readable(self._channel.fileno(), None if name in _AS_LONG_AS_IT_TAKES else _PATIENCE):
+            raise TimeoutError
+
+    def _ended_by_us(self) -> TargetError:
+        """The threads that it holds go on without it."""
+        self._channel.close()
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._ended, signal.SIGKILL)
+        return TargetError(
+            "keeper-gone",
+            f"the process that holds the target did not answer within {_PATIENCE:.0f} s, and was ended",
+            "gilk restore puts its code right",
+        )
+
+    def keep_name(self, fd: int) -> None:
+        self.ask("keep_name", fds=(fd,))
+
+    def give_up_name(self) -> None:
+        self.ask("give_up_name")
+
+    def wait(self, block: bool) -> End | None:
+        return cast("End | None", self.ask("wait", block))
+
+    def leave(self) -> None:
+        """Let the keeper go; it undoes what is left, and has gone then."""
+        self.hand_over(lambda: wire.readable(self._ended, _FAREWELL))  # whosever child it is
+        self._reap()
+
+    @property
+    def there(self) -> bool:
+        """It has not gone, as far as can be seen."""
+        return self._ended >= 0 and not wire.readable(self._ended, 0)
+
+    @property
+    def files(self) -> tuple[int, ...]:
+        """The descriptors that a fork of this process needs to be the client in its place."""
+        return self._channel.fileno(), self._ended
+
+    def hand_over(self, then: Callable[[], object] = lambda: None) -> None:
+        """A fork of this process is the client from now on."""
+        self._channel.close()
+        if self._ended >= 0:
+            then()
+            os.close(self._ended)
+            self._ended = -1
+
+    def reap(self) -> None:
+        """Once it has been let go by the client that has taken our place."""
+        self._reap()
+
+
+class Process:
+    """Made by attach() or launch(). Use as a context manager, or call close()."""
+
+    def __init__(self, keeper: Keeper, pid: int, launched: bool) -> None:
+        self.keeper = keeper
+        self.pid = pid
+        self.launched = launched
+        self.files = Files(pid)
+        self._analyses: dict[Path, Analysis] = {}
+        self._held = launched
+        self._copies: tuple[Copy, ...] = ()
+        self.meeting = Meeting()  # who lets others have a part in its session replaces it
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except TargetError as error:
+            if kind is None or error.slug != "keeper-gone":
+                raise
+
+    @property
+    def who(self) -> str:
+        return f"process {self.pid}"
+
+    @property
+    def own_number(self) -> int:
+        """By which its threads know the process themselves (pid_namespaces(7))."""
+        return own_number(self.pid)
+
+    @property
+    def threads(self) -> Threads:
+        return threads_of(self.pid)
+
+    def caught(self) -> int:
+        """The signals that it has handlers for, bit n-1 for signal n (SigCgt of proc(5)); 0 once it has gone."""
+        with contextlib.suppress(OSError):
+            return int(self.status().get(b"SigCgt", b"0"), 16)
+        return 0
+
+    @property
+    def gone(self) -> Gone:
+        return gone_of(self.pid)
+
+    def status(self) -> dict[bytes, bytes]:
+        return status_of(self.pid)
+
+    def root(self) -> bytes:
+        return os.fsencode(os.readlink(f"/proc/{self.pid}/root"))
+
+    def may_be_killed(self) -> bool:
+        return seccomp.may_kill(self.pid)
+
+    def exported(self, path: Path, name: str) -> Symbol | None:
+        """The symbol of that name that other images find in this one; None without one. Raises ImageError."""
+        return self.files.exported(path, name)
+
+    def mentions(self, path: Path, names: frozenset[str]) -> bool:
+        """Whether an image has symbols of these names, of its own or asked of others. Raises ImageError."""
+        return self.files.mentions(path, names)
+
+    @property
+    def alive(self) -> bool:
+        return is_alive(self.pid)
+
+    def maps(self) -> tuple[Mapping, ...]:
+        """As they would be if no code were exchanged for a copy."""
+        return as_executed(read_maps(self.pid), self._copies)
+
+    def copy_code(self, units: Units) -> int:
+        """Have copies of the code ready in which these units are in force; in how many mappings that is worth it."""
+        self._copies = tuple(self.keeper.ask("copy_code", units))
+        return len(self._copies)
+
+    def occupied(self) -> Occupied:
+        """Where nothing may be mapped: what there is, and what heap and stack must keep to grow."""
+        return occupied(read_maps(self.pid), heap=heap_start(self.pid))
+
+    @property
+    def unstarted(self) -> bool:
+        """A launched program of which nothing has run yet."""
+        return self._held
+
+    def release(self) -> None:
+        """Let a launched program run."""
+        if self._held:
+            self.keeper.ask("release")
+            self._held = False
+
+    def kill_unstarted(self) -> None:
+        """End a launched program of which nothing has run yet."""
+        if self._held:
+            self._held = False
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def raise_semaphores(self, counters: list[Semaphore]) -> list[Raised]:
+        """Have these say, until the end, that somebody listens; those that do."""
+        return cast("list[Raised]", self.keeper.ask("raise_semaphores", counters))
+
+    def sample(self, stack: int = 0) -> list[Sample]:
+        """Where the threads are that run just now, and ``stack`` bytes of the stack of each; they stand still only
+        to tell. Raises TargetError."""
+        return cast("list[Sample]", self.keeper.ask("sample", stack))
+
+    def wait(self, block: bool = False) -> End | None:
+        return self.keeper.wait(block)
+
+    def close(self) -> bool:
+        """Undo everything and let go; whether all code is what it was."""
+        try:
+            restored = self.keeper.close()
+        finally:
+            self.keeper.leave()
+            self.meeting.close()
+            self.files.close()
+        return restored
+
+    def have_alone(self) -> None:
+        """Let nobody else have a part in the process. Raises TargetError `trace-alone`."""
+        self.meeting = alone(self.pid)
+        for end in (self.meeting.listener, self.meeting.guard):
+            if end is not None:
+                self.keeper.keep_name(end.fileno())  # until the code is what it was
+
+    def loaded(self) -> tuple[Loaded, ...]:
+        """The images mapped now, main program first. Files that are not ELF are left out."""
+        return self.files.loaded(self.maps())
+
+    def analysis(self, loaded: Loaded) -> Analysis:
+        """Analysis of a loaded image; what was learnt of it before comes from the cache."""
+        if loaded.path not in self._analyses:
+            self._analyses[loaded.path] = analyse(self.image(loaded.path))
+        return self._analyses[loaded.path]
+
+    def keep_learnt(self) -> None:
+        """Keep the findings of analyses for sessions to come."""
+        for analysis in self._analyses.values():
+            learnt.store(analysis)
+
+    def image(self, path: Path) -> Image:
+        """Raises ImageError."""
+        return self.files.image(path)
+
+
+def attach(pid: int) -> Process:
+    """Raises TargetError `no-such-process`, `no-permission`, `already-traced`, `wrong-architecture`."""
+    return Process(keeper_of(pid), pid, launched=False)
+
+
+def keeper_of(pid: int) -> Keeper:
+    """Raises as attach()."""
+    if not Path(f"/proc/{pid}").is_dir():
+        raise TargetError("no-such-process", f"there is no process {pid}")
+    keeper = Keeper()
+    try:
+        keeper.ask("attach", pid)
+    except BaseException:
+        keeper.leave()
+        raise
+    return keeper
+
+
+def start(
+    arguments: list[str],
+    environment: dict[str, str] | None = None,
+    directory: str = "",
+    until: Until = Until.LINKED,
+) -> Process:
+    """Launch a program, stopped before its own code runs, with its libraries in place, or where ``until`` says.
+
+    Raises TargetError `cannot-launch`, `no-main`, ImageError for what is not a program for this machine.
+    """
+    ignored = frozenset(
+        int(n) for n in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT) if signal.getsignal(n) == signal.SIG_IGN
+    )
+    command = launch.Command(
+        tuple(arguments), dict(environment or os.environ), directory or os.getcwd(), os.getpgrp(), ignored
+    )
+    keeper, process = Keeper(), None
+    try:
+        pid = keeper.ask("launch", command)
+        process = Process(keeper, pid, launched=True)
+        if until is not Until.EXEC:
+            _link(process)
+        if until is Until.MAIN:
+            _to_main(process)
+    except BaseException:
+        if process is not None:
+            process.kill_unstarted()
+        keeper.leave()
+        raise
+    return process
+
+
+def _link(process: Process) -> None:
+    """Run a dynamic program up to where its libraries are mapped and relocated."""
+    if not process.files.interpreter(Path(f"/proc/{process.pid}/exe")):
+        return
+    for linker in reversed(process.loaded()):
+        symbols = {
+            s.name: s.address
+            for s in process.image(linker.path).symbols
+            if s.name.startswith(("_dl_debug", "_r_debug"))
+        }
+        if "_dl_debug_state" in symbols and "_r_debug" in symbols:
+            notify, state = (symbols[n] + linker.bias for n in ("_dl_debug_state", "_r_debug"))
+            if not process.keeper.ask("run_until_linked", notify, state + 24):
+                raise TargetError("cannot-launch", "the program ended while it was being linked")
+            return
+
+
+def _to_main(process: Process) -> None:
+    """Run a program until all constructors have run."""
+    loaded = next((each for each in process.loaded() if each.main), None)
+    if loaded is None:
+        raise TargetError("no-main", f"the program of process {process.pid} cannot be read")
+    image = process.image(loaded.path)
+    address = next((s.address for s in image.named("main") if s.kind is SymbolKind.FUNC), 0)
+    address = address + loaded.bias if address else _handed_over(process, loaded, image)
+    if not process.keeper.ask("run_to", address, True):
+        raise TargetError("cannot-launch", "the program ended before its main()")
+
+
+def _handed_over(process: Process, loaded: Loaded, image: Image) -> int:
+    """The main() of a program without symbols."""
+    if process.keeper.ask("run_to", image.entry + loaded.bias, False):
+        for each in image.segments:
+            if each.executable and each.address <= image.entry < each.address + each.size:
+                low = each.address + loaded.bias
+                address: int = process.keeper.ask("main_of", low, low + each.size)
+                if address:
+                    return address
+    what = f"it cannot be told where the main() of {loaded.name} is, which has no symbols"
+    raise TargetError("no-main", what, "stop it before its constructors run: -x evaltime=preinit")

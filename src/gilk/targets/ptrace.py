@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""ptrace(2), as little of it as is needed. One OS thread must make all calls for a tracee."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gilk.errors import TargetError
+from gilk.targets.status import status_of
+
+PEEKUSER, CONT, DETACH, SETREGS, GETREGS = 3, 7, 17, 13, 12
+SYSCALL, SINGLESTEP = 24, 9
+SEIZE, INTERRUPT, LISTEN = 0x4206, 0x4207, 0x4208
+SETOPTIONS = 0x4200
+GETSIGINFO, SETSIGINFO, GETSIGMASK, SETSIGMASK = 0x4202, 0x4203, 0x420A, 0x420B
+
+O_TRACESYSGOOD, O_TRACEFORK, O_TRACEVFORK, O_TRACECLONE, O_TRACEEXEC = 1, 2, 4, 8, 16
+O_EXITKILL, O_SUSPEND_SECCOMP = 1 << 20, 1 << 21
+EVENT_STOP, EVENT_EXEC = 128, 4
+
+WALL = 0x40000000  # __WALL: also threads, which Python's os module has no name for
+SIGTRAP, SIGSTOP = 5, 19
+
+
+class Registers(ctypes.Structure):
+    """struct user_regs_struct, sys/user.h."""
+
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in (
+            *("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi"),
+            *("orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs"),
+        )
+    ]
+
+    def copy(self) -> Registers:
+        return Registers.from_buffer_copy(self)
+
+
+_TGKILL = 234
+PATIENCE = 10.0  # seconds that a thread has for what takes it microseconds
+_LONGEST = 0.05  # seconds; should a SIGCHLD not come
+_BRISK = 20
+_told = False
+_before: set[signal.Signals | int] = set()
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_ptrace: Callable[..., int] = _libc.ptrace
+_libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+_libc.ptrace.restype = ctypes.c_long
+
+
+def call(request: int, tid: int, address: int = 0, data: Any = 0) -> int:
+    """Raises ProcessLookupError when the thread is gone or not stopped, else OSError."""
+    pointer = (
+        ctypes.cast(ctypes.byref(data), ctypes.c_void_p)
+        if isinstance(data, ctypes._SimpleCData | ctypes.Structure)
+        else data
+    )
+    result = _ptrace(request, tid, address, pointer)
+    if result == -1:
+        code = ctypes.get_errno()
+        if code:
+            raise OSError(code, os.strerror(code))
+    return result
+
+
+def seize(tid: int, options: int = 0) -> None:
+    """Raises TargetError `no-such-process`, `no-permission`, `already-traced`."""
+    try:
+        call(SEIZE, tid, 0, options)
+    except ProcessLookupError:
+        raise TargetError("no-such-process", f"there is no process {tid}") from None
+    except PermissionError:
+        raise denied(tid) from None
+
+
+def denied(tid: int) -> TargetError:
+    """Why attaching was not permitted, as far as /proc tells."""
+    tracer = tracer_of(tid)
+    if tracer:
+        return TargetError(
+            "already-traced",
+            f"process {tid} is being traced by process {tracer}",
+            "only one tracer at a time can attach",
+        )
+    return TargetError(
+        "no-permission",
+        f"no permission to attach to process {tid}",
+        "be its owner (and look at /proc/sys/kernel/yama/ptrace_scope), or have CAP_SYS_PTRACE",
+    )
+
+
+def tracer_of(tid: int) -> int:
+    """The process that traces a thread, by our number; 0 without, and when the thread has gone."""
+    with contextlib.suppress(OSError):
+        return int(status_of(tid).get(b"TracerPid", b"0"))
+    return 0
+
+
+def get_registers(tid: int) -> Registers:
+    registers = Registers()
+    call(GETREGS, tid, 0, registers)
+    return registers
+
+
+def set_registers(tid: int, registers: Registers) -> None:
+    call(SETREGS, tid, 0, registers)
+
+
+def get_mask(tid: int) -> int:
+    """The set of blocked signals, bit n-1 for signal n."""
+    mask = ctypes.c_uint64()
+    call(GETSIGMASK, tid, 8, mask)
+    return mask.value
+
+
+def set_mask(tid: int, mask: int) -> None:
+    call(SETSIGMASK, tid, 8, ctypes.c_uint64(mask))
+
+
+class SignalInfo(ctypes.Structure):
+    """siginfo_t, as it came."""
+
+    _fields_ = [("content", ctypes.c_uint64 * 16)]
+
+
+def get_info(tid: int) -> SignalInfo:
+    info = SignalInfo()
+    call(GETSIGINFO, tid, 0, info)
+    return info
+
+
+def set_info(tid: int, info: SignalInfo) -> None:
+    call(SETSIGINFO, tid, 0, info)
+
+
+def send(pid: int, tid: int, number: int) -> None:
+    """A signal to one thread (tgkill(2))."""
+    _libc.syscall(_TGKILL, pid, tid, number)
+
+
+class Late(Exception):
+    """A thread has neither stopped nor ended in the time that it was given."""
+
+
+def wait(tid: int, seconds: float = PATIENCE) -> int:
+    """Wait status of ``tid``. Raises Late, and ProcessLookupError when it is not (or no longer) ours to wait for."""
+    deadline, rounds = time.monotonic() + seconds, 0
+    while True:
+        status = stopped(tid)
+        if status is not None:
+            return status
+        if time.monotonic() > deadline:
+            raise Late
+        _rest(rounds)
+        rounds += 1
+
+
+def stopped(tid: int) -> int | None:
+    """Wait status of ``tid``; None as long as it runs. Raises as wait()."""
+    try:
+        got, status = os.waitpid(tid, WALL | os.WNOHANG)
+    except ChildProcessError:
+        raise ProcessLookupError(errno.ESRCH, "no such thread") from None
+    return status if got else None
+
+
+def _rest(rounds: int) -> None:
+    """Until something may have changed: the kernel tells a tracer of a stop by SIGCHLD, which can be waited for where
+    it is blocked (server.py). Elsewhere it is looked for again and again."""
+    if _told:
+        signal.sigtimedwait((signal.SIGCHLD,), _LONGEST)
+    elif rounds < _BRISK:
+        os.sched_yield()
+    else:
+        time.sleep(min(0.001, 0.00002 * (rounds - _BRISK)))
+
+
+def be_told() -> None:
+    """From now on SIGCHLD is blocked in this process, which has one thread, and what it waits for told by it."""
+    global _told, _before
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # of what is ignored nobody is told
+    _before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    _told = True
+
+
+def as_before() -> None:
+    """In a child that is to be another program."""
+    if _told:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _before)
+
+
+def is_syscall_stop(status: int) -> bool:
+    """Given O_TRACESYSGOOD."""
+    return os.WIFSTOPPED(status) and os.WSTOPSIG(status) == SIGTRAP | 0x80
+
+
+def is_event_stop(status: int) -> bool:
+    """PTRACE_EVENT_STOP: from PTRACE_INTERRUPT, a group stop or a new thread."""
+    return status >> 16 == EVENT_STOP
+
+
+def thread_ids(pid: int) -> list[int]:
+    """Raises TargetError `no-such-process`."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except FileNotFoundError:
+        raise TargetError("no-such-process", f"there is no process {pid}") from None

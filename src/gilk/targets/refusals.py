@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Why a process is left alone, as errors that a user understands."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable, Iterable, Iterator
+
+from gilk.errors import MemoryTaken, OutOfMemory, TargetError
+from gilk.targets.maps import DATA_NAME, Mapping, holders, occupied
+from gilk.targets.sharing import can_be_told
+from gilk.targets.traced import Traced
+from gilk.targets.world import Thread
+from gilk.targets.writer import Mismatch
+
+
+def check_gs(process: Traced, threads: Iterable[Thread]) -> None:
+    """Raises TargetError `gs-in-use` when a thread's GS base is somebody else's, which what `gilk restore` has left
+    behind is not."""
+    pid, maps = process.pid, process.maps
+    for base in {thread.registers.gs_base for thread in threads} - {0}:
+        session = _session_at(maps(), base)
+        if session is None:
+            raise TargetError(
+                "gs-in-use",
+                f"process {pid} uses the GS base itself",
+                "gilk keeps per-thread state there, as few programs do",
+            )
+        if any(process.memory.read(session.start, 8)):
+            owner = session.path.removeprefix(DATA_NAME).partition("-")[0]
+            raise TargetError(
+                "gs-in-use",
+                f"process {pid} is in a gilk session already, that of process {owner}",
+                "end that session first; sessions share a process with others of the same user only",
+            )
+
+
+def _session_at(maps: Iterable[Mapping], base: int) -> Mapping | None:
+    """The shared data of a session, if that is where ``base`` points."""
+    mappings = (mapping for mapping in maps if mapping.start <= base < mapping.end)
+    return next((mapping for mapping in mappings if mapping.path.startswith(DATA_NAME)), None)
+
+
+def check_alone(pid: int, name: str) -> None:
+    """Raises TargetError `shared-memory` when another process has the process's memory: it then has the memory object
+    ``name`` too, which was mapped in this stop. That takes long, and is for where sharing.py cannot tell."""
+    others = [] if can_be_told() else [other for other in holders(name) if other != pid]
+    if others:
+        raise TargetError(
+            "shared-memory",
+            f"process {others[0]} executes the memory of process {pid}",
+            "without kcmp(2) gilk cannot find all processes that have to be stopped with it",
+        )
+
+
+def check_private(pid: int, shared: Mapping | None) -> None:
+    """Raises TargetError `shared-code` if there is a mapping that must not be written to."""
+    if shared is not None:
+        raise TargetError(
+            "shared-code",
+            f"process {pid} has its code of {shared.path} mapped shared: what is written there is written to the file",
+            "leave that image out",
+        )
+
+
+def check_free(process: Traced, start: int, end: int) -> None:
+    """Raises MemoryTaken when the process has mapped something there meanwhile."""
+    if not occupied(process.maps(), growth=False).free(start, end):
+        raise taken(process.pid)
+
+
+def taken(pid: int) -> MemoryTaken:
+    return MemoryTaken("no-room", f"process {pid} has mapped memory where patches were to lie", "try again")
+
+
+@contextlib.contextmanager
+def expecting(pid: int, maps: Callable[[], tuple[Mapping, ...]]) -> Iterator[None]:
+    """Raises TargetError `code-changed` for a Mismatch, or `no-such-process`: one that is killed has no code."""
+    try:
+        yield
+    except Mismatch as mismatch:
+        if not maps():
+            raise TargetError("no-such-process", f"process {pid} has ended") from None
+        raise TargetError(
+            "code-changed",
+            f"the code at {mismatch.args[0]:#x} of process {pid} is not what its file says",
+            "another tool has patched it, or it was loaded from a different file",
+        ) from None
+
+
+#: The last: where all that is mapped is to stay in memory (mlockall(2)), of which there may be no more.
+_NO_MEMORY = (errno.ENOMEM, errno.EAGAIN)
+_HINTS = {
+    errno.EPERM: "with CAP_SYS_ADMIN, gilk suspends seccomp filters meanwhile",
+    errno.ENOMEM: "its addresses may be limited (ulimit -v): prlimit --as=unlimited --pid PID, or ulimit -v unlimited",
+    errno.EAGAIN: "what it may keep in memory is limited (ulimit -l): prlimit --memlock=unlimited --pid PID",
+}
+
+
+@contextlib.contextmanager
+def refusable(pid: int) -> Iterator[None]:
+    """System calls in the target may fail there: raises TargetError `refused-by-kernel`, `no-such-process`."""
+    try:
+        yield
+    except ProcessLookupError:
+        raise TargetError("no-such-process", f"process {pid} has ended") from None
+    except OSError as error:
+        raise (OutOfMemory if error.errno in _NO_MEMORY else TargetError)(
+            "refused-by-kernel",
+            f"process {pid} cannot map the memory that gilk needs: {error.strerror}",
+            _HINTS.get(error.errno or 0, ""),
+        ) from None

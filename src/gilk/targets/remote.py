@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""System calls made by a stopped thread of the target on our behalf.
+
+The thread's registers and signal mask are what they were when it goes on, and
+a system call it was in is restarted by the kernel as after any stop: the last
+stop is an event stop again, whence the kernel looks at ``orig_rax``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+from collections.abc import Iterator, Sequence
+
+from gilk.errors import TargetError
+from gilk.targets import haven, ptrace, rseq, seccomp
+from gilk.targets.call_list import MOST, STAND_IN, Call, CallList
+from gilk.targets.haven import Haven
+from gilk.targets.maps import Mapping, read_maps
+from gilk.targets.memory import Memory, ProcessMemory, stretches
+from gilk.targets.shelter import Shelter
+from gilk.targets.system_calls import SystemCalls, not_our_call
+from gilk.targets.world import Thread, World
+
+_SYSCALL = b"\x0f\x05"
+_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
+_ALL = (1 << 64) - 1
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP)
+_ERRORS = 4095  # numbers of errors end here (syscall(2))
+
+
+def find_syscall(maps: tuple[Mapping, ...], memory: Memory) -> int:
+    """The address of a ``syscall`` instruction; the vdso has one, else any code will do.
+
+    Code that another process can write comes last: that process could exchange the instruction for others, and the
+    thread would execute them. The thread's registers show that the right call was made (Remote.call).
+    """
+    code = sorted((m for m in maps if m.executable and m.path != "[vsyscall]"), key=_exchangeable)
+    for start, content in stretches(code, memory, len(_SYSCALL)):
+        at = content.find(_SYSCALL)
+        if at >= 0:
+            return start + at
+    raise TargetError("no-syscall", "the process has no system call instruction to use")
+
+
+def _exchangeable(mapping: Mapping) -> tuple[bool, bool, bool, bool]:
+    """Less first. Files can be written by their owner, even where they are mapped privately: all but a program that is
+    executed, and the vdso is none."""
+    permissions = mapping.permissions
+    return mapping.path != "[vdso]", permissions.endswith("s"), "w" in permissions, not mapping.path.startswith("/")
+
+
+class Remote(SystemCalls):
+    """Runs system calls in ``thread``, which is in a ptrace stop. ``mask`` is its own signal mask."""
+
+    def __init__(self, thread: Thread, pid: int, memory: ProcessMemory, mask: int) -> None:
+        super().__init__(memory)
+        self._thread = thread
+        self._pid = pid
+        self._memory = memory
+        self._mask = mask
+        self._gate = _gate(pid, memory)
+        self._haven: Haven | None = None
+        self.late: list[int] = []
+        self.lost = False  # it has not come back in time
+        self._shelter(memory.haven or haven.on_stack(thread, pid, memory))
+
+    def _shelter(self, place: Shelter | None) -> None:
+        """From now on the thread would go back by itself, were it let go by nobody. From here on it has all signals
+        blocked, which it takes back with all else."""
+        self._haven = haven.prepare(self._thread, self._mask, self._memory, place)
+        if self._haven is not None:
+            ptrace.set_registers(self._thread.tid, self._sheltered())
+        ptrace.set_mask(self._thread.tid, _ALL)
+
+    def leave_our_memory(self) -> None:
+        self._memory.haven = None
+        self._shelter(haven.on_stack(self._thread, self._pid, self._memory))
+
+    def leave_code_of_files(self) -> None:
+        """From now on calls are made where the vdso has one, with no way back of their own."""
+        self._haven = None
+        ptrace.set_registers(self._thread.tid, self._sheltered())
+
+    def _sheltered(self) -> ptrace.Registers:
+        """Such that the thread is about to enter the kernel to go back."""
+        registers = self._thread.registers.copy()
+        registers.orig_rax = _ALL
+        if self._haven is not None:
+            registers.rip, registers.rsp = self._haven.code, self._haven.frame
+        return registers
+
+    @property
+    def tid(self) -> int:
+        return self._thread.tid
+
+    def call(self, number: int, *arguments: int) -> int:
+        """Raises ptrace.Late besides, when the thread does not come back."""
+        registers, tid = self._sheltered(), self._thread.tid
+        if self._haven is None:
+            registers.rip, registers.rax = self._gate, number
+        ptrace.set_registers(tid, registers)
+        self._to_system_call(tid)
+        for name, value in zip(_ARGUMENTS, arguments, strict=False):
+            setattr(registers, name, value & _ALL)
+        registers.orig_rax = number
+        if self._haven is None:
+            registers.rip += len(_SYSCALL)
+        ptrace.set_registers(tid, registers)
+        self._to_system_call(tid)
+        found = ptrace.get_registers(tid)
+        if not _is_answer(found, registers):
+            raise not_our_call(tid, "has made another system call than gilk had it make")
+        result = int(found.rax)
+        if result > _ALL - _ERRORS - 1:
+            code = _ALL + 1 - result
+            raise OSError(code, os.strerror(code))
+        return result
+
+    def many(self, place: CallList, calls: Sequence[Call]) -> list[int]:
+        """The thread makes them by itself."""
+        results: list[int] = []
+        for part in (calls[at : at + MOST] for at in range(0, len(calls), MOST)):
+            made = self._by_itself(place, part)
+            if not made:
+                raise ProcessLookupError(errno.ESRCH, "the process died")
+            if made[-1] < -_ERRORS:
+                raise not_our_call(self.tid, f"says that a system call failed with {-made[-1]}")
+            results += made
+            if made[-1] < 0:
+                break
+        return results
+
+    def _by_itself(self, place: CallList, calls: Sequence[Call]) -> list[int]:
+        place.write(self._memory, calls)
+        tid, registers = self._thread.tid, self._sheltered()
+        registers.rip, registers.rbx, registers.r12 = place.loop, place.page, len(calls)
+        ptrace.set_registers(tid, registers)
+        ptrace.set_mask(tid, _ALL & ~(1 << STAND_IN - 1))
+        while True:
+            status = self._next(ptrace.CONT)
+            if status >> 8 == STAND_IN and ptrace.get_registers(tid).rip == place.end:
+                break
+            self.put_off(status)
+        ptrace.set_mask(tid, _ALL)
+        return place.results(self._memory, len(calls))
+
+    def _to_system_call(self, tid: int) -> None:
+        """Run to the next entry into, or exit from, a system call. Stops that were still due come before it."""
+        while True:
+            status = self._next(ptrace.SYSCALL)
+            if ptrace.is_syscall_stop(status):
+                return
+            self.put_off(status)
+
+    def _next(self, how: int) -> int:
+        """The status of its next stop. Raises ProcessLookupError, ptrace.Late."""
+        if self.lost:
+            raise ptrace.Late
+        ptrace.call(how, self._thread.tid, 0, 0)
+        try:
+            status = ptrace.wait(self._thread.tid)
+        except ptrace.Late:
+            self.lost = True
+            raise
+        if not os.WIFSTOPPED(status):
+            raise ProcessLookupError(errno.ESRCH, "the thread died")
+        return status
+
+    def stop_again(self) -> None:
+        """Into an event stop, or into the delivery of a signal if it was in one: only from there is it passed on."""
+        thread = self._thread
+        if thread.signal:
+            ptrace.set_mask(thread.tid, _ALL & ~(1 << STAND_IN - 1))
+            ptrace.send(self._pid, thread.tid, STAND_IN)
+        else:
+            ptrace.call(ptrace.INTERRUPT, thread.tid)
+        while True:
+            status = self._next(ptrace.CONT)
+            if ptrace.is_event_stop(status) if not thread.signal else status >> 8 == STAND_IN:
+                return
+            self.put_off(status)
+
+    def put_off(self, status: int) -> None:
+        """A signal that arrives although all are blocked is SIGSTOP: it is sent again afterwards. Any other is the
+        kernel's answer to what the thread was about to do, and would come again. Raises TargetError `not-our-call`."""
+        if status >> 16:
+            return
+        number = os.WSTOPSIG(status)
+        if number in _FAULTS:
+            self.leave_code_of_files()
+            raise not_our_call(self.tid, f"is sent {signal.Signals(number).name} where gilk has it make a system call")
+        self.late.append(number)
+
+
+def _is_answer(found: ptrace.Registers, asked: ptrace.Registers) -> bool:
+    """It is the end of that very call: no other instruction was there, and no other thread has changed what it asks."""
+    same = all(getattr(found, name) == getattr(asked, name) for name in _ARGUMENTS)
+    return same and found.orig_rax == asked.orig_rax and found.rip == asked.rip
+
+
+@contextlib.contextmanager
+def remote(world: World, memory: ProcessMemory) -> Iterator[Remote]:
+    """Borrow a thread of a stopped process; it is back in a stop of the same kind, unchanged, at the end.
+
+    Raises PermissionError when a system call might be the end of it, TargetError `busy` when it does not come back.
+    """
+    thread = world.worker
+    with seccomp.suspended(thread.tid, world.options), _borrowed(thread, world, memory) as borrowed:
+        yield borrowed
+
+
+@contextlib.contextmanager
+def _borrowed(thread: Thread, world: World, memory: ProcessMemory) -> Iterator[Remote]:
+    rseq.abort(thread, memory)
+    mask = ptrace.get_mask(thread.tid)
+    borrowed = Remote(thread, world.pid, memory, mask)
+    try:
+        try:
+            yield borrowed
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                borrowed.stop_again()
+                ptrace.set_mask(thread.tid, mask)
+                ptrace.set_registers(thread.tid, thread.registers)
+                thread.dirty = False
+                for number in borrowed.late:
+                    ptrace.send(world.pid, thread.tid, number)
+    except ptrace.Late:
+        world.give_up(thread, mask)
+        raise TargetError(
+            "busy",
+            f"thread {thread.tid} of process {world.pid} does not come back from a system call",
+            "it goes on where it was as soon as it does",
+        ) from None
+
+
+def _gate(pid: int, memory: ProcessMemory) -> int:
+    """Looked for once: the vdso stays where it is."""
+    if not memory.gate or memory.read(memory.gate, 2) != _SYSCALL:
+        memory.gate = find_syscall(read_maps(pid), memory)
+    return memory.gate

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Puts a process right after both gilk and its keeper were killed.
+
+Nothing of what they knew is needed: every byte of code that differs from the image's file, and belongs to a jump to our
+memory (ours.py), is put back. The program itself, or a debugger, has changed all other bytes that differ: they are
+named. The mappings stay, for threads that may still be in them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from gilk.errors import GilkError, TargetError
+from gilk.targets.apart import KEEPER
+from gilk.targets.base import Loaded
+from gilk.targets.copies import Copy
+from gilk.targets.maps import CODE_NAME, DATA_NAME, Mapping, read_maps
+from gilk.targets.ours import led_to, written_by_us
+from gilk.targets.process import Process, attach
+from gilk.targets.sharing import parent
+from gilk.values import dataclass
+
+_PAGE = 4096
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of code that differs from the image's file. ``original``: the file's bytes."""
+
+    image: str
+    address: int
+    original: bytes
+
+
+@dataclass(frozen=True)
+class Restored:
+    """How many bytes of code were put back, by image, and what somebody else has written and was left."""
+
+    bytes: dict[str, int]
+    left: tuple[Stretch, ...] = ()
+
+
+def restore(pid: int) -> Restored:
+    """Raises TargetError `nothing-to-restore` when there is no trace of gilk in the process, `in-session` while there
+    is somebody who is going to restore it."""
+    with attach(pid) as process:
+        maps = process.maps()
+        if not any(mapping.path.startswith(CODE_NAME) for mapping in maps):
+            raise TargetError("nothing-to-restore", f"there is no trace of gilk in process {pid}")
+        _check_abandoned(pid, {_session(mapping) for mapping in maps if mapping.path.startswith(CODE_NAME)})
+        exchanged = tuple(_exchanged(process))
+        if exchanged:
+            process.keeper.ask("put_back", exchanged)
+        found = [_stretches_of(process, loaded) for loaded in process.loaded()]
+        ours = [stretch for mine, _ in found for stretch in mine]
+        process.keeper.ask("repair", [(stretch.address, stretch.original) for stretch in ours])
+        process.keeper.ask("lower_abandoned")
+        for mapping in process.maps():
+            if mapping.path.startswith(DATA_NAME) and mapping.offset == 0:
+                process.keeper.ask("poke", mapping.start, bytes(8))  # no magic: whoever comes next may take over
+        counts: dict[str, int] = {}
+        for stretch in ours:
+            counts[stretch.image] = counts.get(stretch.image, 0) + len(stretch.original)
+        return Restored(counts, tuple(stretch for _, others in found for stretch in others))
+
+
+def _session(mapping: Mapping) -> str:
+    """Its name; it begins with the number of its first client (workspace.py)."""
+    return mapping.path.removeprefix(CODE_NAME).split()[0]
+
+
+def _check_abandoned(pid: int, sessions: set[str]) -> None:
+    """Raises TargetError `in-session` when one of them has a keeper."""
+    for name in sessions:
+        if any(_keeps(int(entry.name), name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()):
+            raise TargetError(
+                "in-session",
+                f"process {pid} is in a session of gilk, which process {name.partition('-')[0]} began",
+                "end that process: its keeper then puts the code back, even after a kill",
+            )
+
+
+def _keeps(pid: int, name: str) -> bool:
+    """Whether a process is the keeper of a session: it has its memory open. One of another user's, into which we may
+    not look, is if its parent is who began that."""
+    try:
+        if Path(f"/proc/{pid}/comm").read_text() != f"{KEEPER}\n":
+            return False
+        return any(f"{CODE_NAME}{name} " in f"{_link(fd)} " for fd in Path(f"/proc/{pid}/fd").iterdir())
+    except PermissionError:
+        return str(parent(pid)) == name.partition("-")[0]
+    except OSError:
+        return False  # it has gone
+
+
+def _link(fd: Path) -> str:
+    try:
+        return os.readlink(fd)
+    except FileNotFoundError:
+        return ""
+
+
+def _exchanged(process: Process) -> Iterator[Copy]:
+    """Code for which a copy is executed (copies.py). The original is a file's mapping that does not lie where the
+    file's others say; where it should, memory of no file is executed.
+    """
+    maps = read_maps(process.pid)
+    anonymous = {m.start: m for m in maps if m.executable and not m.inode and not m.path}
+    for shelved in maps:
+        if not shelved.executable or not shelved.inode or shelved.path.startswith("/memfd:"):
+            continue
+        for start in _places(process, maps, shelved):
+            if start != shelved.start and start in anonymous:
+                yield Copy(start, shelved.end - shelved.start, 0, shelved.start, in_force=True)
+
+
+def _places(process: Process, maps: tuple[Mapping, ...], shelved: Mapping) -> Iterator[int]:
+    """Where a mapping of a file's code should lie, by those of the file's beginning."""
+    try:
+        segments = process.image(Path(shelved.path)).segments
+    except GilkError:
+        return
+    low = min(segment.address & -_PAGE for segment in segments)
+    for segment in segments:
+        if segment.executable and segment.offset & -_PAGE == shelved.offset:
+            for first in maps:
+                if first.inode == shelved.inode and first.offset == 0 and not first.executable:
+                    yield first.start + (segment.address & -_PAGE) - low
+
+
+def _stretches_of(process: Process, loaded: Loaded) -> tuple[list[Stretch], list[Stretch]]:
+    """Where executable memory is not what the file says: what gilk has written, and what somebody else has."""
+    mine: list[Stretch] = []
+    others: list[Stretch] = []
+    image, ranges = process.image(loaded.path), led_to(process.maps())
+    for mapping in process.maps():
+        if not mapping.executable or not _of(mapping, loaded):
+            continue
+        content = process.keeper.ask("peek", mapping.start, mapping.end - mapping.start)
+        kept = image.read(mapping.start - loaded.bias, len(content))
+        live = np.frombuffer(content, np.uint8)[: len(kept)]
+        differ = live != np.frombuffer(kept, np.uint8)[: len(live)]
+        ours = written_by_us(live, mapping.start, ranges)
+        for rows, found in ((differ & ours, mine), (differ & ~ours, others)):
+            for low, high in _stretches(np.flatnonzero(rows)):
+                found.append(Stretch(loaded.name, mapping.start + low, kept[low:high]))
+    return mine, others
+
+
+def _of(mapping: Mapping, loaded: Loaded) -> bool:
+    return loaded.start <= mapping.start < loaded.end and mapping.path.startswith("/")
+
+
+def _stretches(rows: np.ndarray) -> list[tuple[int, int]]:
+    if not len(rows):
+        return []
+    cuts = np.flatnonzero(np.diff(rows) > 1) + 1
+    return [(int(part[0]), int(part[-1]) + 1) for part in np.split(rows, cuts)]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Counters in a process of the listeners to its marked places (image/stapsdt.py): 16 bits each, 0 for none.
+
+The process itself has a record of those that were raised, in memory that a fork copies. So gilk knows which of them a
+child has inherited, whenever it was forked, and which to lower when all who raised them are gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gilk.targets.held import RECORD_NAME
+from gilk.targets.maps import Mapping
+from gilk.targets.traced import Traced
+from gilk.values import dataclass
+
+_SIZE, _MOST = 2, (1 << 16) - 1
+_ROW = struct.Struct("<QQQ")  # address, inode of the file there, number; before the first row how many there are, twice
+_ROOM = 1 << 18  # bytes
+_MOST_ROWS = _ROOM // _ROW.size - 1
+Semaphore = tuple[int, str]  # its address, and the file that is mapped there
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """One that was raised once. ``inode``: of the file that was mapped there; no two have the same ``number``."""
+
+    address: int
+    inode: int
+    number: int
+
+
+class Semaphores:
+    """The semaphores of one process. ``name``: of the session's record there; ``map_record(name, size)`` maps one."""
+
+    def __init__(self, process: Traced, name: Callable[[], str], map_record: Callable[[str, int], int]) -> None:
+        self._process = process
+        self._memory = process.memory
+        self._name = name
+        self._map_record = map_record
+        self._last = 0
+
+    def raise_(self, counters: Sequence[Semaphore]) -> list[Raised]:
+        """Add one to each; those that could be: others have gone, are at their end, or too many."""
+        at = self._records(self._name()) or [self._map_record(self._name(), _ROOM)]
+        with self._process.threads.stopped():
+            known = self._rows(at[0])
+            fresh = self._present(counters)[: max(_MOST_ROWS - len(known), 0)]
+            self._write(at[0], [*known, *fresh])  # first: who is killed in between leaves no counter unknown
+            changed = [one for one in fresh if self._add(one.address, 1)]
+            self._write(at[0], [*known, *changed])
+        return changed
+
+    def lower(self, raised: Sequence[Raised]) -> None:
+        """Those of them that were raised here, or in the process that this one was forked from, before it was."""
+        self._lower(self._name(), {one.number for one in raised})
+
+    def lower_all(self) -> None:
+        self._lower(self._name(), None)
+
+    def lower_abandoned(self) -> None:
+        """Those of any session."""
+        self._lower(RECORD_NAME, None)
+
+    def _lower(self, name: str, numbers: set[int] | None) -> None:
+        records = self._records(name)
+        if not records:
+            return
+        with contextlib.suppress(OSError), self._process.threads.stopped():
+            maps = self._process.maps()
+            for at in records:
+                rows = self._rows(at)
+                going = [one for one in rows if numbers is None or one.number in numbers]
+                for one in going:
+                    if (mapping := _mapping(maps, one.address)) is not None and mapping.inode == one.inode:
+                        self._add(one.address, -1)
+                self._write(at, [one for one in rows if one not in going])
+
+    def _add(self, address: int, by: int) -> bool:
+        with contextlib.suppress(OSError):
+            value = int.from_bytes(self._memory.read(address, _SIZE), "little") + by
+            if 0 <= value <= _MOST:
+                self._memory.write(address, value.to_bytes(_SIZE, "little"))
+                return True
+        return False
+
+    def _present(self, counters: Sequence[Semaphore]) -> list[Raised]:
+        """Those whose file is still mapped there, and may be written."""
+        maps, found = self._process.maps(), []
+        for address, path in counters:
+            mapping = _mapping(maps, address)
+            if mapping is not None and (Path(mapping.path).name == Path(path).name or path.startswith("/proc/")):
+                self._last += 1
+                found.append(Raised(address, mapping.inode, self._last))
+        return found
+
+    # The record.
+
+    def _records(self, name: str) -> list[int]:
+        """Where those begin whose name begins so."""
+        if not name:
+            return []
+        found = (each for each in self._process.maps() if each.path.startswith(f"/memfd:{name}"))
+        return [each.start for each in found if each.offset == 0]
+
+    def _rows(self, at: int) -> list[Raised]:
+        """None, where what is there was written by somebody else, or has gone."""
+        head = self._memory.read(at, _ROW.size)
+        number, again, _ = _ROW.unpack(head) if len(head) == _ROW.size else (0, 0, 0)
+        if number != again or number > _MOST_ROWS:
+            return []
+        content = self._memory.read(at + _ROW.size, number * _ROW.size)
+        return [Raised(*row) for row in _ROW.iter_unpack(content[: len(content) // _ROW.size * _ROW.size])]
+
+    def _write(self, at: int, rows: Sequence[Raised]) -> None:
+        packed = (_ROW.pack(one.address, one.inode, one.number) for one in rows)
+        self._memory.write(at, b"".join((_ROW.pack(len(rows), len(rows), 0), *packed)))
+
+
+def _mapping(maps: Sequence[Mapping], address: int) -> Mapping | None:
+    """Where a counter at that address may be written."""
+    inside = (each for each in maps if each.start <= address < each.end - 1)
+    return next((each for each in inside if "w" in each.permissions), None)

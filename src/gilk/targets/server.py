@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The keeper's process: answers one client, and undoes everything when that client is gone.
+
+Run as ``python -m gilk.targets.server FD``, or in a fork of the client. It is in a process group of its own
+and ignores the terminal's signals, so that what kills the client does not
+reach it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+from typing import NoReturn
+
+from gilk.errors import GilkError, TargetError
+from gilk.targets import launch, ptrace, wire
+from gilk.targets.answers import Answer, Answers
+from gilk.targets.apart import KEEPER, stand_apart
+from gilk.targets.keeper import Keeper
+from gilk.targets.launch import Command, End
+from gilk.targets.linux import LinuxProcess
+from gilk.targets.world import World
+
+_TICK = 0.005  # seconds, for threads that were asked to stop and have not
+_LOOK = 0.1  # seconds, for processes that come to share the target's memory
+_FIRST = -20  # nice(2)
+
+
+class Server(Answers):
+    """Answers besides what only a process of this machine can be asked for: to be attached to, launched, awaited."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        super().__init__()
+        self._channel = channel
+        self._process: LinuxProcess | None = None
+        self._child = 0
+        self._status: int | None = None
+        self._kept: list[int] = []
+
+    @property
+    def threads(self) -> World:
+        if self._process is None:
+            raise TargetError("no-such-process", "not attached")
+        return self._process.threads
+
+    def attach(self, pid: int) -> int:
+        _let_go_of_files()
+        _go_first()
+        process = LinuxProcess(pid)
+        keeper = Keeper(process)
+        with process.threads.stopped():
+            pass
+        self._process, self._keeper = process, keeper
+        return pid
+
+    def launch(self, command: Command) -> int:
+        self._child = launch.launch(command)
+        _let_go_of_files()
+        _go_first()
+        self._process = LinuxProcess(self._child)
+        self._keeper = Keeper(self._process)
+        self.threads.hold()
+        return self._child
+
+    def run_until_linked(self, notify: int, state: int) -> bool:
+        if not launch.run_until_linked(self._child, self.keeper.memory, notify, state, self._awaited):
+            return False
+        self.threads.hold()
+        return True
+
+    def run_to(self, address: int, finally_: bool) -> bool:
+        """Where that is the end of it, threads that its constructors have started are stopped, too."""
+        if not launch.run_to(self._child, self.keeper.memory, address, self._awaited):
+            return False
+        self.threads.hold()
+        if finally_:
+            self.threads.stop()
+        return True
+
+    def main_of(self, low: int, high: int) -> int:
+        address = launch.main_of(self._child, low, high)
+        if address:
+            self.threads.hold()
+        return address
+
+    def release(self) -> None:
+        self.threads.release()
+
+    def keep_name(self) -> None:
+        """The socket that comes with it is kept to the end, as its name is: who finds none may have the target.
+
+        More than one client has a part in us then, and none of them has its standard error kept open.
+        """
+        os.dup2(1, 2, inheritable=False)
+
+    def give_up_name(self) -> None:
+        while self._kept:
+            os.close(self._kept.pop())
+
+    def close(self) -> bool:
+        restored = super().close()
+        if self._process is not None:
+            self._process.threads.release()
+        return restored
+
+    def wait(self, block: bool) -> End | None:
+        """How a launched process ended; None while it runs."""
+        if self._status is None and self._child:
+            with contextlib.suppress(ProcessLookupError):
+                self._status = launch.wait(self._child, self._awaited) if block else ptrace.stopped(self._child)
+        if self._status is None and self._process is not None:
+            self._status = self._process.threads.exit_status
+        if self._status is None:
+            return None
+        return End(_shell_code(self._status))
+
+    def _awaited(self) -> bool:
+        """Whether the client still waits for its answer. It says nothing meanwhile, so anything to be read is
+        the end."""
+        return not wire.readable(self._channel.fileno(), 0)
+
+    def serve(self) -> None:
+        """Until the client goes. Whatever else may be the end of us, everything is undone first."""
+        try:
+            with contextlib.suppress(wire.Closed, launch.Abandoned):
+                while True:
+                    self._idle()
+                    (name, arguments), fds = wire.receive(self._channel)
+                    self._kept += fds
+                    self.answer(name, arguments, self._send)
+        finally:
+            self._end_unstarted()
+            with contextlib.suppress(GilkError, OSError, ptrace.Late):
+                self.close()
+
+    def _send(self, answer: Answer, fds: tuple[int, ...]) -> None:
+        wire.send(self._channel, answer, fds)
+
+    def _end_unstarted(self) -> None:
+        """End a launched program that has not begun: it does not begin without the client that wanted to see it."""
+        if self._process is not None and self._process.threads.holds:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child, signal.SIGKILL)
+
+    def _idle(self) -> None:
+        """Until there is a request. Also where one follows the other, threads that stop late are not left standing."""
+        while True:
+            awaited = self._keeper is not None and self._keeper.release_late()
+            if wire.readable(self._channel.fileno(), _TICK if awaited else self._round()):
+                return
+            if self._keeper is not None:
+                with contextlib.suppress(GilkError, OSError):
+                    self._keeper.look_for_newcomers()
+
+    def _round(self) -> float | None:
+        """Seconds until one looks around again; None where nothing of ours is in the target."""
+        return _LOOK if self._keeper is not None and self._keeper.held.data else None
+
+
+def _go_first() -> None:
+    """Ahead of what else wants a processor, where we may: while threads stand still, everything else waits for us.
+
+    Not before the target is launched, which would inherit it.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
+
+
+def _let_go_of_files() -> None:
+    """Those that were the target's to have: who reads a pipe must see its end when the target has closed it.
+
+    Files of our own cannot be inherited. Standard error stays, for what may go wrong here.
+    """
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the directory's own is closed by now
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                os.close(int(name))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(nothing, fd, inheritable=False)
+    os.close(nothing)
+
+
+def _shell_code(status: int) -> int:
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def serve(channel: socket.socket) -> NoReturn:
+    """In a process that is for this alone."""
+    stand_apart(KEEPER)
+    ptrace.be_told()
+    Server(channel).serve()
+    os._exit(0)  # at once: whoever let go of us waits, and there is nothing left to be tidied
+
+
+def main() -> None:
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.set_inheritable(False)  # it was handed down to us; what we launch is not to have it
+    serve(channel)
+
+
+if __name__ == "__main__":
+    main()

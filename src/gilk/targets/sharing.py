@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Processes that have one memory without being threads of one process: clone(2) with CLONE_VM, without CLONE_THREAD.
+
+The kernel says of two whether it is so (kcmp(2)), to who may trace both; there is no list, so all processes are asked
+about. A child of vfork() is one of them until it executes a program or ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Iterable
+
+from gilk.targets.alive import is_alive
+from gilk.targets.ptrace import thread_ids
+from gilk.targets.stat import PARENT, stat_of
+
+_KCMP, _VM = 312, 1
+_CLONES = (b"56", b"58", b"435")  # clone, vfork, clone3: they sleep for that alone
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Sharing:
+    """The processes that share the memory of ``pid``. The list of all processes is read again when new ones
+    were made."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.known: set[int] = set()  # processes that had it when they were last asked about
+        self._seen: set[int] = set()
+        self._last = b""  # number that the kernel had given out when all that is seen was seen
+
+    def look(self) -> None:
+        """At all processes, where there are others than before: that takes some microseconds each."""
+        if self._last != _last_number():
+            self._seen = set()
+        self._look_at_new()
+
+    def others(self) -> list[int]:
+        """Parents before their children. Raises TargetError `no-such-process`."""
+        self._look_at_new()
+        if not self.known:
+            return []
+        thread = self._thread()
+        self.known = {pid for pid in self.known if is_same_memory(thread, pid)}
+        return sorted(self.known, key=lambda pid: len(_ancestors(pid, self.known | {self._pid})))
+
+    def _look_at_new(self) -> None:
+        last = _last_number()
+        if last == self._last:
+            return
+        thread, present = self._thread(), _processes()
+        self.known |= {pid for pid in present - self._seen if is_same_memory(thread, pid)} - {self._pid}
+        self._seen, self._last = present, last
+
+    def _thread(self) -> int:
+        """One of the process that has its memory: a first thread that has ended has none, as the kernel's have."""
+        return next((tid for tid in (self._pid, *thread_ids(self._pid)) if is_alive(tid)), self._pid)
+
+
+def is_same_memory(one: int, other: int) -> bool:
+    """Whether two threads, of which ``one`` has not ended, have the same memory, as far as we may know."""
+    return _compare(one, other) == 0
+
+
+def waits_for_child(pid: int) -> bool:
+    """Whether a thread of the process waits for a child that has its memory, as vfork(2) does."""
+    calls = (_system_call(f"/proc/{pid}/task/{tid}/syscall") for tid in _threads(pid))
+    return any(call in _CLONES for call in calls)
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+
+
+def _system_call(path: str) -> bytes:
+    """The number of the one that a thread sleeps in; something else of one that runs."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read().split()[0]
+    except (OSError, IndexError):
+        return b""
+
+
+def can_be_told() -> bool:
+    """The kernel may have been built without the system call, or a filter may not let it pass."""
+    return _compare(os.getpid(), os.getpid()) == 0
+
+
+def _compare(one: int, other: int) -> int:
+    """0: the same; 1, 2 or 3: others; -errno."""
+    result = int(_libc.syscall(_KCMP, one, other, _VM, 0, 0))
+    return result if result >= 0 else -(ctypes.get_errno() or errno.EINVAL)
+
+
+def _last_number() -> bytes:
+    """The last process or thread number that was given out here (proc(5), loadavg)."""
+    with open("/proc/loadavg", "rb", buffering=0) as file:
+        return file.read().split()[-1]
+
+
+def _processes() -> set[int]:
+    return {int(name) for name in os.listdir("/proc") if name.isdecimal()}
+
+
+def _ancestors(pid: int, among: Iterable[int]) -> list[int]:
+    """Its parents, as far as they are all of these."""
+    found: list[int] = []
+    while (pid := parent(pid)) in among and pid not in found:
+        found.append(pid)
+    return found
+
+
+def parent(pid: int) -> int:
+    """0 when the process has gone."""
+    try:
+        return int(stat_of(pid)[PARENT])
+    except OSError:
+        return 0

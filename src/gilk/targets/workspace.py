@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The things that gilk has in a live process: shared memory, arenas with their runtime, linked instruments.
+
+An arena serves all images within reach of it; usually there is one for the
+program and one for its libraries.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Collection
+from dataclasses import field, replace
+
+import numpy as np
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.model import EVERYTHING
+from gilk.errors import CompileError, MemoryTaken, TargetError
+from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
+from gilk.splice.instrument import Call, CallWithRegisters, CallWithValues, Host, Instrument
+from gilk.splice.plan import Plan
+from gilk.splice.planner import PatchContext
+from gilk.splice.policy import BESIDE, PROCESS
+from gilk.splice.template import Array, PlanTemplate, claim, conflicts
+from gilk.targets.base import Loaded, Target
+from gilk.targets.batch import Batch, Byte, pack
+from gilk.targets.held import ArenaMap
+from gilk.targets.maps import find_room
+from gilk.targets.places import places_table
+from gilk.targets.refusals import taken
+from gilk.targets.symbols import Found, Resolver
+from gilk.targets.templates import Placed, PlacedBatch, Shape, Spot, place, runtime_room
+from gilk.toolchain.instrument import Compiled, Linked, link_instrument
+from gilk.toolchain.runtime import runtime
+from gilk.values import dataclass
+
+ARENA_SIZE = 64 << 20
+HELD_SIZE = 64 << 10  # writable data of instruments, below the key page
+_MOST_ARENAS = 8
+_MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may split a gap in two
+_TABLES = _MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
+_TABLE_SIZE = 64 << 20
+_SIDE_PARAMETER = 48  # in struct gilk_params, native/runtime/runtime.h
+_LINE = 64
+_TRIES = 8  # to map what the process has not mapped itself meanwhile
+_CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
+
+
+@dataclass
+class Site:
+    """An arena at work: its allocator, what instruments refer to, and those linked for it."""
+
+    arena: Arena
+    host: Host
+    held_next: int
+    linked: dict[tuple[str, str], Linked] = field(default_factory=dict)
+    controls: dict[int, int] = field(default_factory=dict)  # where each control page's address is written down
+
+
+class Workspace:
+    """Raises TargetError when the process refuses what is needed: `no-room`, `gs-in-use`, `refused-by-kernel`."""
+
+    def __init__(
+        self, process: Target, blocks: int, data_size: int, counters: int, rings: tuple[tuple[int, int], ...]
+    ) -> None:
+        self._process = process
+        self._blocks = blocks
+        self._side = 0
+        self.shape = Shape(counters, rings)
+        try:
+            name = f"{os.getpid()}-{os.urandom(4).hex()}"
+            code_fd, data_fd = process.keeper.set_up(name, _CODE_SIZE, data_size)
+        except OSError as error:
+            raise TargetError("refused-by-kernel", f"the process cannot map memory for gilk: {error}") from None
+        self._code = mmap.mmap(code_fd, _CODE_SIZE)
+        self.data = mmap.mmap(data_fd, data_size)
+        self._sites: list[Site] = []
+        self._grounds: dict[str, PatchContext] = {}
+        self._loaded: dict[int, Loaded] = {}
+        self._puns = PunPages(process.occupied(), _MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
+        self._mapped: set[int] = set()
+        self._batch = 0
+        self._table = 0
+        self._code_address = 0
+        self._placed: dict[str, list[tuple[PlanTemplate, Array, Array]]] = {}
+        self._resolver = Resolver(process)
+
+    def ground(self, loaded: Loaded, analysis: Analysis) -> PatchContext:
+        """Where plans for one image are made; with a new arena when none is in reach."""
+        key = _key(loaded)
+        if key not in self._grounds:
+            if analysis.image.is_go:
+                self._map_side()
+            site = self._site_for(loaded)
+            placed = self._placed.pop(key, [])
+            policy = BESIDE if placed else PROCESS
+            ground = self._grounds[key] = PatchContext(analysis, loaded.bias, site.arena, self._puns, site.host, policy)
+            self._loaded[id(ground)] = loaded
+            for template, new, units in placed:
+                claim(ground, template, new, units)
+        return self._grounds[key]
+
+    def _map_side(self) -> None:
+        """Side stacks, once."""
+        if self._side:
+            return
+        self._side = self._process.keeper.map_side(self._blocks)
+        for site in self._sites:
+            self._set_side(site.arena.offset)
+
+    def _set_side(self, arena: int) -> None:
+        """Threads find them at their next hit there, whether or not they have a block already."""
+        at = arena + runtime().symbols["gilk_params"] + _SIDE_PARAMETER
+        self._code[at : at + 8] = self._side.to_bytes(8, "little")
+
+    def loaded(self, ground: PatchContext) -> Loaded:
+        """The image that the ground belongs to."""
+        return self._loaded[id(ground)]
+
+    def _site_for(self, loaded: Loaded) -> Site:
+        for site in self._sites:
+            low, high = min(site.arena.base, loaded.start), max(site.arena.base + ARENA_SIZE, loaded.end)
+            if high - low < REACH:
+                return site
+        return self._open(loaded)
+
+    def _open(self, loaded: Loaded) -> Site:
+        start, offset = self._map_near(loaded), len(self._sites) * ARENA_SIZE
+        base, code = start + HELD_SIZE + PAGE, runtime()
+        self._code[offset : offset + len(code.code)] = code.code
+        self._set_parameters(offset + code.symbols["gilk_params"], base)
+        site = Site(Arena(base, ARENA_SIZE, offset, runtime_room()), self.shape.host(base), start)
+        self._sites.append(site)
+        self._puns.avoid(self._process.occupied())
+        return site
+
+    def _map_near(self, loaded: Loaded) -> int:
+        """An arena; where its data begins. The process may map memory just where there was room for it."""
+        below, offset = HELD_SIZE + PAGE, len(self._sites) * ARENA_SIZE
+        tries = 0
+        while True:
+            start = find_room(self._process.occupied(), loaded.start, loaded.end, ARENA_SIZE + below)
+            if start is None or len(self._sites) >= _MOST_ARENAS:
+                raise TargetError("no-room", f"there is no free address range within 2 GiB of {loaded.name}")
+            try:
+                self._process.keeper.map_arena(ArenaMap(start + below, ARENA_SIZE, offset, HELD_SIZE))
+                return start
+            except MemoryTaken:
+                tries += 1
+                if tries == _TRIES:
+                    raise
+
+    def _set_parameters(self, offset: int, base: int) -> None:
+        """struct gilk_params, native/runtime/runtime.h."""
+        errno = self._resolver.find_exported("__errno_location")
+        values = (self._process.keeper.data_address(), errno.address if errno else 0, base, _xsave_size())
+        self._code[offset : offset + 32] = np.array(values, np.uint64).tobytes()
+        numbers = (self._process.own_number, self._process.pid)
+        self._code[offset + 40 : offset + 48] = np.array(numbers, np.uint32).tobytes()
+        self._set_side(offset - runtime().symbols["gilk_params"])
+
+    # Instruments.
+
+    def registers(self, ground: PatchContext, iid: int) -> Instrument:
+        """The built-in that records all registers."""
+        return CallWithRegisters(ground.arena.base + runtime().symbols["gilk_log_registers"], iid, calls_out=False)
+
+    def calls(self, ground: PatchContext, compiled: Compiled, control: int = 0) -> Callable[[int], Instrument]:
+        """A user's instrument, by iid, linked into the arena of ``ground``. ``control``: the page that says where it
+        records, if that is not this workspace's own. Raises CompileError `undefined-symbol`."""
+        site = next(s for s in self._sites if s.arena is ground.arena)
+        key = (str(compiled.source), compiled.function)
+        if key not in site.linked:
+            site.linked[key] = self._link(site, compiled, control)
+        linked = site.linked[key]
+        calls_out = any(self._resolve(name).function for name in compiled.undefined)
+        if linked.takes_registers or calls_out:
+            return lambda iid: CallWithRegisters(linked.entry, iid, calls_out)
+        if linked.values:
+            return lambda iid: CallWithValues(linked.values, iid, linked.clobbers)
+        return lambda iid: Call(linked.plain, iid, linked.clobbers)
+
+    def forget_linked(self, sources: Collection[str]) -> None:
+        """Forget the code compiled from these sources: no later patch will call it. It stays where it lies."""
+        for site in self._sites:
+            for key in [key for key in site.linked if key[0] in sources]:
+                del site.linked[key]
+
+    def _resolve(self, name: str) -> Found:
+        found = self._resolver.find(name)
+        if found is None:
+            raise CompileError(
+                "undefined-symbol", f"neither the program nor its libraries define {name!r}, which the instrument uses"
+            )
+        return found
+
+    def _control(self, site: Site, control: int) -> int:
+        """Where in the arena the address of a control page is."""
+        if not control:
+            return site.host.base + runtime().symbols["gilk_params"]
+        if control not in site.controls:
+            site.controls[control] = at = site.arena.allocate(_LINE)
+            self._store(at, control.to_bytes(8, "little"))
+        return site.controls[control]
+
+    def _link(self, site: Site, compiled: Compiled, control: int) -> Linked:
+        symbols = {name: self._resolve(name).address for name in compiled.undefined}
+        symbols["gilk_control"] = self._control(site, control)
+        room = len(compiled.content) + 4096
+        code = site.arena.allocate(room)
+        linked = link_instrument(compiled, code, site.held_next, symbols)
+        site.arena.give_back(code + len(linked.code))
+        if len(linked.code) > room or site.held_next + len(linked.data) > site.host.base - PAGE:
+            raise CompileError("instrument-too-large", f"{compiled.source} has more code or data than an arena holds")
+        self._store(code, linked.code)
+        if linked.data:
+            self._process.keeper.poke(site.held_next, linked.data)
+            site.held_next += len(linked.data) + 63 & -64
+        return linked
+
+    # Plans.
+
+    def stage(self, plan: Plan) -> tuple[int, Batch]:
+        """Write patches and hand the sites to the keeper; nothing is active yet. The batch and its number.
+
+        Raises MemoryTaken: the plan is of no use then, and nothing of it is kept.
+        """
+        if self._map_pages():
+            raise taken(self._process.pid)
+        for function in plan.functions:
+            for patch in function.patches:
+                self._store(patch.address, patch.data)
+        return self._hand_over(pack(plan.functions))
+
+    def _map_pages(self) -> set[int]:
+        """Those of puns that are not yet; which of them cannot be, because the process came first."""
+        fresh = {page: offset for page, offset in self._puns.pages.items() if page not in self._mapped}
+        gone = set(self._process.keeper.map_pages(fresh)) if fresh else set()
+        self._mapped |= fresh.keys() - gone
+        if gone:
+            self._puns.lose(gone, self._process.occupied())
+        return gone
+
+    def _hand_over(self, batch: Batch) -> tuple[int, Batch]:
+        self._batch += 1
+        self._process.keeper.stage(self._batch, batch)
+        return self._batch, batch
+
+    # Templates of plans (splice/template.py).
+
+    def place(
+        self, loaded: Loaded, template: PlanTemplate, iids: Array, units: Array, callee: int = 0,
+        comes_and_goes: bool = False,
+    ) -> PlacedBatch | None:  # fmt: skip
+        """Stage those of the ``units`` of a template that can be had in an image; None where there is no room for the
+        block of patches. A function of which one part cannot be had is not had.
+
+        ``iids``: the numbers of all rows. ``callee``: the function that the patches call, if they do.
+        ``comes_and_goes``: the units will come into force and go at any time, whatever else is planned for; if not,
+        what shares bytes with them is planned again then.
+        """
+        spot = self._spot(loaded, len(template.code), callee)
+        if spot is None:
+            return None
+        placed = place(template, spot, iids)
+        units = units & ~template.with_parts(self._reserve(loaded, template, placed, units))
+        self._store(spot.block, placed.code.data)
+        for row in np.flatnonzero(units[placed.jump_unit]).tolist():
+            self._store(int(placed.jump_at[row]), placed.jumps[row].data)
+        self._claim(loaded, template, placed.batch.new, units, comes_and_goes)
+        number, batch = self._hand_over(placed.batch.only(set(np.flatnonzero(units).tolist())))
+        return PlacedBatch(number, batch, placed.batch.new, units)
+
+    def _claim(self, loaded: Loaded, template: PlanTemplate, new: Byte, units: Array, comes_and_goes: bool) -> None:
+        ground = self._grounds.get(_key(loaded))
+        if ground is None:
+            self._placed.setdefault(_key(loaded), []).append((template, new, units))
+        else:
+            claim(ground, template, new, units)
+            if comes_and_goes:
+                ground.policy = BESIDE
+
+    def _spot(self, loaded: Loaded, size: int, callee: int) -> Spot | None:
+        """Where a block of patches goes; None where there is no room."""
+        try:
+            arena = self._site_for(loaded).arena
+            return Spot(loaded.bias, arena.allocate(size), arena.base, callee)
+        except OutOfSpace:
+            return None
+        except TargetError as error:
+            if error.slug != "no-room":
+                raise
+            return None
+
+    def _reserve(self, loaded: Loaded, template: PlanTemplate, placed: Placed, units: Array) -> Array:
+        """Take what the puns of ``units`` need; which units cannot be had here, or not besides what there is."""
+        self._puns.avoid(self._process.occupied())
+        ground = self._grounds.get(_key(loaded))
+        lost = placed.lost | conflicts(ground, template) if ground else placed.lost.copy()
+        rows = np.flatnonzero((units & ~lost)[placed.jump_unit]).tolist()
+        got = {row: self._puns.allocate(at, at + 1) for row in rows for at in (int(placed.jump_at[row]),)}
+        gone = self._map_pages()
+        without = [row for row, at in got.items() if at is None or at & -PAGE in gone]
+        lost[placed.jump_unit[without]] = True
+        return lost
+
+    def save_everything(self) -> None:
+        """From now on plans keep every register at every point, also those that analysis calls dead."""
+        self.shape = replace(self.shape, assume_live=EVERYTHING)
+        for ground in self._grounds.values():
+            ground.host = replace(ground.host, assume_live=EVERYTHING, templates={})
+        for site in self._sites:
+            site.host = replace(site.host, assume_live=EVERYTHING, templates={})
+
+    def runtime_address(self, ground: PatchContext, name: str) -> int:
+        return ground.arena.base + runtime().symbols[name]
+
+    def show_places(self, batches: list[Batch], in_force: list[Batch]) -> None:
+        """Tell the runtime what patches stand for; ``batches`` are all that may be run, the newest last."""
+        table = places_table(batches, in_force)
+        if len(table) > _TABLE_SIZE:
+            return
+        self._table ^= 1
+        offset = _TABLES + self._table * _TABLE_SIZE
+        self._code[offset : offset + len(table)] = table
+        self._code_address = self._code_address or self._process.keeper.code_address()
+        address = self._code_address + offset
+        for site in self._sites:
+            at = site.arena.offset + runtime().symbols["gilk_params"] + 32
+            self._code[at : at + 8] = address.to_bytes(8, "little")
+
+    def _store(self, address: int, data: bytes | memoryview) -> None:
+        offset = self._offset(address)
+        self._code[offset : offset + len(data)] = data
+
+    def _offset(self, address: int) -> int:
+        for site in self._sites:
+            if site.arena.holds(address):
+                return site.arena.offset + address - site.arena.base
+        return self._puns.pages[address & -PAGE] + (address & PAGE - 1)
+
+
+def _key(loaded: Loaded) -> str:
+    return f"{loaded.path}@{loaded.bias:x}"
+
+
+def _xsave_size() -> int:
+    """Room for xsave with every enabled component; /proc/cpuinfo does not say, so enough for AVX-512 and AMX."""
+    return 16384

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""All threads of one process, stopped, for as short a time as possible.
+
+Code is written, and threads are moved, only while every thread of the process
+is in a ptrace stop. That makes the cross-modification protocols of running
+code unnecessary: a thread leaves its stop through the kernel, which is a
+serialising event, and no thread can stand where it was not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from collections.abc import Collection, Iterator
+
+from gilk.errors import TargetError
+from gilk.targets import ptrace
+from gilk.targets.alive import is_alive
+from gilk.targets.apart import KEEPER
+from gilk.targets.kernel_threads import is_kernels
+from gilk.targets.sharing import Sharing
+from gilk.values import dataclass
+
+_EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
+_RESTARTS = frozenset(-n & (1 << 64) - 1 for n in (512, 513, 514, 516))
+
+#: System calls that fail with EINTR when a tracer stops the thread, though no
+#: signal arrived, and may simply be made again (signal(7), "Interruption of
+#: system calls"): semop msgsnd msgrcv rt_sigtimedwait io_getevents semtimedop
+#: epoll_wait epoll_pwait io_pgetevents io_uring_enter (which has submitted nothing then) epoll_pwait2.
+_RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 426, 441))
+
+_PATIENCE = 5.0
+_GLIMPSE = 0.01
+_BRISK = 20
+
+
+@dataclass
+class Thread:
+    """A stopped thread; ``signal``, with its ``info``, was on its way to it and is passed on when it resumes."""
+
+    tid: int
+    signal: int
+    registers: ptrace.Registers
+    dirty: bool = False
+    mask: int | None = None  # its own signal mask, where another is in force
+    info: ptrace.SignalInfo | None = None
+
+    def restarting(self) -> bool:
+        """In a system call that the kernel is going to make again: rip will move back by two."""
+        return self.registers.orig_rax >> 63 == 0 and self.registers.rax in _RESTARTS
+
+    def move(self, rip: int) -> None:
+        self.registers.rip = rip
+        self.dirty = True
+
+    def attach_block(self, base: int) -> None:
+        self.registers.gs_base = base
+        self.dirty = True
+
+
+class World:
+    """The threads of process ``pid`` between stop() and resume(), and of others that have its memory (sharing.py).
+
+    The kernel's own among them (kernel_threads.py) are left alone: they execute no code that could be changed.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.threads: dict[int, Thread] = {}
+        self.exit_status: int | None = None  # as from wait(2), once the process is seen to have ended
+        self._late: set[int] = set()  # ours, asked to stop, and not yet seen to have done so or to have ended
+        self._owed: dict[int, int] = {}  # threads that a late stop has cost their turn: how many they had had
+        self._held = False
+        self.options = ptrace.O_TRACESYSGOOD
+        self._lent: dict[int, Thread] = {}  # those of the late that did something for us, as they were before
+        self.sharing = Sharing(pid)
+        self._foreign: set[int] = set()  # threads of others
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[dict[int, Thread]]:
+        """Raises TargetError `no-such-process`, `no-permission`, `busy`, `shared-memory`."""
+        if self._held:
+            yield self.threads
+            return
+        self.stop()
+        try:
+            yield self.threads
+        finally:
+            self.resume()
+
+    @property
+    def worker(self) -> Thread:
+        """The one of the stopped threads of the process itself that can best do something for us."""
+        own = (thread for tid, thread in self.threads.items() if tid not in self._foreign)
+        return min(own, key=lambda thread: (thread.signal != 0, thread.restarting()))
+
+    def stop(self) -> None:
+        """Stop every thread, also those that appear meanwhile; once another keeper is done with them, if one has them.
+
+        Raises as stopped().
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._stop(deadline)
+            except TargetError as error:
+                if error.slug != "already-traced" or time.monotonic() > deadline or not _by_a_keeper(self.pid):
+                    raise
+                self._let_go_of_late(deadline)  # else each may wait for a thread that the other has
+                time.sleep(random.uniform(0.001, 0.01))  # a keeper has them for some ms
+
+    def _stop(self, deadline: float) -> None:
+        """The process first, of whose threads none waits in vfork then, and who shares its memory only as long as it
+        does; parents before their children, which are left alone for as long as their parents wait for them."""
+        self.sharing.look()
+        try:
+            self._stop_process(self.pid, deadline)
+            if not self.threads:
+                raise TargetError("no-such-process", f"process {self.pid} has ended")
+            stopped: set[int] = set()
+            while others := [pid for pid in self.sharing.others() if pid not in stopped]:
+                stopped.add(others[0])
+                self._stop_other(others[0], deadline)
+        except BaseException:
+            self.resume()
+            raise
+
+    def _stop_process(self, pid: int, deadline: float) -> None:
+        asked: set[int] = set()
+        while True:
+            fresh = [tid for tid in ptrace.thread_ids(pid) if tid not in self.threads]
+            fresh = [tid for tid in fresh if not is_kernels(pid, tid)]
+            fresh = [tid for tid in fresh if tid not in asked or is_alive(tid)]
+            if not fresh:
+                break
+            asked.update(fresh)
+            if pid != self.pid:
+                self._foreign.update(fresh)
+            self._stop_some(fresh, deadline)
+
+    def _stop_other(self, pid: int, deadline: float) -> None:
+        try:
+            self._stop_process(pid, deadline)
+        except TargetError as error:
+            if error.slug == "no-permission":
+                raise _shared(self.pid, pid) from None
+            if error.slug != "no-such-process":
+                raise
+
+    def _stop_some(self, tids: list[int], deadline: float) -> None:
+        """Those that do not come (in vfork, or in disk wait) are let go when they do.
+
+        They come in any order: that a main thread has ended is not heard of before all others have been seen to.
+        """
+        waiting, rounds = [tid for tid in tids if self._ask(tid)], 0
+        while waiting:
+            left = [tid for tid in waiting if not self._has_come(tid)]
+            if len(left) == len(waiting):
+                if time.monotonic() > deadline:
+                    raise TargetError(
+                        "busy",
+                        f"thread {left[0]} of process {self.pid} does not stop",
+                        "it waits in vfork or for a disk; try again",
+                    )
+                self.release_late(left)
+                for tid in list(self.threads):
+                    self._has_come(tid)  # again, if it was killed in its stop
+                _rest(rounds)
+                rounds += 1
+            waiting = left
+
+    def _ask(self, tid: int) -> bool:
+        if tid in self._late:
+            return True
+        try:
+            ptrace.seize(tid, self.options)
+        except TargetError:
+            if _goes(tid):
+                return False
+            raise
+        self._late.add(tid)
+        with contextlib.suppress(ProcessLookupError):
+            ptrace.call(ptrace.INTERRUPT, tid)
+        return True
+
+    def _has_come(self, tid: int, stays: bool = True) -> bool:
+        """It has stopped, or ended. Where it is not to stay stopped, it goes on at once."""
+        try:
+            got, status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
+        except ChildProcessError:
+            self._late.discard(tid)
+            return True
+        if not got:
+            return False
+        if os.WIFSTOPPED(status) and tid in self._lent and not ptrace.is_event_stop(status):
+            with contextlib.suppress(ProcessLookupError):  # any stop takes the place of the one that was asked for
+                ptrace.call(ptrace.INTERRUPT, tid)
+                ptrace.call(ptrace.CONT, tid, 0, 0)
+            return False
+        self._late.discard(tid)
+        if not os.WIFSTOPPED(status):
+            self._ended(tid, status)
+            return True
+        self._arrived(tid, status)
+        if not stays and tid in self.threads:
+            self._owed[tid] = _turns(self.pid, tid)
+            self._let_go(self.threads.pop(tid))
+        return True
+
+    def _arrived(self, tid: int, status: int) -> None:
+        if tid in self._lent:
+            self._back(self._lent.pop(tid))
+            return
+        event = ptrace.is_event_stop(status)
+        signal = 0 if event or status >> 16 else os.WSTOPSIG(status)
+        try:
+            registers = ptrace.get_registers(tid)
+            info = ptrace.get_info(tid) if signal else None
+        except ProcessLookupError:  # it was killed meanwhile
+            self._late.add(tid)
+            return
+        thread = Thread(tid, signal, registers, info=info)
+        if event and registers.rax == _EINTR and registers.orig_rax in _RESTARTABLE:
+            registers.rax = _ERESTARTNOHAND
+            with contextlib.suppress(ProcessLookupError):
+                ptrace.set_registers(tid, registers)  # at once: we may be killed before it goes on
+        self.threads[tid] = thread
+
+    def _back(self, thread: Thread) -> None:
+        """The signal that was on its way cannot be passed on from this stop: it is sent again."""
+        if thread.signal:
+            ptrace.send(self.pid, thread.tid, thread.signal)
+            thread.signal, thread.info = 0, None
+        self.threads[thread.tid] = thread
+
+    def _ended(self, tid: int, status: int) -> None:
+        self.threads.pop(tid, None)
+        self._lent.pop(tid, None)
+        if tid == self.pid:
+            self.exit_status = status
+
+    def stop_some(self, tids: Collection[int]) -> dict[int, Thread]:
+        """Stop only these threads, for a moment, until resume().
+
+        A thread that does not stop at once is left out, then and until it has had a processor again: where many wait
+        for one, the program would not get on otherwise.
+        """
+        self._owed = {tid: had for tid, had in self._owed.items() if tid in tids and 0 < had == _turns(self.pid, tid)}
+        wanted = [tid for tid in tids if tid not in self.threads and tid not in self._owed]
+        with contextlib.suppress(TargetError):
+            self._stop_some(wanted, time.monotonic() + _GLIMPSE)
+        return {tid: thread for tid, thread in self.threads.items() if tid in tids}
+
+    def hold(self) -> Thread:
+        """Take over a launched process, stopped already, and keep it stopped until release()."""
+        self.options = ptrace.O_TRACESYSGOOD | ptrace.O_EXITKILL  # what has not begun does not begin without us
+        thread = Thread(self.pid, 0, ptrace.get_registers(self.pid))
+        self.threads = {self.pid: thread}
+        self._held = True
+        return thread
+
+    @property
+    def holds(self) -> bool:
+        """A launched process that has not been let go yet."""
+        return self._held
+
+    def release(self) -> None:
+        self._held = False
+        self.options = ptrace.O_TRACESYSGOOD
+        self.resume()
+
+    def run_on(self, thread: Thread, seconds: float) -> Thread:
+        """Let a stopped thread, to which no signal is on its way, go on for a moment while the others stand still: as
+        it is by then. It may have made other threads: see catch_up().
+
+        It goes on as it would by itself, not step by step: single steps would be the death of it, were we killed
+        meanwhile. Raises ProcessLookupError when it has ended, TargetError `busy` when it does not stop again.
+        """
+        self.flush(thread)
+        del self.threads[thread.tid]
+        self._late.add(thread.tid)
+        ptrace.call(ptrace.CONT, thread.tid, 0, 0)
+        time.sleep(seconds)
+        with contextlib.suppress(ProcessLookupError):
+            ptrace.call(ptrace.INTERRUPT, thread.tid)
+        self._stop_some([thread.tid], time.monotonic() + _PATIENCE)
+        if thread.tid not in self.threads:
+            raise ProcessLookupError
+        return self.threads[thread.tid]
+
+    def catch_up(self) -> bool:
+        """Stop the threads that have come into being while one went on; whether there were any. Raises as stop()."""
+        before = set(self.threads)
+        self._stop(time.monotonic() + _PATIENCE)
+        return not before.issuperset(self.threads)
+
+    def give_up(self, thread: Thread, mask: int) -> None:
+        """A borrowed thread has not come back in time. When it does it is let go, with its own registers and mask."""
+        thread.dirty, thread.mask = True, mask
+        self.threads.pop(thread.tid, None)
+        self._late.add(thread.tid)
+        self._lent[thread.tid] = thread
+        with contextlib.suppress(ProcessLookupError):
+            ptrace.call(ptrace.INTERRUPT, thread.tid)
+
+    def flush(self, thread: Thread) -> None:
+        if thread.dirty:
+            ptrace.set_registers(thread.tid, thread.registers)
+            thread.dirty = False
+
+    def resume(self) -> None:
+        """Let all threads go, untraced."""
+        for thread in self.threads.values():
+            self._let_go(thread)
+        self.threads, self._foreign = {}, set()
+
+    def _let_go(self, thread: Thread) -> None:
+        try:
+            if thread.mask is not None:
+                ptrace.set_mask(thread.tid, thread.mask)
+            self.flush(thread)
+            if thread.info is not None:
+                ptrace.set_info(thread.tid, thread.info)
+            ptrace.call(ptrace.DETACH, thread.tid, 0, thread.signal)
+        except ProcessLookupError:
+            self._late.add(thread.tid)  # it was killed in its stop; whose child it is learns of that behind us
+
+    def _let_go_of_late(self, deadline: float) -> None:
+        rounds = 0
+        while self._late and time.monotonic() < deadline:
+            self.release_late()
+            _rest(rounds)
+            rounds += 1
+
+    def release_late(self, besides: Collection[int] = ()) -> bool:
+        """Let go of threads that stopped only after we had given up on them, and of those that ended in their stop.
+        Whether there are others, which may stop at any moment."""
+        for tid in self._late.difference(besides):
+            self._has_come(tid, stays=False)
+        return bool(self._late)
+
+
+def _shared(pid: int, other: int) -> TargetError:
+    return TargetError(
+        "shared-memory",
+        f"process {other} executes the memory of process {pid}, and may not be stopped",
+        "be the owner of both, or have CAP_SYS_PTRACE",
+    )
+
+
+def _rest(rounds: int) -> None:
+    """A running thread stops within microseconds; the shortest sleep takes longer (prctl(2), PR_SET_TIMERSLACK)."""
+    if rounds < _BRISK:
+        os.sched_yield()
+    else:
+        time.sleep(min(0.001, 0.00002 * (rounds - _BRISK)))
+
+
+def _turns(pid: int, tid: int) -> int:
+    """How often the thread was given a processor (Documentation/scheduler/sched-stats.rst); 0 if that is not known."""
+    try:
+        with open(f"/proc/{pid}/task/{tid}/schedstat", "rb", buffering=0) as file:
+            return int(file.read().split()[2])
+    except OSError:
+        return 0
+
+
+def _by_a_keeper(pid: int) -> bool:
+    """Or by nobody any more."""
+    tracers = {ptrace.tracer_of(tid) for tid in ptrace.thread_ids(pid)} - {0, os.getpid()}
+    return all(_is_keeper(tracer) for tracer in tracers)
+
+
+def _is_keeper(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read() == f"{KEEPER}\n"
+    except OSError:
+        return True  # it has gone
+
+
+def _goes(tid: int) -> bool:
+    """It has ended, or is about to: for a moment before that is seen it cannot be seized any more."""
+    for _ in range(10):
+        if not is_alive(tid):
+            return True
+        time.sleep(0.001)
+    return False

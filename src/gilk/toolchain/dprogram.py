@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The clauses of a D program as native code: compiled once and kept, and run in this very process."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+
+from gilk.arch import processor
+from gilk.cache import key as keys
+from gilk.cache.blobs import load_blob, store_blob
+from gilk.errors import CompileError
+from gilk.toolchain import compilers, relocatable
+from gilk.toolchain.compilers import FLAGS as COMMON
+from gilk.toolchain.compilers import NATIVE, compiler
+from gilk.toolchain.relocatable import Relocatable
+
+#: D's arithmetic wraps, and its variables are bytes that are read as what they are declared to be.
+FLAGS = (*("-I", str(NATIVE), "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unused-value"),)
+ARGUMENTS = 10
+_KIND = "d-programs"
+_READ = ("runtime/d", "host", "include/gilk.h", "abi")
+
+
+class ClauseEvent(ctypes.Structure):
+    """struct gd_event, native/runtime/d/context.h."""
+
+    _fields_ = [
+        ("arg", ctypes.c_uint64 * ARGUMENTS),
+        *((name, ctypes.c_uint64) for name in ("time", "thread")),
+        *((name, ctypes.c_uint32) for name in ("probe", "cpu", "pid", "tid")),
+        ("edge", ctypes.c_uint64),
+        ("regs", ctypes.c_void_p),
+        *((name, ctypes.c_uint32) for name in ("error", "copied")),
+    ]
+
+
+def program_flags() -> tuple[str, ...]:
+    """The compiler's flags for this processor."""
+    return (*FLAGS, "-DHOST_RDPID") if _has_rdpid() else FLAGS
+
+
+@contextmanager
+def compiling(text: str) -> Iterator[Callable[[], Relocatable]]:
+    """Start compiling a program, or take it from the cache. The returned function waits for the end, and returns the
+    program; it raises CompileError `does-not-compile`, which is a fault of gilk.
+    """
+    key = made_of() + text.encode("utf-8", "surrogateescape")
+    kept = _kept(key)
+    if kept is not None:
+        yield lambda: kept
+        return
+    with compilers.directory() as place:
+        source, output = place / "program.c", place / "program.o"
+        source.write_text(text)
+        with compilers.compiling(source, output, ["-fPIC", *program_flags()]) as finish:
+
+            def made() -> Relocatable:
+                finish()
+                content = output.read_bytes()
+                store_blob(_KIND, key, content)
+                return relocatable.parse(content)
+
+            yield made
+
+
+def _kept(key: bytes) -> Relocatable | None:
+    content = load_blob(_KIND, key)
+    with suppress(CompileError):
+        return relocatable.parse(content) if content is not None else None
+    return None
+
+
+def made_of() -> bytes:
+    """Whatever else the code depends on: the compiler, what it is told, and the runtime."""
+    return keys.made_of((_identity(), COMMON, FLAGS, _has_rdpid()), read_files())
+
+
+def read_files() -> list[Path]:
+    """Whatever the compiler may read of ours."""
+    return [file for name in _READ for file in keys.files_of(NATIVE / name)]
+
+
+def _identity() -> tuple[object, ...]:
+    """A compiler that was replaced is another one."""
+    command = compiler()
+    status = os.stat(command[0]) if os.path.isabs(command[0]) else None
+    return command, (status.st_size, status.st_mtime_ns, status.st_ino) if status else None
+
+
+@functools.cache
+def _has_rdpid() -> bool:
+    """Whether the processor's number can be had by one instruction."""
+    return "rdpid" in processor.flags()
+
+
+class Native:
+    """A program that is loaded here: its code is never both writable and executable."""
+
+    def __init__(self, program: Relocatable, tables: Mapping[str, bytes] = MappingProxyType({})) -> None:
+        """``tables``: what lies behind the code, by the names that it has for them."""
+        self._program = program
+        size = len(program.content) + 8 + sum(len(table) + 8 for table in tables.values())
+        self._memory = mmap.mmap(-1, max(size, 1))
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        code = with_tables(program, tables, self._address)
+        self._memory[: len(code)] = code
+        protect = ctypes.CDLL(None, use_errno=True).mprotect
+        if protect(ctypes.c_void_p(self._address), ctypes.c_size_t(len(self._memory)), mmap.PROT_READ | mmap.PROT_EXEC):
+            raise CompileError("does-not-link", f"the system forbids to execute it: {os.strerror(ctypes.get_errno())}")
+
+    def fire(self, group: int, memory: int, event: ClauseEvent, always: bool = False, looks: bool = False) -> None:
+        """Run the clauses of a group. ``memory``: its address here. ``always``: also when the program is not active.
+
+        ``looks``: they may read the memory of the process that the event is of, else of none.
+        """
+        at = self._address + self._program.symbols[f"d_group_{group}"].offset
+        _FUNCTION(at)(memory, ctypes.byref(event), 1 | always << 1 | looks << 2)
+
+
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ClauseEvent), ctypes.c_uint)
+
+
+def with_tables(program: Relocatable, tables: Mapping[str, bytes], address: int) -> bytes:
+    """The code for ``address``, with the tables that it names behind it."""
+    data, places = bytes(-len(program.content) % 8), {}
+    for name, table in tables.items():
+        places[name] = address + len(program.content) + len(data)
+        data += table + bytes(-len(table) % 8)
+    wanted = program.undefined & places.keys()
+    return program.placed(address, {name: places[name] for name in wanted}) + data

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A user's C instrument: compiled once, linked to each arena it is used in."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import field
+from pathlib import Path
+
+from gilk.cache.blobs import load_blob, store_blob
+from gilk.errors import CompileError, UsageError
+from gilk.image.elf import load
+from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN, VALUES, Form, link_script, wrapper
+from gilk.toolchain import relocatable
+from gilk.toolchain.clobbers import CALLER_SAVED, of_function
+from gilk.toolchain.compilers import NATIVE, compile_object, directory, link, prune
+from gilk.values import dataclass
+
+_KIND = "instruments"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An object file in memory; ``undefined`` are the names that the target must supply."""
+
+    source: Path
+    function: str
+    content: bytes
+    undefined: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Code for one arena and initial data for the writable page below it.
+
+    ``entry`` takes struct gilk_regs and an iid whatever the function takes; ``plain``
+    takes only an iid, and is for functions that do; ``values`` takes the registers of a
+    call as they are (splice/instrument.py, CallWithValues), and is for functions that do, else 0.
+    ``takes_registers``: it wants struct gilk_regs. ``clobbers``: caller-saved registers that ``plain`` or ``values``
+    may change.
+    """
+
+    code: bytes
+    data: bytes
+    entry: int
+    plain: int
+    takes_registers: bool
+    values: int = 0
+    clobbers: int = field(default=CALLER_SAVED)
+
+
+def compile_instrument(
+    source: Path, function: str, flags: tuple[str, ...] = (), made_of: bytes = b"", text: str | None = None
+) -> Compiled:
+    """``flags``: what else the compiler is told. ``made_of``: what the code depends on besides ``text``, if it is to be
+    kept. ``text``: what the file would have, that need not be there then.
+
+    Raises UsageError `no-such-file`, `no-such-instrument`, CompileError `does-not-compile`.
+    """
+    if text is None and not source.is_file():
+        raise UsageError("no-such-file", f"there is no instrument file {source}")
+    key = repr((function, flags, len(made_of), text)).encode("utf-8", "surrogateescape") + made_of
+    kept = load_blob(_KIND, key) if made_of else None
+    if kept is not None:
+        names, _, content = kept.partition(b"\0")
+        return Compiled(source, function, content, tuple(names.decode().split()))
+    made = _compiled(source, function, flags, text)
+    if made_of:
+        store_blob(_KIND, key, " ".join(made.undefined).encode() + b"\0" + made.content)
+    return made
+
+
+def _compiled(source: Path, function: str, flags: tuple[str, ...], text: str | None) -> Compiled:
+    with directory() as place:
+        if text is not None:
+            source = place / source.name
+            source.write_text(text)
+        whole_source = place / "instrument.c"
+        whole_source.write_text(wrapper(source.resolve(), function))
+        whole, output = place / "whole.o", place / "instrument.o"
+        include = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent)]
+        try:
+            compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", *flags])
+        except CompileError as error:
+            if f"'{function}' undeclared here" in error.message:
+                raise UsageError("no-such-instrument", f"{source} has no function {function!r}") from None
+            raise
+        prune(whole, output, ENTRY, PLAIN, VALUES, FORM)
+        return Compiled(source, function, output.read_bytes(), _undefined(output))
+
+
+def _undefined(path: Path) -> tuple[str, ...]:
+    """Names that code which was kept refers to: nm lists those of dropped sections too, unless they are stripped."""
+    import subprocess  # here: what is kept need not wait for it
+
+    needed = path.with_suffix(".needed")
+    try:
+        subprocess.run(["strip", "--strip-unneeded", "-o", str(needed), str(path)], capture_output=True, check=True)
+        listing = subprocess.run(["nm", "-u", str(needed)], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        raise CompileError("no-binutils", "nm or strip, of binutils, is missing", "install binutils") from None
+    ours = {"gilk_control", "_GLOBAL_OFFSET_TABLE_"}
+    return tuple(name for name in (line.split()[-1] for line in listing.splitlines()) if name not in ours)
+
+
+def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str, int]) -> Linked:
+    """Link for addresses ``code`` and ``data``; ``symbols`` give every undefined name its address.
+
+    A linker is run only for what has variables, or refers to what may be far away. Raises CompileError `does-not-link`.
+    """
+    if code % relocatable.ALIGNED == 0:
+        with suppress(CompileError):
+            return _alone(compiled, code, symbols)
+    return _by_linker(compiled, code, data, symbols)
+
+
+def _alone(compiled: Compiled, code: int, symbols: dict[str, int]) -> Linked:
+    """Raises CompileError for what takes a linker."""
+    made = relocatable.parse(compiled.content)
+    places = {name: (code + part.offset, part.size) for name, part in made.symbols.items()}
+    return _linked(made.placed(code, symbols), code, b"", places)
+
+
+def _by_linker(compiled: Compiled, code: int, data: int, symbols: dict[str, int]) -> Linked:
+    with directory() as place:
+        (place / "instrument.o").write_bytes(compiled.content)
+        script = place / "instrument.ld"
+        script.write_text(link_script(code, data))
+        output = place / "instrument"
+        link([place / "instrument.o"], script, output, symbols)
+        image = load(output)
+    body = next(s for s in image.sections if s.name == ".all")
+    held = next((s for s in image.sections if s.name == ".held"), None)
+    content = image.read(body.address, body.size)
+    initial = image.read(held.address, held.size).ljust(held.size, b"\0") if held else b""
+    return _linked(
+        bytes(body.address - code) + content,  # a section may begin later: it is aligned as its parts want it
+        code,
+        bytes(held.address - data) + initial if held else b"",
+        {s.name: (s.address, s.size) for s in image.symbols},
+    )
+
+
+def _linked(content: bytes, code: int, data: bytes, places: dict[str, tuple[int, int]]) -> Linked:
+    """``places``: addresses and sizes of all that has a name."""
+    form = Form(content[places[FORM][0] - code])
+    return Linked(
+        content,
+        data,
+        places[ENTRY][0],
+        places[PLAIN][0],
+        form is Form.REGISTERS,
+        places[VALUES][0] if form is Form.VALUES else 0,
+        of_function(content, code, VALUES if form is Form.VALUES else PLAIN, places),
+    )

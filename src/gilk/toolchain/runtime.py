@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The runtime that every arena begins with: built on first use, cached by content."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+
+from gilk.cache.arrays import load_arrays, store_arrays
+from gilk.cache.key import made_of
+from gilk.image.elf import load
+from gilk.toolchain.compilers import NATIVE, compile_object, compiler, directory, flags, link
+from gilk.values import dataclass
+
+_SOURCES = ("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "host/process.S")
+_READ = (
+    *(*_SOURCES, "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h", "abi/gilk_regs.h"),
+    *("host/host.h", "host/process.h", "host/block.h", "host/own.h"),
+)
+_SYMBOLS = (
+    *("gilk_claim_thunk", "gilk_registers_thunk", "gilk_vector_thunk", "gilk_log_registers", "gilk_params"),
+    *("gilk_side_claim_thunk", "gilk_side_registers_thunk", "gilk_side_vector_thunk"),
+    *("gilk_side_plain_thunk", "gilk_side_values_thunk"),
+    *("gilk_signal_enter", "gilk_signal_enter_go", "gilk_signal_leave", "gilk_gate_reached"),
+)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Position-independent code; ``symbols`` are offsets from its start."""
+
+    code: bytes
+    symbols: dict[str, int]
+
+
+@functools.cache
+def runtime() -> Runtime:
+    """Raises CompileError."""
+    key = f"runtime-{_digest()}"
+    kept = load_arrays(key)
+    if kept is not None and {"code", "offsets"} <= kept.keys() and len(kept["offsets"]) == len(_SYMBOLS):
+        return Runtime(kept["code"].tobytes(), dict(zip(_SYMBOLS, kept["offsets"].tolist(), strict=True)))
+    made = _build()
+    offsets = np.array([made.symbols[name] for name in _SYMBOLS], np.int64)
+    store_arrays(key, {"code": np.frombuffer(made.code, np.uint8), "offsets": offsets})
+    return made
+
+
+def _digest() -> str:
+    return made_of((compiler(), flags()), read_files()).hex()
+
+
+def read_files() -> list[Path]:
+    """Whatever the compiler and the linker may read of ours."""
+    return [NATIVE / name for name in _READ]
+
+
+def _build() -> Runtime:
+    with directory() as place:
+        objects = []
+        for source in _SOURCES:
+            objects.append(place / (Path(source).name + ".o"))
+            compile_object(NATIVE / source, objects[-1], ["-fPIE", "-Werror"])
+        output = place / "runtime"
+        link(objects, NATIVE / "runtime" / "runtime.ld", output, {})
+        image = load(output)
+    segment = next(s for s in image.segments if s.executable)
+    start = min(s.address for s in image.symbols if s.name == "gilk_claim_thunk")
+    return Runtime(
+        segment.data[start - segment.address :],
+        {s.name: s.address - start for s in image.symbols if s.name in _SYMBOLS},
+    )

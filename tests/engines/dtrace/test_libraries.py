@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Libraries of D: which are read, in what order, and what a program sees of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gilk.engines.dtrace import libraries
+from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
+from gilk.errors import UsageError
+from gilk.lang.d import tree
+from gilk.lang.d.macros import Macros
+from gilk.lang.d.options import Options
+from gilk.lang.syntax.source import Source
+
+
+def written(directory: Path, **files: str) -> list[str]:
+    for name, text in files.items():
+        (directory / f"{name}.d").write_text(text)
+    return [str(directory)]
+
+
+def compiled(program: str, directories: list[str]) -> tree.Program:
+    found = libraries.wanted([program], directories, None)
+    text = Text("script", Source("test", program))
+    return compile_programs([text], Macros({}, ("test",)), Options(), None, found).program
+
+
+def tag(program: str, directories: list[str]) -> str:
+    with pytest.raises(DoesNotCompile) as caught:
+        compiled(program, directories)
+    return caught.value.wrong.diagnostic.tag
+
+
+def test_a_library_comes_after_those_it_depends_on(tmp_path: Path) -> None:
+    where = written(
+        tmp_path,
+        a="#pragma D depends_on library b.d\ninline int A = B + 1;",
+        b="#pragma D depends_on library c.d\ninline int B = sizeof (c_t);",
+        c="typedef struct c { int x; int y; } c_t;",
+    )
+    assert [Path(each.name).name for each in libraries.wanted([""], where, None)] == ["c.d", "b.d", "a.d"]
+    compiled("c_t one; BEGIN { one.x = A; trace(sizeof (c_t)); trace((c_t *)arg0); }", where)
+
+
+def test_what_it_depends_on_has_to_be_there(tmp_path: Path) -> None:
+    where = written(tmp_path, a="#pragma D depends_on library none.d\n")
+    assert tag("BEGIN { }", where) == "D_PRAGMA_DEPEND"
+
+
+def test_thousands_may_depend_on_each_other(tmp_path: Path) -> None:
+    text = "#pragma D depends_on library l{}.d\n"
+    where = written(tmp_path, **{f"l{n}": text.format(n + 1) for n in range(2000)}, l2000="")
+    found = [Path(each.name).stem for each in libraries.wanted([""], where, None)]
+    assert found == [f"l{n}" for n in range(2000, -1, -1)]
+    (tmp_path / "l2000.d").write_text(text.format(1000))
+    with pytest.raises(UsageError) as caught:
+        libraries.wanted([""], where, None)
+    assert caught.value.slug == "d-library-cycle" and "l1000.d" in caught.value.message
+
+
+def test_two_that_depend_on_each_other_are_refused(tmp_path: Path) -> None:
+    where = written(tmp_path, a="#pragma D depends_on library b.d\n", b="#pragma D depends_on library a.d\n")
+    with pytest.raises(UsageError) as caught:
+        libraries.wanted([""], where, None)
+    assert caught.value.slug == "d-library-cycle"
+
+
+def test_a_directory_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        libraries.wanted([""], [str(tmp_path / "none")], None)
+    assert caught.value.slug == "no-d-library"
+
+
+def test_what_is_wrong_with_one_is_told_with_its_name(tmp_path: Path) -> None:
+    where = written(tmp_path, a="inline int A = 1;\ninline int B = nothing;\n")
+    with pytest.raises(DoesNotCompile) as caught:
+        compiled("BEGIN { }", where)
+    wrong = caught.value.wrong
+    assert (wrong.file, wrong.line, wrong.diagnostic.tag) == (str(tmp_path / "a.d"), 2, "D_IDENT_UNDEF")
+
+
+def test_one_has_no_clauses(tmp_path: Path) -> None:
+    assert tag("BEGIN { }", written(tmp_path, a="BEGIN { }")) == "D_SYNTAX"
+
+
+def test_names_of_a_library_are_not_the_programs(tmp_path: Path) -> None:
+    where = written(tmp_path, a="inline int A = 1;\n#pragma D attributes Stable/Stable/Common A\n")
+    assert tag("#pragma D attributes Stable/Stable/Common A\nBEGIN { }", where) == "D_PRAGMA_SCOPE"
+    assert tag("inline int A = 2;", where) == "D_DECL_IDRED"
+
+
+def test_gilks_own_are_read_for_who_says_their_words(tmp_path: Path) -> None:
+    assert libraries.wanted(["BEGIN { trace(pid); } struct x { int a; };"], [], None) == []
+    found = libraries.wanted(["BEGIN { trace(curpsinfo->pr_pid); }"], [], None)
+    assert [Path(each.name).name for each in found] == ["process.d", "procfs.d"]
+    where = written(tmp_path, a="#pragma D depends_on library procfs.d\ninline pid_t P = curpsinfo->pr_ppid;")
+    compiled("BEGIN { trace(P); }", where)
+
+
+def test_they_all_compile() -> None:
+    for path in libraries.OWN.iterdir():
+        compiled(f"BEGIN {{ }} /* {' '.join(libraries._defined(path.read_text()))} */", [])
+
+
+def test_what_is_said_of_a_process_is_so() -> None:
+    with open("/proc/self/cmdline", "rb") as file:
+        words = file.read().split(b"\0")[:-1]
+    text = "\n".join(libraries._lines(os.getpid()))
+    assert f"process_argc = {len(words)}" in text and f"process_session = {os.getsid(0)}" in text

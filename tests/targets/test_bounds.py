@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What is mapped at an address is what /proc/PID/maps says, whichever way the kernel is asked."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gilk.errors import TargetError
+from gilk.targets import bounds
+from gilk.targets.maps import read_maps
+from tests.behaviour.harness import Loop
+from tests.programs.build import build
+
+
+@contextmanager
+def _standing_still(pid: int) -> Iterator[None]:
+    """A child of ours whose threads are all stopped: one of them might be loading a library."""
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("request_number", [bounds.PROCMAP_QUERY, bounds.PROCMAP_QUERY + 100])
+def test_the_same_as_in_the_list(request_number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second number is one that no kernel knows."""
+    monkeypatch.setattr(bounds, "PROCMAP_QUERY", request_number)
+    with Loop([build("threads")]) as loop, _standing_still(loop.pid), bounds.bounds_in(loop.pid) as at:
+        maps = [mapping for mapping in read_maps(loop.pid) if mapping.path.startswith("/")]
+        assert len(maps) > 5
+        for mapping in maps:
+            whole = mapping.start, mapping.end
+            assert at(mapping.start) == at(mapping.end - 1) == at(mapping.start + 8) == whole
+            assert at(mapping.start - 1) != whole != at(mapping.end)
+        assert at(0) is None
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(TargetError) as raised, bounds.bounds_in((1 << 22) + 1):
+        pass
+    assert raised.value.slug == "no-such-process"
+
+
+def test_its_own() -> None:
+    here = read_maps(os.getpid())[0]
+    with bounds.bounds_in(os.getpid()) as at:
+        assert at(here.start) == (here.start, here.end)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_is_mapped_is_the_file_that_was(asked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the kernel can be asked about one address, or has to write down all of them."""
+    if not asked:
+        monkeypatch.setattr(bounds, "PROCMAP_QUERY", bounds.PROCMAP_QUERY + 100)
+    fd = os.memfd_create("test")
+    try:
+        os.ftruncate(fd, 3 * 4096)
+        with mmap.mmap(fd, 4096, offset=2 * 4096) as memory:
+            address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+            found = bounds.backing_at(os.getpid(), address + 5)
+            assert found is not None and found.start <= address < found.end
+            assert found.offset + address - found.start == 2 * 4096
+            held = os.fstat(fd)
+            assert (found.device, found.inode) == (held.st_dev, held.st_ino)
+    finally:
+        os.close(fd)
+    assert bounds.backing_at(os.getpid(), 0) is None

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What a process has mapped can be told, and read, whatever has become of its files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import gilk.targets.files
+from gilk.image.elf import load
+from gilk.targets.files import Files
+from gilk.targets.maps import read_maps
+from tests.behaviour.harness import mortal
+from tests.programs.build import build
+
+
+def test_it_says_what_whole_images_say() -> None:
+    with mortal([build("hot8")]) as program:
+        pid = program.pid
+        files = Files(pid)
+        for loaded in files.loaded(read_maps(pid)):
+            segments = files.image(loaded.path).segments
+            assert loaded.start == min(s.address for s in segments) + loaded.bias
+            assert loaded.end == max(s.address + s.size for s in segments) + loaded.bias
+            assert files.image(loaded.path).spans == load(loaded.path).spans
+        files.close()
+
+
+def test_what_is_removed_after_it_was_seen_can_be_read_still(tmp_path: Path) -> None:
+    copy = tmp_path / "program"
+    shutil.copy(build("hot8"), copy)
+    before = len(os.listdir("/proc/self/fd"))
+    with mortal([copy]) as program:
+        files = Files(program.pid)
+        main = files.loaded(read_maps(program.pid))[0]
+    copy.unlink()
+    assert files.image(main.path).spans == load(build("hot8")).spans
+    files.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_no_more_are_open_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gilk.targets.files, "_MOST_OPEN", 1)
+    with mortal([build("hot8")]) as program:
+        pid = program.pid
+        files = Files(pid)
+        assert len(files.loaded(read_maps(pid))) > 2
+        assert len(files.descriptors) == 1
+        files.close()

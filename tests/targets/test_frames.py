@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Signal frames are found on every stack that a stack pointer leads to, also where several lie in one mapping."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import pytest
+
+from gilk.targets.frames import signal_frames
+from gilk.targets.memory import ProcessMemory
+
+RESTORER, AMID = 0x45EEA0, 0x671497
+RSP, RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8
+LOW, HIGH, SIZE = 0x1000, 0x8000, 0x10000
+
+
+class Arena:
+    """Memory with two stacks in it; a frame lies a little above the stack pointer of the lower one."""
+
+    def __init__(self) -> None:
+        self._room = ctypes.create_string_buffer(SIZE + 8)
+        self.base = ctypes.addressof(self._room) + 7 & -8
+        self.put(LOW + 0x100, HIGH)
+
+    def put(self, at: int, rsp: int) -> None:
+        for offset, word in ((0, RESTORER), (RSP, self.base + rsp), (RIP, AMID)):
+            ctypes.c_uint64.from_address(self.base + at + offset).value = word
+
+    def bounds(self, address: int) -> tuple[int, int] | None:
+        return (self.base, self.base + SIZE) if self.base <= address < self.base + SIZE else None
+
+    def found(self, *starts: int) -> set[int]:
+        """Where frames begin, from the start of the arena."""
+        with ProcessMemory(os.getpid()) as memory:
+            frames = signal_frames([self.base + at for at in starts], frozenset((RESTORER,)), self.bounds, memory)
+            return {frame.slot - RIP - self.base for frame in frames if frame.rip == AMID}
+
+
+@pytest.mark.parametrize("starts", [(LOW, HIGH), (HIGH, LOW), (LOW,)])
+def test_two_stacks_in_one_mapping(starts: tuple[int, ...]) -> None:
+    assert Arena().found(*starts) == {LOW + 0x100}
+
+
+def test_a_frame_may_lie_across_where_the_search_began() -> None:
+    arena = Arena()
+    arena.put(HIGH - 0x40, HIGH + 0x800)
+    assert arena.found(LOW, HIGH) == {LOW + 0x100, HIGH - 0x40}
+
+
+def test_a_frame_that_leads_to_a_lower_stack_of_the_mapping() -> None:
+    arena = Arena()
+    arena.put(HIGH + 0x100, LOW)
+    assert arena.found(HIGH) == {LOW + 0x100, HIGH + 0x100}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Writing to a process whose memory goes meanwhile comes to an end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gilk.errors import TargetError
+from gilk.targets.keeper import Keeper
+from gilk.targets.linux import LinuxProcess
+from gilk.targets.maps import read_maps
+from gilk.targets.memory import ProcessMemory
+from tests.behaviour.harness import mortal, state, wait_for
+from tests.programs.build import build
+
+
+@contextmanager
+def _no_longer_than(seconds: int) -> Iterator[None]:
+    """What spins is ended by a signal: SIGALRM is an exception here."""
+
+    def late(*_: object) -> None:
+        raise AssertionError("it does not come to an end")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_memory_that_has_gone_is_not_written_to_for_ever() -> None:
+    with mortal([build("hot8")]) as program:
+        at = read_maps(program.pid)[0].start
+        with ProcessMemory(program.pid) as memory:
+            program.kill()
+            assert wait_for(lambda: not memory.some(at, 1))  # not before its last thread has ended
+            with _no_longer_than(60), pytest.raises(ProcessLookupError):
+                memory.write(at, bytes(4))
+
+
+def test_a_keeper_whose_target_has_gone_closes() -> None:
+    """Also where that is noticed only when something is written."""
+    with mortal([build("hot8")]) as program:
+        keeper = Keeper(LinuxProcess(program.pid))
+        keeper.mapper.set_up(f"memory-{program.pid}", 1 << 16, 1 << 16)
+        keeper.present = lambda: True  # type: ignore[method-assign]
+        program.kill()
+        assert wait_for(lambda: state(program.pid) == "Z")
+        with _no_longer_than(60):
+            assert keeper.close()
+        with pytest.raises(TargetError):
+            keeper.process.threads.stop()

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Who is waited for and does not come: the wait ends, and the target goes on."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+
+import pytest
+
+from gilk import api
+from gilk.errors import TargetError
+from gilk.targets import process, ptrace
+from gilk.targets.keeper import Keeper
+from gilk.targets.linux import LinuxProcess
+from gilk.targets.remote import remote
+from gilk.targets.world import Thread
+from tests.behaviour.harness import Loop, cpu, differences, leftovers, signals, state, wait_for
+from tests.programs.build import build
+
+_PAUSE = 34
+
+
+def test_a_borrowed_thread_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits in a system call for ever; it has its own registers and mask when it is let go, and can be borrowed
+    again."""
+    monkeypatch.setattr(ptrace, "wait", functools.partial(ptrace.wait, seconds=1.0))
+    with Loop([build("hot8")]) as loop:
+        assert wait_for(lambda: cpu(loop.pid) > 0)
+        keeper = Keeper(LinuxProcess(loop.pid))
+        keeper.mapper.set_up(f"waits-{loop.pid}", 1 << 16, 1 << 16)
+        with (
+            pytest.raises(TargetError) as raised,
+            keeper.process.threads.stopped(),
+            remote(keeper.process.threads, keeper.memory) as call,
+        ):
+            call.call(_PAUSE)
+        assert raised.value.slug == "busy"
+        assert wait_for(lambda: not keeper.process.threads.release_late())
+        ticks = cpu(loop.pid)
+        assert wait_for(lambda: cpu(loop.pid) > ticks)
+        assert not any(mask.startswith("ffff") for name, mask in signals(loop.pid).items() if "SigBlk" in name)
+        assert keeper.close()
+        assert leftovers(loop.pid) == []
+
+
+def test_a_keeper_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Loop([build("hot8")]) as loop:
+        target = api.attach(loop.pid)
+        monkeypatch.setattr(process, "_PATIENCE", 1.0)
+        keeper = target.process.keeper
+        os.kill(keeper.pid, signal.SIGSTOP)
+        with pytest.raises(TargetError) as raised:
+            keeper.ask("present")
+        assert raised.value.slug == "keeper-gone"
+        assert wait_for(lambda: not keeper.there)
+        with pytest.raises(TargetError):
+            target.process.close()
+        ticks = cpu(loop.pid)
+        assert wait_for(lambda: cpu(loop.pid) > ticks)
+        assert differences(loop.pid) == []
+
+
+def test_a_thread_that_is_asked_to_go_on_makes_others() -> None:
+    """They are stopped, too, before anything is changed."""
+    with Loop([build("hot8")]) as loop:
+        keeper = Keeper(LinuxProcess(loop.pid))
+        with keeper.process.threads.stopped() as threads:
+            some = next(iter(threads.values()))
+            before = set(threads)
+            again: Thread = keeper.process.threads.run_on(some, 0.01)
+            assert again.tid == some.tid
+            keeper.process.threads.catch_up()
+            assert before <= set(keeper.process.threads.threads)
+            assert set(keeper.process.threads.threads) == set(ptrace.thread_ids(loop.pid))
+            assert all(state(tid) == "t" for tid in threads)

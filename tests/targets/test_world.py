@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Threads that end while they are stopped, or stop late: who waits for them learns of it, and none is left standing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gilk.errors import TargetError
+from gilk.targets import ptrace, wire
+from gilk.targets.world import World
+from tests.behaviour.harness import ENVIRONMENT, cpu, mortal, state, wait_for
+from tests.programs.build import build
+
+#: Stops a process, has it killed, lets it go, and looks after those that are late until its input is closed.
+STOPPER = """
+import os, select, sys
+from gilk.targets.world import World
+world, number = World(int(sys.argv[1])), int(sys.argv[2])
+with world.stopped():
+    os.kill(world.pid, number)
+while not select.select([0], [], [], 0.05)[0]:
+    world.release_late()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGRTMAX])
+def test_killed_in_its_stop(number: signal.Signals) -> None:
+    with mortal([build("hot8")]) as program:
+        words = [sys.executable, "-c", STOPPER, str(program.pid), str(int(number))]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, env={**os.environ, **ENVIRONMENT}) as stopper:
+            assert program.wait(60) == -number
+            stopper.communicate()
+        assert stopper.returncode == 0
+
+
+def test_killed_while_it_is_being_stopped() -> None:
+    """Over and over, until it has gone: neither takes it for one that does not stop."""
+    for pause in (0.0, 0.001, 0.002, 0.004):
+        with mortal([build("hot8")]) as program:
+            world, killer = World(program.pid), subprocess.Popen(["sh", "-c", f"sleep {pause}; kill -9 {program.pid}"])
+            began = time.monotonic()
+            with pytest.raises(TargetError) as raised:
+                while True:
+                    with world.stopped():
+                        pass
+            assert raised.value.slug == "no-such-process"
+            assert time.monotonic() - began < 60
+            assert killer.wait() == 0
+            while program.poll() is None:
+                world.release_late()
+                time.sleep(0.01)
+
+
+def late(pid: int, interrupted: bool) -> World:
+    """It stops after it has been given up: when it is interrupted, or when a signal comes."""
+    world = World(pid)
+    ptrace.seize(pid, ptrace.O_TRACESYSGOOD)
+    if interrupted:
+        ptrace.call(ptrace.INTERRUPT, pid)
+    world._late.add(pid)
+    return world
+
+
+def let_go_when_it_stops(world: World) -> None:
+    assert wait_for(lambda: state(world.pid) == "t")
+    assert not world.release_late()
+
+
+def test_who_stops_late_has_its_signal() -> None:
+    with subprocess.Popen(["sleep", "100"]) as program:
+        world = late(program.pid, interrupted=False)
+        program.terminate()
+        let_go_when_it_stops(world)
+        assert program.wait(60) == -signal.SIGTERM
+
+
+#: epoll_wait(2) of its own making: Python's would be made again. It says that it is about to.
+WAITS = """
+import ctypes, select
+library, events = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(64)
+poll = select.epoll()
+print("waits", flush=True)
+print(library.epoll_wait(poll.fileno(), events, 1, 1000), ctypes.get_errno())
+"""
+
+
+def test_a_system_call_is_not_interrupted_by_a_late_stop() -> None:
+    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout and program.stdout.readline() == "waits\n"
+        assert wait_for(lambda: state(program.pid) == "S")
+        let_go_when_it_stops(late(program.pid, interrupted=True))
+        assert program.stdout.read() == "0 0\n"
+
+
+#: A keeper without patience, on the processor of its target: who is asked to stop cannot do so before that is over.
+KEEPER = """
+import os
+from gilk.targets import server, world
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+world._GLIMPSE = -1
+server.main()
+"""
+
+
+def test_a_program_goes_on_however_often_samples_of_it_are_asked_for() -> None:
+    mine, theirs = socket.socketpair()
+    with mortal([build("hot8")]) as program:
+        for tid in ptrace.thread_ids(program.pid):
+            os.sched_setaffinity(tid, {min(os.sched_getaffinity(0))})
+        words = [sys.executable, "-c", KEEPER, str(theirs.fileno())]
+        keeper = subprocess.Popen(words, pass_fds=[theirs.fileno()], env={**os.environ, **ENVIRONMENT})
+        theirs.close()
+        with keeper, mine:
+            assert asked(mine, "attach", program.pid) == program.pid
+            begun = cpu(program.pid)
+            deadline = time.monotonic() + 60
+            while cpu(program.pid) < begun + os.sysconf("SC_CLK_TCK") // 5:
+                asked(mine, "sample", 0)
+                assert time.monotonic() < deadline
+        assert keeper.returncode == 0
+
+
+def asked(channel: socket.socket, *words: object) -> object:
+    wire.send(channel, (words[0], words[1:]))
+    (fine, answer), _ = wire.receive(channel)
+    assert fine, answer
+    return answer

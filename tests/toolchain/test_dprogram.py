@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs that are compiled while something else is done."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from gilk.errors import CompileError
+from gilk.toolchain import dprogram
+from gilk.toolchain.dprogram import compiling
+from tests.behaviour.harness import children
+
+PROGRAM = "int d_group_0(int x) { return x + %d; }"
+
+
+@pytest.fixture(autouse=True)
+def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GILK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_once_compiled_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    with compiling(PROGRAM % 1) as finish:
+        first = finish()
+    monkeypatch.setattr(dprogram.toolchain, "compiling", None)
+    with compiling(PROGRAM % 1) as finish:
+        assert finish() == first
+
+
+def test_what_is_wrong_is_said_by_who_waits() -> None:
+    with compiling("this is no C") as finish, pytest.raises(CompileError) as raised:
+        finish()
+    assert raised.value.slug == "does-not-compile" and "error" in raised.value.message
+
+
+def test_a_compiler_that_nobody_waits_for_is_ended(own_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither it nor its files are there any more, whatever ended the wait."""
+    slow = own_places / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 100\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(dprogram.toolchain, "compiler", lambda: (str(slow),))
+    monkeypatch.setattr(dprogram, "compiler", lambda: (str(slow),))
+    before = children(os.getpid())  # of other tests
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), compiling(PROGRAM % 2):
+        raise KeyboardInterrupt
+    assert time.monotonic() - begun < 50
+    assert set(children(os.getpid())) <= set(before)
+    assert sorted(path.name for path in own_places.iterdir()) in (["cache", "slow"], ["slow"])
