@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import gilk
 from bench.measure import TIMES, Hot, Many, Programs, Row
-from gilk import api
 from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
 
@@ -32,7 +32,7 @@ def rows(programs: Programs, counts: tuple[int, ...]) -> Iterator[Row]:
 def _loop(programs: Programs) -> Row:
     with Hot(programs.hot, "leaf") as hot, tempfile.TemporaryDirectory() as place:
         before = hot.cost()
-        running = api.prepare_trace([hot.pid], (), Path(place, "trace"), "now", f"for:{SECONDS:g}s", ("hot:",))
+        running = gilk.prepare_trace([hot.pid], (), Path(place, "trace"), "now", f"for:{SECONDS:g}s", ("hot:",))
         running.begin()
         follow = threading.Thread(target=running.wait, args=(None, lambda: False, lambda _: None))
         follow.start()
@@ -48,7 +48,7 @@ def _beginning(programs: Programs) -> Iterator[Row]:
     """The program, the C library and the linker."""
     took, still, functions = [], [], 0
     for _ in range(TIMES):
-        with Many(programs.many) as many, api.attach(many.pid) as target, Follower(target.process) as follower:
+        with Many(programs.many) as many, gilk.attach(many.pid) as target, Follower(target.process) as follower:
             numbers, _ = follower.prepare(target.images, TraceScope())
             follower.copy_code()
             functions = len(numbers)

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 
 import gilk
 from bench.measure import BURST, SETTLE, TIMES, Hot, Many, Programs, Row, how_it_ended, least, memory, quartile
-from gilk.api import Request, Session, Target
+from gilk import Request, Session, Target
 from gilk.targets.apart import KEEPER
 
 TOOL = "gilk"

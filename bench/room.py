@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import gilk
 from bench.measure import Row
-from gilk import api
 from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
 from gilk.splice.plan import Refusal
@@ -93,12 +93,12 @@ def _compiled(program: Path, files: list[Path], flags: str, more: tuple[str, ...
 
 def _lacking(program: Path) -> tuple[int, int, int]:
     """Functions of a program, those that `run` cannot time, and those that `trace` cannot follow to their end."""
-    with api.launch([str(program)]) as target, target.session() as session:
-        probes = session.insert("*:entry", api.time)
+    with gilk.launch([str(program)]) as target, target.session() as session:
+        probes = session.insert("*:entry", gilk.time)
         functions = {probe.row.function for probe in probes}
         run = {probe.row.function for probe in probes if probe.refusal == Refusal.NO_ROOM}
         target.process.kill_unstarted()
-    with api.launch([str(program)]) as target, Follower(target.process) as follower:
+    with gilk.launch([str(program)]) as target, Follower(target.process) as follower:
         follower.prepare([loaded for loaded in target.images if loaded.main], TraceScope())
         missing = [(each.function, each.reason) for each in follower.unfollowed()]
         missing += [(each.function, each.reason) for each in follower.unended()]

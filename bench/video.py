@@ -119,14 +119,14 @@ def _median(values: NDArray[np.int64]) -> float:
 
 
 def _gilk(program: Path, size: str, what: str) -> Iterator[Row]:
-    from gilk import api
+    import gilk
 
     found: dict[str, list[float]] = {name: [] for name in ("warm-up", "begins in", "steady", "inactive", "activation")}
     for _ in range(TIMES):
         with Player(program, size=size) as player, tempfile.TemporaryDirectory() as place:
             time.sleep(PLAIN)
             undisturbed = time.monotonic_ns()
-            running = api.prepare_trace(
+            running = gilk.prepare_trace(
                 [player.pid], (), Path(place, "trace"), "after:1s", f"for:{ACTIVE:g}s", SCOPE
             )  # fmt: skip
             running.begin()
@@ -161,7 +161,7 @@ def _relative(more: float, usual: float) -> float:
 
 def _all_at_start(program: Path) -> Iterator[Row]:
     """The pre-instrumented form of the paper: everything is followed from the start on, and nothing is left out."""
-    from gilk import api
+    import gilk
 
     with tempfile.TemporaryDirectory() as place:
         with Player(program) as player:
@@ -169,7 +169,7 @@ def _all_at_start(program: Path) -> Iterator[Row]:
             plain = player.times()
         with Player(program) as player:
             time.sleep(0.05)
-            running = api.prepare_trace(
+            running = gilk.prepare_trace(
                 [player.pid], (), Path(place, "trace"), "now", f"for:{ACTIVE:g}s", SCOPE, everything=True
             )  # fmt: skip
             running.begin()

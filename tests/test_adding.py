@@ -109,13 +109,13 @@ def test_a_built_in_is_a_file_and_a_row(copy: Copy) -> None:
 COMMAND = """
 import click
 
-from gilk import api
+from gilk.api import scans
 
 
 @click.command()
 @click.argument("name")
 def greet(name):
-    click.echo(f"{name}: {api.__name__}")
+    click.echo(f"{name}: {scans.__name__}")
     return 3
 """
 
@@ -125,7 +125,7 @@ def test_a_subcommand_is_a_file_and_a_row(copy: Copy) -> None:
     copy.add_row("cli/main.py", "COMMANDS = {\n", '    "greet": "Greet somebody.",\n')
     assert copy.changed() == {"cli/greet.py", "cli/main.py"}
     done = copy.run("greet", "you")
-    assert (done.returncode, done.stdout) == (3, "you: gilk.api\n"), done.stderr
+    assert (done.returncode, done.stdout) == (3, "you: gilk.api.scans\n"), done.stderr
     assert "Greet somebody." in copy.run("--help").stdout
 
 

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from studying import compiled, directory, figure, save, text_of
 
 import gilk
-from gilk.api import Kernel, Place
+from gilk import Kernel, Place
 
 FUNCTIONS = ("kernel_clone", "copy_process")
 PHASES = {"none": "", "before each block": "blocks", "after each block": "blocks-post"}

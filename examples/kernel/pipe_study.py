@@ -21,7 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import gilk
-from gilk.api import FunctionView, Kernel, Place, c
+from gilk import FunctionView, Kernel, Place, c
 
 STAGES = ("cat", "sed", "grep", "sort")
 WORK = r"""seq 1 60000 > /tmp/vol_dump

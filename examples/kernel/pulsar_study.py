@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from studying import compiled, directory, figure, samples_of, save, shell, text_of
 
 import gilk
-from gilk.api import Kernel, c
+from gilk import Kernel, c
 
 FUNCTIONS = ("kernel_clone", "do_exit", "kernel_wait4")
 PROGRAM = "pulsar"

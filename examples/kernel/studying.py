@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gilk.api import Kernel
+from gilk import Kernel
 from gilk.session.kernel_session import KernelSession
 
 HERE = Path(__file__).parent

@@ -7,9 +7,9 @@
     with target.session() as session:
         session.insert("main:hot:entry", gilk.count)
 
-What users import is here, and is defined in :mod:`gilk.api`. It is loaded on
-first use: the command line imports this package too, and ``gilk --help``
-should not wait for numpy. Modules of the package never import from here.
+Users import what is here; it is defined in the modules of :mod:`gilk.api`. It is
+loaded on first use: the command line imports this package too, and ``gilk
+--help`` should not wait for numpy. Modules of the package never import from here.
 """
 
 from __future__ import annotations
@@ -21,24 +21,71 @@ from gilk.errors import CompileError, GilkError, ImageError, StoreError, TargetE
 from gilk.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from gilk.api import *  # noqa: F403
+    from gilk import lab
+    from gilk.api.dtrace import DtraceSession, dtrace, dtrace_events, events
+    from gilk.api.dtrace import values as dtrace_values
+    from gilk.api.experiments import Experiment, Staged, load_experiment, prepare_experiment
+    from gilk.api.kernels import Kernel, KernelSession, kernel
+    from gilk.api.machines import driver
+    from gilk.api.processes import BlockView, FunctionView, Loaded, Place, Probe, Target, attach, launch, restore
+    from gilk.api.processes import ClientSession as Session
+    from gilk.api.runs import (
+        CFunction,
+        Progress,
+        Request,
+        Result,
+        Run,
+        RunReport,
+        args,
+        c,
+        count,
+        parse_request,
+        prepare_run,
+        regs,
+        report,
+        stamp,
+        time,
+    )
+    from gilk.api.samples import calls, read
+    from gilk.api.scans import Graph, Survey, cfg, scan
+    from gilk.api.traces import Tracing, prepare_trace, trace_report
 
-__all__ = ["CompileError", "GilkError", "ImageError", "StoreError", "TargetError", "UsageError", "__version__"]
+#: The module of gilk.api that has each name; `:` leads to one by another name.
+_PLACES = {
+    **dict.fromkeys(("DtraceSession", "dtrace", "dtrace_events", "events"), "dtrace"),
+    "dtrace_values": "dtrace:values",
+    **dict.fromkeys(("Experiment", "Staged", "load_experiment", "prepare_experiment"), "experiments"),
+    **dict.fromkeys(("Kernel", "KernelSession", "kernel"), "kernels"),
+    **dict.fromkeys(("driver", "lab"), "machines"),
+    **dict.fromkeys(("BlockView", "FunctionView", "Loaded", "Place", "Probe", "Target"), "processes"),
+    **dict.fromkeys(("attach", "launch", "restore"), "processes"),
+    "Session": "processes:ClientSession",
+    **dict.fromkeys(("CFunction", "Progress", "Request", "Result", "Run", "RunReport"), "runs"),
+    **dict.fromkeys(("args", "c", "count", "parse_request", "prepare_run", "regs", "report"), "runs"),
+    **dict.fromkeys(("stamp", "time"), "runs"),
+    **dict.fromkeys(("calls", "read"), "samples"),
+    **dict.fromkeys(("Graph", "Survey", "cfg", "scan"), "scans"),
+    **dict.fromkeys(("Tracing", "prepare_trace", "trace_report"), "traces"),
+}
+
+__all__ = [
+    "CompileError", "GilkError", "ImageError", "StoreError", "TargetError", "UsageError", "__version__",
+    "BlockView", "CFunction", "DtraceSession", "Experiment", "FunctionView", "Graph", "Kernel", "KernelSession",
+    "Loaded", "Place", "Probe", "Progress", "Request", "Result", "Run", "RunReport", "Session", "Staged", "Survey",
+    "Target", "Tracing", "args", "attach", "c", "calls", "cfg", "count", "driver", "dtrace", "dtrace_events",
+    "dtrace_values", "events", "kernel", "lab", "launch", "load_experiment", "parse_request", "prepare_experiment",
+    "prepare_run", "prepare_trace", "read", "regs", "report", "restore", "scan", "stamp", "time", "trace_report",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """A public name of :mod:`gilk.api` (PEP 562)."""
-    if name.startswith("_"):
+    """A public name that is not imported yet (PEP 562)."""
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    api = importlib.import_module("gilk.api")  # `from gilk import api` would ask here again
-    if name == "api":
-        return api
-    try:
-        return getattr(api, name)
-    except AttributeError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    module, _, other = _PLACES[name].partition(":")
+    value = globals()[name] = getattr(importlib.import_module(f"gilk.api.{module}"), other or name)
+    return value
 
 
 def __dir__() -> list[str]:
-    api = importlib.import_module("gilk.api")
-    return sorted({*__all__, *api.__all__})
+    return sorted(__all__)

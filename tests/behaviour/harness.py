@@ -46,7 +46,7 @@ def plain(command: Command, stdin: bytes = b"", **options: Any) -> Ran:
     return Ran(done.returncode if done.returncode >= 0 else 128 - done.returncode, done.stdout, done.stderr)
 
 
-def gilk(*arguments: str | os.PathLike[str], **options: Any) -> subprocess.CompletedProcess[str]:
+def run_gilk(*arguments: str | os.PathLike[str], **options: Any) -> subprocess.CompletedProcess[str]:
     """The command line of this checkout."""
     words = [sys.executable, "-m", "gilk", *map(str, arguments)]
     return subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}, **options)

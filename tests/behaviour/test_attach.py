@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.errors import GilkError
 from tests.behaviour.harness import (
     Loop,
@@ -48,9 +48,9 @@ def test_all_blocks_of_a_running_program(name: str) -> None:
     with Loop([build(name)]) as loop:
         time.sleep(0.1)
         before = signals(loop.pid)
-        with api.attach(loop.pid) as target:
+        with gilk.attach(loop.pid) as target:
             with target.session() as session:
-                session.insert("*:blocks", api.count)
+                session.insert("*:blocks", gilk.count)
                 assert wait_for(lambda: sum(session.counts().values()) > 20)
                 time.sleep(0.3)
             assert session.restored is True
@@ -65,9 +65,9 @@ def test_all_blocks_of_a_running_program(name: str) -> None:
 @pytest.mark.parametrize("name", ["threads", "exceptions", "syscalls", "fork"])
 def test_all_blocks_of_libc_too(name: str) -> None:
     with Loop([build(name)]) as loop:
-        with api.attach(loop.pid) as target, target.session() as session:
-            session.insert("*:blocks", api.count)
-            libc = session.insert("libc.so.6:*:blocks", api.count)
+        with gilk.attach(loop.pid) as target, target.session() as session:
+            session.insert("*:blocks", gilk.count)
+            libc = session.insert("libc.so.6:*:blocks", gilk.count)
             names = {probe.row.point for probe in libc}
             assert wait_for(lambda: sum(n for name, n in session.counts().items() if name in names) > 20)
         assert session.restored is True
@@ -77,8 +77,8 @@ def test_all_blocks_of_libc_too(name: str) -> None:
 @pytest.mark.parametrize("name", ["hot8", "threads", "work", "recursion"])
 def test_the_gs_base_is_given_back(name: str) -> None:
     with Loop([build(name)]) as loop:
-        with api.attach(loop.pid) as target, target.session() as session:
-            session.insert("*:blocks", api.count)
+        with gilk.attach(loop.pid) as target, target.session() as session:
+            session.insert("*:blocks", gilk.count)
             assert wait_for(lambda: gs_bases(loop.pid) != {0})
         assert gs_bases(loop.pid) == {0}
 
@@ -88,8 +88,8 @@ def test_again_and_again() -> None:
     with Loop([build("hot8")]) as loop:
         maps = len(open(f"/proc/{loop.pid}/maps").readlines())
         for _ in range(3):
-            with api.attach(loop.pid) as target, target.session() as session:
-                session.insert("*:blocks", api.count)
+            with gilk.attach(loop.pid) as target, target.session() as session:
+                session.insert("*:blocks", gilk.count)
             assert session.restored is True
         assert_clean(loop.pid)
         assert len(open(f"/proc/{loop.pid}/maps").readlines()) <= maps + 1
@@ -100,10 +100,10 @@ def test_blocked_system_calls_are_not_disturbed() -> None:
 
     Stopping them is what disturbs: thirty changes, each with two stops or more. The program fails at an EINTR.
     """
-    with Loop([build("syscalls")]) as loop, api.attach(loop.pid) as target, target.session() as session:
+    with Loop([build("syscalls")]) as loop, gilk.attach(loop.pid) as target, target.session() as session:
         for _ in range(30):
-            session.remove(session.insert("*:blocks", api.count))
-        session.insert("*:entry", api.stamp)
+            session.remove(session.insert("*:blocks", gilk.count))
+        session.insert("*:entry", gilk.stamp)
         assert wait_for(lambda: session.poll().num_rows > 10)
 
 
@@ -117,8 +117,8 @@ def _slept(seconds: int) -> bool:
     start = time.monotonic()
     program = subprocess.Popen(["/bin/sleep", str(seconds)])
     try:
-        with api.attach(program.pid) as target, target.session() as session:
-            session.insert("libc.so.6:*nanosleep*:blocks", api.count)
+        with gilk.attach(program.pid) as target, target.session() as session:
+            session.insert("libc.so.6:*nanosleep*:blocks", gilk.count)
         assert_clean(program.pid)
         in_time = program.poll() is None
     except (GilkError, OSError):
@@ -133,9 +133,9 @@ def test_a_stopped_process_stays_stopped() -> None:
     with Loop([build("hot8")]) as loop:
         os.kill(loop.pid, signal.SIGSTOP)
         assert wait_for(lambda: state(loop.pid) == "T")
-        with api.attach(loop.pid) as target:
+        with gilk.attach(loop.pid) as target:
             with target.session() as session:
-                session.insert("*:blocks", api.count)
+                session.insert("*:blocks", gilk.count)
                 time.sleep(0.2)
                 assert state(loop.pid) == "T"
                 ticks = cpu(loop.pid)
@@ -150,11 +150,11 @@ def test_a_stopped_process_stays_stopped() -> None:
 
 def test_a_process_stopped_meanwhile_stays_stopped() -> None:
     with Loop([build("hot8")]) as loop:
-        with api.attach(loop.pid) as target, target.session() as session:
-            session.insert("*:blocks", api.count)
+        with gilk.attach(loop.pid) as target, target.session() as session:
+            session.insert("*:blocks", gilk.count)
             os.kill(loop.pid, signal.SIGSTOP)
             assert wait_for(lambda: state(loop.pid) == "T")
-            session.insert("hot:entry", api.stamp)
+            session.insert("hot:entry", gilk.stamp)
             assert wait_for(lambda: state(loop.pid) == "T")  # who is let go stops again on its way out of the kernel
         assert wait_for(lambda: state(loop.pid) == "T")
         os.kill(loop.pid, signal.SIGCONT)
@@ -162,19 +162,19 @@ def test_a_process_stopped_meanwhile_stays_stopped() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGCONT, signal.SIGWINCH, signal.SIGURG])
 def test_signals_sent_meanwhile_do_no_harm(number: signal.Signals) -> None:
-    with Loop([build("signals")]) as loop, api.attach(loop.pid) as target, target.session() as session:
-        session.insert("*:blocks", api.count)
+    with Loop([build("signals")]) as loop, gilk.attach(loop.pid) as target, target.session() as session:
+        session.insert("*:blocks", gilk.count)
         for _ in range(20):
             os.kill(loop.pid, number)
-            session.remove(session.insert("*:entry", api.stamp))
+            session.remove(session.insert("*:entry", gilk.stamp))
 
 
 def test_several_processes_at_once() -> None:
     with Loop([build("hot8")]) as one, Loop([build("work")]) as two:
-        with api.attach(one.pid) as first, api.attach(two.pid) as second:
+        with gilk.attach(one.pid) as first, gilk.attach(two.pid) as second:
             with first.session() as a, second.session() as b:
-                a.insert("hot:entry", api.count)
-                b.insert("dispatch:entry", api.count)
+                a.insert("hot:entry", gilk.count)
+                b.insert("dispatch:entry", gilk.count)
                 assert wait_for(lambda: sum(a.counts().values()) > 100 and sum(b.counts().values()) > 100)
         assert_clean(one.pid)
         assert_clean(two.pid)
@@ -183,11 +183,11 @@ def test_several_processes_at_once() -> None:
 def test_killed_while_it_stands_still() -> None:
     """Who waits for it learns of its end at once, although the session goes on."""
     with mortal([build("hot8")]) as program:
-        with api.attach(program.pid) as target, target.session() as session:
+        with gilk.attach(program.pid) as target, target.session() as session:
             killer = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {program.pid}"])
-            with pytest.raises(api.TargetError) as raised:
+            with pytest.raises(gilk.TargetError) as raised:
                 for _ in range(10_000):
-                    session.remove(session.insert("*:entry", api.count))
+                    session.remove(session.insert("*:entry", gilk.count))
             assert raised.value.slug == "no-such-process"
             assert program.wait(60) == -signal.SIGKILL
             assert killer.wait() == 0
@@ -195,7 +195,7 @@ def test_killed_while_it_stands_still() -> None:
 
 def test_a_launched_program_is_as_nice_as_if_it_had_been_launched_without() -> None:
     """The keeper goes first where it may; what it launches does not."""
-    with redirected() as (out, _), api.launch(["nice"]) as target:
+    with redirected() as (out, _), gilk.launch(["nice"]) as target:
         keeper = target.process.keeper.pid
         allowed = subprocess.run(["nice", "-n", "-40", "nice"], capture_output=True, text=True, check=True).stdout
         assert os.getpriority(os.PRIO_PROCESS, keeper) == int(allowed)  # -20, where one may

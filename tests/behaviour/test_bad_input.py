@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
-from tests.behaviour.harness import ENVIRONMENT, Loop, differences, gilk, leftovers, state, wait_for
+import gilk
+from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, run_gilk, state, wait_for
 from tests.programs.build import build, compile_text
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs another user's process")
 
 
 def fails(slug: str, status: int, *arguments: str | os.PathLike[str], **options: object) -> dict[str, str]:
-    done = gilk("run", "--json", *arguments, timeout=250, **options)
+    done = run_gilk("run", "--json", *arguments, timeout=250, **options)
     assert done.returncode == status, done.stdout + done.stderr
     error: dict[str, str] = json.loads(done.stdout.splitlines()[-1])["error"]
     assert error["slug"] == slug, error
@@ -106,10 +106,10 @@ def test_a_program_for_another_machine(tmp_path: Path, at: int, value: int, slug
     content[at] = value
     program.write_bytes(content)
     program.chmod(0o755)
-    done = gilk("scan", str(program), "--json")
+    done = run_gilk("scan", str(program), "--json")
     assert done.returncode == 3
     assert json.loads(done.stdout.splitlines()[-1])["error"]["slug"] == slug
-    assert gilk("run", "--json", "-i", "*:entry=count", "--", str(program)).returncode in (3, 4)
+    assert run_gilk("run", "--json", "-i", "*:entry=count", "--", str(program)).returncode in (3, 4)
 
 
 def test_not_a_program(tmp_path: Path) -> None:
@@ -125,21 +125,21 @@ def test_a_process_that_ends_while_we_attach() -> None:
     for delay in range(12):
         child = subprocess.Popen(["/bin/sleep", f"0.{delay:02}5"])
         try:
-            with api.attach(child.pid) as target, target.session() as session:
-                session.insert("*:entry", api.count)
-        except api.GilkError as error:
+            with gilk.attach(child.pid) as target, target.session() as session:
+                session.insert("*:entry", gilk.count)
+        except gilk.GilkError as error:
             assert error.slug in ("no-such-process", "no-such-image", "no-permission", "no-program"), error
         assert child.wait() == 0
 
 
 def test_a_process_killed_while_we_are_in_it() -> None:
     loop = Loop([build("hot8")])
-    with api.attach(loop.pid) as target, target.session() as session:
-        session.insert("hot:entry", api.count)
+    with gilk.attach(loop.pid) as target, target.session() as session:
+        session.insert("hot:entry", gilk.count)
         loop.process.kill()
         loop.process.wait()
-        with pytest.raises(api.GilkError, match="ended|no process"):
-            session.insert("hot_asm:entry", api.count)
+        with pytest.raises(gilk.GilkError, match="ended|no process"):
+            session.insert("hot_asm:entry", gilk.count)
         session.close()
         assert sum(session.counts().values()) > 0
 
@@ -161,10 +161,10 @@ def test_the_gs_base_is_in_use(tmp_path: Path) -> None:
 
 def test_two_sessions_in_one_process() -> None:
     with Loop([build("shortblocks")]) as loop:
-        with api.attach(loop.pid) as target, target.session() as session:
-            (probe,) = session.insert("sb_ones:entry", api.count)
+        with gilk.attach(loop.pid) as target, target.session() as session:
+            (probe,) = session.insert("sb_ones:entry", gilk.count)
             with target.session() as other:
-                (another,) = other.insert("sb_ones:entry", api.count)
+                (another,) = other.insert("sb_ones:entry", gilk.count)
                 before = session.counts()[probe.row.point]
                 assert wait_for(lambda: session.counts()[probe.row.point] > before)
                 assert wait_for(lambda: other.counts()[another.row.point] > 0)
@@ -181,7 +181,7 @@ def test_two_sessions_in_one_process() -> None:
 def test_an_output_that_cannot_be_written(tmp_path: Path, words: list[str]) -> None:
     with Loop([build("shortblocks")]) as loop:
         words = [word.format(tmp=tmp_path) for word in words]
-        done = gilk(
+        done = run_gilk(
             "run", "--json", "-i", "sb_ones:entry=count", "-p", str(loop.pid), "--for", "0.5", *words, timeout=250
         )
         assert json.loads(done.stdout.splitlines()[-1])["error"]["slug"] == "cannot-write"
@@ -218,7 +218,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert differences(loop.pid) == []
         kept = [path for path in tmp_path.iterdir() if path.name.startswith("samples")]
         assert kept
-        shown = gilk("show", str(kept[0]), timeout=250)
+        shown = run_gilk("show", str(kept[0]), timeout=250)
         assert shown.returncode == 0, shown.stderr
 
 
@@ -270,18 +270,18 @@ def _started(word: str) -> list[str]:
 def test_an_unharmed_target_after_each_failure() -> None:
     with Loop([build("shortblocks")]) as loop:
         for insert in ("nothing:entry=count", "sb_ones:entry=/no/such.c:f", "sb_ones:@999:pre=count"):
-            assert gilk("run", "--json", "-i", insert, "-p", str(loop.pid)).returncode == 2
+            assert run_gilk("run", "--json", "-i", insert, "-p", str(loop.pid)).returncode == 2
             assert differences(loop.pid) == []
             assert leftovers(loop.pid) == []
 
 
 def test_more_points_than_asked_for() -> None:
-    with Loop([build("hot8")]) as loop, api.attach(loop.pid) as target, target.session(points=4) as session:
-        with pytest.raises(api.UsageError) as caught:
-            session.insert("*:blocks", api.count)
+    with Loop([build("hot8")]) as loop, gilk.attach(loop.pid) as target, target.session(points=4) as session:
+        with pytest.raises(gilk.UsageError) as caught:
+            session.insert("*:blocks", gilk.count)
         if caught.value.slug == "too-many-points":
             assert "points=" in caught.value.hint
-        session.insert("hot:entry", api.count)
+        session.insert("hot:entry", gilk.count)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_an_output_is_looked_at_before_the_program_begins(tmp_path: Path, words:
     script.write_text(f"#!/bin/sh\ntouch {begun}\n")
     script.chmod(0o755)
     command = ("-c", str(script)) if words[0] == "dtrace" else ("--", str(script))
-    done = gilk(*words, "-o", output, *command, cwd=tmp_path, timeout=250)
+    done = run_gilk(*words, "-o", output, *command, cwd=tmp_path, timeout=250)
     assert done.returncode != 0
     assert output in done.stderr
     assert "Traceback" not in done.stderr
@@ -307,7 +307,7 @@ def test_an_output_is_looked_at_before_the_program_begins(tmp_path: Path, words:
 )
 def test_an_earlier_output_stays_until_there_is_another(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "out").write_text("earlier")
-    done = gilk(*words, "-o", tmp_path / "out", "--", "true", timeout=250)
+    done = run_gilk(*words, "-o", tmp_path / "out", "--", "true", timeout=250)
     assert done.returncode != 0
     assert (tmp_path / "out").read_text() == "earlier"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gilk import api
+import gilk
 from tests.behaviour.harness import Ran, plain, redirected, run
 from tests.programs.build import build, compile_text
 
@@ -100,8 +100,8 @@ def instruments(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return source
 
 
-def samples(program: Path, where: str, instrument: str | api.CFunction, **options: int) -> pa.Table:
-    with redirected() as (out, _), api.launch([str(program)]) as target, target.session(**options) as session:
+def samples(program: Path, where: str, instrument: str | gilk.CFunction, **options: int) -> pa.Table:
+    with redirected() as (out, _), gilk.launch([str(program)]) as target, target.session(**options) as session:
         (probe, *_) = session.insert(where, instrument)
         assert probe.tactic is not None, probe.refusal
         target.resume()
@@ -117,14 +117,14 @@ def samples(program: Path, where: str, instrument: str | api.CFunction, **option
 
 
 def test_the_form_of_the_paper(program: Path, instruments: Path) -> None:
-    table = samples(program, "target:entry", api.c(instruments, "simple_instr"))
+    table = samples(program, "target:entry", gilk.c(instruments, "simple_instr"))
     values = table["value"].to_pylist()
     assert len(values) == 5
     assert values == sorted(values)
 
 
 def test_the_form_with_registers(program: Path, instruments: Path) -> None:
-    assert samples(program, "target:entry", api.c(instruments, "first_argument"))["value"].to_pylist() == [
+    assert samples(program, "target:entry", gilk.c(instruments, "first_argument"))["value"].to_pylist() == [
         0,
         1,
         2,
@@ -134,36 +134,36 @@ def test_the_form_with_registers(program: Path, instruments: Path) -> None:
 
 
 def test_the_form_with_both(program: Path, instruments: Path) -> None:
-    table = samples(program, "target:entry", api.c(instruments, "both"))
+    table = samples(program, "target:entry", gilk.c(instruments, "both"))
     assert table["value"].to_pylist() == [0, 1, 2, 3, 4]
     assert table["extra"].to_pylist() == [0, 10, 20, 30, 40]
 
 
 def test_variables_keep_their_values(program: Path, instruments: Path) -> None:
-    table = samples(program, "target:entry", api.c(instruments, "counts_itself"))
+    table = samples(program, "target:entry", gilk.c(instruments, "counts_itself"))
     assert table["value"].to_pylist() == [1001, 1002, 1003, 1004, 1005]
     assert table["extra"].to_pylist() == [2, 4, 6, 8, 10]
 
 
 def test_text(program: Path, instruments: Path) -> None:
-    table = samples(program, "target:entry", api.c(instruments, "logs_text"))
+    table = samples(program, "target:entry", gilk.c(instruments, "logs_text"))
     assert table["text"].to_pylist() == ["even", "odd", "even", "odd", "even"]
 
 
 def test_functions_of_libc(program: Path, instruments: Path) -> None:
-    table = samples(program, "target:entry", api.c(instruments, "calls_libc"))
+    table = samples(program, "target:entry", gilk.c(instruments, "calls_libc"))
     assert table["text"].to_pylist() == [f"2.50 and {i}" for i in range(5)]
 
 
 def test_functions_and_variables_of_the_program(program: Path, instruments: Path) -> None:
-    table = samples(program, "target:entry", api.c(instruments, "uses_the_program"))
+    table = samples(program, "target:entry", gilk.c(instruments, "uses_the_program"))
     assert table["value"].to_pylist() == [0, 2, 4, 6, 8]
     assert table["extra"].to_pylist() == [77] * 5
 
 
 def test_what_calls_out_is_not_entered_again(program: Path, instruments: Path) -> None:
     """The instrument at twice() calls twice()."""
-    table = samples(program, "twice:entry", api.c(instruments, "uses_the_program"))
+    table = samples(program, "twice:entry", gilk.c(instruments, "uses_the_program"))
     assert table["value"].to_pylist() == [0, 2, 4, 6, 8]
 
 
@@ -220,8 +220,8 @@ def test_what_runs_before_it_at_the_same_point_does_not_show(
 ) -> None:
     """The function overwrites its arguments unread, so a stamp and a count may do so too: but for who reads them."""
     program = compile_text(tmp_path, "silent", SILENT, "-O2")
-    wanted = api.c(instruments, "both") if instrument == "both" else instrument
-    with redirected(), api.launch([str(program)]) as target, target.session() as session:
+    wanted = gilk.c(instruments, "both") if instrument == "both" else instrument
+    with redirected(), gilk.launch([str(program)]) as target, target.session() as session:
         first = session.insert("ignores:entry", "stamp") + session.insert("ignores:entry", "count")
         (probe,) = session.insert("ignores:entry", wanted)
         assert all(p.tactic is not None for p in (*first, probe))
@@ -238,9 +238,9 @@ def test_what_runs_before_it_at_the_same_point_does_not_show(
 def test_drops_are_counted_when_the_buffer_is_tiny() -> None:
     """Every hit is a record or a drop."""
     program = build("work")
-    with redirected(), api.launch([str(program), "20"]) as target, target.session(ring=4096) as session:
-        session.insert("*:entry", api.stamp)
-        counted = session.insert("*:entry", api.count)
+    with redirected(), gilk.launch([str(program), "20"]) as target, target.session(ring=4096) as session:
+        session.insert("*:entry", gilk.stamp)
+        counted = session.insert("*:entry", gilk.count)
         target.resume()
         while target.process.wait(block=False) is None:
             pass
@@ -254,14 +254,14 @@ def test_drops_are_counted_when_the_buffer_is_tiny() -> None:
 # What is wrong is said.
 
 
-def refused(tmp_path: Path, text: str, function: str = "instrument") -> api.GilkError:
+def refused(tmp_path: Path, text: str, function: str = "instrument") -> gilk.GilkError:
     source = tmp_path / "mine.c"
     source.write_text(text)
-    with redirected() as (_, _), api.launch([str(build("work")), "1"]) as target, target.session() as session:
-        with pytest.raises(api.GilkError) as caught:
-            session.insert("dispatch:entry", api.c(source, function))
+    with redirected() as (_, _), gilk.launch([str(build("work")), "1"]) as target, target.session() as session:
+        with pytest.raises(gilk.GilkError) as caught:
+            session.insert("dispatch:entry", gilk.c(source, function))
         # nothing has changed, and the session is as good as before
-        (probe,) = session.insert("dispatch:entry", api.count)
+        (probe,) = session.insert("dispatch:entry", gilk.count)
         target.resume()
         while (end := target.process.wait(block=False)) is None:
             pass
@@ -345,6 +345,6 @@ def test_c_runs_with_the_direction_flag_clear(tmp_path: Path, where: str) -> Non
     program = compile_text(tmp_path, "p", BACKWARDS, "-O2", "-fPIE", "-pie")
     (tmp_path / "i.c").write_text(SEES_DIRECTION)
     assert plain([program]).stdout.startswith(b"385 ")
-    table = samples(program, f"move_up:{where}", api.c(tmp_path / "i.c", "copies"))
+    table = samples(program, f"move_up:{where}", gilk.c(tmp_path / "i.c", "copies"))
     assert table["value"].to_pylist() == [26] * 5
     assert table["extra"].to_pylist() == [ord("a")] * 5

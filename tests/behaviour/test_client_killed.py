@@ -19,12 +19,12 @@ from tests.programs.build import build
 #: Plans, applies, drains, changes and closes, over and over: death may come in any of these.
 CLIENT = """
 import sys
-from gilk import api
+import gilk
 while True:
-    with api.attach(int(sys.argv[1])) as target, target.session() as session:
-        session.insert("*:blocks", api.count)
+    with gilk.attach(int(sys.argv[1])) as target, target.session() as session:
+        session.insert("*:blocks", gilk.count)
         for _ in range(5):
-            probes = session.insert("*:entry", api.time)
+            probes = session.insert("*:entry", gilk.time)
             session.poll()
             session.remove(probes)
 """
@@ -59,17 +59,17 @@ def test_killed_at_random_moments(times: int, program: str) -> None:
 #: Is interrupted anywhere, six times, in what it does with a target; it has nothing but that to say about it.
 INTERRUPTED = """
 import random, signal, sys
-from gilk import api
+import gilk
 def interrupt(number, frame): raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, interrupt)
 chance = random.Random(1)
 for _ in range(6):
     try:
-        with api.attach(int(sys.argv[1])) as target, target.session() as session:
-            session.insert("hot*:blocks", api.count)
+        with gilk.attach(int(sys.argv[1])) as target, target.session() as session:
+            session.insert("hot*:blocks", gilk.count)
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.001, 0.1))
             while True:
-                session.remove(session.insert("hot*:entry", api.count))
+                session.remove(session.insert("hot*:entry", gilk.count))
     except KeyboardInterrupt:
         print(session.restored)
 """

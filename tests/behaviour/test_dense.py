@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
 from gilk.trace.reading import read
-from tests.behaviour.harness import Loop, differences, gilk, plain, wait_for
+from tests.behaviour.harness import Loop, differences, plain, run_gilk, wait_for
 from tests.programs.build import build
 
 VARIANTS = ("O0", "O1", "Os")
@@ -26,7 +26,7 @@ def test_any_selection_of_functions(variant: str) -> None:
     """They come and go while the program runs, and it finds that all its checks hold."""
     rng = random.Random(1)
     with Loop([build("dense", variant)]) as loop:
-        with api.attach(loop.pid) as target, Follower(target.process) as follower:
+        with gilk.attach(loop.pid) as target, Follower(target.process) as follower:
             functions, trouble = follower.prepare(target.images, TraceScope.parse(["dense:"]))
             assert not trouble
             planned = [made for made in follower._made if not made.number]
@@ -59,7 +59,7 @@ def test_every_call_and_its_return(tmp_path: Path, variant: str) -> None:
 
 def refused_in_one_trace(program: Path, file: Path) -> set[str]:
     """Trace all of ``program`` to ``file``; return the functions whose entry or return had no room."""
-    done = gilk("trace", "--json", "--all", "-o", file, "--scope", "dense:", "--", program, "50")
+    done = run_gilk("trace", "--json", "--all", "-o", file, "--scope", "dense:", "--", program, "50")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(plain([program, "50"]).stdout.decode())
     trace = json.loads(done.stdout.splitlines()[-1])["trace"]
@@ -72,6 +72,6 @@ def test_a_function_is_watched_of_which_another_shares_the_first_bytes(tmp_path:
     """It is planned anew for that, and the other along with it."""
     program, file = build("dense", "O1"), tmp_path / "t.parquet"
     for function in ("kind_of", "zero"):
-        done = gilk("trace", "--json", "-o", file, "--scope", "dense:", "--start", f"call:{function}:3", "--", program, "9")
+        done = run_gilk("trace", "--json", "-o", file, "--scope", "dense:", "--start", f"call:{function}:3", "--", program, "9")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout.splitlines()[-1])["trace"]["calls"] > 20

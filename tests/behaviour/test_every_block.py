@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gilk import api
+import gilk
 from tests.behaviour.harness import Ran, plain, redirected, run
 from tests.oracle import step
 from tests.programs.build import build, names
@@ -133,13 +133,13 @@ def test_time_on_every_entry(name: str) -> None:
 )
 def test_every_call_is_timed(command: tuple[str, str], calls: dict[str, int]) -> None:
     """However it is left, also from foo.cold, and however often it jumps back to its own start."""
-    with redirected(), api.launch([str(build(command[0])), command[1]]) as target, target.session() as session:
+    with redirected(), gilk.launch([str(build(command[0])), command[1]]) as target, target.session() as session:
         session.insert("*:entry", "time")
         target.resume()
         parts = []
         while target.process.wait(block=False) is None:
             parts.append(session.poll())
-        found = api.calls(pa.concat_tables([*parts, session.poll(), session.close()], promote_options="default"))
+        found = gilk.calls(pa.concat_tables([*parts, session.poll(), session.close()], promote_options="default"))
     timed = Counter(found.table["function"].to_pylist())
     assert {name: timed[name] for name in calls} == calls
     assert not [name for name in timed if name.endswith(".cold")]
@@ -159,8 +159,8 @@ LONG = pytest.mark.stress
 def test_counts_are_those_of_single_steps(command: tuple[str, str]) -> None:
     """Every block of the main image, from its entry point on."""
     program, amount = build(command[0]), command[1]
-    with redirected() as (out, _), api.launch([str(program), amount]) as target, target.session() as session:
-        probes = {p.row.point: p for p in session.insert("*:blocks", api.count)}
+    with redirected() as (out, _), gilk.launch([str(program), amount]) as target, target.session() as session:
+        probes = {p.row.point: p for p in session.insert("*:blocks", gilk.count)}
         places = [block.pre.point for f in target.functions() for block in f.blocks]
         target.resume()
         while target.process.wait(block=False) is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
 from gilk.splice.points import spans
@@ -35,7 +35,7 @@ def test_code_is_exchanged_and_put_back_again_and_again(name: str) -> None:
     with Loop([build(name)]) as loop:
         time.sleep(0.1)
         before = files(loop.pid)
-        with api.attach(loop.pid) as target, Follower(target.process) as follower:
+        with gilk.attach(loop.pid) as target, Follower(target.process) as follower:
             functions, trouble = follower.prepare(target.images, TraceScope())
             assert not trouble
             assert follower.copy_code() >= 1, "no code was worth a copy"
@@ -84,14 +84,14 @@ def test_a_library_that_has_gone_when_following_begins(tmp_path: Path) -> None:
             assert os.read(program.stdout.fileno(), 1) == b"x"
 
         switch()
-        with api.attach(program.pid) as target, Follower(target.process) as follower:
+        with gilk.attach(program.pid) as target, Follower(target.process) as follower:
             functions, _ = follower.prepare(target.images, TraceScope())
             assert follower.copy_code() >= 1
             units = follower._ledger.units(follower._keys_of(functions))
             switch()
             before = files(program.pid)
             for _ in range(2):
-                with pytest.raises(api.TargetError) as raised:
+                with pytest.raises(gilk.TargetError) as raised:
                     target.process.keeper.change({}, units)
                 assert raised.value.slug == "code-changed"
                 assert files(program.pid) == before
@@ -139,7 +139,7 @@ def test_a_child_that_forked_while_a_copy_was_executed_gets_its_code_back(tmp_pa
     try:
         assert program.stdout and program.stdout.readline()
         before = files(program.pid)
-        with api.attach(program.pid) as target, Follower(target.process) as follower:
+        with gilk.attach(program.pid) as target, Follower(target.process) as follower:
             functions, _ = follower.prepare(target.images, TraceScope())
             assert follower.copy_code()
             follower.follow(functions)
@@ -160,7 +160,7 @@ def test_a_child_that_forked_while_a_copy_was_executed_gets_its_code_back(tmp_pa
 @pytest.mark.stress  # analyses the C library
 def test_what_is_put_in_meanwhile_stays_when_the_code_is_put_back() -> None:
     with Loop([build("hot8")]) as loop:
-        with api.attach(loop.pid) as target, Follower(target.process) as follower:
+        with gilk.attach(loop.pid) as target, Follower(target.process) as follower:
             functions, _ = follower.prepare(target.images, TraceScope())
             assert follower.copy_code()
             libc = next(image for image in target.images if image.name == "libc.so.6")

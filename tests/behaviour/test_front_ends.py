@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from tests.behaviour.harness import ENVIRONMENT, Loop, wait_for
 from tests.programs.build import build
 from tests.session.broker.consumers import FUNCTIONS, Worker, consume, count, counting
@@ -93,22 +93,22 @@ def test_three_front_ends_for_long(seed: int, tmp_path: Path) -> None:
 
 def test_a_trace_has_a_process_to_itself() -> None:
     with Loop([build("rounds")]) as loop:
-        with api.attach(loop.pid) as target, target.session() as session:
-            session.insert("one:entry", api.count)
-            with pytest.raises(api.TargetError) as refused:
-                api.prepare_trace([loop.pid])
+        with gilk.attach(loop.pid) as target, target.session() as session:
+            session.insert("one:entry", gilk.count)
+            with pytest.raises(gilk.TargetError) as refused:
+                gilk.prepare_trace([loop.pid])
             assert refused.value.slug == "trace-alone"
             play(loop, 1, 1)
         assert session.counts()["rounds:one:entry"] == expected(("one",), 1)["one"]
 
-        (held,) = api.prepare_trace([loop.pid]).processes
-        with api.attach(loop.pid) as target, pytest.raises(api.TargetError) as refused:
+        (held,) = gilk.prepare_trace([loop.pid]).processes
+        with gilk.attach(loop.pid) as target, pytest.raises(gilk.TargetError) as refused:
             target.session()
         assert refused.value.slug == "trace-alone"
         held.close()
 
-        with api.attach(loop.pid) as target, target.session() as session:
-            session.insert("one:entry", api.count)
+        with gilk.attach(loop.pid) as target, target.session() as session:
+            session.insert("one:entry", gilk.count)
             play(loop, 2, 1)
         assert session.counts()["rounds:one:entry"] == expected(("one",), 1)["one"]
         assert session.restored is True and is_clean(loop.pid)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
-from tests.behaviour.harness import Loop, differences, gilk, leftovers, plain, run, wait_for
+import gilk
+from tests.behaviour.harness import Loop, differences, leftovers, plain, run, run_gilk, wait_for
 from tests.programs.build import build_go
 
 #: Needs some kilobytes of stack, which goroutines do not have.
@@ -59,7 +59,7 @@ def test_it_goes_on(program: Path, tmp_path: Path, points: str, instrument: str)
     chosen = f"{tmp_path / 'large.c'}:{instrument}" if instrument in ("large", "small") else instrument
     with Loop([program]) as loop:
         before = guards(loop.pid)
-        with api.attach(loop.pid) as target, target.session() as session:
+        with gilk.attach(loop.pid) as target, target.session() as session:
             probes = session.insert(points, chosen)
             assert sum(probe.tactic is not None for probe in probes) > 0.6 * len(probes)
             if instrument == "count":
@@ -77,7 +77,7 @@ def test_it_goes_on(program: Path, tmp_path: Path, points: str, instrument: str)
 
 def test_probes_come_and_go(program: Path) -> None:
     """Goroutines that were suspended at an instruction return to it, whatever is there by then."""
-    with Loop([program]) as loop, api.attach(loop.pid) as target:
+    with Loop([program]) as loop, gilk.attach(loop.pid) as target:
         for _ in range(10):
             with target.session() as session:
                 session.insert("steady:main.*:blocks", "count")
@@ -109,7 +109,7 @@ def test_counts_are_exact(program: Path) -> None:
 def test_clauses_have_a_stack_of_their_own(program: Path, clause: str) -> None:
     with Loop([program]) as loop:
         enough = "pid$target:steady:main.hot:entry /hits++ > 99/ { exit(0); }"
-        done = gilk("dtrace", "-q", "-n", f"{clause} {enough}", "-p", str(loop.pid), errors="replace")
+        done = run_gilk("dtrace", "-q", "-n", f"{clause} {enough}", "-p", str(loop.pid), errors="replace")
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.strip()
         assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])
@@ -118,15 +118,15 @@ def test_clauses_have_a_stack_of_their_own(program: Path, clause: str) -> None:
 def test_a_trace_follows_it(program: Path, tmp_path: Path) -> None:
     with Loop([program]) as loop:
         file = tmp_path / "steady.parquet"
-        done = gilk("trace", "--start", "call:main.deep", "--stop", "for:200ms", "-p", str(loop.pid), "-o", str(file))
+        done = run_gilk("trace", "--start", "call:main.deep", "--stop", "for:200ms", "-p", str(loop.pid), "-o", str(file))
         assert done.returncode == 0, done.stderr
-        assert "main.deep" in gilk("show", "--tree", str(file)).stdout
+        assert "main.deep" in run_gilk("show", "--tree", str(file)).stdout
         assert differences(loop.pid) == []
 
 
 def test_what_could_be_suspended_in_is_refused(program: Path) -> None:
     """A splice covers one instruction only; where that has no room for it, the point is refused by name."""
-    with Loop([program]) as loop, api.attach(loop.pid) as target, target.session() as session:
+    with Loop([program]) as loop, gilk.attach(loop.pid) as target, target.session() as session:
         probes = session.insert("steady:*:blocks", "count")
         refused = {str(probe.refusal) for probe in probes if probe.refusal}
         assert "preempted" in refused

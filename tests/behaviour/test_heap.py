@@ -7,7 +7,7 @@ of the program's own that has nothing but sbrk would be out of memory.
 
 from __future__ import annotations
 
-from gilk import api
+import gilk
 from tests.behaviour.harness import redirected
 
 _GROWTH = 64 << 20  # bytes
@@ -16,7 +16,7 @@ _GROWTH = 64 << 20  # bytes
 def test_a_launched_program_keeps_the_room_for_its_heap() -> None:
     """The oracle is where the kernel then says that it is."""
     with redirected() as (out, _):
-        with api.launch(["/bin/cat", "/proc/self/maps"]) as target:
+        with gilk.launch(["/bin/cat", "/proc/self/maps"]) as target:
             assert not any(mapping.path == "[heap]" for mapping in target.process.maps())
             occupied = target.process.occupied()
             target.resume()

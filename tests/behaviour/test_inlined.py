@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.errors import UsageError
-from tests.behaviour.harness import gilk, run
+from tests.behaviour.harness import run, run_gilk
 from tests.programs.build import compile_text
 
 SOURCE = r"""
@@ -42,7 +42,7 @@ def program(tmp_path: Path) -> Path:
     ids=" ".join,
 )
 def test_no_such_function_is_said_to_be_inlined(words: tuple[str, ...], program: Path, tmp_path: Path) -> None:
-    done = gilk(*words, "-o", tmp_path / "x.parquet", "--json", "--", program)
+    done = run_gilk(*words, "-o", tmp_path / "x.parquet", "--json", "--", program)
     error = json.loads(done.stdout.splitlines()[-1])["error"]
     assert error["slug"] == "no-such-function"
     assert error["hint"].startswith("it is inlined in 3 places (")
@@ -50,13 +50,13 @@ def test_no_such_function_is_said_to_be_inlined(words: tuple[str, ...], program:
 
 
 def test_no_such_probe_is_said_to_be_inlined(program: Path) -> None:
-    done = gilk("dtrace", "-n", "pid$target:inlining:gone:entry", "-c", program)
+    done = run_gilk("dtrace", "-n", "pid$target:inlining:gone:entry", "-c", program)
     assert done.returncode == 1
     assert "does not match any probes: gone is inlined in 3 places (" in done.stderr
 
 
 def test_without_debug_information_it_is_said_that_nothing_tells(tmp_path: Path) -> None:
-    done = gilk("run", "-i", "gone:entry=count", "--", compile_text(tmp_path, "inlining", SOURCE, "-O2", "-g0"))
+    done = run_gilk("run", "-i", "gone:entry=count", "--", compile_text(tmp_path, "inlining", SOURCE, "-O2", "-g0"))
     assert "no such function" not in done.stderr and "(no-such-function)" in done.stderr
     assert "it may be inlined: there is no debug information to tell" in done.stderr
 
@@ -67,7 +67,7 @@ def test_of_a_function_that_is_there_and_inlined_too_the_report_says_what_is_not
     [inlined] = done.report["inlined"]
     assert (inlined["function"], inlined["image"], inlined["places"]) == ("both", "inlining", 1)
     assert inlined["at"][0].startswith("main:+0x")
-    text = gilk("run", "-i", "both:entry=count", "--", program).stderr
+    text = run_gilk("run", "-i", "both:entry=count", "--", program).stderr
     assert "both of inlining is also inlined in 1 place (main:+0x" in text
     assert "where it is not instrumented" in text
 
@@ -83,6 +83,6 @@ def test_nobody_looks_for_what_is_meant_by_a_pattern(program: Path) -> None:
 
 
 def test_the_api_says_so_too(program: Path) -> None:
-    with api.launch([str(program)]) as target, pytest.raises(UsageError, match="no function 'gone'") as caught:
+    with gilk.launch([str(program)]) as target, pytest.raises(UsageError, match="no function 'gone'") as caught:
         target.function("gone")
     assert "inlined in 3 places" in caught.value.hint

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from tests.behaviour.harness import differences, leftovers, plain, run, state, wait_for
 from tests.programs.build import build
 
@@ -60,8 +60,8 @@ def test_an_idle_program_is_attached_to_and_its_reads_go_on(kind: str) -> None:
     """Its one thread waits in io_uring_enter(2), which fails with EINTR when a tracer stops it."""
     with idle(kind) as program:
         for turn in range(4):
-            with api.attach(program.pid) as target, target.session() as session:
-                session.insert("uring:work:entry", api.count)
+            with gilk.attach(program.pid) as target, target.session() as session:
+                session.insert("uring:work:entry", gilk.count)
                 for _ in range(turn):
                     poke(program)
                 assert session.counts()["uring:work:entry"] == turn
@@ -72,7 +72,7 @@ def test_an_idle_program_is_attached_to_and_its_reads_go_on(kind: str) -> None:
 
 def test_a_thread_of_the_kernels_is_not_sampled() -> None:
     """The one that looks for requests runs all the time, for a while after each."""
-    with idle("sqpoll") as program, api.attach(program.pid) as target:
+    with idle("sqpoll") as program, gilk.attach(program.pid) as target:
         for _ in range(20):
             poke(program)
             (kernels_own,) = kernels(program.pid)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
 from gilk.errors import TargetError
@@ -24,15 +24,15 @@ Work = Callable[[int], None]
 
 
 def probes(pid: int) -> None:
-    with api.attach(pid) as target, target.session() as session:
-        first = session.insert("*:blocks", api.count)
-        session.insert("*:entry", api.time)
+    with gilk.attach(pid) as target, target.session() as session:
+        first = session.insert("*:blocks", gilk.count)
+        session.insert("*:entry", gilk.time)
         session.remove(first)
 
 
 def following(pid: int) -> None:
     """By copies of the code that are exchanged: of programs that are large enough for that to pay."""
-    with api.attach(pid) as target, Follower(target.process) as follower:
+    with gilk.attach(pid) as target, Follower(target.process) as follower:
         functions, _ = follower.prepare([image for image in target.images if image.main], TraceScope())
         assert follower.copy_code()
         follower.expect(functions)
@@ -114,7 +114,7 @@ def kill_at(work: Work, program: str, limit: int) -> bool:
             return False
         goes_on(loop, limit)
         try:
-            api.restore(loop.pid)
+            gilk.restore(loop.pid)
         except TargetError as error:
             assert error.slug == "nothing-to-restore"
         assert not differences(loop.pid), limit

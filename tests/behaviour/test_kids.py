@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gilk import api
+import gilk
 from tests.behaviour.harness import differences, leftovers
 from tests.programs.build import build
 
@@ -36,9 +36,9 @@ def kids() -> Iterator[Kids]:
 
 
 def test_one_in_vfork_does_not_keep_the_others_spliced(kids: Kids) -> None:
-    with api.attach(kids.pid) as target:
+    with gilk.attach(kids.pid) as target:
         with target.session() as session:
-            session.insert("kids:work:entry", api.count)
+            session.insert("kids:work:entry", gilk.count)
             waits, *others = kids.do("f")
         assert session.restored is False
         assert [note.startswith(f"process {waits}, a child, keeps its probes") for note in session.notes] == [True]
@@ -46,7 +46,7 @@ def test_one_in_vfork_does_not_keep_the_others_spliced(kids: Kids) -> None:
             assert (differences(pid), leftovers(pid)) == ([], []), pid
         assert differences(waits)
         kids.do("h")  # it goes on: it was asked to stop, and is not left standing when it does
-    api.restore(waits)
+    gilk.restore(waits)
     assert differences(waits) == []
     out, _ = kids.process.communicate(timeout=250)
     assert (out, kids.process.returncode) == (b"ok\n", 0)

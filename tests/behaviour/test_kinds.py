@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.errors import GilkError, TargetError
 from gilk.trace.reading import read
-from tests.behaviour.harness import ENVIRONMENT, Ran, differences, gilk, leftovers, plain, run
+from tests.behaviour.harness import ENVIRONMENT, Ran, differences, leftovers, plain, run, run_gilk
 from tests.programs.build import HERE, compile_to
 
 SOURCES = HERE / "kinds"
@@ -103,7 +103,7 @@ def test_trace(program: Path, tmp_path: Path) -> None:
     expected = alone(program)
     out = tmp_path / "trace.parquet"
     words = ("--scope", f"{program.name}:", "--skip", "*:hidden", "-o", out)  # that is no code in the file
-    done = gilk("trace", "-q", *words, "--", program)
+    done = run_gilk("trace", "-q", *words, "--", program)
     assert (done.returncode, done.stdout) == (STATUS, expected.stdout.decode())
     rows = [row for row in read(out).flow.table.to_pylist() if row["function"] == "work"]
     assert [row["state"] for row in rows] == ["whole"] * calls(program)
@@ -118,7 +118,7 @@ END { printa("entries %@d\\n", @entries); printa("returns %@d\\n", @returns); }
 
 def test_dtrace(program: Path) -> None:
     expected = alone(program)
-    done = gilk("dtrace", "-q", "-n", CLAUSES.replace("NAME", program.name), "-c", program)
+    done = run_gilk("dtrace", "-q", "-n", CLAUSES.replace("NAME", program.name), "-c", program)
     assert (done.returncode, done.stderr) == (0, "")
     said = done.stdout.splitlines()
     for line in (expected.stdout.decode().strip(), f"entries {calls(program)}", f"returns {calls(program)}"):
@@ -159,10 +159,10 @@ def test_attached(program: Path) -> None:
     with attending(program) as process:
         said = []
         for turn in range(times):
-            with api.attach(process.pid) as target, target.session() as session:
-                session.insert(f"{program.name}:work:blocks", api.count)
+            with gilk.attach(process.pid) as target, target.session() as session:
+                session.insert(f"{program.name}:work:blocks", gilk.count)
                 if turn:
-                    session.insert(f"{program.name}:work:entry", api.time)
+                    session.insert(f"{program.name}:work:entry", gilk.time)
                 said.append(poke(process))
                 (count,) = {n for point, n in session.counts().items() if point.endswith(":work:@0:pre")}
                 # Coroutines go on in the calls that they were left in.
@@ -182,14 +182,14 @@ def own(difference: str, program: Path) -> bool:
 def test_code_that_was_moved_out_of_its_file_is_refused_or_restored(programs: dict[str, Path]) -> None:
     """Where it was moved before gilk came it has no file; where that happens meanwhile, patches move along."""
     program = programs["hugetext"]
-    with attending(program) as process, api.attach(process.pid) as target, target.session() as session:
+    with attending(program) as process, gilk.attach(process.pid) as target, target.session() as session:
         with pytest.raises(GilkError) as refused:
-            session.insert("hugetext:work:entry", api.count)
+            session.insert("hugetext:work:entry", gilk.count)
         assert refused.value.slug == "no-such-image"
         poke(process)
     with attending(program, "late") as process:
-        with api.attach(process.pid) as target, target.session() as session:
-            session.insert("hugetext:*:blocks", api.count)
+        with gilk.attach(process.pid) as target, target.session() as session:
+            session.insert("hugetext:*:blocks", gilk.count)
             said = poke(process)
             assert session.counts()["hugetext:work:@0:pre"] == CALLS
         assert session.restored
@@ -200,9 +200,9 @@ def test_code_that_was_moved_out_of_its_file_is_refused_or_restored(programs: di
 
 def test_code_that_was_unpacked_in_place_is_refused(programs: dict[str, Path]) -> None:
     with attending(programs["packed"]) as process:
-        with api.attach(process.pid) as target, target.session() as session:
+        with gilk.attach(process.pid) as target, target.session() as session:
             with pytest.raises(TargetError) as refused:
-                session.insert("packed:hidden:entry", api.count)
+                session.insert("packed:hidden:entry", gilk.count)
             assert refused.value.slug == "code-changed"
         poke(process)
 
@@ -212,9 +212,9 @@ def test_text_that_is_mapped_shared_is_not_written(tmp_path: Path) -> None:
     program = compile_to(tmp_path / "sharedtext", [SOURCES / "sharedtext.c"], ("-O2",))
     before = program.read_bytes()
     with attending(program) as process:
-        with api.attach(process.pid) as target, target.session() as session:
+        with gilk.attach(process.pid) as target, target.session() as session:
             with pytest.raises(TargetError) as refused:
-                session.insert("sharedtext:work:entry", api.count)
+                session.insert("sharedtext:work:entry", gilk.count)
             assert refused.value.slug == "shared-code"
             poke(process)
         assert session.restored
@@ -226,7 +226,7 @@ def test_strings_that_are_filled_when_they_are_looked_at(programs: dict[str, Pat
     """A clause looks at them first, and waits for the thread that fills them as the program would have."""
     expected = alone(programs["lazy"])
     clause = 'pid$target:lazy:look:entry { @[copyinstr(arg0)] = count(); } END { printa("%@d %s\\n", @); }'
-    done = gilk("dtrace", "-q", "-n", clause, "-c", programs["lazy"], timeout=120)
+    done = run_gilk("dtrace", "-q", "-n", clause, "-c", programs["lazy"], timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert expected.stdout.decode() in done.stdout
     rows = [line.split(" ", 1) for line in done.stdout.splitlines() if "filled" in line]
@@ -279,7 +279,7 @@ def test_a_process_that_may_open_nothing_more(programs: dict[str, Path]) -> None
     with attending(programs["packed"]) as process:
         limits = ["prlimit", f"--pid={process.pid}", f"--nofile={len(os.listdir(f'/proc/{process.pid}/fd'))}"]
         subprocess.run(limits, check=True)
-        with api.attach(process.pid) as target, pytest.raises(TargetError) as refused:
+        with gilk.attach(process.pid) as target, pytest.raises(TargetError) as refused:
             target.session()
         assert refused.value.slug == "refused-by-kernel"
         assert leftovers(process.pid) == []

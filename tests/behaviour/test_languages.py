@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from tests.behaviour.harness import differences, leftovers
 
 pytestmark = pytest.mark.stress
@@ -189,7 +189,7 @@ def test_says_what_it_says_undisturbed(language: object, tmp_path: Path) -> None
     with attending(command) as program:
         said, pid = [], program.process.pid
         for _ in range(rounds):
-            with api.attach(pid) as target, target.session() as session:
+            with gilk.attach(pid) as target, target.session() as session:
                 for points, instrument in LANGUAGES[language]:
                     session.insert(points, instrument)
                 said.append(program.poke())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from tests.behaviour.harness import (
     ENVIRONMENT,
     Loop,
@@ -116,7 +116,7 @@ def puppet(tmp_path: Path) -> Iterator[Puppet]:
     made.process.communicate()
 
 
-def counts_by_process(session: api.Session, probe: api.Probe) -> dict[int, int]:
+def counts_by_process(session: gilk.Session, probe: gilk.Probe) -> dict[int, int]:
     found: dict[int, int] = {}
     for identity, counts in session.drain.per_thread_counts().items():
         found[identity.pid] = found.get(identity.pid, 0) + int(counts[probe.row.counter])
@@ -124,8 +124,8 @@ def counts_by_process(session: api.Session, probe: api.Probe) -> dict[int, int]:
 
 
 def test_a_forked_child_counts_apart(puppet: Puppet) -> None:
-    with api.attach(puppet.pid) as target, target.session() as session:
-        (probe,) = session.insert("work:entry", api.count)
+    with gilk.attach(puppet.pid) as target, target.session() as session:
+        (probe,) = session.insert("work:entry", gilk.count)
         puppet.do("wF")
         apart = counts_by_process(session, probe)
         assert apart.pop(puppet.pid) == 100
@@ -135,8 +135,8 @@ def test_a_forked_child_counts_apart(puppet: Puppet) -> None:
 
 
 def test_a_child_is_restored_when_the_session_ends(puppet: Puppet) -> None:
-    with api.attach(puppet.pid) as target, target.session() as session:
-        session.insert("*:blocks", api.count)
+    with gilk.attach(puppet.pid) as target, target.session() as session:
+        session.insert("*:blocks", gilk.count)
         puppet.do("f")
         (child,) = children(puppet.pid)
         assert differences(child)
@@ -148,9 +148,9 @@ def test_a_child_is_restored_when_the_session_ends(puppet: Puppet) -> None:
 
 
 def test_a_child_that_outlives_its_parent_is_restored(puppet: Puppet) -> None:
-    with api.attach(puppet.pid) as target, target.session() as session:
-        (probe,) = session.insert("work:entry", api.count)
-        session.insert("*:blocks", api.count)
+    with gilk.attach(puppet.pid) as target, target.session() as session:
+        (probe,) = session.insert("work:entry", gilk.count)
+        session.insert("*:blocks", gilk.count)
         puppet.do("f")
         (child,) = children(puppet.pid)
         puppet.send("e")
@@ -164,7 +164,7 @@ def test_a_child_that_outlives_its_parent_is_restored(puppet: Puppet) -> None:
 
 def test_a_child_is_restored_when_the_client_dies(puppet: Puppet) -> None:
     code = (
-        "import sys, time\nfrom gilk import api\ntarget = api.attach(int(sys.argv[1]))\nsession = target.session()\n"
+        "import sys, time\nimport gilk\ntarget = gilk.attach(int(sys.argv[1]))\nsession = target.session()\n"
         "session.insert('*:blocks', 'count')\nprint('in', flush=True)\ntime.sleep(60)\n"
     )
     environment = {**os.environ, **ENVIRONMENT}
@@ -181,8 +181,8 @@ def test_a_child_is_restored_when_the_client_dies(puppet: Puppet) -> None:
 def test_threads_come_and_go(puppet: Puppet) -> None:
     """600 threads, eight at a time, with blocks for 64, which are used again. Each counts all of its hits, or none."""
     ran, hits = 600, 100  # of each thread
-    with api.attach(puppet.pid) as target, target.session(threads=64) as session:
-        (probe,) = session.insert("work:entry", api.count)
+    with gilk.attach(puppet.pid) as target, target.session(threads=64) as session:
+        (probe,) = session.insert("work:entry", gilk.count)
         for _ in range(3):
             puppet.do("t")
             assert wait_for(lambda: not _waits_for_room(session))
@@ -191,15 +191,15 @@ def test_threads_come_and_go(puppet: Puppet) -> None:
         assert 0 < session.drain.lost() <= ran * hits - count
 
 
-def _waits_for_room(session: api.Session) -> bool:
+def _waits_for_room(session: gilk.Session) -> bool:
     """Blocks of threads that have ended are free again after some calls of poll()."""
     session.poll()
     return bool(session.drain._shared.control["exhausted"])
 
 
 def test_counts_of_200_threads_are_exact(puppet: Puppet) -> None:
-    with api.attach(puppet.pid) as target, target.session() as session:
-        (probe,) = session.insert("work:entry", api.count)
+    with gilk.attach(puppet.pid) as target, target.session() as session:
+        (probe,) = session.insert("work:entry", gilk.count)
         puppet.do("t")
         assert session.counts()[probe.row.point] == 25 * 8 * 100
         assert session.drain.lost() == 0
@@ -239,15 +239,15 @@ def test_a_program_that_executes_all_the_time() -> None:
     """Attaching succeeds or fails with an error of ours; the program goes on."""
     with Loop([build("exec")]) as loop:
         for _ in range(5):
-            with contextlib.suppress(api.GilkError), api.attach(loop.pid) as target, target.session() as session:
-                session.insert("*:blocks", api.count)
+            with contextlib.suppress(gilk.GilkError), gilk.attach(loop.pid) as target, target.session() as session:
+                session.insert("*:blocks", gilk.count)
         assert loop.alive()
 
 
 def test_exit_in_the_middle(puppet: Puppet) -> None:
-    with api.attach(puppet.pid) as target, target.session() as session:
-        (probe,) = session.insert("work:entry", api.count)
-        (_timed, *_) = session.insert("work:entry", api.time)
+    with gilk.attach(puppet.pid) as target, target.session() as session:
+        (probe,) = session.insert("work:entry", gilk.count)
+        (_timed, *_) = session.insert("work:entry", gilk.time)
         puppet.do("w")
         puppet.send("e")
         assert puppet.process.wait() == 3
@@ -259,8 +259,8 @@ def test_exit_in_the_middle(puppet: Puppet) -> None:
 
 
 def test_death_by_a_signal_in_the_middle(puppet: Puppet) -> None:
-    with api.attach(puppet.pid) as target, target.session() as session:
-        (_probe,) = session.insert("*:entry", api.count)[:1]
+    with gilk.attach(puppet.pid) as target, target.session() as session:
+        (_probe,) = session.insert("*:entry", gilk.count)[:1]
         puppet.send("s")
         assert puppet.process.wait() == -11
         session.close()
@@ -268,10 +268,10 @@ def test_death_by_a_signal_in_the_middle(puppet: Puppet) -> None:
 
 
 def test_a_library_opened_later_can_be_instrumented(puppet: Puppet) -> None:
-    with api.attach(puppet.pid) as target, target.session() as session:
-        session.insert("work:entry", api.count)
+    with gilk.attach(puppet.pid) as target, target.session() as session:
+        session.insert("work:entry", gilk.count)
         puppet.do("o")
-        (probe,) = session.insert("plugin.so:plugin_hot:entry", api.count)
+        (probe,) = session.insert("plugin.so:plugin_hot:entry", gilk.count)
         puppet.do("pp")
         assert session.counts()[probe.row.point] == 20
     assert session.restored is True
@@ -282,8 +282,8 @@ def test_a_library_opened_later_can_be_instrumented(puppet: Puppet) -> None:
 def test_an_instrumented_library_is_closed(puppet: Puppet) -> None:
     """What is mapped there afterwards is not ours to restore."""
     puppet.do("o")
-    with api.attach(puppet.pid) as target, target.session() as session:
-        session.insert("plugin.so:*:blocks", api.count)
+    with gilk.attach(puppet.pid) as target, target.session() as session:
+        session.insert("plugin.so:*:blocks", gilk.count)
         puppet.do("pc")
         puppet.do("m")
     puppet.do("k")
@@ -293,10 +293,10 @@ def test_an_instrumented_library_is_closed(puppet: Puppet) -> None:
 
 def test_an_instrumented_library_is_closed_and_opened_again(puppet: Puppet) -> None:
     puppet.do("o")
-    with api.attach(puppet.pid) as target, target.session() as session:
-        session.insert("plugin.so:*:blocks", api.count)
+    with gilk.attach(puppet.pid) as target, target.session() as session:
+        session.insert("plugin.so:*:blocks", gilk.count)
         puppet.do("pco")
-        session.insert("work:entry", api.count)
+        session.insert("work:entry", gilk.count)
         puppet.do("p")
     assert differences(puppet.pid) == []
     puppet.do("pcop")
@@ -307,17 +307,17 @@ def test_counts_while_they_go_on(name: str) -> None:
     """Each in a session that begins and ends while it runs, several times."""
     with Loop([build(name)]) as loop:
         for _ in range(3):
-            with api.attach(loop.pid) as target, target.session() as session:
-                session.insert("*:blocks", api.count)
-                session.insert("*:entry", api.stamp)
+            with gilk.attach(loop.pid) as target, target.session() as session:
+                session.insert("*:blocks", gilk.count)
+                session.insert("*:entry", gilk.stamp)
                 assert wait_for(lambda: session.poll().num_rows > 5)
             assert session.restored is True
             assert differences(loop.pid) == []
 
 
 def test_the_counts_of_a_launched_program_are_exact() -> None:
-    with redirected() as (out, _), api.launch([str(build("dlopen")), "20"]) as target, target.session() as session:
-        (probe,) = session.insert("use_plugin:entry", api.count)
+    with redirected() as (out, _), gilk.launch([str(build("dlopen")), "20"]) as target, target.session() as session:
+        (probe,) = session.insert("use_plugin:entry", gilk.count)
         target.resume()
         while target.process.wait(block=False) is None:
             time.sleep(0.01)

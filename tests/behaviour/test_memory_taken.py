@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.engines.follow.functions import of_template, place_timing
 from gilk.errors import MemoryTaken
 from gilk.session.plan_workers import timing_templates
@@ -85,9 +85,9 @@ def planned_late(session: Session, program: Grabber, step: int) -> None:
 
 
 def test_it_is_planned_anew() -> None:
-    with grabber(times=2) as program, api.attach(program.process.pid) as target, Session(target.process) as session:
+    with grabber(times=2) as program, gilk.attach(program.process.pid) as target, Session(target.process) as session:
         planned_late(session, program, step=3)
-        probes = session.insert(_POINTS, api.count)
+        probes = session.insert(_POINTS, gilk.count)
         assert program.times == 0
         workspace = session._workspace
         assert workspace._mapped.isdisjoint(program.taken)
@@ -98,21 +98,21 @@ def test_it_is_planned_anew() -> None:
 def test_memory_taken_every_time_is_an_error_and_does_no_harm() -> None:
     with (
         grabber(times=_TRIES) as program,
-        api.attach(program.process.pid) as target,
+        gilk.attach(program.process.pid) as target,
         Session(target.process) as session,
     ):
         planned_late(session, program, step=1)
         with pytest.raises(MemoryTaken) as raised:
-            session.insert(_POINTS, api.count)
+            session.insert(_POINTS, gilk.count)
         assert raised.value.slug == "no-room"
         assert program.times == 0
-        assert any(probe.tactic == "pun" for probe in session.insert(_POINTS, api.count))
+        assert any(probe.tactic == "pun" for probe in session.insert(_POINTS, gilk.count))
         assert session._workspace._mapped.isdisjoint(program.taken)
 
 
 @pytest.mark.stress
 def test_functions_from_the_repository_whose_place_is_taken_are_left_out() -> None:
-    with grabber(times=1) as program, api.attach(program.process.pid) as target, Session(target.process) as session:
+    with grabber(times=1) as program, gilk.attach(program.process.pid) as target, Session(target.process) as session:
         workspace = session._workspace
         map_pages = workspace._map_pages
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from tests.behaviour.harness import Loop, differences, leftovers, wait_for
 from tests.programs.build import build
 
@@ -18,7 +18,7 @@ ENOUGH = 20000
 @pytest.mark.parametrize("variant", ["default", "static"])
 def test_contexts_that_wait_in_handlers_go_on(instrument: str, variant: str) -> None:
     """24 of them, most amid a patch when it goes: it stays until they have left it, and is gone afterwards."""
-    with Loop([build("green", variant)]) as loop, api.attach(loop.pid) as target:
+    with Loop([build("green", variant)]) as loop, gilk.attach(loop.pid) as target:
         for _ in range(5):
             with target.session() as session:
                 session.insert("green:hot:" + ("entry" if instrument == "time" else "blocks"), instrument)
@@ -36,7 +36,7 @@ def test_handlers_see_the_program_while_others_wait(tmp_path: Path) -> None:
     """A note is kept in the context itself: there may be more of them than threads, blocks or slots."""
     source = tmp_path / "plain.c"
     source.write_text("#include <gilk.h>\nvoid plain(unsigned iid) { (void)iid; for (volatile int i = 0; i < 50; i++); }\n")
-    with Loop([build("green")]) as loop, api.attach(loop.pid) as target:
+    with Loop([build("green")]) as loop, gilk.attach(loop.pid) as target:
         with target.session() as session:
             session.insert("green:hot:blocks", f"{source}:plain")
             session.insert("green:take_turns:entry", "count")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.analysis.analysis import Analysis
 from gilk.engines.dtrace.asked import Asked, let_go, prepare
 from gilk.engines.dtrace.tracing import Firing
@@ -118,10 +118,10 @@ def test_arguments_are_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_others_in_the_same_functions(note: CFunction, small: None) -> None:
     """What is in force from the cache is planned again with what comes besides; what stays misses no hit."""
     with Loop([build("hot8")]) as loop:
-        with api.attach(loop.pid) as target, target.session(points=1 << 18) as session:
+        with gilk.attach(loop.pid) as target, target.session(points=1 << 18) as session:
             first = session.insert("*:entry", note)
             for _ in range(5):
-                returns = session.insert("hot:blocks", api.count)
+                returns = session.insert("hot:blocks", gilk.count)
                 other = session.insert("hot_asm:return", "regs")
                 session.remove(returns)
                 session.remove(other)

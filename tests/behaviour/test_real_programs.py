@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from tests.behaviour.harness import Command, differences, leftovers, plain, redirected, run
 
 BASH = r"""
@@ -196,10 +196,10 @@ def test_a_hundred_thousand_points() -> None:
     stop = Path(f"/tmp/gilk-stop-{os.getpid()}")
     stop.write_text("")
     try:
-        with redirected() as (out, _), api.launch([str(program), "-c", script.format(stop=stop)]) as target:
+        with redirected() as (out, _), gilk.launch([str(program), "-c", script.format(stop=stop)]) as target:
             pid = target.pid
             with target.session(points=1 << 19) as session:
-                probes = session.insert("*:blocks", api.count) + session.insert("libc.so.6:*:blocks", api.count)
+                probes = session.insert("*:blocks", gilk.count) + session.insert("libc.so.6:*:blocks", gilk.count)
                 spliced = sum(probe.tactic is not None for probe in probes)
                 assert spliced >= 100_000, spliced
                 target.resume()

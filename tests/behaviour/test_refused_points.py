@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gilk import api
+import gilk
 from gilk.trace.probes import RefusedPoint
 from gilk.trace.reading import read
-from tests.behaviour.harness import gilk, run
+from tests.behaviour.harness import run, run_gilk
 from tests.programs.build import build
 
 #: Two of its four blocks are within a restartable sequence, in which no point can be had.
@@ -27,7 +27,7 @@ def test_json_names_what_is_refused_and_does_not_count_it() -> None:
 
 
 def test_the_text_names_it_and_says_never_reached_of_the_others_only() -> None:
-    done = gilk("run", "-i", f"{FUNCTION}:blocks=count", "--", build("rseq"))
+    done = run_gilk("run", "-i", f"{FUNCTION}:blocks=count", "--", build("rseq"))
     assert "".join(f"  {point}: rseq\n" for point in REFUSED) in done.stderr
     counted = re.findall(rf"^ *\d+  {FUNCTION}:@\d:pre$", done.stderr, re.MULTILINE)
     never = re.search(r"^(\d+) points? never reached$", done.stderr, re.MULTILINE)  # whether one is, the kernel decides
@@ -36,7 +36,7 @@ def test_the_text_names_it_and_says_never_reached_of_the_others_only() -> None:
 
 def test_a_session_of_the_api_and_a_file_say_the_same(tmp_path: Path) -> None:
     where = tmp_path / "a.parquet"
-    running = api.prepare_run([api.parse_request(f"{FUNCTION}:blocks=count")], [], [str(build("rseq"))], where)
+    running = gilk.prepare_run([gilk.parse_request(f"{FUNCTION}:blocks=count")], [], [str(build("rseq"))], where)
     running.begin()
     running.wait(None, lambda: False, lambda _: None)
     session = running.sessions[0]
@@ -46,7 +46,7 @@ def test_a_session_of_the_api_and_a_file_say_the_same(tmp_path: Path) -> None:
     tally = read(where).tally
     assert tally.refused == dict.fromkeys(REFUSED, "rseq")
     assert not tally.counts.keys() & set(REFUSED)
-    asked = gilk("query", where, "SELECT point FROM probes WHERE refused = 'rseq' ORDER BY point")
+    asked = run_gilk("query", where, "SELECT point FROM probes WHERE refused = 'rseq' ORDER BY point")
     assert asked.stdout.split() == ["point", *REFUSED]
 
 
@@ -56,8 +56,8 @@ def test_an_experiment_names_it_per_instrument(tmp_path: Path) -> None:
         f'[workload]\ncommand = "{build("rseq")}"\n'
         f'[[instrument]]\npoints = "{FUNCTION}:blocks"\ninstrument = "count"\nstop = "1ms"\n'
     )
-    plan = api.load_experiment(file)
-    running = api.prepare_experiment(plan)
+    plan = gilk.load_experiment(file)
+    running = gilk.prepare_experiment(plan)
     running.begin()
     running.wait(None, lambda: False, lambda _: None)
     result = running.finish()

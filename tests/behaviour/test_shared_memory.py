@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.errors import TargetError
 from gilk.targets import sharing
 from gilk.targets.keeper import Keeper
@@ -57,8 +57,8 @@ def test_who_shares_memory_is_stopped_too_and_counted(siblings: Siblings) -> Non
     siblings.do("s")
     siblings.do("s")
     for turn in range(3):
-        with api.attach(siblings.pid) as target, target.session() as session:
-            session.insert("siblings:work:entry", api.count)
+        with gilk.attach(siblings.pid) as target, target.session() as session:
+            session.insert("siblings:work:entry", gilk.count)
             probes = session.insert("siblings:work:entry", "stamp")
             siblings.do("w")
             assert session.counts()["siblings:work:entry"] == 3 * CALLS, turn
@@ -73,8 +73,8 @@ def test_who_shares_memory_is_stopped_too_and_counted(siblings: Siblings) -> Non
 
 
 def test_who_comes_during_a_session_has_a_buffer_of_its_own_then(siblings: Siblings) -> None:
-    with api.attach(siblings.pid) as target, target.session() as session:
-        session.insert("siblings:work:entry", api.count)
+    with gilk.attach(siblings.pid) as target, target.session() as session:
+        session.insert("siblings:work:entry", gilk.count)
         siblings.do("w")
         sibling = siblings.do("s")
         (mine,) = gs_bases(siblings.pid)
@@ -92,8 +92,8 @@ def test_who_comes_during_a_session_has_a_buffer_of_its_own_then(siblings: Sibli
 
 @pytest.mark.parametrize("probes", ["work:entry", "*:blocks"])
 def test_who_is_left_when_the_process_ends_is_restored(siblings: Siblings, probes: str) -> None:
-    with api.attach(siblings.pid) as target, target.session() as session:
-        session.insert(f"siblings:{probes}", api.count)
+    with gilk.attach(siblings.pid) as target, target.session() as session:
+        session.insert(f"siblings:{probes}", gilk.count)
         sibling = siblings.do("s")
         siblings.do("w")
         assert siblings.process.stdin
@@ -133,8 +133,8 @@ def test_children_that_borrow_the_memory_for_a_moment_go_on(name: str) -> None:
     """Their parent waits for them, so that nobody may keep them from going on; they have its buffer meanwhile."""
     with Loop([build(name)]) as loop:
         for _ in range(4):
-            with api.attach(loop.pid) as target, target.session() as session:
-                session.insert(f"{name}:*:blocks", api.count)
+            with gilk.attach(loop.pid) as target, target.session() as session:
+                session.insert(f"{name}:*:blocks", gilk.count)
                 assert wait_for(lambda: sum(session.counts().values()) > 1000)
             assert (session.restored, session.notes) == (True, [])
             assert (differences(loop.pid), leftovers(loop.pid)) == ([], [])

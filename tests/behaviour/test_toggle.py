@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.analysis.model import Function
 from gilk.session import plan_cache
 from gilk.session.base import BaseSession
@@ -47,9 +47,9 @@ def test_toggling_hot_functions(where: str, instrument: str, cycles: int) -> Non
     Both functions are called once a turn, so that the counts of the two that stay can differ by the turns under way.
     """
     with Loop([build("hot8")]) as loop:
-        with api.attach(loop.pid) as target, target.session(points=1 << 18) as session:
+        with gilk.attach(loop.pid) as target, target.session(points=1 << 18) as session:
             places = [target.function("hot").entry, *target.function("hot_asm").returns]  # in one stop
-            hot, hot_asm = session.insert(places, api.count)
+            hot, hot_asm = session.insert(places, gilk.count)
             start = time.monotonic()
             for _ in range(cycles):
                 session.remove(session.insert(where, instrument))
@@ -66,16 +66,16 @@ def test_toggling_hot_functions(where: str, instrument: str, cycles: int) -> Non
 @pytest.mark.parametrize("cycles", CYCLES)
 def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
     """Counters at hot() and in hot_asm(), from the first call to the last, while others come and go in both."""
-    with redirected() as (out, _), input_that_ends() as end, api.launch([str(build("hot8")), "loop"]) as target:
+    with redirected() as (out, _), input_that_ends() as end, gilk.launch([str(build("hot8")), "loop"]) as target:
         with target.session(points=1 << 18) as session:
-            stays = [session.insert(where, api.count)[0] for where in ("hot:entry", "hot_asm:entry", "hot_asm:return")]
+            stays = [session.insert(where, gilk.count)[0] for where in ("hot:entry", "hot_asm:entry", "hot_asm:return")]
             target.resume()
             for number in range(cycles):
                 if number == cycles - 1:
                     end()  # perhaps in the middle of a change
-                with contextlib.suppress(api.TargetError) if number == cycles - 1 else contextlib.nullcontext():
-                    session.remove(session.insert("hot:blocks", api.count))
-                    session.remove(session.insert("hot_asm:blocks-post", api.count))
+                with contextlib.suppress(gilk.TargetError) if number == cycles - 1 else contextlib.nullcontext():
+                    session.remove(session.insert("hot:blocks", gilk.count))
+                    session.remove(session.insert("hot_asm:blocks-post", gilk.count))
             while target.process.wait(block=False) is None:
                 time.sleep(0.02)
             session.close()
@@ -107,8 +107,8 @@ def input_that_ends() -> Iterator[Callable[[], None]]:
 
 
 def test_counts_of_a_probe_put_in_twice_are_apart() -> None:
-    with Loop([build("hot8")]) as loop, api.attach(loop.pid) as target, target.session() as session:
-        (probe,) = session.insert("hot:entry", api.count)
+    with Loop([build("hot8")]) as loop, gilk.attach(loop.pid) as target, target.session() as session:
+        (probe,) = session.insert("hot:entry", gilk.count)
         session.remove([probe])
         before = session.counts()[probe.row.point]
         time.sleep(0.1)
@@ -121,8 +121,8 @@ def counts_more(session: BaseSession, point: str, before: int) -> bool:
 
 def test_a_dormant_probe_counts_while_it_is_active() -> None:
     with Loop([build("hot8")]) as loop:
-        with api.attach(loop.pid) as target, target.session() as session:
-            probes = session.insert("hot:entry", api.count, active=False)
+        with gilk.attach(loop.pid) as target, target.session() as session:
+            probes = session.insert("hot:entry", gilk.count, active=False)
             point = probes[0].row.point
             assert differences(loop.pid) == [] and session.counts()[point] == 0
             for _ in range(2):
@@ -146,7 +146,7 @@ def test_a_change_that_fails_in_the_second_image_leaves_the_first_free(
     source = tmp_path / "note.c"
     source.write_text("#include <gilk.h>\nvoid note(unsigned iid) { ilk_log_integer_sample(iid, iid); }\n")
     instrument = CFunction(source, "note")
-    with Loop([build("hot8")]) as loop, api.attach(loop.pid) as target, Session(target.process) as session:
+    with Loop([build("hot8")]) as loop, gilk.attach(loop.pid) as target, Session(target.process) as session:
         planning = session._ledger._planning
 
         def fails_in_libc(ground: PatchContext, wanted: Iterable[tuple[Function, list[Want]]]) -> Plan:

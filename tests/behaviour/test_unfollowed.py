@@ -18,7 +18,7 @@ from gilk.render.flow_tree import TreeLimits, tree_json, tree_text
 from gilk.trace.flow import CallState, Flow
 from gilk.trace.reading import read
 from gilk.trace.traced import Unended, Unfollowed
-from tests.behaviour.harness import gilk, plain
+from tests.behaviour.harness import plain, run_gilk
 from tests.programs.build import compile_text
 
 #: `half` returns within a restartable sequence; all of `sealed` is one. Both call `leaf`.
@@ -86,8 +86,8 @@ int main(void) { foo(); foo(); return 0; }
 def traced(where: Path, program: Path, *words: str) -> tuple[Flow, dict[str, Any], str]:
     """What was recorded of all its functions, and the report in both its forms."""
     file = where / "trace.parquet"
-    told = gilk("trace", "-o", file, "--scope", f"{program.name}:", *words, "--", program)
-    done = gilk("trace", "--json", "-o", file, "--scope", f"{program.name}:", *words, "--", program)
+    told = run_gilk("trace", "-o", file, "--scope", f"{program.name}:", *words, "--", program)
+    done = run_gilk("trace", "--json", "-o", file, "--scope", f"{program.name}:", *words, "--", program)
     assert (told.returncode, done.returncode) == (0, 0), told.stderr + done.stderr
     assert told.stdout.encode() == plain([program]).stdout
     flow = read(file).flow
@@ -135,14 +135,14 @@ def test_a_function_that_is_not_followed_is_named_wherever_it_would_be(program: 
     assert tree[whole + 1].strip() == "[not followed: sealed]"
     assert sum("[not followed" in line for line in tree) == 1
     assert '"not_followed": ["sealed"]' in json.dumps(tree_json(flow, TreeLimits()))
-    shown = gilk("show", tmp_path / "trace.parquet").stdout
+    shown = run_gilk("show", tmp_path / "trace.parquet").stdout
     assert "not followed, for they cannot be instrumented: sequences:sealed" in shown
     assert "followed without all their returns: sequences:half" in shown
 
 
 def test_a_plain_run_knows_the_same_of_returns(program: Path, tmp_path: Path) -> None:
     file = tmp_path / "run.parquet"
-    done = gilk("run", "-o", file, "-i", "sequences:half:entry=time", "-i", "whole:entry=time", "--", program)
+    done = run_gilk("run", "-o", file, "-i", "sequences:half:entry=time", "-i", "whole:entry=time", "--", program)
     assert "  sequences:half:@1:post: rseq\n" in done.stderr
     assert "10 timed calls are not whole: 9 left by a jump, an exception or a return that was refused" in done.stderr
     flow = read(file).flow

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.errors import TargetError
 from tests.behaviour.harness import ENVIRONMENT, Loop, cpu, differences, leftovers, wait_for
 from tests.programs.build import build
@@ -83,7 +83,7 @@ def attacked(command: str, part: str, number: signal.Signals, step: str, directo
         assert wait_for(lambda: cpu(loop.pid) > ticks), "it does not go on"
         if part in ("keeper", "both") and number == signal.SIGKILL:
             with suppress(TargetError):
-                api.restore(loop.pid)
+                gilk.restore(loop.pid)
         else:
             assert leftovers(loop.pid) == []
         assert differences(loop.pid) == []

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
 from gilk.splice.points import spans
-from tests.behaviour.harness import ENVIRONMENT, Loop, differences, gilk, leftovers, wait_for
+from tests.behaviour.harness import ENVIRONMENT, Loop, differences, leftovers, run_gilk, wait_for
 from tests.programs.build import build
 
 #: With the first thread of its own the C library has handlers for two signals; with pthread_exit() it opens libgcc_s.
@@ -57,13 +57,13 @@ def opens(directory: Path, *flags: str) -> Path:
 @pytest.mark.parametrize("flags", [(), ("-DLEAVES",)])
 def test_launched(tmp_path: Path, flags: tuple[str, ...]) -> None:
     for _ in range(3):
-        done = gilk("trace", "-o", tmp_path / "out.parquet", "--", opens(tmp_path, *flags), timeout=600)
+        done = run_gilk("trace", "-o", tmp_path / "out.parquet", "--", opens(tmp_path, *flags), timeout=600)
         assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
 @pytest.mark.stress
 def test_an_import_in_a_thread(tmp_path: Path) -> None:
-    done = gilk("trace", "-o", tmp_path / "out.parquet", "--", sys.executable, "-c", PYTHON, timeout=600)
+    done = run_gilk("trace", "-o", tmp_path / "out.parquet", "--", sys.executable, "-c", PYTHON, timeout=600)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
@@ -85,7 +85,7 @@ def test_attached(tmp_path: Path, flags: tuple[str, ...]) -> None:
 def test_a_thread_that_is_held_at_a_gate_holds_up_no_change() -> None:
     """Of patches in which it is not; and it is still held afterwards."""
     with Loop([build("hot8")]) as loop:
-        with api.attach(loop.pid) as target, Follower(target.process) as follower:
+        with gilk.attach(loop.pid) as target, Follower(target.process) as follower:
             program = next(image for image in target.images if image.main)
             functions, trouble = follower.prepare([program], TraceScope())
             assert not trouble
@@ -108,7 +108,7 @@ def test_a_thread_that_is_held_at_a_gate_holds_up_no_change() -> None:
 def test_a_second_thread_at_a_gate_relieves_the_first() -> None:
     """Each is known to wait only for as long as it does."""
     with Loop([build("hot8")]) as loop:
-        with api.attach(loop.pid) as target, Follower(target.process) as follower:
+        with gilk.attach(loop.pid) as target, Follower(target.process) as follower:
             program = next(image for image in target.images if image.main)
             span = spans(target.process.image(program.path), "hot")[0]
             follower.put_gate(program, span, "entry", 3)

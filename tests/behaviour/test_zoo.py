@@ -35,16 +35,16 @@ LATEST = 0.5  # seconds after which a client that is to be killed is, while it d
 #: Says which process it turns to, and when that is over. An error is told by its slug.
 CLIENT = """
 import random, sys
-from gilk import api
+import gilk
 from gilk.errors import GilkError
 chance = random.Random(int(sys.argv[1]))
 pids = [int(word) for word in sys.argv[2:]]
-choices = [("*:entry", api.time), ("*:entry", api.count), ("*:blocks", api.count), ("*:blocks-post", api.count)]
+choices = [("*:entry", gilk.time), ("*:entry", gilk.count), ("*:blocks", gilk.count), ("*:blocks-post", gilk.count)]
 while True:
     pid = chance.choice(pids)
     print("begun", pid, flush=True)
     try:
-        with api.attach(pid) as target, target.session() as session:
+        with gilk.attach(pid) as target, target.session() as session:
             first = session.insert(*chance.choice(choices))
             session.poll()
             session.insert(*chance.choice(choices))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gilk.trace.reading import read
-from tests.behaviour.harness import Loop, gilk
+from tests.behaviour.harness import Loop, run_gilk
 from tests.programs.build import build
 from tests.trace_oracle.paced import alpha, program
 
@@ -91,7 +91,7 @@ def test_functions_said_to_be_left_out_are_not_there(tmp_path: Path) -> None:
     """That is neither said of a function that an event waits for, nor of one that was left out after the end."""
     with Loop([build("dense", "O0")]) as loop:
         events = ("--start", "call:count:3", "--stop", "return:count:40")
-        done = gilk("trace", "-q", "--scope", "dense:", *events, "-o", tmp_path / "t.parquet", "-p", loop.pid)
+        done = run_gilk("trace", "-q", "--scope", "dense:", *events, "-o", tmp_path / "t.parquet", "-p", loop.pid)
         assert done.returncode == 0, done.stderr
     flow = read(tmp_path / "t.parquet").flow
     from_the_start = {each.function for each in flow.omitted if each.from_ns == flow.start_ns}

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from gilk import api
+import gilk
 from gilk.errors import GilkError, UsageError
 from gilk.runs.experiment.file import Experiment, load
 from gilk.runs.experiment.run import Staged
@@ -218,7 +218,7 @@ stop = "1000ms"
         running.wait(found.duration, lambda: False, lambda _: None)
         result = running.finish()
     always, between = running.happened()["instruments"]
-    trace = api.read(output)
+    trace = gilk.read(output)
     assert trace.tally.report["experiment"] == running.happened()
     began = trace.tally.report["experiment"]["began"]
     times = np.asarray(trace.samples.filter(pc.equal(trace.samples["kind"].cast("string"), "args"))["time"])
@@ -315,7 +315,7 @@ def children() -> set[int]:
 def test_coverage_takes_out_what_was_hit() -> None:
     """A block of a hot function counts no more once it has been seen."""
     with Loop([build("hot8")]) as loop:
-        running = api.prepare_run([api.parse_request("hot=@coverage")], [loop.pid], [])
+        running = gilk.prepare_run([gilk.parse_request("hot=@coverage")], [loop.pid], [])
         assert isinstance(running, Staged)
         running.begin()
         running.wait(60, lambda: not any(p.present for p in running.placed), lambda _: None)
@@ -348,6 +348,6 @@ def test_ctrl_c_keeps_what_there_is(tmp_path: Path, gilk_on_path: dict[str, str]
     out, _ = gilk.communicate(timeout=250)
     assert gilk.returncode == 130
     assert '"partial": true' in out
-    trace = api.read(output)
+    trace = gilk.read(output)
     assert trace.tally.partial
     assert trace.samples.num_rows > 100

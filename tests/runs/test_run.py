@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gilk.api import parse_request, prepare_run
+from gilk import parse_request, prepare_run
 from gilk.errors import TargetError
 from gilk.session.kernel_session import KernelSession
 from gilk.trace.reading import read

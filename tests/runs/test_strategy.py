@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.analysis.model import Block, End, Function
 from gilk.errors import GilkError, UsageError
 from gilk.image.elf import load
@@ -223,7 +223,7 @@ def test_it_is_found_from_a_directory_and_says_its_instrument(own: Path) -> None
 @pytest.mark.parametrize("name", ["broken", "odd"])
 def test_one_that_fails_is_named(own: Path, name: str) -> None:
     chosen = parse(f"main=@{own / 'own.py'}:{name}")
-    with api.launch([str(build("jumptable")), "1"]) as target, pytest.raises(GilkError) as caught:
+    with gilk.launch([str(build("jumptable")), "1"]) as target, pytest.raises(GilkError) as caught:
         list(expand(target.process, chosen))
     assert caught.value.slug == "bad-strategy"
     assert name in caught.value.message

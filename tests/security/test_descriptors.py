@@ -23,7 +23,7 @@ from gilk.targets.linux import LinuxProcess
 from gilk.targets.maps import read_maps
 from gilk.targets.memory import ProcessMemory
 from gilk.targets.remote import Remote
-from tests.behaviour.harness import gilk, leftovers
+from tests.behaviour.harness import leftovers, run_gilk
 from tests.security.partner import Partner, built, open_place
 
 _CONTENT = b"of another\n"
@@ -191,7 +191,7 @@ def test_root_does_not_write_to_files_for_a_target(fdswap: Path, victim: Path) -
     """As users do it, and when the helper comes, it comes: a few rounds."""
     for _ in range(_ROUNDS):
         with Partner(fdswap, "path", victim) as partner:
-            done = gilk("run", "-i", "fdswap:work:entry=count", "-p", partner.pid, "--for", "0.1", timeout=240)
+            done = run_gilk("run", "-i", "fdswap:work:entry=count", "-p", partner.pid, "--for", "0.1", timeout=240)
             refused = ("(not-our-memory)", "(refused-by-kernel)")  # it was exchanged, or not there just then
             assert done.returncode == 0 or any(each in done.stderr for each in refused), done.stderr
         assert victim.read_bytes() == _CONTENT

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.behaviour.harness import gilk
+from tests.behaviour.harness import run_gilk
 from tests.programs.build import compile_text
 
 #: More than there can have been: the session lasts seconds.
@@ -75,7 +75,7 @@ def numbers(value: Any) -> list[int]:
 
 
 def report(program: Path, *words: str) -> dict[str, Any]:
-    done = gilk("run", "--json", *words, "--", program, "g", timeout=300)
+    done = run_gilk("run", "--json", *words, "--", program, "g", timeout=300)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     lines = done.stdout.splitlines()
@@ -95,7 +95,7 @@ def test_stream_corrupt_a_count_that_cannot_be_is_not_told(program: Path) -> Non
 @pytest.mark.parametrize("how", ["a", "r"], ids=["ones", "random"])
 @pytest.mark.parametrize("instrument", ["count", "stamp", "time", "args"])
 def test_no_figure_is_told_that_cannot_be(how: str, instrument: str, program: Path) -> None:
-    done = gilk("run", "--json", "-i", f"hit:entry={instrument}", "--", program, how, timeout=300)
+    done = run_gilk("run", "--json", "-i", f"hit:entry={instrument}", "--", program, how, timeout=300)
     assert "Traceback" not in done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     if "error" in told:  # the keeper's own part may be gone too
@@ -107,7 +107,7 @@ def test_no_figure_is_told_that_cannot_be(how: str, instrument: str, program: Pa
 
 
 def test_a_program_that_writes_nothing_is_believed(program: Path) -> None:
-    done = gilk("run", "--json", "-i", "hit:entry=count", "--", program, timeout=300)
+    done = run_gilk("run", "--json", "-i", "hit:entry=count", "--", program, timeout=300)
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["counts"] == {"scribbler:hit:entry": 4242}
     assert (told["notes"], told["corrupt"], told["partial"]) == ([], 0, False)
@@ -116,7 +116,7 @@ def test_a_program_that_writes_nothing_is_believed(program: Path) -> None:
 @pytest.mark.parametrize("how", ["g", "r"], ids=["the count", "random"])
 def test_stream_corrupt_of_a_d_program_is_said_and_no_figure_told(how: str, program: Path) -> None:
     clause = "pid$target:a.out:hit:entry { @n = count(); @s[arg0 & 3] = avg(arg0); }"
-    done = gilk("dtrace", "-q", "-n", clause, "-c", f"{program} {how}", timeout=300)
+    done = run_gilk("dtrace", "-q", "-n", clause, "-c", f"{program} {how}", timeout=300)
     assert "Traceback" not in done.stderr
     assert "dtrace: stream-corrupt: the process wrote into gilk's own memory: " in done.stderr
     assert done.returncode == 1

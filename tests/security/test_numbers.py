@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.targets.keeper import Keeper
 from gilk.targets.linux import LinuxProcess
 from gilk.targets.running import PC
@@ -44,7 +44,7 @@ def test_a_thread_whose_stack_is_nowhere_is_sampled(nowhere: Path, rsp: int) -> 
 @pytest.mark.parametrize("rsp", NOWHERE)
 def test_a_session_beside_such_a_thread_is_like_any(nowhere: Path, rsp: int) -> None:
     with Partner(nowhere, str(rsp), "0") as partner:
-        with api.attach(partner.pid) as target, target.session() as session:
+        with gilk.attach(partner.pid) as target, target.session() as session:
             session.insert("nowhere:work:entry", "count")
             assert wait_for(lambda: session.counts()["nowhere:work:entry"] > 0)
         assert session.restored

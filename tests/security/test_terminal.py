@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import gilk
+from tests.behaviour.harness import run_gilk
 from tests.security.partner import Partner, built, open_place
 
 _NAME = "a\x1b]0;of theirs\x07b"
@@ -23,7 +23,7 @@ def program() -> Iterator[Path]:
 
 def sent(*words: str | Path) -> str:
     """All that a command prints."""
-    done = gilk(*words, stdin=subprocess.DEVNULL, timeout=240)
+    done = run_gilk(*words, stdin=subprocess.DEVNULL, timeout=240)
     return done.stdout + done.stderr
 
 

@@ -16,7 +16,7 @@ from gilk.trace.clock import Clock
 from gilk.trace.drain import Chunk, Identity
 from gilk.trace.layout import RECORDS
 from gilk.trace.samples import Samples
-from tests.behaviour.harness import gilk
+from tests.behaviour.harness import run_gilk
 from tests.programs.build import compile_text
 
 STOP = 500
@@ -102,9 +102,9 @@ def test_a_gap_says_how_many_records_are_missing() -> None:
 def test_records_after_the_stop_are_no_drops_of_the_trace(tmp_path: Path) -> None:
     program = compile_text(tmp_path, "hurried", SOURCE, "-O1", "-falign-functions=32")
     file = tmp_path / "t.parquet"
-    done = gilk("trace", "--all", "--json", "--stop", "return:last", "-o", file, "--", program)
+    done = run_gilk("trace", "--all", "--json", "--stop", "return:last", "-o", file, "--", program)
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["drops"] == 0
     assert report["trace"]["calls"] >= 102
-    shown = gilk("show", file).stdout
+    shown = run_gilk("show", file).stdout
     assert "dropped" not in shown

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.targets.inner_threads import gone_of
 from gilk.targets.namespaces import foreign, is_here, own_number
 from tests.behaviour.harness import differences, wait_for
@@ -135,7 +135,7 @@ def test_threads_keep_what_they_have(contained: Contained) -> None:
 
 
 def test_threads_keep_their_buffers_and_names(contained: Contained) -> None:
-    with api.attach(contained.pid) as target, target.session() as session:
+    with gilk.attach(contained.pid) as target, target.session() as session:
         session.insert("hot:entry", "stamp")
         contained.fork()
         assert contained.process.stdout

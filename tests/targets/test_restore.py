@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.arch.asm import JMP8, JMP32
 from gilk.errors import TargetError
 from gilk.targets import ptrace
 from gilk.targets.memory import ProcessMemory
-from tests.behaviour.harness import ENVIRONMENT, Loop, cpu, differences, gilk, state, wait_for
+from tests.behaviour.harness import ENVIRONMENT, Loop, cpu, differences, run_gilk, state, wait_for
 from tests.programs.build import build, compile_text
 
 CLIENT = """
 import sys, time
-from gilk import api
-target = api.attach(int(sys.argv[1]))
+import gilk
+target = gilk.attach(int(sys.argv[1]))
 session = target.session()
 session.insert("hot:blocks", "count")
 print(target.process.keeper.pid, flush=True)
@@ -35,10 +35,10 @@ time.sleep(600)
 
 FOLLOWER = """
 import sys, time
-from gilk import api
+import gilk
 from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
-target = api.attach(int(sys.argv[1]))
+target = gilk.attach(int(sys.argv[1]))
 session = Follower(target.process)
 functions, trouble = session.prepare(target.images, TraceScope())
 assert not trouble and session.copy_code()
@@ -72,16 +72,16 @@ def test_an_abandoned_process_runs_on_refuses_others_and_can_be_restored() -> No
     with Loop([build("hot8")]) as loop:
         abandon(loop.pid)
         assert differences(loop.pid)
-        with api.attach(loop.pid) as target, pytest.raises(TargetError) as refused:
+        with gilk.attach(loop.pid) as target, pytest.raises(TargetError) as refused:
             target.session()
         assert refused.value.slug == "gs-in-use"
         assert loop.alive()
 
-        restored = api.restore(loop.pid)
+        restored = gilk.restore(loop.pid)
         assert restored.bytes["hot8"] > 0
         assert wait_for(lambda: not differences(loop.pid))
 
-        with api.attach(loop.pid) as target, target.session() as session:
+        with gilk.attach(loop.pid) as target, target.session() as session:
             session.insert("hot:entry", "count")
             assert wait_for(lambda: session.counts()["hot8:hot:entry"] > 0)
         assert session.restored
@@ -94,7 +94,7 @@ def test_code_that_was_exchanged_for_a_copy_is_put_back() -> None:
         abandon(loop.pid, FOLLOWER)
         assert executable_files(loop.pid) != before
         assert loop.alive()
-        api.restore(loop.pid)
+        gilk.restore(loop.pid)
         assert executable_files(loop.pid) == before
         assert wait_for(lambda: not differences(loop.pid))
         assert "ok work" in loop.finish()
@@ -109,7 +109,7 @@ def executable_files(pid: int) -> list[str]:
 def test_a_process_that_gilk_never_touched_has_nothing_to_restore() -> None:
     with Loop([build("hot8")]) as loop:
         with pytest.raises(TargetError) as caught:
-            api.restore(loop.pid)
+            gilk.restore(loop.pid)
         assert caught.value.slug == "nothing-to-restore"
         assert loop.alive()
 
@@ -124,7 +124,7 @@ def test_bounces_and_puns_are_put_back() -> None:
     with Loop([build("shortblocks", "O1")]) as loop:
         abandon(loop.pid, EVERYWHERE)
         assert differences(loop.pid)
-        assert api.restore(loop.pid).left == ()
+        assert gilk.restore(loop.pid).left == ()
         assert differences(loop.pid) == []
 
 
@@ -165,7 +165,7 @@ def test_a_thread_amid_a_bounce_goes_on() -> None:
     with Loop([build("shortblocks", "O1")]) as loop:
         abandon(loop.pid, EVERYWHERE)
         stop_at_a_second_jump(loop.pid)
-        assert api.restore(loop.pid).left == ()
+        assert gilk.restore(loop.pid).left == ()
         assert differences(loop.pid) == []
         os.kill(loop.pid, signal.SIGCONT)
         ticks = cpu(loop.pid)
@@ -175,10 +175,10 @@ def test_a_thread_amid_a_bounce_goes_on() -> None:
 
 def test_a_session_that_has_its_keeper_is_left_alone() -> None:
     with Loop([build("hot8")]) as loop:
-        with api.attach(loop.pid) as target, target.session() as session:
+        with gilk.attach(loop.pid) as target, target.session() as session:
             session.insert("hot:entry", "count")
             with pytest.raises(TargetError) as refused:
-                api.restore(loop.pid)
+                gilk.restore(loop.pid)
             assert refused.value.slug == "in-session"
             before = session.counts()["hot8:hot:entry"]
             assert wait_for(lambda: session.counts()["hot8:hot:entry"] > before)
@@ -186,7 +186,7 @@ def test_a_session_that_has_its_keeper_is_left_alone() -> None:
         with session_in(loop.pid) as keeper:
             os.kill(keeper, signal.SIGKILL)
             assert wait_for(lambda: not Path(f"/proc/{keeper}/fd").exists() or not os.listdir(f"/proc/{keeper}/fd"))
-            api.restore(loop.pid)  # its client is there, and can do nothing any more
+            gilk.restore(loop.pid)  # its client is there, and can do nothing any more
             assert differences(loop.pid) == []
 
 
@@ -236,7 +236,7 @@ def test_what_others_have_written_is_left_and_named(tmp_path: Path) -> None:
             abandon(process.pid, CLIENT.replace("hot:blocks", "patches:hot:blocks"))
             memory.seek(value & -4096)
             assert memory.read(8192) != before
-            done = gilk("restore", "--json", str(process.pid))
+            done = run_gilk("restore", "--json", str(process.pid))
             memory.seek(value & -4096)
             assert memory.read(8192) == before
         report = json.loads(done.stdout)
@@ -244,7 +244,7 @@ def test_what_others_have_written_is_left_and_named(tmp_path: Path) -> None:
         assert [(each["address"], each["bytes"]) for each in report["left"]] == [(value + 2, 8), (idle, 1)]
         process.stdin.write(b".")
         assert process.stdout.readline() == b"2a\n"
-        again = gilk("restore", str(process.pid))
+        again = run_gilk("restore", str(process.pid))
         assert f"patches: 8 bytes at {value + 2:#x} differ, not by gilk: left\n" in again.stdout
         process.stdin.close()
     assert process.returncode == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.session.session import Session
 from tests.behaviour.harness import leftovers, wait_for
 from tests.programs.build import compile_text
@@ -93,7 +93,7 @@ def family(tmp_path: Path) -> Iterator[Family]:
 def test_a_child_has_the_listeners_of_when_it_was_forked(family: Family) -> None:
     """Of those it is rid when they leave, and of no other: also one that somebody else has raised in it stays."""
     counter = (family.address, family.path)
-    with api.attach(family.process.pid) as target, Session(target.process) as session:
+    with gilk.attach(family.process.pid) as target, Session(target.process) as session:
         session.insert("hot:entry", "count")
         keeper = target.process.keeper
         family.fork()
@@ -120,7 +120,7 @@ def test_a_child_has_the_listeners_of_when_it_was_forked(family: Family) -> None
 
 
 def test_what_is_not_there_is_not_raised(family: Family) -> None:
-    with api.attach(family.process.pid) as target, Session(target.process):
+    with gilk.attach(family.process.pid) as target, Session(target.process):
         elsewhere = [(family.address, sys.executable), (0x1000, family.path), (1 << 46, family.path)]
         assert target.process.raise_semaphores(elsewhere) == []
         assert family.counters() == [0]
@@ -128,8 +128,8 @@ def test_what_is_not_there_is_not_raised(family: Family) -> None:
 
 LISTENER = """
 import sys, time
-from gilk import api
-target = api.attach(int(sys.argv[1]))
+import gilk
+target = gilk.attach(int(sys.argv[1]))
 session = target.session()
 session.insert("hot:entry", "count")
 target.process.raise_semaphores(COUNTERS)
@@ -144,8 +144,8 @@ def test_what_was_left_raised_is_lowered_by_restore(family: Family) -> None:
     abandon(family.process.pid, LISTENER.replace("COUNTERS", repr([first, first, second])))
     family.fork()
     assert (family.counters(0), family.counters(1)) == ([2, 2], [4, 4])
-    api.restore(family.process.pid)
+    gilk.restore(family.process.pid)
     assert wait_for(lambda: (family.counters(0), family.counters(1)) == ([0, 2], [3, 4]))
-    api.restore(family.process.pid)
-    api.restore(family.children[0])
+    gilk.restore(family.process.pid)
+    gilk.restore(family.children[0])
     assert (family.counters(0), family.counters(1)) == ([0, 0], [3, 3])

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.errors import TargetError
 from gilk.targets import process, ptrace
 from gilk.targets.keeper import Keeper
@@ -47,7 +47,7 @@ def test_a_borrowed_thread_that_does_not_come_back(monkeypatch: pytest.MonkeyPat
 
 def test_a_keeper_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     with Loop([build("hot8")]) as loop:
-        target = api.attach(loop.pid)
+        target = gilk.attach(loop.pid)
         monkeypatch.setattr(process, "_PATIENCE", 1.0)
         keeper = target.process.keeper
         os.kill(keeper.pid, signal.SIGSTOP)

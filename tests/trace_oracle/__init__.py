@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import IO, Any
 
-from gilk import api
+import gilk
 from gilk.engines.follow.tracing import Tracing
 from gilk.image.model import Image
 from gilk.trace.flow import CallState, Flow
@@ -69,7 +69,7 @@ def trace(command: Command, stdin: bytes = b"", scope: Sequence[str] = ()) -> Tr
 
 
 def _trace(command: list[str], scope: Sequence[str], out: IO[bytes], err: IO[bytes]) -> Traced:
-    running = api.prepare_trace((), command, None, scope=scope, everything=True)
+    running = gilk.prepare_trace((), command, None, scope=scope, everything=True)
     process = running.processes[0]
     try:
         running.begin()
@@ -77,7 +77,7 @@ def _trace(command: list[str], scope: Sequence[str], out: IO[bytes], err: IO[byt
         running.wait(None, lambda: False, lambda progress: None)
         result = running.finish()
         end = process.wait()
-        report = api.trace_report(running, result).to_json()
+        report = gilk.trace_report(running, result).to_json()
     finally:
         process.keeper.leave()
     flow = running.flow()

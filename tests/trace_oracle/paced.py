@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gilk import api
+import gilk
 from gilk.runs.run import Progress
 from gilk.trace.traced import TraceDescription
 from tests.behaviour.harness import differences, leftovers
@@ -106,7 +106,7 @@ def observe(
     ``when_waiting`` is called once the starting event is waited for; commands are given then, or once the trace has
     begun if the event is ``now``. Whatever the trace is, the code is what it was at the end.
     """
-    running = api.prepare_trace([target.pid], (), output, start, stop, scope, (), True)
+    running = gilk.prepare_trace([target.pid], (), output, start, stop, scope, (), True)
     told: list[str] = []
 
     def show(progress: Progress) -> None:
@@ -122,7 +122,7 @@ def observe(
         running.begin()
         running.wait(None, lambda: stop_when_done and _answered(target, told, commands), show)
         result = running.finish()
-        report = api.trace_report(running, result).to_json()
+        report = gilk.trace_report(running, result).to_json()
     finally:
         for process in running.processes:
             process.keeper.leave()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gilk.trace.reading import read
-from tests.behaviour.harness import ENVIRONMENT, differences, gilk, leftovers, wait_for
+from tests.behaviour.harness import ENVIRONMENT, differences, leftovers, run_gilk, wait_for
 from tests.trace_oracle.paced import Paced, alpha, observe
 
 SCOPE = ("--scope", "paced:")
@@ -71,7 +71,7 @@ def test_killed_while_it_follows(paced: Paced, tmp_path: Path) -> None:
     assert read(file).tally.partial
     names = [row["function"] for row in calls.table.to_pylist() if row["state"] == "whole"]
     assert names.count("beta") * 2 <= names.count("leaf")
-    shown = gilk("show", file)
+    shown = run_gilk("show", file)
     assert shown.returncode == 0, shown.stderr
 
 
@@ -99,7 +99,7 @@ def test_both_are_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) ->
     paced.done()
     paced.do("a 5")
     assert differences(paced.pid)
-    assert gilk("restore", str(paced.pid)).returncode == 0
+    assert run_gilk("restore", str(paced.pid)).returncode == 0
     assert differences(paced.pid) == []
     paced.do("a 5")
 

@@ -9,8 +9,7 @@ import subprocess
 
 import click
 
-from gilk.api import GilkError, UsageError
-from gilk.api import cfg as graph_of
+from gilk.errors import GilkError, UsageError
 from gilk.render.graph import to_dot, to_json, to_text
 
 
@@ -24,6 +23,8 @@ def cfg(target: str, function: str, form: str | None, as_json: bool) -> None:
     """Disassembly and control-flow graph of FUNCTION in TARGET (an ELF file, pid:N or kernel), points numbered."""
     if form and as_json:
         raise UsageError("usage", f"--{form} and --json are two forms of output", "choose one")
+    from gilk.api.scans import cfg as graph_of  # here: --help need not wait for it
+
     graph = graph_of(target, function)
     if as_json:
         click.echo(json.dumps(to_json(graph)))

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
-from gilk import api
+from gilk.api import machine as this_machine
 from gilk.values import dataclass
 
 AT_HWCAP2 = 26  # <elf.h>
@@ -81,7 +81,7 @@ def fsgsbase() -> Check:
 
 
 def tsc() -> Check:
-    flags = api.processor_flags()
+    flags = this_machine.processor_flags()
     lacking = [flag for flag in ("constant_tsc", "nonstop_tsc") if flag not in flags]
     found = f"not {' nor '.join(lacking)}" if lacking else "constant, never stops"
     means = "timestamps are read from the processor's counter; where it varies, times are not comparable across cores"
@@ -160,7 +160,7 @@ def room() -> Check:
     """Free space where gilk keeps analyses and compiled code; looked up without making the directory."""
     means = "analyses and compiled instruments are kept here, and found again by content"
     fix = "free some space, or set GILK_CACHE to a directory of yours, below none that others can write to"
-    place = api.cache_place()
+    place = this_machine.cache_place()
     wanted, why = place.path, place.why
     if wanted is None:
         return Check("cache", Status.WARN, "; ".join(why) or "no home directory", f"nothing is kept: {means}", fix)

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import click
 
-from gilk import api
-
 _DIRECTORY = click.Path(path_type=Path)
 
 
@@ -28,27 +26,35 @@ def driver() -> None:
 )
 def build(release: str, headers: Path | None) -> None:
     """Build it against a kernel's headers, unless that has been done, and print where it is."""
-    click.echo(str(api.driver.build(release, headers)))
+    from gilk.api import machines  # here: --help need not wait for it
+
+    click.echo(str(machines.driver.build(release, headers)))
 
 
 @driver.command()
 @click.option("--module", metavar="FILE", type=_DIRECTORY, help="Load this file, which is built already.")
 def load(module: Path | None) -> None:
     """Load it into the kernel that runs. Root only."""
-    click.echo("the driver is loaded" if api.driver.load(module) else "the driver was loaded already")
+    from gilk.api import machines  # here: --help need not wait for it
+
+    click.echo("the driver is loaded" if machines.driver.load(module) else "the driver was loaded already")
 
 
 @driver.command()
 def unload() -> None:
     """Take it out of the kernel that runs. Root only."""
-    click.echo("the driver is unloaded" if api.driver.unload() else "the driver was not loaded")
+    from gilk.api import machines  # here: --help need not wait for it
+
+    click.echo("the driver is unloaded" if machines.driver.unload() else "the driver was not loaded")
 
 
 @driver.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(as_json: bool) -> int:
     """Show the driver's state. Exit 1 when it is not loaded."""
-    report = api.driver.status()
+    from gilk.api import machines  # here: --help need not wait for it
+
+    report = machines.driver.status()
     if as_json:
         click.echo(json.dumps({"loaded": report.hello is not None, **asdict(report)}))
     elif report.hello is None or report.status is None:

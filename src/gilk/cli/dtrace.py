@@ -7,15 +7,18 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gilk import api
+from gilk.api import ahead
 from gilk.cli.dtrace_manner import Manner, Mode
 from gilk.cli.running import split_command
 from gilk.errors import UsageError
 from gilk.version import VERSION
+
+if TYPE_CHECKING:
+    from gilk.api import dtrace as d_programs
 
 T = TypeVar("T")
 _REFUSED = {
@@ -119,7 +122,7 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     if not ctx.obj and not given["listing"] and not given["compile_only"]:
         raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
     mode = _mode(given)
-    api.expect_dtrace(given["pid"] is not None or given["command"] is not None, mode is Mode.RUN)
+    ahead.expect(given["pid"] is not None or given["command"] is not None, mode is Mode.RUN)
     from gilk.cli.dtrace_session import carry_out  # here: the process's keeper starts while this is imported
 
     testing = "_DTRACE_TESTING" in os.environ
@@ -129,13 +132,15 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     return carry_out(name, _request(ctx.obj, given, mode), manner)
 
 
-def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode) -> api.DtraceRequest:
+def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode) -> d_programs.Asked:
     """What follows the options are object files with -G, else macro arguments."""
-    preprocess = api.Preprocess(
+    from gilk.api import dtrace as d_programs
+
+    preprocess = d_programs.Preprocess(
         *(given["cpp"], given["defines"], given["undefines"], given["includes"]),
         *(given["headers"], given["standard"] or ""),
     )
-    return api.DtraceRequest(
+    return d_programs.Asked(
         programs=tuple(programs),
         arguments=() if mode is Mode.LINK else given["arguments"],
         options=tuple(_settings(given)),

@@ -7,8 +7,9 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gilk import api
+from gilk.api import dtrace as d_programs
 from gilk.cli.dtrace_manner import Manner
+from gilk.errors import StoreError
 from gilk.render.d.messages import Messages
 from gilk.render.d.printer import Printer
 from gilk.render.d.style import Style
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Output(Protocol):
-    def begin(self, consumer: api.Consumer) -> api.DtraceOutlet:
+    def begin(self, consumer: d_programs.Consumer) -> d_programs.Outlet:
         """Open the output. The result carries out what actions ask of the system."""
         ...
 
-    def take(self, event: api.events.Event) -> None: ...
+    def take(self, event: d_programs.events.Event) -> None: ...
 
     def say(self, text: str) -> None:
         """Write what -v tells of programs and probes."""
@@ -47,11 +48,11 @@ class TextOutput:
     def __init__(self, manner: Manner, messages: Messages) -> None:
         self._manner, self._messages = manner, messages
 
-    def begin(self, consumer: api.Consumer) -> api.DtraceOutlet:
+    def begin(self, consumer: d_programs.Consumer) -> d_programs.Outlet:
         self._printer = Printer(self._messages, Style.of(consumer.options, self._manner.testing))
         return self._pages
 
-    def take(self, event: api.events.Event) -> None:
+    def take(self, event: d_programs.events.Event) -> None:
         if complaint := self._printer.complaint(event):
             self.remark(complaint)
         if data := self._printer.output(event):
@@ -71,8 +72,8 @@ class TextOutput:
         return True
 
     @cached_property
-    def _pages(self) -> api.DtracePages:
-        return api.DtracePages(self._manner.output)
+    def _pages(self) -> d_programs.Pages:
+        return d_programs.Pages(self._manner.output)
 
 
 class JsonOutput:
@@ -81,14 +82,14 @@ class JsonOutput:
     def __init__(self, manner: Manner) -> None:
         self._manner = manner
 
-    def begin(self, consumer: api.Consumer) -> api.DtraceOutlet:
+    def begin(self, consumer: d_programs.Consumer) -> d_programs.Outlet:
         from gilk.render.d.as_json import Encoder
 
         options = consumer.options
         self._encoder: Encoder = Encoder(options.number("printsize"), options.number("strsize"))
-        return api.DtraceAside()
+        return d_programs.Aside()
 
-    def take(self, event: api.events.Event) -> None:
+    def take(self, event: d_programs.events.Event) -> None:
         if (made := self._encoder.object(event)) is not None:
             self._line(made)
 
@@ -112,12 +113,12 @@ class JsonOutput:
         self._pages.write(json.dumps(made).encode() + b"\n")
 
     @cached_property
-    def _pages(self) -> api.DtracePages:
+    def _pages(self) -> d_programs.Pages:
         import json
 
         from gilk.render.d import as_json
 
-        pages = api.DtracePages(self._manner.output)
+        pages = d_programs.Pages(self._manner.output)
         pages.write(json.dumps(as_json.first(VERSION)).encode() + b"\n")
         return pages
 
@@ -125,7 +126,7 @@ class JsonOutput:
 class TableOutput(TextOutput):
     """Rows of a Parquet file (-o FILE.parquet). Standard error is told of what went wrong, as without it."""
 
-    def begin(self, consumer: api.Consumer) -> api.DtraceOutlet:
+    def begin(self, consumer: d_programs.Consumer) -> d_programs.Outlet:
         from gilk.render.d.event_file import EventFile
 
         options = consumer.options
@@ -133,16 +134,16 @@ class TableOutput(TextOutput):
         assert self._manner.output is not None
         sizes = options.number("printsize"), options.number("strsize")
         self._file: EventFile = EventFile(self._manner.output, VERSION, *sizes)
-        return api.DtraceAside()
+        return d_programs.Aside()
 
-    def take(self, event: api.events.Event) -> None:
-        if isinstance(event, api.events.OptionSet):
+    def take(self, event: d_programs.events.Event) -> None:
+        if isinstance(event, d_programs.events.OptionSet):
             self._printer.output(event)  # complaints depend on options; no other event is made text of
         if complaint := self._printer.complaint(event):
             self.remark(complaint)
         try:
             self._file.add(event)
-        except api.StoreError as error:
+        except StoreError as error:
             self.remark(self._messages.error(f"{error.message}; {error.hint}"))
 
     def say(self, text: str) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gilk import api
+from gilk.api import dtrace as d_programs
 from gilk.cli.dtrace_manner import Manner, Mode
 from gilk.cli.dtrace_output import JsonOutput, Output, TableOutput, TextOutput
 from gilk.cli.running import Stop
@@ -19,13 +19,13 @@ from gilk.render.d.verbose import tell_probe, tell_program
 _MANY = 300  # clauses: the compiler is at work for seconds
 
 
-def carry_out(name: str, asked: api.DtraceRequest, manner: Manner) -> int:
+def carry_out(name: str, asked: d_programs.Asked, manner: Manner) -> int:
     """The exit status: that of exit(), 0, or 1 when something was wrong with the program or with the process."""
     messages = Messages(name)
     output = _output(manner, messages)
     try:
         if manner.mode in (Mode.RUN, Mode.COMPILE, Mode.LIST):
-            api.check_output(manner.output, appends=not manner.as_table)
+            d_programs.check_output(manner.output, appends=not manner.as_table)
         with _prepared(asked) as consumer:
             if not _compile(consumer, messages, output, manner.mode is Mode.LIST):
                 return 1
@@ -37,9 +37,9 @@ def carry_out(name: str, asked: api.DtraceRequest, manner: Manner) -> int:
                 case Mode.LIST:
                     _list(consumer, messages, manner, output)
                 case Mode.HEADER:
-                    api.write_dtrace_header(consumer.compiled.program.interfaces, _scripts(asked), manner.output)
+                    d_programs.write_header(consumer.compiled.program.interfaces, _scripts(asked), manner.output)
                 case Mode.LINK:
-                    api.write_dtrace_objects(_scripts(asked), asked.objects, manner.output)
+                    d_programs.write_objects(_scripts(asked), asked.objects, manner.output)
             return 0
     except GilkError as error:
         output.fail(messages.error(error.message), slug=error.slug, message=error.message, hint=error.hint)
@@ -52,26 +52,26 @@ def _output(manner: Manner, messages: Messages) -> Output:
     return TableOutput(manner, messages) if manner.as_table else TextOutput(manner, messages)
 
 
-def _scripts(asked: api.DtraceRequest) -> list[str]:
+def _scripts(asked: d_programs.Asked) -> list[str]:
     """Their names; a program that is given on the command line has none."""
     return [given if letter == "s" else "" for letter, given in asked.programs]
 
 
 @contextmanager
-def _prepared(asked: api.DtraceRequest) -> Iterator[api.Consumer]:
-    consumer = api.prepare_dtrace(asked)
+def _prepared(asked: d_programs.Asked) -> Iterator[d_programs.Consumer]:
+    consumer = d_programs.prepare(asked)
     try:
         yield consumer
     finally:
-        api.let_go_dtrace(consumer)
+        d_programs.let_go(consumer)
 
 
-def _compile(consumer: api.Consumer, messages: Messages, output: Output, listing: bool) -> bool:
+def _compile(consumer: d_programs.Consumer, messages: Messages, output: Output, listing: bool) -> bool:
     tagged = consumer.options.flag("errtags")
     try:
         consumer.compile(listing)
         return True
-    except api.DoesNotCompile as error:
+    except d_programs.DoesNotCompile as error:
         wrong = error.wrong
         if wrong.text.kind != "description":
             said = messages.rejected(wrong.file, wrong.line, wrong.diagnostic, tagged)
@@ -79,7 +79,7 @@ def _compile(consumer: api.Consumer, messages: Messages, output: Output, listing
             said = messages.bad_specifier(wrong.text.source.name, wrong.diagnostic, wrong.line, tagged)
         tag, what = str(wrong.diagnostic.tag), wrong.diagnostic.message
         output.fail(said, tag=tag, message=what, file=wrong.file, line=wrong.line)
-    except api.NoSuchProbe as error:
+    except d_programs.NoSuchProbe as error:
         text = consumer.compiled.origins[error.clause - 1]
         tag = "[D_PDESC_ZERO] " if tagged else ""
         line = error.line if text.kind == "script" else 0
@@ -94,7 +94,7 @@ def _compile(consumer: api.Consumer, messages: Messages, output: Output, listing
     return False
 
 
-def _list(consumer: api.Consumer, messages: Messages, manner: Manner, output: Output) -> None:
+def _list(consumer: d_programs.Consumer, messages: Messages, manner: Manner, output: Output) -> None:
     enabled = consumer.enabled
     numbers = enabled.clauses if consumer.compiled.program.clauses else enabled.probes
     probes = [enabled.probes[number] for number in sorted(numbers)]
@@ -102,14 +102,14 @@ def _list(consumer: api.Consumer, messages: Messages, manner: Manner, output: Ou
     if not manner.as_json:
         output.say(LISTING_HEADER)
     for probe in probes:
-        output.take(api.events.Listed(probe))
+        output.take(d_programs.events.Listed(probe))
         if manner.verbose:
             output.say(tell_probe(consumer.probe_stability(probe)))
     for description in enabled.unmatched:
         output.remark(messages.error(f"failed to match {description}: No probe matches description"))
 
 
-def _tell(consumer: api.Consumer, manner: Manner, output: Output) -> None:
+def _tell(consumer: d_programs.Consumer, manner: Manner, output: Output) -> None:
     """With -v, before anything is traced."""
     if manner.verbose:
         for text in consumer.texts:
@@ -117,14 +117,14 @@ def _tell(consumer: api.Consumer, manner: Manner, output: Output) -> None:
             output.say(tell_program(text.kind, text.said, found, manner.mode is Mode.COMPILE))
 
 
-def _refused(consumer: api.Consumer) -> str:
+def _refused(consumer: d_programs.Consumer) -> str:
     """Why a program is not traced that means something; "" of one that is."""
     if consumer.compiled.program.destructive is not None and not consumer.options.flag("destructive"):
         return "Destructive actions not allowed"
     return "" if consumer.has_room else "Enabling exceeds size of buffer"
 
 
-def _run(consumer: api.Consumer, messages: Messages, manner: Manner, output: Output) -> int:
+def _run(consumer: d_programs.Consumer, messages: Messages, manner: Manner, output: Output) -> int:
     options = consumer.options
     refused = _refused(consumer)
     stop = Stop()
@@ -147,8 +147,8 @@ def _run(consumer: api.Consumer, messages: Messages, manner: Manner, output: Out
     if manner.emit:
         sys.stderr.write(consumer.tracing.text)
     status = 0
-    for event in api.dtrace_events(consumer, stop, outlet):
+    for event in d_programs.dtrace_events(consumer, stop, outlet):
         output.take(event)
-        if isinstance(event, api.events.Exited):
+        if isinstance(event, d_programs.events.Exited):
             status = event.status
     return status if output.end() else status or 1

@@ -7,13 +7,15 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gilk import api
 from gilk.cli.failure import INTERRUPTED
 from gilk.cli.running import Stop, carry_out, let_go_at_last
+
+if TYPE_CHECKING:
+    from gilk.api import experiments, runs
 from gilk.render.text import table
 
 
@@ -33,42 +35,48 @@ def run(file: Path, output: Path | None, machine: str | None, as_json: bool, qui
 
     Ctrl-C takes all instruments out, ends the workload and keeps what there is.
     """
-    plan = api.load_experiment(file)
+    from gilk.api import experiments  # here: --help need not wait for it
+
+    plan = experiments.load_experiment(file)
     changes = {name: value for name, value in (("output", output), ("machine", machine)) if value is not None}
     plan = dataclasses.replace(plan, **changes)  # type: ignore[arg-type]
-    stop, runs = Stop(), []
+    stop, done = Stop(), []
     for number in range(1, plan.repetitions + 1):
-        runs.append(_one(plan, number, stop, quiet or as_json))
+        done.append(_one(plan, number, stop, quiet or as_json))
         if not quiet and not as_json:
             heading = f"{plan.name}, {number} of {plan.repetitions}\n" if plan.repetitions > 1 else f"{plan.name}\n"
-            click.echo(heading + _text(*runs[-1]), nl=False, err=_shares_output(plan))
+            click.echo(heading + _text(*done[-1]), nl=False, err=_shares_output(plan))
         if stop():
             break
     if as_json:
         sys.stdout.flush()
-        click.echo(json.dumps({"experiment": plan.name, "runs": [_json(*each) for each in runs]}))
+        click.echo(json.dumps({"experiment": plan.name, "runs": [_json(*each) for each in done]}))
     return INTERRUPTED if stop() else 0
 
 
-def _one(plan: api.Experiment, number: int, stop: Stop, silent: bool) -> tuple[api.Staged, api.RunReport]:
-    running = api.prepare_experiment(plan, number)
+def _one(
+    plan: experiments.Experiment, number: int, stop: Stop, silent: bool
+) -> tuple[experiments.Staged, runs.RunReport]:
+    from gilk.api import experiments, runs  # here: --help need not wait for it
+
+    running = experiments.prepare_experiment(plan, number)
     with let_go_at_last(running):
         result = carry_out(running, plan.duration, stop, silent, _shares_output(plan), stop)
-        return running, api.report(result)
+        return running, runs.report(result)
 
 
-def _shares_output(plan: api.Experiment) -> bool:
+def _shares_output(plan: experiments.Experiment) -> bool:
     """Whether the workload writes where the report would go."""
     return plan.workload is not None and not plan.workload.stdout
 
 
-def _json(running: api.Staged, report: api.RunReport) -> dict[str, Any]:
+def _json(running: experiments.Staged, report: runs.RunReport) -> dict[str, Any]:
     workload = running.workload or running.elsewhere
     status = workload.status if workload else None
     return {**report.to_json(), **running.happened(), "workload_status": status}
 
 
-def _text(running: api.Staged, report: api.RunReport) -> str:
+def _text(running: experiments.Staged, report: runs.RunReport) -> str:
     happened = running.happened()
     rows = [
         (each["instrument"], each["target"], _second(each["in"], happened), _second(each["out"], happened),

@@ -89,10 +89,10 @@ def _of_memory() -> str:
 
 def _hint(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        from gilk import api
+        from gilk.api import machine
 
         built = os.environ.get("TMPDIR", "/tmp")
-        kept = api.cache_place().path or "no cache"
+        kept = machine.cache_place().path or "no cache"
         return f"gilk builds in {built} and keeps in {kept}: free some space, or set TMPDIR and GILK_CACHE"
     return "GILK_DEBUG=1 shows where it happened"
 

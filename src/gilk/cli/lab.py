@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import click
 
-from gilk import api
 from gilk.cli.duration import Duration
 
 _CONTEXT: Final = {"ignore_unknown_options": False, "allow_interspersed_args": False}
@@ -65,9 +64,11 @@ def _inside(
     timeout: int | None, **machine: Any,
 ) -> int:  # fmt: skip
     deadline = None if timeout is None else time.monotonic() + timeout / 1e9
-    wanted = api.lab.Machine(arguments=" ".join(append), rw=rw, **machine)
-    limit = api.lab.BOOT_LIMIT if timeout is None else timeout / 1e9
-    with api.lab.boot(wanted, release, limit, lambda text: click.echo(f"gilk: {text}", err=True)) as vm:
-        return api.lab.attach(
+    from gilk.api import machines  # here: --help need not wait for it
+
+    wanted = machines.lab.Machine(arguments=" ".join(append), rw=rw, **machine)
+    limit = machines.lab.BOOT_LIMIT if timeout is None else timeout / 1e9
+    with machines.lab.boot(wanted, release, limit, lambda text: click.echo(f"gilk: {text}", err=True)) as vm:
+        return machines.lab.attach(
             vm, command, directory=os.getcwd(), environment=os.environ, terminal=terminal, deadline=deadline
         )

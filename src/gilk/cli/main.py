@@ -100,9 +100,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _complain() -> None:
     """Once, of directories that were not used because others could have changed what gilk builds or finds there."""
     if "gilk.private" in sys.modules:
-        from gilk import api
+        from gilk.api import machine
 
-        for each in api.complaints():
+        for each in machine.complaints():
             print(f"gilk: not used, as others could change what lies there: {each} (cache-unusable)", file=sys.stderr)
 
 

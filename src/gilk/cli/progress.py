@@ -7,14 +7,17 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from gilk import api
+if TYPE_CHECKING:
+    from gilk.api import runs
+
 
 _EVERY = 0.25
 
 
 @contextlib.contextmanager
-def progress(wanted: bool) -> Iterator[Callable[[api.Progress], None]]:
+def progress(wanted: bool) -> Iterator[Callable[[runs.Progress], None]]:
     """A function to call with the state as often as one likes."""
     if not wanted or not sys.stderr.isatty():
         yield lambda _state: None
@@ -26,7 +29,7 @@ def progress(wanted: bool) -> Iterator[Callable[[api.Progress], None]]:
     shown = 0.0
     with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
 
-        def show(state: api.Progress) -> None:
+        def show(state: runs.Progress) -> None:
             nonlocal shown
             now = time.monotonic()
             if now - shown >= _EVERY:
@@ -48,7 +51,7 @@ def working(what: str, wanted: bool) -> Iterator[None]:
         yield
 
 
-def _line(state: api.Progress) -> str:
+def _line(state: runs.Progress) -> str:
     drops = f", {state.drops} dropped" if state.drops else ""
     hits = f"{state.what}, " if state.what else f"{state.hits} hits, "
     return f"{state.seconds:6.1f} s  {hits}{state.records} records{drops}  (Ctrl-C ends)"

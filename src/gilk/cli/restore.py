@@ -7,7 +7,6 @@ import json
 
 import click
 
-from gilk import api
 from gilk.render.text import cell
 
 _SHOWN = 20  # places that somebody else has changed
@@ -21,7 +20,9 @@ def restore(pid: int, as_json: bool) -> None:
 
     gilk undoes everything itself, also when it is killed; this is for the case that its keeper process was killed too.
     """
-    result = api.restore(pid)
+    from gilk.api import processes  # here: --help need not wait for it
+
+    result = processes.restore(pid)
     if as_json:
         left = [{"image": s.image, "address": s.address, "bytes": len(s.original)} for s in result.left]
         click.echo(json.dumps({"pid": pid, "restored": result.bytes, "left": left}))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from gilk import api
 from gilk.cli.duration import Duration
 from gilk.cli.running import carry_out_for_user, one_command, split_command
 from gilk.errors import UsageError
@@ -74,9 +73,11 @@ def run(
     command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
-    requests = [api.parse_request(text) for text in inserts]
+    from gilk.api import runs  # here: --help need not wait for it
+
+    requests = [runs.parse_request(text) for text in inserts]
     if not words and not pids and not all(request.of_kernel for request in requests):
         raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
-    running = api.prepare_run(requests, pids, words, output, machine, flight)
+    running = runs.prepare_run(requests, pids, words, output, machine, flight)
     seconds = None if lasting is None else lasting / 1e9
-    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, api.report)
+    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, runs.report)

@@ -9,14 +9,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import click
 
-from gilk import api
 from gilk.cli.failure import INTERRUPTED
 from gilk.cli.progress import progress, working
 from gilk.errors import UsageError
+
+if TYPE_CHECKING:
+    from gilk.api import runs
 
 _POLL = 0.02  # seconds
 
@@ -93,8 +95,8 @@ def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]
 
 
 def carry_out(
-    running: api.Run, seconds: float | None, stop: Stop, silent: bool, shares_terminal: bool, until: Callable[[], bool]
-) -> api.Result:
+    running: runs.Run, seconds: float | None, stop: Stop, silent: bool, shares_terminal: bool, until: Callable[[], bool]
+) -> runs.Result:
     """Run a session, from the first probe that goes in to the last that is out."""
     stop.install()
     with working("analysing and planning", not silent):
@@ -105,7 +107,7 @@ def carry_out(
 
 
 @contextmanager
-def let_go_at_last(running: api.Run) -> Iterator[None]:
+def let_go_at_last(running: runs.Run) -> Iterator[None]:
     """Whatever happens, its processes are then what they were."""
     try:
         yield
@@ -115,8 +117,8 @@ def let_go_at_last(running: api.Run) -> Iterator[None]:
 
 
 def carry_out_for_user(
-    running: api.Run, seconds: float | None, launched: bool, as_json: bool, quiet: bool,
-    report: Callable[[api.Result], Report],
+    running: runs.Run, seconds: float | None, launched: bool, as_json: bool, quiet: bool,
+    report: Callable[[runs.Result], Report],
 ) -> int:  # fmt: skip
     """Run a session and print its report. Returns the exit status, which is that of the launched program.
 
@@ -136,7 +138,7 @@ def carry_out_for_user(
     return status
 
 
-def _exit_status(running: api.Run, stop: Stop) -> int:
+def _exit_status(running: runs.Run, stop: Stop) -> int:
     """The exit status of the launched program, which is waited for unless the user has ended the wait; or of the loss
     of its machine."""
     if running.lost is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gilk.api import scan as survey
+from gilk.api.scans import scan as survey
 from gilk.render.survey import to_json, to_text
 
 if TYPE_CHECKING:

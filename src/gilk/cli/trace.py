@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from gilk import api
 from gilk.cli.running import carry_out_for_user, one_command, split_command
 from gilk.errors import UsageError
 
@@ -77,7 +76,9 @@ def trace(
     words = split_command(line, command)
     if not words and not pids and not in_kernel:
         raise UsageError("no-target", "there is nothing to trace", "give -p PID, -c 'COMMAND' or -- COMMAND")
-    running = api.prepare_trace(
+    from gilk.api import traces  # here: --help need not wait for it
+
+    running = traces.prepare_trace(
         pids, words, output, start, end, scope, skip, everything, in_kernel, machine, modules, depth
     )
-    return carry_out_for_user(running, None, bool(words), as_json, quiet, partial(api.trace_report, running))
+    return carry_out_for_user(running, None, bool(words), as_json, quiet, partial(traces.trace_report, running))

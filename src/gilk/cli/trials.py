@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from gilk import api
+from gilk.api import machine
 from gilk.cli.checks import Check, Status, verdict
 from gilk.errors import CompileError
 
@@ -188,7 +188,7 @@ def compile_instrument() -> Check:
     means = "compiles instruments written in C and the run-time library, and gives them the address where they will lie"
     fix = "apt install gcc, or pip install 'gilk[cc]'"
     try:
-        command = api.compiler()
+        command = machine.compiler()
     except CompileError as error:
         return Check("cc", Status.MISSING, error.message, means, fix)
     trouble = _compile(command)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gilk import api
+import gilk
 from tests.behaviour.harness import differences, leftovers, wait_for
 from tests.programs.build import WARNINGS
 
@@ -80,9 +80,9 @@ class Report:
 def instrumented(zygote: Zygote, inserts: Sequence[str], work: Callable[[Callable[[], object]], None]) -> Report:
     """Do ``work`` with the instruments in; it has to call what it is given now and then, for buffers to be freed."""
     zygote.forget()
-    requests = [api.parse_request(text) for text in inserts]
+    requests = [gilk.parse_request(text) for text in inserts]
     with (
-        api.launch([zygote.program], zygote.environment) as target,
+        gilk.launch([zygote.program], zygote.environment) as target,
         target.session(points=1 << 19, ring=1 << 12) as session,
     ):
         probes = session.insert_all(requests)

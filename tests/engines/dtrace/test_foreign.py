@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import gilk
+from tests.behaviour.harness import run_gilk
 
 SOURCE = r"""
 __attribute__((noipa)) long hot(long a, long b) { return a - b; }
@@ -40,7 +40,7 @@ def written_in(language: int, place: Path) -> Path:
 
 
 def dtrace(clause: str, program: Path) -> tuple[int, str, str]:
-    done = gilk("dtrace", "-q", "-xerrtags", "-n", clause, "-c", program, timeout=120)
+    done = run_gilk("dtrace", "-q", "-xerrtags", "-n", clause, "-c", program, timeout=120)
     return done.returncode, done.stdout.strip(), done.stderr
 
 

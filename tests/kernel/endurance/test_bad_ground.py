@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.errors import TargetError
 from gilk.lab import Machine, boot
 from gilk.session.kernel_session import KernelSession
@@ -109,7 +109,7 @@ def test_no_headers_for_an_instrument(
     monkeypatch.setenv("GILK_KERNELS", str(tmp_path))
     with KernelSession(kernel, points=1 << 10) as session:
         with raises("driver-no-headers"):
-            session.insert("kernel:vfs_read:entry", api.c(source, "tick"))
+            session.insert("kernel:vfs_read:entry", gilk.c(source, "tick"))
         (probe,) = session.insert("kernel:vfs_read:entry", "count")
         assert probe.tactic is not None
     guest.link.close_driver()

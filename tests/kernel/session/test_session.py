@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk import api
+import gilk
 from gilk.errors import UsageError
 from gilk.session.kernel_session import KernelSession
 from gilk.splice.plan import Refusal
@@ -112,7 +112,7 @@ def test_calls_are_timed(session: KernelSession, guest: Guest, calls: Path) -> N
     session.insert("kernel:load_msg:entry", "time")
     session.insert("kernel:store_msg:entry", "time")
     run(guest, calls)
-    found = api.calls(session.close())
+    found = gilk.calls(session.close())
     assert Counter(found.table["function"].to_pylist()) == {"load_msg": TIMES, "store_msg": TIMES}
     assert (found.abandoned, found.open, found.orphans, found.cut) == (0, 0, 0, 0)
     assert set(found.table["thread"].to_pylist()) <= {"calls", "python3", "relay", ""}
@@ -311,9 +311,9 @@ def instruments(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_instruments_in_c(session: KernelSession, guest: Guest, calls: Path, instruments: Path) -> None:
     """The paper's form, kernel structures, text, variables of their own, a value behind a pointer, and printk."""
     names = ("simple_instr", "whose", "name_of_task", "counts_itself", "size_of_message", "prints")
-    probes = [session.insert("kernel:store_msg:entry", api.c(instruments, name))[0] for name in names[:4]]
-    probes += session.insert("kernel:free_msg:entry", api.c(instruments, names[4]))
-    probes += session.insert("kernel:load_msg:entry", api.c(instruments, names[5]))
+    probes = [session.insert("kernel:store_msg:entry", gilk.c(instruments, name))[0] for name in names[:4]]
+    probes += session.insert("kernel:free_msg:entry", gilk.c(instruments, names[4]))
+    probes += session.insert("kernel:load_msg:entry", gilk.c(instruments, names[5]))
     assert all(probe.tactic is not None for probe in probes), [probe.refusal for probe in probes]
     run(guest, calls)
     rows = session.close().to_pylist()
@@ -343,8 +343,8 @@ def test_instruments_in_c(session: KernelSession, guest: Guest, calls: Path, ins
 def test_an_instrument_that_is_not_one(session: KernelSession, tmp_path: Path, text: str, slug: str, said: str) -> None:
     source = tmp_path / "broken.c"
     source.write_text(f"#include <gilk.h>\n{text}\n")
-    with pytest.raises(api.GilkError) as caught:
-        session.insert("kernel:load_msg:entry", api.c(source, "broken"))
+    with pytest.raises(gilk.GilkError) as caught:
+        session.insert("kernel:load_msg:entry", gilk.c(source, "broken"))
     assert caught.value.slug == slug
     assert said in str(caught.value)
     assert not session.probes

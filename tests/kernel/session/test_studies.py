@@ -16,7 +16,7 @@ from types import ModuleType
 
 import pytest
 
-from gilk.api import Kernel
+from gilk import Kernel
 from gilk.runs.elsewhere import Elsewhere
 from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest

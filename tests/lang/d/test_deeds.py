@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import differences, gilk, leftovers, wait_for
+from tests.behaviour.harness import differences, leftovers, run_gilk, wait_for
 from tests.programs.build import compile_text
 
 #: Calls hot() 100 times; with an argument until it is killed. Prints how often its handler ran, how often not at the
@@ -80,7 +80,7 @@ def test_what_is_done_to_a_process_is_done_there_and_then(program: Path, tmp_pat
             printf("at %A %a\\n", uregs[R_RIP], uregs[R_RIP] + 1); sym(uregs[R_RIP]); }}
         {HOT} /arg0 == 8/ {{ copyout(copyin(arg1, 4), arg1 + 7, 4); copyoutstr("ten", arg1 + 11, 3); }}
         {HOT} /arg0 == 9/ {{ copyoutstr("x", arg2, 2); }}"""
-    done = gilk("dtrace", "-w", "-q", "-n", text, "-c", shlex.quote(str(program)), cwd=tmp_path, timeout=120)
+    done = run_gilk("dtrace", "-w", "-q", "-n", text, "-c", shlex.quote(str(program)), cwd=tmp_path, timeout=120)
     assert done.returncode == 0
     assert re.fullmatch(
         r"dtrace: error in dt_clause_3 for probe ID \d+ \(.*:hot:entry\): invalid address \(0x\w+\)\n", done.stderr
@@ -104,7 +104,7 @@ def test_a_process_is_stopped_and_the_consumer_goes_on(program: Path) -> None:
     with subprocess.Popen([program, "long"], stdout=subprocess.DEVNULL) as child:
         text = f"""int n; {HOT} /!n/ {{ n = 1; printf("before\\n"); stop(); printf("with it\\n"); }}
             tick-100ms /n/ {{ printf("tick\\n"); n++; }} tick-100ms /n > 3/ {{ exit(3); }}"""
-        done = gilk("dtrace", "-w", "-q", "-n", text, "-p", str(child.pid), timeout=120)
+        done = run_gilk("dtrace", "-w", "-q", "-n", text, "-p", str(child.pid), timeout=120)
         assert (done.returncode, done.stderr) == (3, "")
         assert done.stdout == "before\nwith it\n" + 3 * "tick\n" + "\n"
         assert _state(child.pid) == "T"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import ENVIRONMENT, gilk
+from tests.behaviour.harness import ENVIRONMENT, run_gilk
 from tests.programs.build import compile_text
 
 #: Calls hot() from threads, ROUNDS times THREADS of them, with numbers that never come twice; says how often.
@@ -74,7 +74,7 @@ def dropped(text: str) -> int:
 
 
 def ran(program: Path, text: str, *words: str, options: tuple[str, ...] = ()) -> tuple[str, str]:
-    done = gilk("dtrace", "-q", *options, "-n", text, "-c", shlex.join([str(program), *words]), timeout=300)
+    done = run_gilk("dtrace", "-q", *options, "-n", text, "-c", shlex.join([str(program), *words]), timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 

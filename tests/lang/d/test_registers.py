@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import gilk
+from tests.behaviour.harness import run_gilk
 from tests.programs.build import compile_text
 
 #: Calls hot(), which writes down all there is when it begins, and goes on into inside(), which writes it down again;
@@ -109,6 +109,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_everything_is_kept(program: Path, clause: str) -> None:
     where = "pid$target:a.out:hot:entry, pid$target:a.out:inside:entry"
     text = " ".join(f"{where} {{ {body} }}" for body in CLAUSES[clause]) + ' END { printf("the end"); }'
-    done = gilk("dtrace", "-q", "-n", text, "-c", shlex.quote(str(program)), timeout=250)
+    done = run_gilk("dtrace", "-q", "-n", text, "-c", shlex.quote(str(program)), timeout=250)
     assert done.returncode == 0, done.stderr
     assert "0 wrong" in done.stdout.splitlines(), done.stdout[-3000:]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
-from gilk import api
+import gilk
 from gilk.engines.dtrace.asked import Asked, let_go, prepare
 
 CALLS, THREADS = 2000, 8  # of rounds.c, in a round
@@ -106,7 +106,7 @@ def _be_consumer(target: int, text: str, out: IO[str], hear: int) -> None:
 
 
 def _be_session(target: int, functions: tuple[str, ...], out: IO[str], hear: int) -> None:
-    with api.attach(target) as held, held.session() as session:
+    with gilk.attach(target) as held, held.session() as session:
         for name in functions:
             (probe,) = session.insert(f"{name}:entry", "count")
             assert probe.tactic is not None, probe

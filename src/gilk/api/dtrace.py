@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""D programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from gilk.engines.dtrace.asked import Asked, Preprocess, let_go, prepare
+from gilk.engines.dtrace.compiled import DoesNotCompile
+from gilk.engines.dtrace.consumer import Consumer
+from gilk.engines.dtrace.enabling import NoSuchProbe
+from gilk.engines.dtrace.iterated import DtraceSession
+from gilk.engines.dtrace.outlet import Aside, Outlet, Pages
+from gilk.engines.dtrace.provided import write_header, write_objects
+from gilk.errors import UsageError
+from gilk.render.d.printf import formatted
+from gilk.trace.d import events, values
+from gilk.trace.destination import check as check_output
+
+__all__ = [
+    "Aside", "Asked", "Consumer", "DoesNotCompile", "DtraceSession", "NoSuchProbe", "Outlet", "Pages", "Preprocess",
+    "check_output", "dtrace", "dtrace_events", "events", "let_go", "prepare", "values", "write_header", "write_objects",
+]  # fmt: skip
+
+
+def dtrace(
+    program: str | Path,
+    pid: int | None = None,
+    command: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    options: Mapping[str, str | None] = MappingProxyType({}),
+) -> DtraceSession:
+    """A D program, its text or the path of a script, in a process that runs or is launched, or in none.
+
+    ``arguments``: $1, $2... ``options``: those of -x; a flag has None. Used as
+
+        with gilk.dtrace('pid$target:libc.so.6:malloc:entry { @ = count(); }', pid=4711) as session:
+            for event in session:       # gilk.events
+                ...
+
+    Commands of system() print to standard error; freopen() and ftruncate() are only told of, by events.
+    """
+    given = ("s", str(program)) if isinstance(program, Path) else ("n", program)
+    if pid is not None and command:
+        raise UsageError("two-processes", "pid and command exclude each other: one process is traced")
+    asked = Asked((given,), tuple(arguments), tuple(options.items()), pid, tuple(command))
+    return DtraceSession(asked, Aside(), formatted)
+
+
+def dtrace_events(consumer: Consumer, stop: Callable[[], bool], outlet: Outlet) -> Iterator[events.Event]:
+    """Yield the events of a consumer that has started, until it ends or ``stop`` returns True.
+
+    ``outlet`` carries out system() and freopen().
+    """
+    return consumer.events(stop, outlet, formatted)

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""This machine: its processor and compiler, and where gilk keeps what it makes."""
+
+from __future__ import annotations
+
+from gilk.arch.processor import flags as processor_flags
+from gilk.cache.place import intended as cache_place
+from gilk.private import complaints
+from gilk.toolchain.compilers import compiler
+
+__all__ = ["cache_place", "compiler", "complaints", "processor_flags"]

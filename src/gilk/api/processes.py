@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Processes: attached to, or launched, with sessions in them.
+
+    import gilk
+
+    with gilk.attach(pid) as target, target.session() as session:
+        session.insert("main:entry", gilk.count)
+        session.insert([f.entry for f in target.functions("parse_*")], gilk.time)
+        ...
+        table = session.poll()          # an Arrow table of samples
+        print(session.counts())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gilk.session import places
+from gilk.session.base import Probe
+from gilk.session.broker.client_session import ClientSession
+from gilk.session.places import BlockView, FunctionView, Place
+from gilk.targets import process
+from gilk.targets.base import Loaded
+from gilk.targets.process import Process
+from gilk.targets.restore import restore
+
+__all__ = [
+    "BlockView", "ClientSession", "FunctionView", "Loaded", "Place", "Probe", "Target", "attach", "launch", "restore",
+]  # fmt: skip
+
+
+class Target:
+    """A process that gilk is attached to, or has launched. As a context manager it lets go at the end."""
+
+    def __init__(self, held: Process) -> None:
+        self.process = held
+
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self.process.__exit__(kind, *rest)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def images(self) -> tuple[Loaded, ...]:
+        """Main program first."""
+        return self.process.loaded()
+
+    def functions(self, glob: str = "*", image: str = "") -> tuple[FunctionView, ...]:
+        """Functions by name; ``image`` is a glob for other images than the main program. Raises UsageError."""
+        return tuple(places.functions(self.process, glob, image))
+
+    def function(self, name: str, image: str = "") -> FunctionView:
+        """The first function of that name. Raises UsageError `no-such-function`."""
+        return next(places.functions(self.process, name, image))
+
+    def session(self, points: int = 1 << 18, threads: int = 1024, ring: int = 4 << 20) -> ClientSession:
+        """Probes that live until the session is closed; there may be several, of other processes too.
+
+        Raises TargetError.
+        """
+        return ClientSession(self.process, points, threads, ring)
+
+    def resume(self) -> None:
+        """Let a launched program run: it waits, before any of its code, until then."""
+        self.process.release()
+
+    def wait(self) -> int | None:
+        """The exit status of a launched program, as a shell gives it, once it has ended."""
+        end = self.process.wait(block=False)
+        return end.code if end else None
+
+    def close(self) -> bool:
+        """Undo everything; whether all code is what it was."""
+        return self.process.close()
+
+
+def attach(pid: int) -> Target:
+    """Raises TargetError `no-such-process`, `no-permission`, `already-traced`."""
+    return Target(process.attach(pid))
+
+
+def launch(command: Sequence[str], environment: dict[str, str] | None = None, directory: str = "") -> Target:
+    """Start a program and stop it before its own code runs; ``resume()`` lets it go. Raises TargetError."""
+    return Target(process.start(list(command), environment, directory))
+
+
+def hold(pids: Sequence[int], command: Sequence[str], alone: bool = False) -> list[Process]:
+    """Processes attached to, and one launched; all are let go when one cannot be had. ``alone``: with nobody else."""
+    held: list[Process] = []
+    try:
+        held += [process.attach(pid) for pid in pids]
+        if command:
+            held.append(process.start(list(command)))
+        for one in held if alone else ():
+            one.have_alone()
+    except BaseException:
+        for one in held:
+            one.kill_unstarted()
+            one.close()
+        raise
+    return held

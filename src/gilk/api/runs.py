@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Runs: instruments at points of processes and of the kernel, and the samples that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gilk.api.kernels import kernel_of
+from gilk.api.processes import hold
+from gilk.errors import UsageError
+from gilk.render.histogram import by_function
+from gilk.render.report import RunReport
+from gilk.runs import strategy
+from gilk.runs.outcome import Result
+from gilk.runs.run import Progress, Run
+from gilk.runs.strategy import Chosen
+from gilk.session.request import Builtin, CFunction, Request
+from gilk.trace.destination import check as check_output
+
+__all__ = [
+    "CFunction", "Progress", "Request", "Result", "Run", "RunReport", "args", "c", "check_output", "count",
+    "parse_request", "prepare_run", "regs", "report", "stamp", "time",
+]  # fmt: skip
+
+count, stamp, args, regs, time = Builtin.COUNT, Builtin.STAMP, Builtin.ARGS, Builtin.REGS, Builtin.TIME
+
+
+def c(source: str | Path, function: str) -> CFunction:
+    """The instrument ``function`` of a C file."""
+    return CFunction(Path(source), function)
+
+
+def parse_request(text: str) -> Request | Chosen:
+    """``POINTS=INSTRUMENT``, or ``FUNCTIONS=@STRATEGY``. Raises UsageError."""
+    return strategy.parse(text)
+
+
+def prepare_run(
+    requests: Sequence[Request | Chosen],
+    pids: Sequence[int],
+    command: Sequence[str],
+    output: Path | None = None,
+    machine: str = "",
+    flight: bool = False,
+) -> Run:
+    """Attach and launch, with nothing put in yet. Raises GilkError; then everything is let go.
+
+    ``machine``: where the kernel and the command are, if not here (runs/elsewhere.py). ``flight``: the newest
+    records of the kernel are kept, not the oldest.
+    """
+    if flight and not any(request.of_kernel for request in requests):
+        raise UsageError("flight-in-kernel", "--flight is about buffers in the kernel, and no point is in the kernel")
+    check_output(output)
+    kernel, elsewhere = kernel_of(requests, bool(pids), machine)
+    held = hold(pids, command if elsewhere is None else ())
+    plain = [request for request in requests if isinstance(request, Request)]
+    if len(plain) == len(requests):
+        return Run(held, plain, output, tuple(command), kernel, elsewhere, flight)
+    from gilk.runs.experiment import run as experiment_run  # here: few runs have strategies
+
+    return experiment_run.of_requests(held, requests, output, tuple(command), kernel, elsewhere, flight)
+
+
+def report(result: Result) -> RunReport:
+    """A run's result in the form that is shown."""
+    notes = list(result.notes)
+    if result.calls is not None:
+        lost = result.calls.abandoned + result.calls.open + result.calls.orphans + result.calls.cut
+        if lost:
+            lacking = any(each.point.endswith(":post") for each in result.refused_points)
+            how = "a jump, an exception or a return that was refused" if lacking else "a jump or an exception"
+            notes.append(
+                f"{lost} timed calls are not whole: {result.calls.abandoned} left by {how}, "
+                f"{result.calls.open} still under way, {result.calls.orphans} entered before, "
+                f"{result.calls.cut} cut by dropped records"
+            )
+    return RunReport(
+        counts=result.counts,
+        **result.numbers,
+        tactics=result.tactics,
+        refusals=result.refusals,
+        refused_points=result.refused_points,
+        inlined=result.inlined,
+        restored=result.restored,
+        partial=result.partial,
+        notes=notes,
+        latency=by_function(result.calls.table) if result.calls is not None else {},
+        file=result.file,
+    )

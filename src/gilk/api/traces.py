@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Traces: every call from one event to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gilk.api.kernels import kernel_of
+from gilk.api.processes import hold
+from gilk.api.runs import check_output, report
+from gilk.engines.follow.adapt import Budget
+from gilk.engines.follow.scope import TraceScope
+from gilk.engines.follow.tracing import Tracing
+from gilk.errors import UsageError
+from gilk.render.trace_report import TraceReport
+from gilk.runs.outcome import Result
+from gilk.session.request import parse as request_of
+from gilk.spec import event
+
+__all__ = ["TraceReport", "Tracing", "prepare_trace", "trace_report"]
+
+_INTERRUPTS = "irq"  # no function of the kernel's is called so
+
+
+def prepare_trace(
+    pids: Sequence[int] = (),
+    command: Sequence[str] = (),
+    output: Path | None = None,
+    start: str = "now",
+    stop: str = "exit",
+    scope: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    everything: bool = False,
+    kernel: Sequence[str] = (),
+    machine: str = "",
+    modules: Sequence[Path] = (),
+    depth: int = 0,
+) -> Tracing:
+    """A trace of processes, with nothing put in yet. Raises GilkError; then everything is let go.
+
+    ``start`` and ``stop`` are events (spec/event.py), ``scope`` and ``skip`` globs (spec/functions.py).
+    ``everything``: follow also what is called so often that following it slows the program down.
+    ``kernel``: globs of functions of the kernel to be followed while one of the processes is in them, and, with
+    ``irq``, while an interrupt is, on a processor that one of them was last seen on; ``machine``:
+    whose, and where ``command`` runs, if not here: then the functions are followed whoever calls them. ``modules`` are
+    loaded there first. ``depth``: how many levels of calls within calls belong to the trace; 0 for all.
+    """
+    first, last, chosen = event.parse(start), event.parse(stop), TraceScope.parse(scope, skip)
+    budget = None if everything else Budget()
+    globs = [glob for glob in kernel if glob != _INTERRUPTS] or (["*"] if kernel else [])
+    requests = [request_of(f"kernel:{glob}:entry=time") for glob in globs]
+    check_output(output)
+    if modules and not machine:
+        raise UsageError("no-machine", "--module needs --on", "use --on lab: a crash there does no harm")
+    target, elsewhere = kernel_of(requests, bool(pids), machine)
+    if elsewhere is not None:
+        elsewhere.load(modules)
+    held = hold(pids, command if elsewhere is None else (), alone=True)
+    return Tracing(
+        held, requests, output, tuple(command), target, elsewhere,
+        start=first, stop=last, scope=chosen, budget=budget, depth=depth, interrupts=_INTERRUPTS in kernel,
+    )  # fmt: skip
+
+
+def trace_report(running: Tracing, result: Result) -> TraceReport:
+    """A trace's result in the form that is shown."""
+    flow = running.flow()
+    return TraceReport(
+        run=report(result),
+        traced=running.traced(),
+        functions=running.functions,
+        refused=running.refused,
+        activation_ms=running.activation_ms,
+        calls=flow.states if flow is not None else {},
+        threads=len(flow.threads) if flow is not None else 0,
+    )
