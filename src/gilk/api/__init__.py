@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What users of gilk import, and all that the command line does: a module for each thing that they do.
+"""Each module has what users, and the command line, do with one thing.
 
 The package root offers the names of all of them (gilk/__init__.py).
 """
