@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a D program says: expressions, and types as they are written. What these stand in is in items.py.
+"""The syntax tree of a D program: expressions, and types as they are written. items.py has statements and the rest.
 
 Nodes are compared by identity, so that a pass can note something of each in a dictionary. No tree is higher than
 ``depth.HEIGHT``: passes may recurse.
@@ -57,7 +57,7 @@ class Variable(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Symbol(Node):
-    """``module`name``. Of ``a`b`c`` the module is "a`b"; it is "" when nothing is before the backquote."""
+    """``module`name``. The module of ``a`b`c`` is "a`b"; it is "" when nothing is before the backquote."""
 
     module: str
     name: str
@@ -126,7 +126,7 @@ class Call(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index(Node):
-    """Of an array or pointer (one key), or of an associative array. ``args[0]`` too."""
+    """``base[keys]``, of an array, a pointer (one key) or an associative array; ``args[0]`` too."""
 
     base: Expr
     keys: tuple[Expr, ...]

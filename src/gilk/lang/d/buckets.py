@@ -49,7 +49,7 @@ def llquantize(edges: Sequence[int], value: int) -> int:
 def starts(what: Aggregating) -> tuple[int, ...]:
     """For each cell the value that stands for it when distributions are compared: its end that is nearer to 0.
 
-    Of lquantize()'s outer cells DTrace takes the value just outside.
+    For lquantize()'s outer cells DTrace takes the value just outside.
     """
     match what.function:
         case Function.QUANTIZE:
@@ -65,8 +65,8 @@ def starts(what: Aggregating) -> tuple[int, ...]:
 
 
 def labels(what: Aggregating, first: int = 0) -> tuple[str, ...]:
-    """What is printed beside each cell. ``first`` is the first cell to be shown: llquantize()'s middle is described
-    as ``abs() < N`` only where negative values are to be seen."""
+    """The text printed beside each cell, in order. ``first`` is the first cell to be shown: llquantize()'s middle is
+    described as ``abs() < N`` only where negative values are to be seen."""
     match what.function:
         case Function.LQUANTIZE:
             values = [str(start) for start in starts(what)[1:-1]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a D program says: statements, what stands at the top, and the whole. Nodes are those of ast.py."""
+"""The syntax tree of a D program: statements, the items at the top level, and the whole. Nodes are those of ast.py."""
 
 from __future__ import annotations
 

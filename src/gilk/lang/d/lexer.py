@@ -106,8 +106,8 @@ class Lexer:
     def at_description(self, types: frozenset[str] | set[str]) -> bool:
         """Whether a probe's description comes next, at top level, and not a declaration.
 
-        What no type can have in it is a description. Otherwise it is a declaration if a keyword or the name of a
-        type comes first; or, because we may not know all types, if it looks like one: ``foo_t *x;``
+        A text with a character that no type can have is a description. Otherwise it is a declaration if a keyword or
+        the name of a type comes first; or, because we may not know all types, if it looks like one: ``foo_t *x;``
         """
         self._skip()
         found = _DESCRIPTION.match(self.text, self.position)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the text of a literal stands for: integers, strings, character constants."""
+"""The values of literals, from their text: integers, strings, character constants."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Macro variables: ``$pid``, ``$target``, ``$1``, ``$$1``. What stands in their place when a program is read."""
+"""Macro variables: ``$pid``, ``$target``, ``$1``, ``$$1``. Values replace them when a program is read."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Substitution:
         self.used: set[int] = set()
 
     def expression(self, text: str, span: Span) -> Integer | Identifier | String:
-        """What ``text``, which begins with ``$``, is in an expression."""
+        """The operand that replaces the macro variable ``text``, which begins with ``$``, in an expression."""
         name = text.lstrip("$")
         if name.isdigit():
             value = self._argument(text, span)

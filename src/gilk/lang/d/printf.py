@@ -53,7 +53,7 @@ class Shows(StrEnum):
 
 
 class Accepts(StrEnum):
-    """What a conversion takes. SIZED also looks at the row's size and signedness."""
+    """The category of argument that a conversion takes. SIZED also looks at the row's size and signedness."""
 
     ADDRESS = "address"
     KERNEL_ADDRESS = "kernel address"

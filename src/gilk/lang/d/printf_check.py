@@ -28,7 +28,7 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ArgumentKind:
-    """What is known of an argument. ``name``: what messages call its type, ``int`` say, or ``struct task_struct *``."""
+    """The known properties of an argument. ``name``: its type in messages, ``int`` say, or ``struct task_struct *``."""
 
     category: Category
     name: str
@@ -37,7 +37,7 @@ class ArgumentKind:
 
 
 def of_aggregation(function: Function) -> ArgumentKind:
-    """What ``%@`` converts: only a count() is unsigned."""
+    """The argument that ``%@`` converts: only that of a count() is unsigned."""
     counts = function is Function.COUNT
     return ArgumentKind(Category.INTEGER, "uint64_t" if counts else "int64_t", 8, not counts)
 
@@ -125,7 +125,7 @@ class _Checker:
         raise Rejected(PrintfTag.ARG_TYPE, self.span, text)
 
     def value(self, one: Conversion) -> tuple[str, ArgumentKind]:
-        """What messages call the argument, and the argument."""
+        """(name, kind) of the next argument: its name is for messages. Raises Rejected when there is none."""
         if one.aggregation:
             if self.aggregation is None:
                 text = f"%@ conversion requires an aggregation and is not for use with {self.function}( )"

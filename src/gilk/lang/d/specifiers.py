@@ -18,7 +18,7 @@ _SIGNS = {"signed", "unsigned"}
 
 @dataclass(slots=True)
 class Specifiers:
-    """What was read of them so far. ``named`` is the name of a type, or a struct, a union or an enum."""
+    """The specifiers that were read so far. ``named`` is the name of a type, or a struct, a union or an enum."""
 
     storage: str = ""
     words: list[str] = field(default_factory=list)

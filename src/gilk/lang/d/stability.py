@@ -34,7 +34,7 @@ class Attributes:
         return _STABILITY[self.names], _STABILITY[self.data], _CLASS[self.dependency]
 
     def lowest(self, other: Attributes) -> Attributes:
-        """Of each of the three the lower."""
+        """The lower of the two for each of the three."""
         return Attributes(
             min(self.names, other.names), min(self.data, other.data), min(self.dependency, other.dependency)
         )
@@ -61,10 +61,11 @@ def _known(text: str) -> Attributes:
     return found
 
 
-#: Of what is said of nothing else; the highest that there are; and of what is the traced program's own.
+#: The attributes of a name that has no row of its own; the highest that there are; and those of names of the traced
+#: program.
 USUAL, HIGHEST, OWN = map(_known, ("Stable/Stable/Common", "Standard/Standard/Common", "Private/Private/Unknown"))
 _EVOLVING = _known("Evolving/Evolving/Common")
-#: Of D's own names, where they are not the usual.
+#: The attributes of D's own names that are not the usual ones.
 NAMES = {
     **dict.fromkeys(("getmajor", "getminor", "htonl", "htonll", "htons", "ntohl", "ntohll", "ntohs"), _EVOLVING),
     "curthread": _known("Stable/Private/Common"),
@@ -73,7 +74,7 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class ProviderAttributes:
-    """Of what stands in the fields of a probe's description, and of what the probes give."""
+    """The attributes of a provider: one for each field of its probes' descriptions, and one for their arguments."""
 
     provider: Attributes
     module: Attributes
@@ -97,7 +98,7 @@ def _provider(text: str) -> ProviderAttributes:
     return ProviderAttributes(*map(_known, text.split()))
 
 
-#: Of many providers, or of any; and of one of which nobody says anything.
+#: The attributes of a description that many providers fit, or any; and those of a provider without a row.
 ANY = ProviderAttributes(*[_known("Unstable/Unstable/Common")] * len(fields(ProviderAttributes)))
 NOBODYS = ProviderAttributes(*[OWN] * len(fields(ProviderAttributes)))
 _PID = _provider(f"Evolving/Evolving/ISA {OWN} {OWN} Evolving/Evolving/ISA {OWN}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A D program once it is known what everything in it means: clauses, and what each does as a function of lang/ir.py.
 
-What the checker makes, and all behind it reads.
+The checker makes it; the passes behind it, the engine and the printers read it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _STARTS_PARAMETER = _STARTS_TYPE | STORAGE | {"..."}
 class Types(Cursor, ABC):
     @abstractmethod
     def conditional(self) -> ast.Expr:
-        """Of an array's size, a bit-field's width, an enumerator's value."""
+        """Parse the expression of an array's size, a bit-field's width or an enumerator's value."""
 
     def type_name(self) -> ast.TypeName:
         """type_name: specifier_qualifier_list [abstract_declarator]"""
@@ -57,7 +57,10 @@ class Types(Cursor, ABC):
         return then == ")" and self._operand_at(after + 1)
 
     def _operand_at(self, distance: int) -> bool:
-        """What no binary operator or index can begin with. Nobody calls ``(f)(x)``: that is a cast."""
+        """Whether the token begins an operand, and cannot be a binary operator or an index.
+
+        ``(f)(x)`` is never a call: it is a cast.
+        """
         token = self.peek(distance)
         literal = token.kind in (Kind.NAME, Kind.NUMBER, Kind.TEXT, Kind.AGGREGATE)
         return literal or token.text in ("(", "self", "this", "~", "!", "sizeof", "stringof", "offsetof", "xlate")

@@ -74,5 +74,5 @@ class Aggregations:
 
 
 def _integer(key: Datum) -> Type:
-    """What a key is converted to: the type of the first one at its place."""
+    """The type that later keys at the place of ``key`` are converted to."""
     return Pointer(VOID) if key.pointer else Integer(f"{8 * key.size}-bit integer", key.size, key.signed, 0)

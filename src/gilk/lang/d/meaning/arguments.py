@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """``args[n]``: with the type that the probe's provider says, by its definition or by what is known of the process.
 
-Where nothing is known it is ``argn``. What is translated is what a definition has behind its colon.
+Where nothing is known it is ``argn``. A definition says behind its colon which type an argument is translated to.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _LONGEST = 64  # characters of a name, with its NUL
 
 @dataclass(frozen=True)
 class Argument:
-    """What the probe gives as ``argn``, of type ``native``, seen as ``type``. None: it is passed otherwise."""
+    """An element of ``args[]``: the probe gives it as ``argn``, of type ``native``; a clause sees it as ``type``.
+
+    ``number``: the n; None when it is passed otherwise.
+    """
 
     number: int | None
     native: Type
@@ -78,7 +81,7 @@ class Arguments:
 
     @property
     def interfaces(self) -> tuple[tree.Interface, ...]:
-        """Of all that are defined, in the order of the text."""
+        """The interfaces of all probes that are defined, in the order of the text."""
         return tuple(each.interface for each in self._defined.values())
 
     def _of(self, provider: str, probe: items.ProbeDefinition, native: list[Type]) -> tuple[Argument, ...]:
@@ -129,11 +132,11 @@ class Arguments:
     # Their use.
 
     def begin(self, probes: tuple[str, ...]) -> None:
-        """Of a clause."""
+        """Begin a clause at these probes: ``args[]`` has their types from now on."""
         self._probes = probes
 
     def types(self, probe: str) -> tuple[Type, ...]:
-        """Of args[ ] at the probes of that description; none where nothing is known."""
+        """The types of ``args[]`` at the probes of that description; none where nothing is known."""
         return tuple(each.type for each in self._known(probe) or ())
 
     def argument(self, number: int, span: Span) -> ir.Expression:

@@ -44,7 +44,7 @@ _NOTHING = frozenset(["caller", "stackdepth"])
 
 
 def builtin(name: str) -> ir.Expression:
-    """What it computes; of those that are no arrays."""
+    """The expression that computes the variable ``name``, which is no array."""
     type_ = BUILTINS[name]
     if name in _NOTHING:
         return ir.Convert(type_, ir.Constant(INT, 0))

@@ -120,7 +120,10 @@ class Calls:
         return (ir.Place(STRING, "this", variable.offset),)
 
     def _stack(self, call: ast.Call, arguments: tuple[ir.Expression, ...]) -> ir.Call:
-        """With its number of frames. What a second argument sets aside for the names of frames nobody needs here."""
+        """The call with its number of frames. A second argument, the room for names of frames, is checked and dropped.
+
+        Raises Rejected.
+        """
         frames = self._frames(call, arguments)
         if len(arguments) > 1 and (not isinstance(arguments[1], ir.Constant) or arguments[1].value < 0):
             what = "argument #2 must be a positive integer constant"

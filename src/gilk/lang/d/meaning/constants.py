@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What can be computed beforehand is. The arithmetic is that of the code: it wraps, in the type it is done in."""
+"""Constant expressions are computed when a program is compiled. The arithmetic is that of the code: it wraps, in the
+type it is done in."""
 
 from __future__ import annotations
 

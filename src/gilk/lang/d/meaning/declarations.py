@@ -144,7 +144,7 @@ class Declarations:
         return self._scope.world.type(module, kind, own)
 
     def known(self, name: str) -> Type | None:
-        """What has that name, and needs no word before it."""
+        """The type of that name which needs no ``struct``, ``union`` or ``enum`` before it; None when there is none."""
         if name in self._scope.typedefs:
             return self.complete(self._scope.typedefs[name])
         return self._elsewhere("", name)

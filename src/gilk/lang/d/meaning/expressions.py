@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Expressions: of each what it means and its type. What makes no sense is Rejected, with DTrace's own tags."""
+"""Expressions: the meaning and the type of each. One that makes no sense is Rejected, with DTrace's own tags."""
 
 from __future__ import annotations
 

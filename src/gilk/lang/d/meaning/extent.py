@@ -23,7 +23,7 @@ NOTHING = Measure(0, 0)
 
 
 class Extent:
-    """Of the item that is being checked."""
+    """Counts the nodes of the item that is being checked, and how deep they are nested."""
 
     def __init__(self) -> None:
         self._nodes = self._level = self._peak = 0
@@ -32,7 +32,7 @@ class Extent:
         self._nodes = self._level = self._peak = 0
 
     def measure(self) -> Measure:
-        """Of what has been checked since begin()."""
+        """The measure of all that has been checked since begin()."""
         return Measure(self._nodes, self._peak)
 
     @contextmanager

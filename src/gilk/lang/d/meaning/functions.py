@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a D program can call: subroutines, aggregating functions and actions, one row each.
+"""The functions that a D program can call: subroutines, aggregating functions and actions, one row each.
 
 Parameters are named by what they take:
 

@@ -45,7 +45,7 @@ class Inlines:
         self._scope.inlines[name] = Inline(type_, value, measure, parameters, text_)
 
     def _known(self, name: str) -> str:
-        """What the name stands for already, or ""."""
+        """The kind of thing that has the name already, as messages call it; "" when the name is free."""
         if name in self._scope.inlines:
             return "scalar inline"
         if name in FUNCTIONS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What operators ask of their operands, and what types they work in. What does not fit is Rejected."""
+"""The types that operators ask of their operands, and that they work in. Operands that do not fit are Rejected."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def offset(pointer: ir.Expression, operator: str, index: ir.Expression, strsize:
 
 
 def at(type_: Type, address: ir.Expression, bits: int = 0, shift: int = 0) -> ir.Expression:
-    """What lies there. Of a string its characters do, and they are copied."""
+    """The value of type ``type_`` at ``address``. The characters of a string lie there, and are copied."""
     if isinstance(type_, String):
         return ir.Convert(STRING, constants.convert(Pointer(CHAR), address))
     return ir.Field(type_, address, bits, shift)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What can be assigned to, and is reached by index or member: variables, their elements and members, and memory."""
+"""Places can be assigned to, or are reached by index or member: variables, their elements and members, and memory."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Places:
         return ir.Step(target.type, target, by, before)
 
     def _target(self, expression: ast.Expr, type_: Type, operator: str) -> ir.Target:
-        """What is not known yet is declared, with ``type_``."""
+        """The place that ``expression`` names. A variable that is not known yet is declared, with ``type_``."""
         name = self._known(expression)
         if name is not None:
             return self._target_by_name(expression, *name, type_, operator)

@@ -37,7 +37,7 @@ class Pragmas:
                 self._depends(item, item.words[0], item.words[1], library)
 
     def _about(self, item: items.Pragma) -> None:
-        """Of a name that comes later it is noted."""
+        """Apply a pragma about a name; one about a name that comes later is noted until then."""
         attributes = read(item.words[0]) if item.kind == "attributes" else None
         if item.words[1] == "provider":
             if attributes is not None:

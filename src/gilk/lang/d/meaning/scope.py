@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What names mean in a program, and where its variables lie. It grows from the top of the text to its end."""
+"""The meanings of names in a program, and the places of its variables. A scope grows from the top of the text to its
+end."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Of stacks: the options ``ustackframes`` and ``maxframes``."""
+    """The options about stacks: ``ustackframes`` is ``usual``, ``maxframes`` is ``most``."""
 
     usual: int = 100
     most: int = 1000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is given for a parameter of an inline or of a translator: evaluated once, however often it is asked for."""
+"""Arguments for parameters of inlines and translators: each is evaluated once, however often it is asked for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ Bindings = tuple[tuple[int, ir.Expression], ...]
 
 
 def bind(scope: Scope, type_: Type, value: ir.Expression, span: Span) -> tuple[ir.Expression, Bindings]:
-    """What stands for the parameter, and how it gets its value, which is fit for ``type_``. A struct stands for itself:
-    only its members are looked at.
+    """The expression that stands for the parameter, and the assignments that give it its value, converted to ``type_``.
+
+    A struct stands for itself: only its members are looked at.
     """
     if isinstance(type_, Record) or isinstance(value, ir.Xlate):
         return value, ()

@@ -149,5 +149,5 @@ def is_fit(type_: Type, given: Type) -> bool:
 
 
 def without_pointer(found: ir.Xlate) -> ir.Xlate:
-    """What a translated pointer leads to."""
+    """The translated struct that a translated pointer leads to."""
     return replace(found, type=Translated(found.type.record, False))

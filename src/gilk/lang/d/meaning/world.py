@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a program is about, as far as its compiler has to know: asked only when the program names something of it."""
+"""The program's view of processes, as far as its compiler has to know it. It is asked only when the program names
+something of it."""
 
 from __future__ import annotations
 
