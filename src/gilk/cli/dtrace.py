@@ -110,7 +110,7 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
 def dtrace(ctx: click.Context, /, **given: Any) -> int:
     """Run D programs: `gilk dtrace -n 'pid$target:libc.so.6:malloc:entry { @ = count(); }' -p PID`.
 
-    What stands after the options are the macro arguments $1, $2...
+    The words after the options are the macro arguments $1, $2...
     """
     name = "dtrace"
     if given["version"]:
@@ -133,7 +133,7 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
 
 
 def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode) -> d_programs.Asked:
-    """What follows the options are object files with -G, else macro arguments."""
+    """The request of the command line. Words after the options are object files with -G, else macro arguments."""
     from gilk.api import dtrace as d_programs
 
     preprocess = d_programs.Preprocess(
@@ -162,7 +162,7 @@ def _mode(given: dict[str, Any]) -> Mode:
 
 
 def _refuse(given: dict[str, Any]) -> None:
-    """What dtrace(1) can do and this command never will."""
+    """Refuse the options of dtrace(1) that this command will never have. Raises UsageError `no-such-mode`."""
     for name, (letter, why) in _REFUSED.items():
         if given[name]:
             raise UsageError("no-such-mode", f"-{letter} has no meaning here: {why}")

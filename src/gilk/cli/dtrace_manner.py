@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What ``gilk dtrace`` is to do with its programs."""
+"""The mode of ``gilk dtrace``: what it is to do with its programs."""
 
 from __future__ import annotations
 

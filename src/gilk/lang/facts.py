@@ -54,7 +54,7 @@ CALL_ARGUMENTS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
 
 
 def facts(node: ir.Node) -> Facts:
-    """Those of a node and all that it is made of, whichever way is taken."""
+    """The facts about a node and all that it is made of, whichever way is taken."""
     if isinstance(node, ir.Assign | ir.Step):
         return _written(node)
     own: Callable[[Any], Facts] | None = _OWN.get(type(node))
@@ -108,7 +108,7 @@ def _converted(node: ir.Convert) -> Facts:
 
 
 def _keyed(node: ir.Keyed) -> Facts:
-    """What does not fit a register, and long keys, lie in scratch memory."""
+    """A value that does not fit a register, and a long key, lie in scratch memory."""
     return NOTHING if is_scalar(node.type) and node.key_size <= LARGE_KEY else _SCRATCH
 
 

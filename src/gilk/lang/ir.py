@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is to be computed at a probe: the form between languages, which make it, and printers, which make code of it.
+"""Computations at a probe: the form between languages, which make it, and printers, which make code of it.
 
 A tree of frozen values. A *function* runs at a probe: a guard, then statements in order. An *expression* has a type and
 a value of 64 bits at most, or is a string, or memory of a known size. There are no loops and no calls of functions of
 the program's own: the longest way through a function is known beforehand.
 
 Conversions are explicit: both operands of an operator have the type that it works in. Operands are evaluated from left
-to right. What cannot be done ends the function: division by zero, an index beyond its bound, memory that is not there;
-what it has changed until then stays, what it would have recorded is discarded, and the fault is told.
+to right. An operation that cannot be done ends the function: division by zero, an index beyond its bound, memory that
+is not there. The changes that it made until then stay, its records are discarded, and the fault is told.
 
 Whatever a node needs of the machine, or does with it, lang/facts.py tells, never the code that is printed of it. A new
 operation is a row in lang/operations.py; a new node is a class here, with a row in lang/walk.py, one in lang/facts.py
@@ -41,7 +41,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What the probe is given, by number from 0."""
+    """An argument of the probe, by number from 0."""
 
     type: Type
     number: int
@@ -103,8 +103,8 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Of a variable that is an array or a struct: ``offset`` bytes into it, and further by each of ``indices``:
-    an expression that must be below a count, times a size in bytes. ``bits`` and ``shift`` of a bit-field.
+    """A part of a variable that is an array or a struct: ``offset`` bytes into it, and further by each of ``indices``:
+    an expression that must be below a count, times a size in bytes. ``bits`` and ``shift`` are those of a bit-field.
     """
 
     type: Type
@@ -131,7 +131,7 @@ class Unary:
 class Binary:
     """C's arithmetic, which wraps, and comparisons of integers or strings; ``&&``, ``||`` and ``^^``.
 
-    Of ``&&`` and ``||`` the right side is evaluated only where the left one leaves it open.
+    The right side of ``&&`` and ``||`` is evaluated only where the left one leaves the result open.
     """
 
     type: Type
@@ -190,7 +190,7 @@ class Comma:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a Let gives a value, by its number."""
+    """A name that a Let gives a value, by its number."""
 
     type: Type
     number: int
@@ -230,7 +230,7 @@ class Peek:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What the kernel returns of a system call that changes nothing, of at most four arguments."""
+    """The value that the kernel returns of a system call that changes nothing, with at most four arguments."""
 
     call: int
     arguments: tuple[Expression, ...]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a Call or an Act of lang/ir.py can name: a row each, with the functions of the runtime that do it.
+"""The operations that a Call or an Act of lang/ir.py can name: a row each, with the runtime's functions for it.
 
 A row has a name, then functions of lang/runtime.py, and in capitals what the code does itself (class Does). A name with
-``!`` changes what others see: when it is evaluated matters. What has no row for its printer is a failure of the tests.
+``!`` changes what others see: when it is evaluated matters. The tests fail when one has no row for its printer.
 """
 
 from __future__ import annotations

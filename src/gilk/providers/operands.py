@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Operands as an assembler writes them, to what fetches them at a probe: ``-4@%edi``, ``8@-8(%rbp,%rax,8)``.
 
-What stands before the @ is the size in bytes, negative of what has a sign; f after it: a floating-point number.
+The number before the @ is the size in bytes, negative for a signed number; an f after it: a floating-point number.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _INSIDE = Given(_ARGUMENTS)
 
 
 def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
-    """Those that are meant; none when it is about something else."""
+    """The probes that the description means; none when it is about something else."""
     provider = f"pid{process.pid}"
     if not fnmatch.fnmatchcase(provider, description.provider or "?"):
         return

@@ -23,7 +23,7 @@ _PID, _TID, _RESULT = ProcessId(), ThreadId(), SyscallResult()
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """Of a call, at its ``side``, where ``condition`` holds."""
+    """An event of a system call, at its ``side``, where ``condition`` holds."""
 
     call: str
     side: str
@@ -31,7 +31,7 @@ class _Event:
     condition: Expression | None = None
 
     def given(self, place: Given) -> Given:
-        """At a place of that call."""
+        """The event's arguments and its condition at a place of that call."""
         return replace(place, arguments=self.arguments, condition=self.condition)
 
 
@@ -63,13 +63,16 @@ def _creations() -> tuple[_Event, ...]:
 
 
 def _beginnings(operator: str, number: Expression) -> tuple[_Event, ...]:
-    """What a call returns to that has been made by it. Its flags may be gone by then: they lie in another's stack."""
+    """The first events of a process or thread: the call that made it returns there too.
+
+    The flags of the call may be gone by then: they lie in the maker's stack.
+    """
     begins = _test(_not(_RESULT), "&&", _test(_PID, operator, _TID))
     return tuple(_Event(call, "return", (number,), begins) for call in ("fork", "vfork", "clone", "clone3"))
 
 
 def _sending(call: str, signal: int, thread: int, process: int, asked: str) -> _Event:
-    """Of one that there is, and that may be sent: the kernel says so when signal 0 is asked for in its place.
+    """The sending of a signal that there is, and that may be sent: the kernel says so of signal 0 in its place.
 
     ``signal``, ``thread``, ``process``: which arguments they are. ``asked``: the call that asks for it.
     """

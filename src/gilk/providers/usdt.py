@@ -42,7 +42,7 @@ def _marks(path: Path) -> tuple[Mark, ...]:
 
 
 def names(process: Target) -> frozenset[str]:
-    """Of all providers there are, without the process's number."""
+    """The names of all providers in the process, without its number."""
     return frozenset(mark.provider for loaded in process.loaded() for mark in _marks(loaded.path))
 
 

@@ -45,7 +45,7 @@ class Recorder:
         return ""
 
     def table(self) -> pa.Table | None:
-        """Those in memory, in order of time; None if there are none."""
+        """The samples in memory, in order of time; None if there are none."""
         if not self._tables:
             return None
         table = pa.concat_tables(self._tables, promote_options="default")

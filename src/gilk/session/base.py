@@ -114,7 +114,8 @@ class BaseSession(ABC):
     def activate(self, probes: Iterable[Probe]) -> None:
         """Have dormant probes in force, in one change. Raises TargetError; then nothing has changed.
 
-        What has been planned is not planned again, unless some probes of a function are active then, and some dormant.
+        A function that has been planned is not planned again, unless some of its probes are active then, and some
+        dormant.
         """
         self._switch(self._numbers(probes), on=True)
 

@@ -70,7 +70,7 @@ class NamedFunctions:
                     self._functions.setdefault((loaded.path, name), (code, loaded))
 
     def inlined(self) -> list[Inlined]:
-        """Those that are inlined somewhere as well."""
+        """The functions of note() that are inlined somewhere as well."""
         looked = (inlined(code, loaded, name) for (_, name), (code, loaded) in self._functions.items())
         return [found for found in looked if found is not None]
 

@@ -89,7 +89,7 @@ class KernelSession(BaseSession):
         self._outcomes(self._settled(result), range(0))
 
     def newest(self) -> pa.Table:
-        """What the buffers hold now, taken out of them. Except in a flight recorder's session, poll() does the same."""
+        """Take all samples out of the buffers. Except in a flight recorder's session, poll() does the same."""
         held, self._source.held = self._source.held, False
         try:
             return self.poll()
@@ -97,8 +97,8 @@ class KernelSession(BaseSession):
             self._source.held = held
 
     def filter(self, pids: Collection[int] | None) -> None:
-        """Have records of these processes only, from now on; None: of all again. What is in an interrupt is its task's,
-        but for the session's ``interrupts``.
+        """Have records of these processes only, from now on; None: of all again. A record in an interrupt is one of the
+        interrupted task, but for the session's ``interrupts``.
 
         Counts stay those of everyone, and so do runs of C instruments, whose records alone are left out. A process is
         in the set by its number: take one out that has ended, for its number may be given to another.

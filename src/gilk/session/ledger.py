@@ -65,7 +65,7 @@ class Ledger(Generic[B]):
 
     @property
     def batches(self) -> list[B]:
-        """What may be run: all that there is, and the last that was, which a forked child may still have."""
+        """The batches whose code may run: all present ones, and the last, which a forked child may still have."""
         return [*self._past, *(each.batch for each in self._batches.values())]
 
     @property

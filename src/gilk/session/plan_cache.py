@@ -154,8 +154,10 @@ class PlanCache:
 
 
 def _alike(entries: Iterable[Entry]) -> tuple[_Called | None, dict[int, tuple[Entry, int]]]:
-    """Those that carry nothing but one and the same C function where they begin, by their start, each with the number
-    that its instrument is called with: most of them.
+    """(the C function, entries) of most entries: those with one probe, where they begin, which calls that C function.
+
+    The entries are by their start, each with the number that its instrument is called with. The function is None when
+    there are none.
     """
     found: dict[tuple[type[_Called], int, int], dict[int, tuple[Entry, int]]] = defaultdict(dict)
     for entry in entries:

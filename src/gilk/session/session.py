@@ -91,7 +91,7 @@ class Session(BaseSession):
         return self._ledger.add(wants)
 
     def _handlers(self) -> list[tuple[Entry, Want]]:
-        """What new signal handlers need; from the first on, the runtime is told what patches stand for."""
+        """The wants of new signal handlers; from the first on, the runtime is told what patches stand for."""
         wants = self._signals.wants(self._ledger.entry) if self._signals.changed() else []
         if wants and self._signals.faults() and not self._keeps_everything:
             self._keeps_everything = True

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a ledger asks of others, and what comes of it; a plan made and handed over, as often as it takes.
+"""Staging for a ledger: protocols of those that it asks, values of their answers; a plan is made and handed over, as
+often as it takes.
 
 A process goes on while plans for it are made, and may map memory just where a jump was to lead. The next plan then
 avoids the memory that was taken, and has the rest reserved.
@@ -57,7 +58,7 @@ class Cache(Protocol[_Kept]):
     """Plans that were made before, for some of what is wanted."""
 
     def take(self, ground: PatchContext, entries: Iterable[Entry]) -> Staged[_Kept] | None:
-        """What there is for some of the entries, staged, its sites claimed; None when there is nothing."""
+        """A batch for some of the entries, staged, its sites claimed; None when there is none."""
         ...
 
 
@@ -70,7 +71,7 @@ class PlacedUnits(Protocol[_Kept]):
     def batch(self) -> _Kept: ...
     @property
     def ready(self) -> NDArray[np.bool_]:
-        """Which units of the template it has."""
+        """For each unit of the template, whether the batch has it."""
         ...
 
     @property

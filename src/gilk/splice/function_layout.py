@@ -113,7 +113,7 @@ class FunctionLayout:
         return [s for index in sorted(self._segments) for s in self._segments[index] if s.wanted]
 
     def segments(self, low: int, high: int) -> list[Segment]:
-        """Those that reach into [low, high)."""
+        """The segments that reach into [low, high)."""
         blocks = self.function.blocks
         index = max(bisect.bisect_right(blocks, low, key=lambda block: block.start) - 1, 0)
         found = []

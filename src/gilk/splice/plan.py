@@ -121,7 +121,7 @@ class Splice(NamedTuple):
 
     @property
     def sites(self) -> tuple[Site, ...]:
-        """Those that are written."""
+        """The bytes of code that the splice changes: its window, unless that is empty, and its bounce."""
         written = (self.window,) if self.window.new else ()
         return (*written, self.bounce) if self.bounce else written
 

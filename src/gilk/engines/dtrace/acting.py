@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What clauses ask of their consumer is done here, action by action; what comes of it are values."""
+"""Actions that clauses ask of their consumer are carried out here, one by one; their results are events."""
 
 from __future__ import annotations
 

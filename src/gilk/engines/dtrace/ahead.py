@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a D program will wait for, begun before all that it takes has been imported."""
+"""Early starts of slow work that a D program will wait for, before all that it takes has been imported."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gilk.errors import GilkError
 
 
 def expect(process: bool, runs: bool) -> None:
-    """``process``: there is one to be traced. ``runs``: the program will, and has to know the time.
+    """Begin. ``process``: there is one to be traced. ``runs``: the program will, and has to know the time.
 
-    What is wrong with that is told when it is used.
+    Errors are told when the results are used.
     """
     if process:
         from gilk.targets import spawning  # here: who has no process need not wait for it

@@ -29,7 +29,7 @@ class Compiled:
     argument_types: Callable[[str], tuple[Type, ...]]
 
     def clauses(self, text: Text) -> list[tree.Clause]:
-        """Those of one text."""
+        """The clauses of one text."""
         return [clause for clause, origin in zip(self.program.clauses, self.origins, strict=True) if origin is text]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which probes a program is about, and which of its clauses each of them runs."""
+"""Enabling finds the probes that a program is about, and which of its clauses each of them runs."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Names:
     def wanted(
         self, format_: str, values: Sequence[Value], totals: Sequence[Value] = ()
     ) -> tuple[tuple[int, bytes], ...]:
-        """Those that %a and %A of a format show."""
+        """The names that %a and %A of a format show."""
         if not _names(format_):
             return ()
         return tuple((address, self._called(address)) for address in _addresses(_pieces(format_), values, totals))

@@ -120,7 +120,7 @@ class Tracing:
         heapq.heapify(self._due)
 
     def fire_ticks(self) -> float:
-        """Those that are due; how long until the next, in seconds."""
+        """Fire the probes that are due; returns the seconds until the next."""
         now = time.monotonic_ns()
         while self._due and self._due[0][0] <= now and self.active:
             when, number = self._due[0]

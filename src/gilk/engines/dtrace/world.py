@@ -39,7 +39,7 @@ class World:
     # Images.
 
     def _images(self, module: str) -> Iterator[Loaded]:
-        """Those that are meant: ``1234`lib``, ``lib``, ``1234`` or nothing."""
+        """The images that ``module`` means: ``1234`lib``, ``lib``, ``1234`` or nothing."""
         if self.process is None:
             return
         first, _, rest = module.partition("`")

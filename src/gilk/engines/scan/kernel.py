@@ -95,7 +95,7 @@ class KernelSubject:
 
 
 def choose(pattern: str, names: Sequence[str]) -> frozenset[str]:
-    """Those that the image part of a point means: all, unless told. Raises UsageError `no-such-image`."""
+    """The images that the image part of a point means: all, unless told. Raises UsageError `no-such-image`."""
     found = frozenset(name for name in names if not pattern or image_names.matches(pattern, name))
     if not found:
         raise UsageError("no-such-image", f"no module matches {pattern!r}", f"there are: {', '.join(names)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Expressions as C. What can go wrong at a probe notes the fault and goes to the label ``fault`` of the function.
+"""Expressions as C. Code that goes wrong at a probe notes the fault and goes to the label ``fault`` of the function.
 
 The C wraps (-fwrapv), and never does what C leaves undefined: divisors, shifts and indices are looked at.
 """
@@ -28,7 +28,7 @@ class Expressions:
         self.places = Places(self.emit, self._name, strsize, globals_start)
 
     def emit(self, expression: ir.Expression) -> str:
-        """Of the C type that goes with its type."""
+        """The expression in C, of the C type that goes with its type."""
         handler: Callable[[Any, Any], str] | None = _HANDLERS.get(type(expression))
         return handler(self, expression) if handler is not None else PRINTERS[type(expression)](self.emit, expression)
 
@@ -140,7 +140,8 @@ class Expressions:
         return f"(({c_type(node.type)}){self.emit(operand)})"
 
     def _string(self, operand: ir.Expression) -> str:
-        """Of characters: in a variable they may fill it, without a NUL; elsewhere they are copied from the process."""
+        """A string made of characters: in a variable they may fill it, without a NUL; elsewhere they are copied from
+        the process."""
         to = self._name("s")
         room = f"char *{to} = gd_alloca(c, {self._strsize}); if (!{to}) goto fault;"
         if isinstance(operand.type, Array):
@@ -210,14 +211,14 @@ class _Named:
 
 
 def _kept(target: ir.Target, value: str) -> str:
-    """What ``target`` is, once the C variable ``value`` has been assigned to it: a bit-field has but its bits."""
+    """The value of ``target`` once the C variable ``value`` has been assigned to it: a bit-field keeps but its bits."""
     if isinstance(target, ir.Part | ir.Field) and target.bits:
         return bit_field(f"((gd_u64){value} << {target.shift})", target.type, target.bits, target.shift)
     return value
 
 
 def _applied(node: ir.Assign) -> ir.Binary:
-    """What a compound assignment computes, in the type of its right side; of shifts in that of the left one."""
+    """The operation of a compound assignment, in the type of its right side; shifts work in that of the left one."""
     type_ = promoted(node.target.type) if node.operator in ("<<", ">>") else node.value.type
     return ir.Binary(type_, node.operator, ir.Convert(type_, node.target), node.value)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Functions, and what their records hold.
 
-What a function records in one go is a *part*: a record with an epid of its own. Most have one; where actions depend on
-a condition, those behind it make another, and what follows them a third.
+A function records its data in *parts*, each a record with an epid of its own. Most functions have one; where actions
+depend on a condition, those behind it make another, and what follows them a third.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a record of ``epid`` holds: ``actions`` in order, with data in ``size`` bytes.
+    """The contents of a record of ``epid``: ``actions`` in order, with data in ``size`` bytes.
 
     ``clause``: the number of the function.
     """

@@ -166,7 +166,7 @@ class Places:
         )
 
     def _write_keyed(self, target: ir.Keyed, value: str) -> str:
-        """Of a variable that is set to 0 nothing is kept."""
+        """The C that writes an element, or a variable of a thread. Setting one to 0 deletes it: nothing is kept."""
         key, variable, size = (
             self.key(target.keys, target.layout, target.key_size),
             self.variable(target),

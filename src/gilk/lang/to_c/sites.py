@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a patch in the process calls: it makes an event of the machine's state, and runs the clauses of a group."""
+"""Entries that patches in the process call: each makes an event of the machine's state, and runs the clauses of a
+group."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _VALUES = frozenset(("rdi", "rsi", "rdx", "rcx", "r8", "r9", "rax"))
 
 
 class Takes(IntEnum):
-    """What of the machine's state C is given: nothing, the registers that a call has arguments in and rax, or all.
+    """The part of the machine's state that C is given: nothing, the registers of a call's arguments and rax, or all.
 
     The less of it is needed, the less has to be saved.
     """
@@ -29,7 +30,7 @@ class Takes(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is done at a place: the clauses of ``group`` run. ``body``: C that makes the event.
+    """An action at a place: the clauses of ``group`` run. ``body``: C that makes the event.
 
     ``select`` is C; for each of its values in ``cases`` another probe fires, for others none; empty where the one does.
     ``calls``: what is fetched, or done there, takes system calls in the process (native/runtime/d/peek.h). ``begins``:
@@ -46,7 +47,7 @@ class Entry:
 
 
 def entry(group: int, used: Facts, given: ir.Given) -> Entry:
-    """Of a group of clauses that need ``used``, at places that give that much."""
+    """The entry of a group of clauses that need ``used``, at places that give that much."""
     need, printer = fetched(given, used), Expressions(0, 0)  # there are neither strings nor variables
     assert not need.does & (Does.FAILS | Does.SCRATCH), given
     select = "" if given.select is None else printer.emit(given.select)

@@ -159,12 +159,12 @@ class Cuts:
 
     @cached_property
     def pads(self) -> Addresses:
-        """Those inside functions."""
+        """Addresses of padding inside functions, at which a jump may begin."""
         return self.starts[self._idle[self.code.owner[self._idle] >= 0]]
 
     @cached_property
     def gaps(self) -> Addresses:
-        """Those between functions."""
+        """Addresses of padding between functions, at which a jump may begin."""
         return self.starts[self._idle[self.code.owner[self._idle] < 0]]
 
 

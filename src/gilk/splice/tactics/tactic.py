@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         lenders: Flags
 
         def single_call(self, size: int) -> Flags:
-            """Those that are a call of ``size`` bytes and nothing else."""
+            """For each row, whether it is one call of ``size`` bytes and nothing else."""
 
         def start(self, which: Rows, size: int) -> Rows:
             """Where so many bytes would be overwritten: as near before ``wanted`` as they fit, else at the start."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What aggregations have come to, from all tables, while clauses go on adding to them.
+"""The values of aggregations, summed over all tables, while clauses go on adding to them.
 
-Cells only grow by what is added, and no one takes an entry out of a table. What clear() and trunc() do is therefore
-remembered here: a value is what there is less what there was in the snapshot that was last shown, so an update that
+Cells only grow by what is added, and no one takes an entry out of a table. The effect of clear() and trunc() is
+therefore remembered here: a value is the present sum less that of the snapshot that was last shown, so an update that
 comes between the snapshot and clear() counts for the next one. MIN and MAX, which cannot be taken off, change cells.
 """
 
@@ -25,7 +25,7 @@ _COUNTED = (Function.COUNT, Function.AVG, Function.STDDEV)  # whose first cell s
 
 @dataclass(slots=True)
 class _Total:
-    """What a key has come to in the tables, and whether any of its entries was updated since the last trunc()."""
+    """The sum of a key's cells in the tables, and whether any of its entries was updated since the last trunc()."""
 
     cells: Cells
     touched: bool
@@ -33,7 +33,7 @@ class _Total:
 
 @dataclass(slots=True)
 class _Past:
-    """Of one aggregation."""
+    """The past of one aggregation, by key: what its present value leaves out, or takes from tables that are emptied."""
 
     carried: dict[bytes, Cells] = field(default_factory=dict)  # what tables held that have been emptied
     base: dict[bytes, Cells] = field(default_factory=dict)  # what has been cleared
@@ -55,13 +55,13 @@ class Aggregations:
             raise ValueError("the memory was not planned for as many aggregations")
 
     def age(self) -> None:
-        """What was seen so far is not recent any more."""
+        """Forget the snapshots that recent() keeps."""
         self._recent.clear()
 
     def recent(self, numbers: Iterable[int]) -> dict[Key, tuple[int, ...]]:
         """A snapshot of these; those that have been seen since the last `age`, and not been changed, as they were.
 
-        What printa() shows, and clear() then takes off, is so the same: what comes in between is for the next time.
+        So clear() takes off just what printa() showed: an update that comes in between counts for the next time.
         """
         wanted = list(numbers)
         missing = {number for number in wanted if number not in self._recent}
@@ -141,7 +141,7 @@ class Aggregations:
                 yield from entries(self._memory, bank, shard, self._known, self.errors)
 
     def _collect(self, banks: Iterable[int]) -> dict[Key, _Total]:
-        """Of these tables alone."""
+        """The totals of all keys in these tables alone."""
         generation = self._memory.generations.tolist()
         totals: dict[Key, _Total] = {}
         for entry in self._entries(banks):
@@ -196,8 +196,8 @@ class Aggregations:
     def _change_cells(self, number: int, chosen: set[bytes]) -> None:
         """Zero the cells that come into use, let them, and only then look at those that go out of use.
 
-        What came after the last snapshot shows there, when it is more extreme, also of keys that have come since; what
-        is still on its way will be noticed by its writer, which then updates again.
+        A value that came after the last snapshot shows there when it is more extreme, also for a key that has come
+        since. A writer that is still on its way will notice, and update again.
         """
         past, function = self._past[number], self._known[number].what.function
         now = self._memory.generations[number]

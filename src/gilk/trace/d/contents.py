@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What an aggregation has counted: rows of keys and cells; and the values that cells stand for."""
+"""The contents of an aggregation: rows of keys and cells; and the values that cells stand for."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Contents:
     normal: int = 1
 
     def normalized(self, by: int) -> Contents:
-        """Of 0 it is as if nothing had been said."""
+        """The same contents, to be divided by ``by`` when they are shown; 0 stands for 1."""
         return replace(self, normal=by or 1)
 
     def total(self, cells: Sequence[int]) -> Value:
-        """What they stand for: a number, or a distribution."""
+        """The value that the cells stand for: a number, or a distribution."""
         what = self.aggregation.what
         if what.function in DISTRIBUTIONS:
             return Distribution(what, tuple(map(signed, cells)), self.normal)

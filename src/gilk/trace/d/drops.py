@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What was lost, by kind and processor, since the last look."""
+"""Losses, by kind and processor, since the last look."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Drops:
         self.errors: list[StoreError] = []
 
     def look(self) -> tuple[Dropped, ...]:
-        """What has come since the last call, in order of kind, then processor."""
+        """The drops since the last call, in order of kind, then processor."""
         now = self._believed()
         grown = [count - seen for count, seen in zip(now, self._seen, strict=True)]
         self._seen = now
@@ -34,7 +34,10 @@ class Drops:
         return tuple(sorted(found, key=lambda drop: (drop.kind, drop.cpu)))
 
     def _believed(self) -> list[int]:
-        """What they say; in place of what cannot be, what was told last."""
+        """The counters of drops; in place of one with an impossible value its last possible one.
+
+        The first impossible value of a counter adds an error to ``errors``.
+        """
         now, most = self._memory.drops.tolist(), self._possible.in_all
         for place, (count, seen) in enumerate(zip(now, self._seen, strict=True)):
             if place not in self._bad and not seen <= count <= most:
@@ -44,6 +47,6 @@ class Drops:
         return [self._seen[place] if place in self._bad else count for place, count in enumerate(now)]
 
     def totals(self) -> dict[DropKind, int]:
-        """Of all there have been, over all processors."""
+        """The number of all drops so far, by kind, over all processors."""
         now = self._believed()
         return {kind: sum(now[kind::DROPS]) for kind in DropKind}

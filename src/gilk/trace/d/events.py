@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What comes of a D program, as frozen values in the order in which it is printed; nothing in them is live.
+"""Events of a D program: all its results, as frozen values in the order in which they are printed.
 
 A record is `ProbeFired`, then what its actions leave (`Printed`, `Snapshot`) or have done, then `RecordEnded`.
 """
@@ -60,7 +60,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """END has fired. What follows has not been printed by the program."""
+    """END has fired. The events that follow are not of actions of the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class DropKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What there was no room for, since it was told last."""
+    """A number of things that found no room since the last event of that kind."""
 
     kind: DropKind
     cpu: int  # modulo the number of buffers

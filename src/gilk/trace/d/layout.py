@@ -28,6 +28,7 @@ MIN_FLIP = (1 << 63) - 1
 MAX_FLIP = 1 << 63
 LARGEST = 1 << 40  # of any part, in bytes: no sum of them overflows
 
+
 class State(IntEnum):
     INACTIVE = 0
     ACTIVE = 1
@@ -118,7 +119,7 @@ def power_of_two(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What fixes a layout. `..._size` and `..._stride` are bytes, the rest are numbers of things."""
+    """The sizes that fix a layout. `..._size` and `..._stride` are bytes, the rest are numbers of things."""
 
     policy: int
     strsize: int
@@ -234,7 +235,7 @@ class Layout:
 
     @classmethod
     def read(cls, view: memoryview) -> Layout:
-        """What an initialised memory says of itself; StoreError('stream-corrupt') when that cannot be."""
+        """The layout that an initialised memory gives; raises StoreError('stream-corrupt') when it cannot be."""
         if len(view) < PAGE:
             raise StoreError("stream-corrupt", f"shared memory of {len(view)} bytes has no control page")
         control = Control.from_buffer_copy(view)

@@ -35,7 +35,8 @@ from gilk.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a program asks for; the names are D's. Sizes in bytes, of each buffer, table or speculation.
+    """The options of a program that fix its memory; the names are D's. Sizes are bytes of each buffer, table or
+    speculation.
 
     `largest_variable`: of a dynamic variable, what its key, in whole words, and its value take. `processors`: how many
     there are; buffers are shared when there are more than 64 of them, and tables when more than 8.
@@ -129,7 +130,7 @@ class Memory:
 
     @property
     def exit_status(self) -> int | None:
-        """Of exit(), when it has been called."""
+        """The argument of exit(); None until it is called."""
         value = self.control.exit_status
         return value & ~EXITED if value & EXITED else None
 
@@ -142,12 +143,12 @@ class Memory:
         return self._bytes[self.layout.unwind : self.layout.unwind + self.layout.unwind_size]
 
     def marks(self, buffer: int) -> memoryview:
-        """Of 64 bits."""
+        """The marks of a buffer, 64 bits each, one for each granule."""
         at = self.layout.buffer_first + buffer * self.layout.buffer_stride + self.layout.buffer_marks
         return self._part("Q", at, self.layout.buffer_size // GRANULE)
 
     def data(self, buffer: int) -> memoryview:
-        """Bytes."""
+        """The bytes of a buffer."""
         at = self.layout.buffer_first + buffer * self.layout.buffer_stride + self.layout.buffer_data
         return self._bytes[at : at + self.layout.buffer_size]
 
@@ -155,15 +156,18 @@ class Memory:
         return Table.from_buffer(self._bytes, self._table_at(bank, shard))
 
     def direct(self, bank: int, shard: int) -> memoryview:
-        """Of 32 bits."""
+        """The places of a table's entries with keys of no bytes, 32 bits each, by number of the aggregation.
+
+        A place counts words of the heap; 0: no entry.
+        """
         return self._part("I", self._table_at(bank, shard) + self.layout.table_direct, self.layout.aggregations)
 
     def slots(self, bank: int, shard: int) -> memoryview:
-        """Of 64 bits."""
+        """The slots of a table, 64 bits each."""
         return self._part("Q", self._table_at(bank, shard) + self.layout.table_slot, self.layout.table_slots)
 
     def heap(self, bank: int, shard: int) -> memoryview:
-        """Of 64 bits."""
+        """The words of a table in which its entries lie, 64 bits each."""
         return self._part("Q", self._table_at(bank, shard) + self.layout.table_heap, self.layout.heap_size // 8)
 
     def _table_at(self, bank: int, shard: int) -> int:

@@ -55,7 +55,7 @@ def _count(row: Merged, processor: int, function: Function, cells: Cells) -> Non
 
 
 def idle(aggregation: Aggregation) -> Cells:
-    """What a processor has counted that has nothing to count."""
+    """The cells of a processor that has counted nothing."""
     match aggregation.what.function:
         case Function.MIN:
             return ((1 << 63) - 1,)
@@ -73,7 +73,7 @@ def _key(key: bytes, names: list[Datum], stands: Stands) -> bytes:
 
 
 def combined(function: Function, a: Cells, b: Cells) -> Cells:
-    """What both have come to: cells as `Aggregating.cells` has them."""
+    """The cells of both together; `Aggregating.cells` tells their number."""
     match function:
         case Function.MIN:
             return (min(a[0], b[0]),)

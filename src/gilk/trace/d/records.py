@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Take records out of the principal buffers, in order of time, while clauses run.
 
-The memory is input from processes that may write anything there. What is read is copied first, then checked; a
-buffer whose positions or marks cannot be right is put aside and reported, and the others go on.
+The memory is input from processes that may write anything there. Data is copied first, then checked; a buffer whose
+positions or marks cannot be right is put aside and reported, and the others go on.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Records:
         return any(head.full for head in self._memory.heads)
 
     def poll(self, until: int | None = None, final: bool = False) -> list[Record]:
-        """Those committed since the last call, in order of time; equal times in the order of their buffers.
+        """The records committed since the last call, in order of time; equal times in the order of their buffers.
 
         `until`: leave those that are later than this for the next call: when it lies a little before the present, what
         has not been committed yet on another processor still finds its place. `final` is for when no clause
@@ -116,7 +116,10 @@ class Records:
         return start, end
 
     def _walk(self, buffer: int, start: int, end: int) -> Iterator[_Marked]:
-        """What the marks say that there is between two positions: those of the laps that these are in."""
+        """The records between two positions, as the marks of their laps give them.
+
+        Raises StoreError('stream-corrupt').
+        """
         marks = self._memory.marks(buffer)
         position, last = start // GRANULE, end // GRANULE
         while position < last:

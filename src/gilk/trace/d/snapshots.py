@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What aggregations have counted, as values: rows in their order, several aggregations side by side."""
+"""Snapshots of aggregations, as values: rows in their order, several aggregations side by side."""
 
 from __future__ import annotations
 

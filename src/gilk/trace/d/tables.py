@@ -102,7 +102,7 @@ def wipe(memory: Memory, bank: int, shard: int) -> None:
 
 
 def merge(function: Function, a: Cells, b: Cells) -> Cells:
-    """Of the same key, from two tables."""
+    """The cells of a key that is in two tables."""
     if function in (Function.MIN, Function.MAX):
         return [max(a[0], b[0])]
     if function is Function.STDDEV:
@@ -111,7 +111,7 @@ def merge(function: Function, a: Cells, b: Cells) -> Cells:
 
 
 def minus(function: Function, now: Cells, then: Cells) -> Cells:
-    """What has been added. MIN and MAX: never called for, as nothing of them is kept as a base."""
+    """The cells of what was added after ``then``. It is never called for MIN and MAX, which have no base."""
     if function is Function.STDDEV:
         return _wide(_sums(now[:2], then[:2], -1), _square(now) - _square(then))
     return _sums(now, then, -1)

@@ -78,7 +78,10 @@ class Tables:
         return found
 
     def publish(self, mapped: Sequence[Code]) -> None:
-        """What is mapped now, and where its tables are."""
+        """Write the list of mapped code, and where its tables are, for the stacks that clauses record from now on.
+
+        When there is no room for it, the list before stays.
+        """
         ordered = sorted((code for code in mapped if code.start < code.end), key=lambda code: code.start)
         rows = [self._module(code) for code in ordered]
         size = 8 + len(rows) * MODULE.itemsize
@@ -121,7 +124,7 @@ class Tables:
         return np.array(numbers, np.uint16)[table.ids]
 
     def _number(self, rule: FrameRule) -> int:
-        """Of a rule that images share. The first one, which says nothing, stands for those that find no room."""
+        """The number of a rule, which images share. A rule that finds no room gets the first, which says nothing."""
         number = self._numbers.get(rule)
         if number is None:
             number = len(self._numbers)

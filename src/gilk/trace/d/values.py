@@ -61,7 +61,7 @@ class Dump:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What lay at ``address``, of the type ``type``: of print()."""
+    """The bytes that lay at ``address``, of the type ``type``: a value of print()."""
 
     address: int
     type: Type
@@ -70,7 +70,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """What an address is called: ``libc.so.6`malloc+0x10``."""
+    """The name of an address: ``libc.so.6`malloc+0x10``."""
 
     text: bytes
 
@@ -84,7 +84,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What quantize() and its kin have counted: signed, by cell of ``what``. ``normal``: normalize()'s factor."""
+    """The counts of quantize() and its kin: signed, by cell of ``what``. ``normal``: normalize()'s factor."""
 
     what: Aggregating
     counts: tuple[int, ...]
@@ -98,7 +98,7 @@ Resolver: TypeAlias = Callable[[Kind, int, tuple[int, ...]], tuple[bytes, ...]]
 
 
 def decode(datum: Datum, data: bytes, resolve: Resolver) -> Value:
-    """What ``datum`` describes, of a record's data or of a key."""
+    """The value that ``datum`` describes in ``data``, the data of a record, or a key."""
     part = data[datum.offset : datum.offset + datum.size]
     match datum.kind:
         case Kind.INT:
