@@ -94,7 +94,7 @@ def _compiled(cls: type[Any], frozen: bool, slots: bool) -> _Method:
     return made
 
 
-# What is the same for all.
+# Methods that are the same for all classes.
 
 
 def _comparing(cls: type[Any], frozen: bool) -> dict[str, _Method | None]:

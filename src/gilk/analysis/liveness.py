@@ -26,9 +26,9 @@ from gilk.arch.effects import FINE_EVERYTHING, FINE_FLAGS, PRESERVED, R11, RSP, 
 _LINKAGE: Final = R11 | FINE_FLAGS
 
 
-# What a caller may still read when a function that it knows by the calling convention only has returned.
+# A caller that knows a function by the calling convention only may read these once it has returned.
 _RESULTS: Final = 1 << 0 | 1 << 2 | PRESERVED  # rax, rdx
-# What such a function may read: its arguments, and rax, which has the number of vector registers.
+# Such a function may read its arguments, and rax, which has the number of vector registers.
 _ARGUMENTS: Final = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 | RSP
 
 

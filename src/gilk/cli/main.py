@@ -42,8 +42,8 @@ COMMANDS = {
 }
 
 
-#: Of images and plans there are hundreds of thousands of small values, hardly any in a cycle: looking for those less
-#: often makes a session of thousands of probes start in a fifth less time.
+#: Images and plans have hundreds of thousands of small values, hardly any in a cycle: looking for cycles less often
+#: makes a session of thousands of probes start in a fifth less time.
 _COLLECTION = 50_000, 20, 100
 
 

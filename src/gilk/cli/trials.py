@@ -177,7 +177,7 @@ def _patched_status(address: int, code: bytes) -> int:
         return status.si_status if status else -1
 
 
-# What instruments are compiled with, and what old or unusual compilers lack.
+# Instruments are compiled with these flags, of which old or unusual compilers lack some.
 INSTRUMENT = "long gilk_trial(long x) { return x + __builtin_ia32_rdgsbase64(); }\n"
 FLAGS = ("-O2", "-ffreestanding", "-mgeneral-regs-only", "-mfsgsbase", "-nostdlib", "-static", "-no-pie")
 LINK = ("-Wl,-Ttext=0x10000", "-Wl,-e,gilk_trial", "-Wl,--build-id=none")

@@ -14,7 +14,7 @@ from gilk.errors import ImageError
 from gilk.image.model import Segment
 from gilk.values import dataclass
 
-# What a parser of an optional table may meet in a broken file. ImageError is among them: a table that
+# The exceptions that a broken file may raise in a parser of an optional table. ImageError is among them: a table that
 # lies outside the file makes that table unusable, not the program.
 MALFORMED = (ImageError, struct.error, IndexError, ValueError, OverflowError)
 

@@ -185,7 +185,7 @@ class _Costs:
         return _ENTERED + local + self._parts(node) + fails + signals
 
 
-#: Of one node, without what it is made of.
+#: The cost of one node alone, by its class; its operands cost something besides.
 _OWN: dict[type, Cost] = {
     ir.Constant: Cost(2),
     ir.Literal: Cost(2),

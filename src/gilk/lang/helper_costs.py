@@ -213,6 +213,6 @@ HELPERS: dict[str, Formula] = {
     "gd_ask_signal": _fixed(16, 2, 2),
     "gd_send_signals": _fixed(40 + 40 * _SIGNALS, 8, 8, calls=2 + _SIGNALS),
     "gd_chill": _fixed(_CHILL, _CHILL, _CHILL),
-    # Of one that brings a header along nobody has said more than that it has no loop.
+    # The cost of one that brings a header along is not measured; all that is known is that it has no loop.
     **{f"gd_{each.name}": _fixed(400, 100, 100, calls=4) for each in BUILT_INS.values() if each.header},
 }

@@ -217,7 +217,7 @@ class Xlate:
     bindings: tuple[tuple[int, Expression], ...] = ()
 
 
-# What only the expressions of a place have in them, beside lang/machine.py.
+# Nodes that only the expressions of a place contain, beside those of lang/machine.py.
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ _OTHERS = """
     ntohl
     ntohll
 """
-#: What is only recorded, or is a key.
+#: Values that are only recorded, or are keys.
 _RECORDED = """
     ustack          gd_put_ustack gd_take_ustack
     usym            gd_put_symbol
@@ -111,7 +111,7 @@ def _of_built_in(row: BuiltIn) -> Operation:
     return _operation(" ".join((row.name, *row.functions, *row.does)))
 
 
-#: Those of lang/variables.py have no arguments.
+#: The variables of lang/variables.py have no arguments.
 VALUES = {name: _of_built_in(row) for name, row in BUILT_INS.items()} | _operations(_STRINGS, _OTHERS, _RECORDED)
 ACTS = _operations(_ACTS)
 OPERATIONS = {**VALUES, **ACTS}

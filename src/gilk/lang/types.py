@@ -142,7 +142,7 @@ VOID = Void()
 STRING = String()
 DYNAMIC = Dynamic()
 
-#: Of words in any order, which the parser has sorted: see named().
+#: Types by their words, which may come in any order; the parser has sorted them: see named().
 _BASIC: dict[tuple[str, ...], Integer | Float | Void | String] = {
     ("char",): CHAR,
     ("char", "signed"): Integer("signed char", 1, True, 0),

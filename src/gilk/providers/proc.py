@@ -104,7 +104,7 @@ _EVENTS = {
     ),
     "signal-clear": (_Event("rt_sigtimedwait", "return", (_RESULT,), _BORN),),
 }
-#: Those that DTrace has, and the process itself does not show.
+#: Probes that DTrace has, and the process itself does not show.
 NOT_SEEN = {
     "exec-success": "a program that is executed has no probes of the one that executes it",
     "signal-discard": "it is the kernel that discards signals",

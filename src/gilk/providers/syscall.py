@@ -32,7 +32,7 @@ _MODULE = "vmlinux"
 #: debuggers and unwinders know such a frame: it is left as it is, and has no probe.
 _NO_RETURN = frozenset((NUMBERS["exit"], NUMBERS["exit_group"]))
 _SIGRETURN = NUMBERS["rt_sigreturn"]
-#: What the kernel's own functions are called, and therefore DTrace's probes.
+#: System calls by the names of the kernel's own functions, which are also those of DTrace's probes.
 _OTHER_NAMES = {
     "newstat": "stat", "newfstat": "fstat", "newlstat": "lstat", "newuname": "uname", "sendfile64": "sendfile",
 }  # fmt: skip

@@ -248,7 +248,7 @@ class BaseSession(ABC):
         """Every probe there is or has been."""
         return tuple(self._everything)
 
-    # What they bring back.
+    # Results of probes.
 
     def poll(self) -> pa.Table:
         """Samples that have arrived since the last call; see trace.samples for the columns."""

@@ -215,7 +215,7 @@ class Ledger(Generic[B]):
                 ground.policy = BESIDE
                 yield from (e for e in self._entries.values() if e.ground is ground and e.plan and e.plan.pinned)
 
-    # What is going to be activated.
+    # Probes that will be activated.
 
     def units(self, keys: Keys) -> Units:
         """The units that carry these probes, whether active or not."""

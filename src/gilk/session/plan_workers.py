@@ -31,7 +31,7 @@ from gilk.targets.image import analyse
 from gilk.targets.templates import Shape
 
 _NICE = 5
-#: What stands in the way of planning a whole image; it can still be planned function by function.
+#: Errors for which a whole image cannot be planned at once; it can still be planned function by function.
 _TOO_MUCH = (OutOfSpace, OverflowError, MemoryError, GilkError)
 
 

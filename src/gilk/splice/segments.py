@@ -23,7 +23,7 @@ from gilk.values import dataclass
 
 #: Ends that never go on to the next byte.
 CLOSED = frozenset((End.JUMP, End.TAIL, End.TABLE, End.INDIRECT, End.TAIL_INDIRECT, End.RETURN, End.NORETURN, End.STOP))
-#: Those behind which padding may be used: not behind a call, should it come back after all.
+#: Ends of blocks behind which padding may be used: not behind a call, should it come back after all.
 PADDED = CLOSED - {End.NORETURN}
 _NEXT, _CALL, _CALL_INDIRECT = FlowControl.NEXT, FlowControl.CALL, FlowControl.INDIRECT_CALL
 

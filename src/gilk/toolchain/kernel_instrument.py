@@ -16,7 +16,7 @@ from gilk.lang.c.wrapper import FORM
 from gilk.toolchain.compilers import NATIVE, directory, environment
 from gilk.values import dataclass
 
-#: What compiled code calls by itself; whatever else it calls are functions of the kernel.
+#: Compiled code calls these by itself; all else that it calls are functions of the kernel.
 _USUAL = re.compile(r"__x86_\w+|__stack_chk_fail|\w*_return_thunk|\..*")
 _DIVIDES = re.compile(r"[\s:]")  # names, for make and the kernel's Makefile
 _UNDEFINED = re.compile(r'ERROR: modpost: "(\S+)" \[\S+\] undefined!')

@@ -73,7 +73,7 @@ GATE = np.dtype(
 )
 GATES_AT, GATES = 1024, 8
 CLOSED, ARMED, REACHED = 0, 1, 2
-#: Of several clients (native/abi/gilk_abi.h): where, in pages of control and of blocks, their parts are.
+#: Offsets of the parts of several clients in pages of control and of blocks (native/abi/gilk_abi.h).
 PARTS_AT, PARTS = 2048, 128
 IID_BITS = 24
 

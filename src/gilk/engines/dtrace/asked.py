@@ -29,7 +29,7 @@ _EARLY = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+(defaultargs|argref)\s*$", r
 #: One that says how far a program of -c runs before anything else is done.
 _EVALTIME = re.compile(r"^\s*#\s*pragma\s+D\s+option\s+evaltime=(\w+)\s*$", re.MULTILINE)
 _CPP = re.compile(rb"^\s*#\s*pragma\s+D\s+option\s+cpp\s*$", re.MULTILINE)
-#: What is added to a description that names only a provider, a module or a function; a program may follow it.
+#: Texts that complete a description which names only a provider, a module or a function; a program may follow it.
 _REST = {"P": ":::", "m": "::", "f": ":"}
 _NUMBERED = re.compile(r"^(\d+)(-\S)")  # a number ends where its digits do
 _DESCRIBED = re.compile(r"\s*([^\s{/;]*)(.*)", re.DOTALL)

@@ -150,7 +150,7 @@ class Consumer:
 
     def _run(self, stop: Callable[[], bool]) -> Iterator[Happening]:
         tracing, options = self.tracing, self.options
-        # What is to be done, and how often in ns, which may change.
+        # Each has a duty and its period in ns, which may change.
         duties: tuple[tuple[Callable[[], Iterable[Happening] | None], Callable[[], int]], ...] = (
             (self._drain, lambda: options.number("switchrate")),
             (self._losses, lambda: options.number("statusrate")),

@@ -109,5 +109,5 @@ def _mounts(pid: int) -> str:
     return mounts.library(mounts.mounts(pid))
 
 
-#: Those that are about the process, made when they are needed.
+#: Libraries that are about the process, made when they are needed.
 _MADE = {"process.d": _facts, "mounts.d": _mounts}

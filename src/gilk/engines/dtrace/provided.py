@@ -13,7 +13,7 @@ from gilk.lang.d.header import header
 from gilk.lang.d.tree import Interface
 from gilk.outputs import replaceable, replacing
 
-#: What the probes of DTrace's own headers call, and its -G takes out.
+#: Functions that the probes of DTrace's own headers call; its -G takes the calls out.
 _THEIRS = re.compile(rb"__dtrace(?:enabled)?_\w+___\w+", re.ASCII)
 #: Without the section .note.GNU-stack the linker would make stacks executable.
 _NAMES = b"\0.shstrtab\0.note.GNU-stack\0".ljust(32, b"\0")

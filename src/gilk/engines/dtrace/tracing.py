@@ -233,7 +233,7 @@ class Tracing:
     def _now(self) -> int:
         return clock.sample()[0]
 
-    # What has come.
+    # Events.
 
     def _happenings(self, records: list[Record]) -> Iterator[Happening]:
         for record in records:

@@ -29,7 +29,7 @@ from gilk.targets.mapped_file import open_mapped
 from gilk.targets.maps import Mapping, find_room, occupied, read_maps
 from gilk.values import dataclass
 
-#: What names this machine's running kernel. A file of that name is ./kernel.
+#: The name of this machine's running kernel. A file of that name is ./kernel.
 KERNEL = "kernel"
 _ARENA = 256 << 20
 _MOST_PUN_PAGES = 24_000  # as target.workspace: what vm.max_map_count leaves

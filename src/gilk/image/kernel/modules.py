@@ -17,7 +17,7 @@ _FIELDS: Final = (
     "extable", "num_exentries", "jump_entries", "num_jump_entries", "bug_table", "num_bugs",
     "static_call_sites", "num_static_call_sites",
 )  # fmt: skip
-#: What the elements of the tables must be like for gilk to read them: bytes.
+#: The sizes in bytes that the elements of the tables must have for gilk to read them.
 ENTRIES: Final = {"exception_table_entry": 12, "jump_entry": 16, "bug_entry": 12, "static_call_site": 8}
 
 

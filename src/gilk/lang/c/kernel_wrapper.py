@@ -46,7 +46,7 @@ obj-m := {name}.o
 CFLAGS_REMOVE_{name}.o := $(CC_FLAGS_FTRACE)
 ccflags-y := -I $(src)/include -I $(src)/beside -Wno-strict-prototypes
 """
-#: What lies beside Kbuild, as links: make and fixdep (scripts/basic) divide names at spaces, and links have none.
+#: Links that lie beside Kbuild: make and fixdep (scripts/basic) divide names at spaces, and links have none.
 INCLUDE, BESIDE, SOURCE = "include", "beside", "instrument.c"
 
 

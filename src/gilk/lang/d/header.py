@@ -124,7 +124,7 @@ def _probe(provider: str, probe: str, types: Sequence[Type]) -> str:
         operands="".join(
             f',\n\t\t   [a{number}] "{where}"(arg{number})' for number, (_, _, where) in enumerate(fetched)
         ),
-        # What is pointed to has to be there by then.
+        # Memory that an argument points to has to be written by then.
         clobber='\n\t\t: "memory"' if any(declared == _ANYTHING for declared, _, _ in fetched) else "",
         unused="".join(f"\n\t(void)arg{number};" for number in range(_FETCHED, len(rows))),
     )

@@ -28,16 +28,16 @@ NANOSECONDS = {
     **dict.fromkeys(("h", "hour"), 3600 * 10**9),
     **dict.fromkeys(("d", "day"), 86400 * 10**9),
 }
-#: What an option may be that is one of several words.
+#: The words of which an option may be one.
 _CHOICES = {
     "bufpolicy": ("switch", "fill", "ring"),
     "bufresize": ("auto", "manual"),
     "evaltime": ("exec", "preinit", "postinit", "main"),
     "stdc": ("a", "c", "s", "t"),
 }
-#: Those that have their effect before a program is read, and are not for programs.
+#: Options that have their effect before a program is read, and are not for programs.
 _NOT_IN_PROGRAMS = frozenset(("cppargs", "cpphdrs", "cpppath", "ldpath", "libdir", "modpath", "stdc"))
-#: Those that setopt() can set: what else there is was decided when tracing began.
+#: Options that setopt() can set; the others were decided when tracing began.
 DYNAMIC = frozenset(
     (
         *("quiet", "flowindent", "stackindent", "rawbytes", "droptags", "temporal", "quietresize"),

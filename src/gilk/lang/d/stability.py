@@ -14,7 +14,7 @@ from gilk.values import dataclass
 
 _STABILITY = ("Internal", "Private", "Obsolete", "External", "Unstable", "Evolving", "Stable", "Standard")
 _CLASS = ("Unknown", "CPU", "Platform", "Group", "ISA", "Common")
-#: What is behind "provider NAME" in #pragma D attributes.
+#: The words that may follow "provider NAME" in #pragma D attributes.
 PARTS = ("provider", "module", "function", "name", "args")
 
 

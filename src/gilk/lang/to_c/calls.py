@@ -32,15 +32,15 @@ _VARIABLES = {
     "ustackdepth": "({ gd_u32 depth = (gd_u32)gd_ustackdepth(c); if (c->fault) goto fault; depth; })",
     "errno": "((gd_s32)c->event->error)",
 }
-#: Those that make a string, into a buffer that they are given first.
+#: Operations that make a string, into a buffer that they are given first.
 _MAKE = frozenset(
     ("strjoin", "substr", "basename", "dirname", "cleanpath", "lltostr", "strtok", "tolower", "toupper", "fdpath")
 )
-#: Those that may find that what they are given makes no sense.
+#: Operations that may find that an argument makes no sense.
 _FAULTY = frozenset(("lltostr",))
-#: Those that have no string to give when they find nothing.
+#: Operations that give no string when they find nothing.
 NULLABLE = frozenset(("strtok", "strchr", "strrchr", "strstr"))
-#: What stands for a last argument that is left out, and how many there are with it.
+#: (number of arguments, the last of them when it is left out) of an operation.
 _DEFAULTS = {
     "copyinstr": (2, "~0UL"),
     "inet_ntoa6": (2, "0"),

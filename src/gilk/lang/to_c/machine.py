@@ -35,7 +35,7 @@ def _ask(emit: Emit, node: ir.Ask) -> str:
     return f"(({c_type(node.type)})host_syscall4({node.call}, {', '.join(given)}))"
 
 
-#: What each is, by its class; of what it is made of the first argument gives the C.
+#: The C of a node, by its class; the first argument gives the C of its operands.
 PRINTERS: dict[type, Callable[[Emit, Any], str]] = {
     machine.Reg: lambda _, node: f"regs->{node.name}",
     machine.StackWord: lambda _, node: _word(node.number),

@@ -13,7 +13,7 @@ from gilk.lang.runtime import Does
 from gilk.lang.to_c.expressions import Expressions
 from gilk.values import dataclass
 
-#: What is handed over as it is (splice/instrument.py, CallWithValues).
+#: Registers that are handed over as they are (splice/instrument.py, CallWithValues).
 _VALUES = frozenset(("rdi", "rsi", "rdx", "rcx", "r8", "r9", "rax"))
 
 
@@ -94,9 +94,9 @@ class Step:
         return False
 
 
-#: Of places where one of several system calls is made: which it is, is noted until it returns.
+#: Steps at places where one of several system calls is made: its number is noted until it returns.
 NOTE, FORGET = Step("d_note(regs);"), Step("d_forget(regs);")
-#: What the notes take, for so many threads; bytes.
+#: The size of the notes of one thread, in bytes.
 NOTES = 128
 Kind = Entry | Step
 

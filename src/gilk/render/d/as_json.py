@@ -129,7 +129,7 @@ def _fired(one: events.ProbeFired) -> Json:
     return {**when, **_probe(one.probe), "clause": one.clause}
 
 
-#: What each is called, and its members.
+#: The name of an event, and its members.
 _EVENTS: dict[type, tuple[str, Callable[[Any], Json]]] = {
     events.Listed: ("probe", lambda one: _probe(one.probe)),
     events.Matched: ("matched", lambda one: {"of": one.kind, "name": string(one.name), "probes": one.probes}),

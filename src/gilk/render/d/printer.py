@@ -14,7 +14,7 @@ from gilk.trace.d import events
 from gilk.trace.d.values import encoded
 from gilk.values import dataclass
 
-#: What messages call the sizes that options say.
+#: Sizes that options give, as messages call them.
 _SIZES = {
     "bufsize": "buffer size",
     "aggsize": "aggregation size",

@@ -23,7 +23,7 @@ _NANOSECONDS = 1_000_000_000
 WIDEST = 16384  # columns: a format that the traced process has a say in is not to fill the memory
 
 
-#: What an address is called.
+#: The name of an address.
 Name = Callable[[int], bytes]
 
 

@@ -10,7 +10,7 @@ from gilk.lang.d.options import Options
 from gilk.render.d.stacks import INDENT
 from gilk.values import dataclass
 
-#: Those that setopt() can change, by the name of their field.
+#: Options that setopt() can change, with the name of their field.
 _CHANGING = {
     "quiet": "quiet",
     "flowindent": "flow",

@@ -125,7 +125,7 @@ class Staged(run.Run):
 
         super().wait(seconds, over, show)
 
-    # What happens between two looks at the buffers.
+    # Duties between two looks at the buffers.
 
     def _advance(self) -> bool:
         """Do what is due; whether there is nothing left to wait for."""
@@ -234,7 +234,7 @@ class Staged(run.Run):
             self.notes.append(f"{session.code.who}: {error}")
             return self._kept.schema.empty_table()
 
-    # What came of it.
+    # The result.
 
     def finish(self) -> Result:
         if self.interrupted and self.unattended:

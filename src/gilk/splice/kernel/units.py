@@ -11,7 +11,7 @@ from gilk.splice.kernel.unit import Kind, Read, Unit, Windows
 from gilk.splice.plan import FunctionPlan, Patch
 from gilk.splice.tactics.table import TACTICS
 
-#: Those that others depend on first: a pad may lie in the window of another unit, and a short jump leads to a pad.
+#: Units that others depend on come first: a pad may lie in the window of another unit, and a short jump leads to a pad.
 _ORDER: Final = {Kind.FENTRY: 0, Kind.SINGLE: 1, Kind.MULTI: 1, Kind.TRAP: 1, Kind.PAD: 2, Kind.SHORT: 3}
 
 

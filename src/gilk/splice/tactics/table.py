@@ -54,5 +54,5 @@ def entries() -> tuple[Row, ...]:
 #: By their names, in the order of their numbers.
 TACTICS: Final = {tactic.name: tactic for tactic in sorted({row.tactic for row in ROWS}, key=lambda each: each.number)}
 NAMES: Final = tuple(TACTICS)
-#: What may become of a point: every tactic, then every refusal. Figures and plans that are kept number them so.
+#: All outcomes for a point: every tactic, then every refusal. Figures and plans that are kept number them so.
 OUTCOMES: Final = (*NAMES, *map(str, Refusal))

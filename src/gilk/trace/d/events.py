@@ -171,7 +171,7 @@ class Normalized:
     by: int = 1
 
 
-# What else actions have done.
+# Other effects of actions.
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class Emptied:
     """ftruncate(): the file that output goes to."""
 
 
-# What went wrong.
+# Errors and losses.
 
 
 class DropKind(IntEnum):
