@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What client and target share: one memory object, mapped by both.
+ * The memory that client and target share: one memory object, mapped by both.
  *
  *   control        page 0, written by the client, read by the runtime; in it,
  *                  from GILK_GATES_AT, gate[GILK_GATES]

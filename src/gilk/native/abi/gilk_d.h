@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the clauses of a D program and their consumer share: one memory object,
+ * The clauses of a D program and their consumer share this: one memory object,
  * mapped by the traced processes and by the consumer at different addresses.
  * Every reference in it is an offset. Clauses run in all of them at once, on
  * many threads, in signal handlers, and any of them may die between two
@@ -30,7 +30,7 @@
  *     cmpxchg mark(w): whatever it is, of an earlier lap -> BUSY, lap(w), length
  *     cmpxchg wpos: w -> w + length
  *
- * Who finds a mark of this lap at wpos does the second step for its owner, and
+ * A thread that finds a mark of this lap at wpos does the second step for its owner, and
  * goes on: so wpos leaves w only once the mark is made, and a mark that is
  * made where wpos no longer is cannot be. Where a record does not fit before
  * the end of the buffer a VOID one goes first. Commit is one store, BUSY ->

@@ -26,7 +26,7 @@ struct gilk_regs {
 	gilk_u64 rip, rflags;
 };
 
-/* What a patch has pushed for an instrument that takes them, above the address that it comes back to. */
+/* A patch has pushed these for an instrument that takes them, above the address that it comes back to. */
 struct gilk_call {
 	gilk_u64 pc;	   /* of the point */
 	gilk_u64 shift;	   /* from behind this to where the stack pointer was there */
@@ -36,7 +36,7 @@ struct gilk_call {
 
 #else
 
-/* What C may change of the registers, besides rax, rcx and rdx. */
+/* The registers that C may change, besides rax, rcx and rdx. */
 	.macro	push_arguments
 	push	%rsi
 	push	%rdi

@@ -140,7 +140,7 @@
  * except that a pad comes before its users; ascending addresses are fastest.
  *
  * The driver checks every unit by itself and says why not: ILK_STALE ... below.
- * Those with another status than ILK_OK were not touched.
+ * Units with another status than ILK_OK were not touched.
  *
  * UNDO names units by id, or all of the client by count 0. When it returns, the
  * bytes are back and no CPU or task is in the patches of units with ILK_OK.

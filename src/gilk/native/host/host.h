@@ -106,7 +106,8 @@ static inline void host_wake(const gilk_u32 *word);
 /* The working directory, ended by NUL: bytes with that, or less than 0 if there is no room for it, or it has no name. */
 static inline long host_cwd(char *to, gilk_u64 size);
 
-/* What a descriptor is of, as /proc/PID/fd has it, not ended by NUL: bytes, at most `size`, or less than 0 if it is none. */
+/* The name of a descriptor's file, as /proc/PID/fd has it, without a NUL: how many bytes, at most `size`; less than 0
+ * if there is none. */
 static inline long host_fd_path(gilk_u32 fd, char *to, gilk_u64 size);
 
 /* Where its next byte is; less than 0 if it is none, or of something without places. */

@@ -4,8 +4,8 @@
  *
  * Need: interrupts are off. Then nothing but an NMI comes in between, no page table is freed, and the CPU stays the same.
  *
- * Of the kernel's functions it calls irq_work_queue() alone; all else is inline, so that what is instrumented is never
- * what an instrument needs. Licensed as the runtime is, which is compiled with it into one object: a module takes both
+ * It calls irq_work_queue() alone of the kernel's functions; all else is inline, so that no instrument needs a function
+ * that is instrumented. Licensed as the runtime is, which is compiled with it into one object: a module takes both
  * under the GPL, as section 3 of the LGPL has it.
  */
 #ifndef GILK_HOST_KERNEL_H
@@ -168,7 +168,7 @@ static inline bool host_is_users(unsigned long address, unsigned long size)
 	       likely(__access_ok((void __user *)address, size));
 }
 
-/* Of one page: all or nothing. */
+/* Copy memory of one page: all or nothing. */
 static inline bool host_load_kernels(void *to, unsigned long from, unsigned long size)
 {
 	unsigned long at = 0;

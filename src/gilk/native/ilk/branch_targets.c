@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a function's own instructions say of a place in it: whether one of its jumps
- * leads there, and whether what is before may run into it. The client has seen to
+ * Tells of a place by the instructions of its own function whether one of its jumps
+ * leads there, and whether the instruction before may run into it. The client has seen to
  * that: this checks that its idea of the code and ours agree. Plans go through function
- * after function, so what was found in the one before is kept. What comes from
- * elsewhere xrefs.c knows. ilk_mutex holds.
+ * after function, so the findings about the last one are kept. xrefs.c knows the ways
+ * from elsewhere. ilk_mutex holds.
  *
  * A function is read from its start, up to what cannot be decoded or a kprobe has
  * changed. What is behind that is not known; neither is what a jump there of 8 bits

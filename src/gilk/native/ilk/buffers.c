@@ -69,7 +69,7 @@ static int create_class(struct ilk_buffers *buffers, u32 class_)
 	return 0;
 }
 
-/* What there is for all rings together. */
+/* Create the memory that all rings share. */
 static int create_shared(struct ilk_buffers *buffers)
 {
 	u64 rings = (u64)nr_cpu_ids * ILK_CLASSES, bytes = rings * sizeof(struct ilk_ring_head);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What generated code and C instruments call. */
+/* Functions that generated code and C instruments call. */
 #include <linux/percpu.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>

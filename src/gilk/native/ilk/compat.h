@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between kernels, and the functions of the kernel that it does
+ * The differences between kernels, and the functions of the kernel that it does
  * not export. No other file of the driver names a version.
  */
 #ifndef ILK_COMPAT_H
@@ -68,7 +68,7 @@ struct ftrace_hash {
 	F(__alloc_reserved_percpu, void __percpu *, (size_t size, size_t align))
 
 /*
- * What runs on the way from an int3 to our handler, beyond what kprobes forbid:
+ * The functions on the way from an int3 to our handler that kprobes do not forbid:
  * they are asked first, we are asked by a notifier, whose chain is read under
  * RCU. An int3 of ours in one of these would never come to an end; nor would one in
  * a notifier that comes before us (trap.c).

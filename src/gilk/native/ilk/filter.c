@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Whose records are wanted (FILTER in ilk_abi.h). Generated code looks at one
- * word: 0, the bits of a client, or the bits of nobody, which are one page of
- * zeros in as many places as it takes.
+ * The processes that a client wants records of (FILTER in ilk_abi.h). Generated code
+ * looks at one word: 0, the bits of a client, or the bits of nobody, which are one page
+ * of zeros in as many places as it takes.
  */
 #include <linux/bitmap.h>
 #include <linux/mm.h>

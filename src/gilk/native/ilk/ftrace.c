@@ -144,7 +144,7 @@ static void fail(struct ilk_site **sites, u32 count, u32 status, int error)
 	}
 }
 
-/* Those of `sites` that are FENTRY and well; all or none of them. */
+/* Attach the `sites` that are FENTRY and well: all or none of them. */
 void ilk_fentry_attach(struct ilk_site **sites, u32 count)
 {
 	struct ilk_site **some = kvcalloc(count, sizeof(*some), GFP_KERNEL | __GFP_NOFAIL);
@@ -156,7 +156,7 @@ void ilk_fentry_attach(struct ilk_site **sites, u32 count)
 	kvfree(some);
 }
 
-/* Those of `sites` that are FENTRY, in force and well. */
+/* Detach the `sites` that are FENTRY, in force and well. */
 void ilk_fentry_detach(struct ilk_site **sites, u32 count)
 {
 	struct ilk_site **some = kvcalloc(count, sizeof(*some), GFP_KERNEL | __GFP_NOFAIL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the parts of the driver share.
+ * Declarations that the parts of the driver share.
  *
  * Locks, outermost first: ilk_mutex (clients, units, arenas), jump_label_mutex or
  * kprobe_mutex, text_mutex. No grace period is waited for with text_mutex held:
@@ -200,7 +200,7 @@ int ilk_counters_read(struct ilk_client *client, u32 first, u32 count, u32 cpu, 
 void ilk_counters_free(struct ilk_client *client);
 
 /* buffers.c: memory for records */
-/* Whose records are wanted. The bits are the client's; they go with its buffers. */
+/* The processes that records are wanted of. The bits are the client's; they go with its buffers. */
 struct ilk_wanted {
 	unsigned long *only; /* ILK_TGIDS bits; NULL: nobody has ever been named */
 	u32 members;

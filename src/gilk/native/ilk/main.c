@@ -53,7 +53,7 @@ static void retry(struct work_struct *work)
 		module_put(THIS_MODULE);
 }
 
-/* What writes code must be refused wherever /dev/mem is. */
+/* A driver that writes code must refuse wherever /dev/mem would be refused. */
 static int allowed(void)
 {
 	if (!capable(CAP_SYS_ADMIN))

@@ -52,7 +52,7 @@ void ilk_text_let_go(void)
 	mutex_unlock(ilk_kernel.kprobe_mutex);
 }
 
-/* What is queued is written. */
+/* Write what is queued. */
 void ilk_text_unlock(void)
 {
 	ilk_kernel.text_poke_finish();
@@ -116,7 +116,7 @@ void ilk_poke_all(struct ilk_site **sites, u32 count, ilk_wanted_fn wanted, ilk_
 	}
 }
 
-/* Of the bytes from `from` on; an optimised kprobe before them may reach into them by four. */
+/* Whether a kprobe is at the bytes from `from` on; an optimised one before them may reach into them by four. */
 static bool kprobed(struct ilk_site *site, s32 from)
 {
 	unsigned long at = ilk_kprobed(site->address + from, site->address + site->length - 1);

@@ -12,7 +12,7 @@
 #define NOWHERE (~0u)
 #define TRIES 16 /* at a ring whose chunks are given up faster than they are read */
 
-/* Of a chunk, the bytes from `taken` up to the first record that is not committed. */
+/* The bytes of a chunk from `taken` up to the first record that is not committed. */
 static u32 committed(u64 chunk, u32 taken, u32 size, u32 most)
 {
 	u32 at = taken;

@@ -63,7 +63,7 @@ void ilk_reserved_exit(void)
 	kvfree(places);
 }
 
-/* Of core text, from the byte `first` to the byte `last`: ILK_OK, or whose it is. */
+/* ILK_OK when core text from the byte `first` to the byte `last` is free, else the status that says whose it is. */
 u32 ilk_reserved_core(unsigned long first, unsigned long last)
 {
 	u32 from = first - (unsigned long)ilk_kernel._stext,

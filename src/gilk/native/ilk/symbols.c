@@ -35,7 +35,7 @@ static void find_never_return(lookup_fn lookup)
 		never_return[i] = lookup(names[i]);
 }
 
-/* Of what calls in the kernel lead to. */
+/* Whether a call of `function` does not come back. */
 bool ilk_never_returns(unsigned long function)
 {
 	u32 i;

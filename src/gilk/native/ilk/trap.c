@@ -33,7 +33,7 @@ static struct notifier_block notifier = {
 	.priority = INT_MAX,
 };
 
-/* What runs on the way from an int3 to on_die(): on 6.1 three functions, and one notifier. */
+/* The functions on the way from an int3 to on_die(): on 6.1 three, and one notifier. */
 static struct {
 	unsigned long start, end;
 } way[32];

@@ -99,7 +99,7 @@ static void restore_all(struct ilk_site **sites, u32 count)
 	ilk_grace(ILK_BEFORE_FREE);
 }
 
-/* Of `sites`, those that are out are forgotten; how many. */
+/* Forget the `sites` that are out; returns how many. */
 static u32 finish(struct ilk_site **sites, u32 count)
 {
 	u32 i, undone = 0;

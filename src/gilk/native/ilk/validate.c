@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What can be said of a unit without looking at the kernel: its fields, the
+ * Checks of a unit that need no look at the kernel: its fields, the
  * instructions that it displaces, the jump that it writes.
  */
 #include <linux/string.h>
@@ -121,7 +121,7 @@ static bool ends_block(const struct insn *insn)
 	       first == 0xca || first == 0xcb || (first == 0xff && group >= 2 && group <= 5);
 }
 
-/* What a BUG or WARN stands for; the trap handler looks it up by its address. */
+/* BUG and WARN are made of it; the trap handler looks it up by its address. */
 static bool is_ud2(const struct insn *insn)
 {
 	return insn->opcode.bytes[0] == 0x0f && insn->opcode.bytes[1] == 0x0b;

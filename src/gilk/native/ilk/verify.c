@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the kernel itself says of a place: whether it is text that lives, and
+ * Checks of a place against the kernel itself: whether it is text that lives, and
  * whether anyone else owns it. Nothing here changes while a unit is there,
  * except the bytes, which are compared again when they are written.
  */
@@ -51,7 +51,7 @@ static u32 kprobes(unsigned long first, unsigned long last, u64 *detail)
 	return address ? ILK_KPROBE : ILK_OK;
 }
 
-/* Of the function that was asked for last: plans go through one after another. ilk_mutex holds. */
+/* The answer for the function that was asked for last: plans go through one after another. ilk_mutex holds. */
 static struct {
 	unsigned long start, end;
 	bool listed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What an instrument may use. `#include <gilk.h>`, then one of
+ * Everything that an instrument may use. `#include <gilk.h>`, then one of
  *
  *     void name(unsigned int iid);
  *     void name(const struct gilk_regs *regs);

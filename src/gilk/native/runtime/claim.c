@@ -123,7 +123,7 @@ static void give_parts(struct gilk_control *control, struct gilk_block *own, gil
 	}
 }
 
-/* Who comes or goes meanwhile raises the generation before it clears owners: one of us sees the other. */
+/* A thread that comes or goes meanwhile raises the generation before it clears owners: one of us sees the other. */
 static void make_owned(struct gilk_control *control, struct gilk_block *own, gilk_u64 owner)
 {
 	gilk_u64 generation;

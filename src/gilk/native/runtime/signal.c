@@ -25,7 +25,7 @@
 #define CODE_IN_SIGINFO 8
 #define FAULTS (1u << 4 | 1u << 7 | 1u << 8 | 1u << 11) /* SIGILL, SIGBUS, SIGFPE, SIGSEGV */
 
-/* What is written before is there before what is written behind: who stops the thread in between reads both. */
+/* Stores before this come before stores behind it: a tracer that stops the thread in between relies on that. */
 static inline void in_order(void)
 {
 	__asm__ volatile("" : : : "memory");
@@ -67,7 +67,7 @@ static void count_notes(long more)
 	__atomic_fetch_add(&gilk_params.control->noted, (gilk_u64)more, __ATOMIC_RELAXED);
 }
 
-/* What a handler that was left by a jump has left behind on the stack is not for this one. */
+/* Forget the note of a handler that was left by a jump: it lies on the stack still, and is not for this one. */
 static void forget(gilk_u64 context)
 {
 	struct gilk_note *note = note_in(context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What an instrument in the kernel may use: the same as one in a process
+ * An instrument in the kernel may use the same as one in a process
  * (../gilk.h), and every header of the kernel besides.
  *
  * It runs wherever its point is: in a task, a softirq, an interrupt or an NMI,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What all parts stand on: atomics, faults, drops.
+ * The base of all parts: atomics, faults, drops.
  *
  * Ownership: nothing is held. Shared words are changed only through the functions here,
  * so that each is one instruction and no handler can come in between.
@@ -16,7 +16,7 @@
 #define gd_likely(x) __builtin_expect(!!(x), 1)
 #define gd_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* What is seldom reached: code that the way past it need not save registers for. */
+/* Functions that are seldom reached: code that goes past them need not save registers for them. */
 #ifdef __SSE2__
 #define GD_COLD static __attribute__((__noinline__, __cold__, __unused__))
 #else

@@ -10,7 +10,7 @@
 #include "scratch.h"
 #include "speculation.h"
 
-/* What a context costs at each hit: so it is not zeroed, only what is looked at before it is set. */
+/* A context costs this at each hit: so it is not zeroed, but for members that are looked at before they are set. */
 static inline void gd_begin(struct gd_context *ctx, void *memory, const struct gd_layout *l,
 			    struct gd_event *event)
 {

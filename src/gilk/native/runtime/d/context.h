@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What clauses have besides the memory that they share (abi/gilk_d.h): the event that they are called
- * with, and what one execution of one of them keeps.
+ * The state of clauses besides the memory that they share (abi/gilk_d.h): the event that they are called
+ * with, and the context of one execution of one of them.
  *
  * Ownership: both are the caller's, on its stack.
  */

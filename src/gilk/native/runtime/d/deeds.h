@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a program does to the process by its destructive actions: signals,
+ * The destructive actions of a program, which change the process: signals,
  * stores, delays.
  *
  * Signals are only asked for in a clause, and sent when all clauses of the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the descriptors of the thread are of: fds[] of the D library.
+ * The files that the thread's descriptors are of: fds[] of the D library.
  *
  * The host looks, and changes nothing: neither an offset nor a descriptor. In a sample, which is taken in another
  * process, nothing is known.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What generated clauses need besides the runtime: the variables that D has by
+ * Generated clauses need this besides the runtime: the variables that D has by
  * itself, and data put where records and keys want them.
  *
  * Ownership: the environment is the consumer's; it lies at the start of the
@@ -72,7 +72,7 @@ static inline gd_u64 gd_walltimestamp(struct gd_context *c)
 	return gd_environment(c)->wall + gd_since(c, gd_time(c));
 }
 
-/* What the thread has had of a processor, in ns: asked for once in a clause. */
+/* The processor time of the thread, in ns: asked for once in a clause. */
 static inline gd_u64 gd_vtimestamp(gd_u64 *kept)
 {
 	if (!*kept)

@@ -116,8 +116,8 @@ static inline bool gd_stack_read(struct gd_walk *w, gd_u64 address, gd_u64 *to)
 }
 
 /*
- * What cannot be read is as good as unchanged. From RBP means from that of this frame, which lies in it: GCC
- * says it also of the end of a realigned frame, when RBP is the caller's already.
+ * A register that cannot be read is as good as unchanged. From RBP means from that of this frame, which lies in it:
+ * GCC says it also of the end of a realigned frame, when RBP is the caller's already.
  */
 static inline void gd_restore(struct gd_walk *w, gu_saved saved, gd_u64 cfa, gd_u64 *reg)
 {
@@ -198,7 +198,7 @@ static inline bool gd_step_signal(struct gd_walk *w)
 	return pc != 0;
 }
 
-/* What a frame pointer leads to is believed when it is code. */
+/* The word above a saved frame pointer is believed to be a return address when it leads to code. */
 static inline bool gd_step_pointer(struct gd_walk *w)
 {
 	gd_u64 at = w->edge ? w->sp : w->bp + 8, pc, bp = w->bp;

@@ -102,7 +102,7 @@ static inline void gd_unmake_entry(struct gd_shard t, const struct gd_sought *s,
 	host_swap_own(&((struct gd_table *)t.table)->used, at + gd_entry_bytes(s), at);
 }
 
-/* What lies in a slot, and an entry that was made and not used yet. */
+/* The content of a slot, and an entry that was made and not used yet. */
 struct gd_filled {
 	gd_u64 value;
 	gd_u32 made;
