@@ -9,16 +9,11 @@ to it: no table, no return address, no other function.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
+from typing import Final
 
 from gilk.analysis.model import Block, End
 from gilk.splice.segments import Segment
 from gilk.splice.tactics.tactic import Choice, Choices, Effort, Tactic
-
-if TYPE_CHECKING:
-    from gilk.splice.tactics.tactic import Flags, Rows, Stretches
 
 _INDIRECT = frozenset((End.TABLE, End.INDIRECT, End.TAIL_INDIRECT))
 
@@ -28,10 +23,6 @@ class CopyTactic(Tactic):
 
     def propose(self, choices: Choices, segment: Segment, first: int, last: int, effort: Effort) -> Choice | None:
         return None if choices.layout.strict else _Attempt(choices, segment).run()
-
-    def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
-        """None: that is for each function by itself."""
-        return np.zeros(len(which), np.bool_)
 
 
 COPY: Final = CopyTactic()

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum, auto
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+import numpy as np
+
 from gilk.arch.asm import JUMP_SIZE
 from gilk.image.model import Image
 from gilk.splice.byte_registry import Registry
@@ -29,7 +31,6 @@ from gilk.values import dataclass
 if TYPE_CHECKING:
     from typing import Protocol
 
-    import numpy as np
     from numpy.typing import NDArray
 
     Rows = NDArray[np.int64]
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
         lenders: Flags
 
         def single_call(self, size: int) -> Flags:
-            """For each row, whether it is one call of ``size`` bytes and nothing else."""
+            """For each stretch, whether it is one call of ``size`` bytes and nothing else."""
 
         def start(self, which: Rows, size: int) -> Rows:
             """Where so many bytes would be overwritten: as near before ``wanted`` as they fit, else at the start."""
@@ -262,6 +263,8 @@ class Tactic:
         return iter(())
 
     def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
-        """The same as ``propose`` for many at once: which of some stretches it would have, as far as that can be said
-        of each by itself."""
-        raise NotImplementedError(self.name)
+        """The same as ``propose`` for many at once: for each of ``which``, whether the tactic would have it.
+
+        False where that depends on other stretches, as it does everywhere for a tactic without this method.
+        """
+        return np.zeros(len(which), np.bool_)
