@@ -108,26 +108,23 @@ CAP_SYS_PTRACE = 19  # <linux/capability.h>
 
 
 def has_capability(number: int) -> bool:
-    effective = int(_own_status("CapEff") or "0", 16)
+    effective = int(_own_status(b"CapEff") or "0", 16)
     return bool(effective >> number & 1)
 
 
-def _own_status(field: str) -> str:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == field:
-            return value.strip()
-    return ""
+def _own_status(field: bytes) -> str:
+    """A line of this process's status; "" when the kernel has no such line."""
+    return this_machine.status_of("self").get(field, b"").decode()
 
 
 def seccomp() -> Check:
-    mode = {"0": "no filter", "1": "strict", "2": "filtered"}.get(_own_status("Seccomp"), "unknown")
+    mode = {"0": "no filter", "1": "strict", "2": "filtered"}.get(_own_status(b"Seccomp"), "unknown")
     means = "a container's filter may refuse ptrace or memfd_create; the trials above tell"
     return Check("seccomp", verdict(mode == "no filter", Status.WARN), mode, means, "docker run --cap-add SYS_PTRACE")
 
 
 def shadow_stack() -> Check:
-    features = _own_status("x86_Thread_features")
+    features = _own_status(b"x86_Thread_features")
     good = "shstk" not in features
     means = "programs that run with a user shadow stack get fewer tactics: returns must match calls"
     fix = "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off COMMAND"
