@@ -156,12 +156,6 @@ def test_constants(code: bytes, expected: str) -> None:
     assert text(code) == expected
 
 
-@pytest.mark.parametrize("length", range(1, len(asm.NOPS)))
-def test_nops(length: int) -> None:
-    assert len(asm.NOPS[length]) == length
-    assert text(asm.NOPS[length]).split()[0] == "nop"
-
-
 def test_flags_come_back_from_lahf_and_seto() -> None:
     """All 64 combinations of the status flags survive the pair that a patch saves them with."""
     from tests.oracle.relocate import run

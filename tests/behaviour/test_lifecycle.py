@@ -118,8 +118,10 @@ def puppet(tmp_path: Path) -> Iterator[Puppet]:
 
 def counts_by_process(session: gilk.Session, probe: gilk.Probe) -> dict[int, int]:
     found: dict[int, int] = {}
-    for identity, counts in session.drain.per_thread_counts().items():
-        found[identity.pid] = found.get(identity.pid, 0) + int(counts[probe.row.counter])
+    drain = session.drain
+    for index, identity in zip(drain._in_use(), drain.identities(), strict=True):
+        count = int(drain._shared.counters[index][probe.row.counter])
+        found[identity.pid] = found.get(identity.pid, 0) + count
     return found
 
 

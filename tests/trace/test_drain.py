@@ -199,7 +199,7 @@ def test_random_bytes_everywhere_neither_crash_nor_loop(memory: Memory) -> None:
         memory.map[:] = random.bytes(len(memory.map))
         memory.drain.poll()
         memory.drain.retire(set())
-        memory.drain.counts(), memory.drain.drops(), memory.drain.nested(), memory.drain.per_thread_counts()
+        memory.drain.counts(), memory.drain.drops(), memory.drain.nested(), memory.drain.identities()
     assert memory.drain.corrupt > 0
 
 
@@ -222,7 +222,7 @@ def test_counts_survive_their_threads(memory: Memory) -> None:
     memory.drain.retire(alive)
     assert memory.drain.counts().tolist() == [0, 0, 0, 21, 0, 0, 0, 0]
     assert memory.drain.nested() == 2
-    assert list(memory.drain.per_thread_counts()) == [Identity(100, 1001, 5)]
+    assert memory.drain.identities() == [Identity(100, 1001, 5)]
     assert memory.shared.heads["state"].tolist() == [0, 1, 0, 0]
     assert memory.shared.heads["owner"].tolist()[0] == 0
     assert not memory.shared.counters[0].any()

@@ -269,17 +269,3 @@ def move_immediate(reg: int, value: int) -> bytes:
 def store_stack_immediate(offset: int, value: int) -> bytes:
     """``mov dword ptr [rsp + offset], value`` for 0 <= offset < 128."""
     return struct.pack("<BBBBI", 0xC7, 0x44, _NO_INDEX, offset, value & 0xFFFFFFFF)
-
-
-#: Recommended multi-byte nops (Intel SDM volume 2, NOP, table 4-12), by length.
-NOPS = (
-    b"",
-    b"\x90",
-    b"\x66\x90",
-    b"\x0f\x1f\x00",
-    b"\x0f\x1f\x40\x00",
-    b"\x0f\x1f\x44\x00\x00",
-    b"\x66\x0f\x1f\x44\x00\x00",
-    b"\x0f\x1f\x80\x00\x00\x00\x00",
-    b"\x0f\x1f\x84\x00\x00\x00\x00\x00",
-)

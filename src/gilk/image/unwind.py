@@ -35,10 +35,6 @@ class Unwind:
     ids: NDArray[np.uint16]
     rules: tuple[FrameRule, ...]
 
-    def rule_at(self, address: int) -> FrameRule:
-        row = int(np.searchsorted(self.starts, address - self.base, "right")) - 1
-        return self.rules[self.ids[row]] if row >= 0 else NOTHING
-
 
 def unwind(image: Image) -> Unwind:
     """Without rows when there is no .eh_frame, or it cannot be read."""

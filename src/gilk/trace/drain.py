@@ -156,10 +156,6 @@ class Drain:
             total += self._counted(row)
         return total
 
-    def per_thread_counts(self) -> dict[Identity, NDArray[np.uint64]]:
-        """The counters of each thread whose block has not been retired."""
-        return {self._identity(i): self._counted(self._shared.counters[i]) for i in self._in_use()}
-
     def identities(self) -> list[Identity]:
         """The threads that have a block now."""
         return [self._identity(i) for i in self._in_use()]

@@ -11,7 +11,6 @@ from gilk.lang.d.printf_check import (
     Category,
     accepts,
     check,
-    check_format,
     check_joined,
     check_printa,
     of_aggregation,
@@ -180,12 +179,6 @@ def rejected(call: object, *arguments: object) -> tuple[str, str]:
     with pytest.raises(Rejected) as caught:
         call(*arguments)
     return caught.value.diagnostic.tag, caught.value.diagnostic.message
-
-
-def test_d_printf_arg_fmt() -> None:
-    check_format(None)
-    text = "printf( ) argument #1 is incompatible with prototype:\n\tprototype: string constant\n\t argument: int"
-    assert rejected(check_format, INT) == ("D_PRINTF_ARG_FMT", text)
 
 
 def test_printas_arguments() -> None:

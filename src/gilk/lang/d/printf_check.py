@@ -154,14 +154,6 @@ class _Checker:
         return Rejected(tag, self.span, f"{text}is missing a corresponding {what} argument")
 
 
-def check_format(argument: ArgumentKind | None, function: str = "printf", span: Span = NOWHERE) -> None:
-    """The first argument; None of a string constant."""
-    if argument is not None:
-        text = f"{function}( ) argument #1 is incompatible with prototype:\n"
-        text += f"\tprototype: string constant\n\t argument: {argument.name}"
-        raise Rejected(PrintfTag.ARG_FMT, span, text)
-
-
 def check_printa(arguments: Sequence[ArgumentKind], formatted: bool, span: Span = NOWHERE) -> None:
     """printa()'s arguments, without the format if there is one: one aggregation or more."""
     given, wanted = len(arguments) + formatted, 1 + formatted

@@ -121,13 +121,6 @@ class Messages:
         """A program on the command line that does not compile. Without a line, as of probes that do not exist."""
         return self.error(f"invalid probe specifier {specifier}: {_diagnosed(line, diagnostic, tagged)}")
 
-    def not_opened(self, file: str, reason: str) -> str:
-        """``reason``: strerror()'s."""
-        return self.error(f"failed to open {file}: {reason}")
-
-    def bad_option(self, option: str, reason: str = "Invalid option name") -> str:
-        return self.error(f"failed to set -x {option}: {reason}")
-
     def lowered(self, what: str, size: int) -> str:
         """``what``: ``buffer size``, ``aggregation size``..."""
         unit = max((n for n in range(len(_UNITS)) if size >> 10 * n), default=0)
