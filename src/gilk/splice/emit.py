@@ -13,7 +13,7 @@ from iced_x86 import FlowControl
 from gilk.arch.asm import JMP32
 from gilk.image.model import Image
 from gilk.splice.code import Code, CodeBuilder
-from gilk.splice.instrument import Context, Host
+from gilk.splice.host import Context, Host
 from gilk.splice.plan import Want
 from gilk.splice.relocate import relocate
 from gilk.splice.segments import Segment

@@ -13,7 +13,7 @@ from gilk.arch.asm import JMP32, JUMP_SIZE
 from gilk.image.model import SymbolKind
 from gilk.splice.allocator import Arena, PunPages
 from gilk.splice.byte_registry import Registry
-from gilk.splice.instrument import Host
+from gilk.splice.host import Host
 from gilk.splice.plan import Site
 from gilk.splice.policy import PROCESS, Policy
 from gilk.values import dataclass

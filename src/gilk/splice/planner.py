@@ -25,7 +25,7 @@ from gilk.splice.allocator import OutOfSpace
 from gilk.splice.code import Code
 from gilk.splice.frame import DIRECTION, RED_ZONE
 from gilk.splice.function_layout import FunctionLayout
-from gilk.splice.instrument import Host
+from gilk.splice.host import Host
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Plan, Refusal, Splice, Want
 from gilk.splice.segments import Segment

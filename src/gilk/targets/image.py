@@ -9,7 +9,7 @@ from gilk.cache.arrays import load_arrays, store_arrays
 from gilk.cache.key import sources
 from gilk.image.model import Image
 from gilk.splice.allocator import PAGE, Arena, Occupied, PunPages
-from gilk.splice.instrument import Host
+from gilk.splice.host import Host
 from gilk.splice.planner import PatchContext
 from gilk.targets import learnt
 

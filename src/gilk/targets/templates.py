@@ -16,7 +16,7 @@ import numpy as np
 from gilk.analysis.analysis import Analysis
 from gilk.arch.asm import JMP32, JUMP_SIZE
 from gilk.splice.allocator import PAGE, Arena, Occupied, PunPages
-from gilk.splice.instrument import Host, SideThunks
+from gilk.splice.host import Host, SideThunks
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import FunctionPlan, Refusal, Site, Splice
 from gilk.splice.policy import PORTABLE
@@ -40,7 +40,7 @@ _FARTHEST = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The facts on which the code of instruments depends, besides addresses (splice/instrument.py, Host)."""
+    """The facts on which the code of instruments depends, besides addresses (splice/host.py, Host)."""
 
     counters: int
     rings: tuple[tuple[int, int], ...]

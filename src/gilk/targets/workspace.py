@@ -18,7 +18,8 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import EVERYTHING
 from gilk.errors import CompileError, MemoryTaken, TargetError
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
-from gilk.splice.instrument import Call, CallWithRegisters, CallWithValues, Host, Instrument
+from gilk.splice.host import Host
+from gilk.splice.instrument import Call, CallWithRegisters, CallWithValues, Instrument
 from gilk.splice.plan import Plan
 from gilk.splice.planner import PatchContext
 from gilk.splice.policy import BESIDE, PROCESS

@@ -16,7 +16,8 @@ import pytest
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import DIRECTION
-from gilk.splice.instrument import Context, Host, Instrument
+from gilk.splice.host import Context, Host
+from gilk.splice.instrument import Instrument
 from gilk.splice.kernel.host import Interrupts, Rings
 from gilk.splice.kernel.instrument import Arguments, Call, CallWithRegisters, Count, Stamp
 from tests.oracle.relocate import GPRS
@@ -256,9 +257,7 @@ def test_only_a_process_that_is_wanted_makes_records(instrument: Instrument, liv
     (TGID, 0, 0x100, True), (TGID, 0, 0x10000, True), (TGID, 0, 0x80100001, True), (TGID, 0, 0x80000000, False),
     (TGID, 1, 0x10000, False), (0, 0, 0, False), (0, 0, 0x10000, True), (0, 1, 0x10000, False),
 ])  # fmt: skip
-def test_interrupts_are_wanted_whoever_they_interrupt(
-    tgid: int, bit: int, preempt: int, made: bool, live: int
-) -> None:
+def test_interrupts_are_wanted_whoever_they_interrupt(tgid: int, bit: int, preempt: int, made: bool, live: int) -> None:
     """0 is the idle task, whose bit stands for interrupts. 0x200 is: softirqs are disabled."""
     word = CURRENT + 16
     stamp = Stamp(IID, replace(RINGS, interrupts=Interrupts(word, IN_INTERRUPT)))
@@ -281,6 +280,7 @@ def test_the_filter_may_go_at_any_instruction(instrument: Instrument, wanted: in
     steps.run(registers(12), 0x2)
     made = []
     for when in range(steps.trips):
+
         def lift(cpu: Cpu, step: int, when: int = when) -> None:
             if step == when:
                 cpu.write(CPUS[0] + FILTER, 0)
@@ -343,6 +343,7 @@ def _check_moves(instrument: Instrument, live: int, before: Callable[[Cpu], None
     probe, start = Kernel(code(instrument, live)), registers(7)
     probe.run(start, 0x2)
     for when in range(probe.trips):
+
         def move(cpu: Cpu, step: int, when: int = when) -> None:
             if step == when:
                 before(cpu)

@@ -22,7 +22,7 @@ from gilk.image.source import open_source
 from gilk.spec import image as image_names
 from gilk.spec.functions import Functions, parse
 from gilk.splice.allocator import PAGE, Arena, Occupied, PunPages
-from gilk.splice.instrument import Host
+from gilk.splice.host import Host
 from gilk.splice.patch_context import PatchContext
 from gilk.targets.image import pretend_loaded
 from gilk.targets.mapped_file import open_mapped

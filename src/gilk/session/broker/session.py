@@ -12,7 +12,8 @@ from gilk.session.entry import Entry
 from gilk.session.request import Builtin
 from gilk.session.session import Session
 from gilk.session.staging import Result, Timed
-from gilk.splice.instrument import Arguments, Count, Instrument, Part, Stamp
+from gilk.splice.host import Part
+from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
 from gilk.splice.plan import Refusal, Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.base import Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from gilk.analysis.analysis import Analysis
 from gilk.splice.allocator import Arena, Occupied, PunPages
-from gilk.splice.instrument import Host
+from gilk.splice.host import Host
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.policy import KERNEL
 from gilk.values import dataclass

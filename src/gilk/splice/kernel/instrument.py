@@ -17,9 +17,10 @@ from functools import lru_cache
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder, Template
 from gilk.splice.frame import FLAGS, enter_c, leave_c
-from gilk.splice.instrument import ARGUMENTS_CLASS, RECORD_SIZE, STAMP_CLASS, Context, Host
+from gilk.splice.host import Context, Host
 from gilk.splice.kernel.frame import RAX_BIT, RDX_BIT, WORD, borrow, dead, enter, kept, leave, scratch
 from gilk.splice.kernel.host import Interrupts, Rings
+from gilk.splice.recording import ARGUMENTS_CLASS, RECORD_SIZE, STAMP_CLASS
 from gilk.values import dataclass
 
 CALLER_SAVED = sum(1 << reg for reg in (0, 1, 2, 6, 7, 8, 9, 10, 11))

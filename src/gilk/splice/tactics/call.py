@@ -10,7 +10,7 @@ from gilk.arch.asm import CALL32, CALL_SIZE
 from gilk.image.model import Image
 from gilk.splice.code import Code, CodeBuilder
 from gilk.splice.emit import RETURN_ADDRESS, emit_instruments
-from gilk.splice.instrument import Host
+from gilk.splice.host import Host
 from gilk.splice.kernel.unit import Kind, Unit, Windows
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Splice

@@ -20,7 +20,7 @@ from gilk.splice.byte_registry import Registry
 from gilk.splice.code import Code
 from gilk.splice.emit import emit_patch
 from gilk.splice.function_layout import FunctionLayout
-from gilk.splice.instrument import Host
+from gilk.splice.host import Host
 from gilk.splice.kernel.unit import Unit, Windows
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Site, Splice

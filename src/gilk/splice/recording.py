@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Machine code that makes sure of the thread's block, and that writes a record into one of its rings.
+
+native/abi/gilk_abi.h has the protocol of both.
+"""
+
+from __future__ import annotations
+
+from gilk.arch import asm
+from gilk.splice.code import CodeBuilder
+from gilk.splice.frame import FLAGS, Frame
+from gilk.splice.host import Host, Part
+
+_OWNER = 0
+_RINGS, _RING_STRIDE = 64, 32
+_WPOS, _LIMIT, _DROPS = 0, 8, 16
+STAMP_CLASS, ARGUMENTS_CLASS = 0, 2
+RECORD_SIZE = (16, 32, 64, 256)
+#: Registers that record() overwrites.
+RECORDER = 1 << asm.RAX | 1 << asm.RCX | 1 << asm.RDX | FLAGS
+
+
+def own_block(builder: CodeBuilder, host: Host, reg: int) -> int:
+    """Compare this thread with the owner of the block; the returned label is where a failed claim goes.
+
+    Overwrites ``reg`` and the flags.
+    """
+    retry, slow, skip = builder.label(), builder.label(), builder.label()
+    builder.place(retry)
+    builder.emit(asm.rdfsbase(reg))
+    builder.external(asm.add_rip(reg), host.key)
+    builder.emit(asm.cmp_gs(reg, _OWNER))
+    builder.local(asm.JNE32, slow)
+
+    def claim() -> None:
+        builder.place(slow)
+        builder.emit(asm.lea_stack(asm.RSP, -host.red_zone) if host.red_zone else b"")
+        builder.external(asm.CALL32, host.claim)
+        builder.emit(asm.lea_stack(asm.RSP, host.red_zone) if host.red_zone else b"")
+        builder.local(asm.JC32, skip)
+        builder.local(asm.JMP32, retry)
+
+    builder.cold(claim)
+    return skip
+
+
+def store_arguments(frame: Frame) -> dict[int, int | None]:
+    """For each argument register, in order: the slot it was saved in, None when it still holds its value."""
+    order = (asm.RDI, asm.RSI, asm.RDX, asm.RCX, asm.R8, asm.R9)
+    return {reg: frame.slot(reg) if reg in frame.saved else None for reg in order}
+
+
+def record(
+    builder: CodeBuilder,
+    host: Host,
+    part: Part | None,
+    kind: int,
+    depth: int,
+    values: dict[int, int | None] | None = None,
+) -> None:
+    """Reserve, fill, commit; the iid is the hole. Overwrites rax, rcx, rdx and the flags.
+
+    ``depth`` is how far rsp has moved.
+    """
+    offset, size = (part or host).rings[kind]
+    full, done = builder.label(), builder.label()
+    _reserve(builder, part, kind, full)
+    builder.emit(asm.move(asm.RCX, asm.RAX) + asm.and_immediate(asm.RCX, size - 1))
+    if part is not None:
+        builder.emit(asm.add(asm.RCX, asm.RDX))
+    builder.emit(asm.RDTSC + asm.SHL_RDX_32 + asm.OR_RAX_RDX)
+    builder.emit(asm.store_gs(asm.RAX, asm.RCX, offset))
+    builder.emit(asm.lea_stack(asm.RAX, depth) + asm.store_gs32(asm.RAX, asm.RCX, offset + 12))
+    for index, (reg, slot) in enumerate((values or {}).items()):
+        if slot is not None:
+            builder.emit(asm.load_stack(asm.RAX, slot))
+            reg = asm.RAX
+        builder.emit(asm.store_gs(reg, asm.RCX, offset + 16 + 8 * index))
+    builder.emit(asm.store_gs32_immediate(asm.RCX, offset + 8, 0))
+    builder.hole()
+    builder.place(done)
+
+    def drop() -> None:
+        drops = _RINGS + kind * _RING_STRIDE + _DROPS
+        builder.place(full)
+        builder.emit(asm.inc_gs(drops) if part is None else asm.inc_gs_based(asm.RDX, drops))
+        builder.local(asm.JMP32, done)
+
+    builder.cold(drop)
+
+
+def _reserve(builder: CodeBuilder, part: Part | None, kind: int, full: int) -> None:
+    """A place in a ring: rax is its position, and rdx the way to the block of ``part``; to ``full`` where there is
+    none."""
+    position = _RINGS + kind * _RING_STRIDE + _WPOS
+    limit, again = position - _WPOS + _LIMIT, builder.label()
+    if part is None:
+        load, compare = asm.load_gs(asm.RAX, position), asm.cmp_gs(asm.RCX, limit)
+        exchange = asm.cmpxchg_gs(asm.RCX, position)
+    else:
+        builder.emit(asm.load_gs(asm.RDX, part.at))
+        load, compare = (
+            asm.load_gs_based(asm.RAX, asm.RDX, position), asm.cmp_gs_based(asm.RCX, asm.RDX, limit)
+        )  # fmt: skip
+        exchange = asm.cmpxchg_gs_based(asm.RCX, asm.RDX, position)
+    builder.emit(load)
+    builder.place(again)
+    builder.emit(asm.lea(asm.RCX, asm.RAX, RECORD_SIZE[kind]) + compare)
+    builder.local(asm.JA32, full)
+    builder.emit(exchange)
+    builder.local(asm.JNE32, again)
