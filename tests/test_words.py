@@ -25,12 +25,10 @@ DOCSTRINGS_ALLOWED = {"session/broker": 4}
 
 #: Public classes that share their name with another one.
 NAMES_ALLOWED = """
-    Aggregate Aggregations Argument Arguments Assign Binary Block Call CallWithRegisters Calls Changer Chunk
-    Clause Closed Code Comma Compiled Conditional Count End Entry Expressions Flow Frame Function Functions If
-    Inline Instrument Integer Interrupts Keeper Kernel Kind Layout Line Literal Mark Member Memory Names
-    Options Part Place Placed Places Pointer Policy Probe Program Record Result Rings Row Segment Shape
-    Sharing Site Source Span Staged Stamp Step String Symbol Symbols Table Tag Target Text Tracing Translator
-    Unary Unit Variable World Xlate
+    Aggregate Argument Arguments Assign Binary Block Call CallWithRegisters Chunk Clause Closed Comma Compiled
+    Conditional Count End Function Functions If Inline Integer Interrupts Keeper Kernel Kind Member Memory Part
+    Place Places Pointer Result Rings Site Span Staged Stamp Symbol Tag Target Text Translator Unary Unit
+    Variable World Xlate
 """
 
 OPENING = re.compile(r"[*_(\"“]*(What|Who|Whom|Whose|Of)\b")

@@ -10,7 +10,7 @@ import pytest
 from iced_x86 import EncodingKind
 
 from gilk.analysis.analysis import Analysis
-from gilk.analysis.model import EVERYTHING, FLAGS_LIVE, Block, Function, Step
+from gilk.analysis.model import EVERYTHING, FLAGS_LIVE, Block, Function, LiveInstruction
 from gilk.arch import decode as x86
 from tests.analysis.conftest import Compile, function
 from tests.oracle.relocate import GPRS, STATUS_FLAGS, differences, run
@@ -35,11 +35,11 @@ def runnable_leaves(analysis: Analysis) -> Iterator[Function]:
             yield f
 
 
-def points(analysis: Analysis, f: Function) -> list[Step]:
+def points(analysis: Analysis, f: Function) -> list[LiveInstruction]:
     return [s for b in f.blocks for s in analysis.steps(f, b) if s.live != EVERYTHING]
 
 
-def trashed(f: Function, step: Step, source: random.Random, flags_return: bool = True) -> list[str]:
+def trashed(f: Function, step: LiveInstruction, source: random.Random, flags_return: bool = True) -> list[str]:
     """Run from a point to the end twice, once with garbage in what is dead there; how the outcomes differ."""
     registers = {name: source.getrandbits(64) for name in GPRS if name != "rsp"}
     flags = 0x202 | source.getrandbits(12) & _STATUS
@@ -74,7 +74,7 @@ def test_the_oracle_notices_a_mask_with_a_live_register_left_out(bash: Analysis)
     noticed = 0
     for f in [f for f in runnable_leaves(bash) if len(f.blocks) < 5][:60]:
         step = bash.steps(f, f.blocks[0])[0]
-        noticed += bool(trashed(f, Step(step.instruction, step.live & ~(RAX | RDI | RSI | RBX)), source))
+        noticed += bool(trashed(f, LiveInstruction(step.instruction, step.live & ~(RAX | RDI | RSI | RBX)), source))
     assert noticed > 10
 
 

@@ -11,10 +11,10 @@ from mmap import mmap
 
 import pytest
 
-from gilk.engines.dtrace.compiled import Text, compile_programs
+from gilk.engines.dtrace.compiled import ProgramText, compile_programs
 from gilk.engines.dtrace.enabling import enable
-from gilk.engines.dtrace.tracing import Tracing
-from gilk.engines.dtrace.world import World
+from gilk.engines.dtrace.tracing import Engine
+from gilk.engines.dtrace.world import SymbolContext
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.syntax.source import Source
@@ -57,13 +57,15 @@ class Client:
         return self._session.restored
 
 
-def tracing(process: FakeProcess, text: str, patch: pytest.MonkeyPatch) -> Tracing:
+def tracing(process: FakeProcess, text: str, patch: pytest.MonkeyPatch) -> Engine:
     """Of a program, which has yet to begin."""
     patch.setattr(clock, "calibrate", lambda: CLOCK)  # which takes its time
     options = Options()
     for name in ("bufsize", "aggsize", "dynvarsize", "specsize"):
         options.set(name, _SMALL)
     options.set("nolibs", None)
-    texts = [Text("description", Source(text, text))]
-    program = compile_programs(texts, Macros({"target": process.pid}, ("test",)), options, World(process)).program
-    return Tracing(program, enable(program, process, False), options, (process, partial(Client, process)))
+    texts = [ProgramText("description", Source(text, text))]
+    program = compile_programs(
+        texts, Macros({"target": process.pid}, ("test",)), options, SymbolContext(process)
+    ).program
+    return Engine(program, enable(program, process, False), options, (process, partial(Client, process)))

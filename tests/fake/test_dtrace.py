@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from gilk.engines.dtrace.tracing import Firing, Happening, Tracing
+from gilk.engines.dtrace.tracing import Engine, Firing, Happening
 from gilk.trace.d.events import Faulted
 from tests.fake.dtrace import tracing
 from tests.fake.program import Program
@@ -15,7 +15,7 @@ from tests.fake.target import FakeProcess
 FUNCTIONS = ("leaf", "loop", "recursive", "tail", "choose", "work")
 
 
-def traced(one: Program, text: str, patch: pytest.MonkeyPatch) -> tuple[Tracing, list[Happening]]:
+def traced(one: Program, text: str, patch: pytest.MonkeyPatch) -> tuple[Engine, list[Happening]]:
     """Of a whole run, at the end of which nothing of D's is left."""
     of = tracing(FakeProcess(one), text, patch)
     of.begin()
@@ -33,7 +33,7 @@ def values(found: list[Happening]) -> list[int]:
     return [int.from_bytes(one.data[:8], "little") for one in found if isinstance(one, Firing)]
 
 
-def keyed(of: Tracing, number: int = 1) -> dict[bytes, int]:
+def keyed(of: Engine, number: int = 1) -> dict[bytes, int]:
     """The first word of an aggregation, by its key up to the first zero."""
     return {
         key.split(b"\0")[0]: words[0] for (which, key), words in of.aggregations.snapshot().items() if which == number

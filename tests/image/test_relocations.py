@@ -15,7 +15,7 @@ from gilk.errors import ImageError
 from gilk.image import relocations
 from gilk.image.elf import load
 from gilk.image.memory import ImageMemory
-from gilk.image.model import Segment
+from gilk.image.model import LoadSegment
 
 RELATIVE = re.compile(r"^([0-9a-f]+) +[0-9a-f]+ R_X86_64_RELATIVE +([0-9a-f]+)$", re.MULTILINE)
 NAMED = re.compile(r"^([0-9a-f]+) +[0-9a-f]+ R_X86_64_(?:GLOB_DAT|JUMP_SLOT?) +[0-9a-f]+ ([^@\s]+)", re.MULTILINE)
@@ -44,20 +44,22 @@ def test_packed_relocations_are_the_same_as_plain_ones(build: Callable[..., Path
 
 
 def test_a_bitmap_names_the_63_words_after_the_last() -> None:
-    memory = ImageMemory((Segment(0x1000, 0x1000, 0, bytes(0x1000), False, True),))
+    memory = ImageMemory((LoadSegment(0x1000, 0x1000, 0, bytes(0x1000), False, True),))
     words = numpy.array([0x1000, 1 | 1 << 1 | 1 << 63, 1 | 1 << 2, 0x1F00], numpy.uint64)
     slots = [0x1000, 0x1008, 0x1008 + 62 * 8, 0x1008 + 63 * 8 + 8, 0x1F00]
     assert relocations._relr_slots(words, memory).tolist() == slots
 
 
 def test_more_slots_than_words_are_refused() -> None:
-    memory = ImageMemory((Segment(0x1000, 0x100, 0, bytes(0x100), False, True),))
+    memory = ImageMemory((LoadSegment(0x1000, 0x100, 0, bytes(0x100), False, True),))
     with pytest.raises(ImageError, match="more relative relocations"):
         relocations._relr_slots(numpy.full(100, (1 << 64) - 1, numpy.uint64), memory)
 
 
 def test_words_are_read_where_there_is_content() -> None:
     data = struct.pack("<4Q", 1, 2, 3, 4)
-    memory = ImageMemory((Segment(0x10, 0x40, 0, data, False, True), Segment(0x100, 8, 0, data[:8], False, True)))
+    memory = ImageMemory(
+        (LoadSegment(0x10, 0x40, 0, data, False, True), LoadSegment(0x100, 8, 0, data[:8], False, True))
+    )
     found = memory.words(numpy.array([0x18, 0x20, 0x28, 0x29, 0x30, 0x100, 0xFFFFFFFFFFFFFFFF], numpy.uint64))
     assert [column.tolist() for column in found] == [[0x18, 0x20, 0x28, 0x100], [2, 3, 4, 1]]

@@ -10,7 +10,7 @@ import pytest
 
 from gilk.image.elf import load
 from gilk.image.extents import Extents
-from gilk.image.model import Frame, Span, Symbol, SymbolKind
+from gilk.image.model import FrameDescription, Span, Symbol, SymbolKind
 from gilk.image.spans import Named, spans
 
 TEXT = Extents(((0x1000, 0x2000),))
@@ -22,12 +22,12 @@ def symbol(
     return Symbol(name, start, size, SymbolKind(kind), exported, local), "dynsym" if exported else "symtab"
 
 
-def frame(start: int, end: int, signal: bool = False) -> Frame:
-    return Frame(start, end, (), signal)
+def frame(start: int, end: int, signal: bool = False) -> FrameDescription:
+    return FrameDescription(start, end, (), signal)
 
 
 def extents(
-    named: list[Named], frames: list[Frame], resolvers: tuple[int, ...] = (), code: Extents = TEXT
+    named: list[Named], frames: list[FrameDescription], resolvers: tuple[int, ...] = (), code: Extents = TEXT
 ) -> list[object]:
     return [(span.name, span.start, span.end) for span in spans(named, frames, resolvers, code)]
 

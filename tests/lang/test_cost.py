@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unicorn import x86_const as x86
 
-from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
+from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, compile_programs
 from gilk.lang import ir, machine
 from gilk.lang.cost import cost
 from gilk.lang.d import tree
@@ -31,8 +31,8 @@ from gilk.lang.types import INT
 from gilk.toolchain import compilers, relocatable
 from gilk.toolchain.dprogram import FLAGS, ClauseEvent
 from gilk.trace.d.layout import LAYOUT_FIELDS, State
-from gilk.trace.d.memory import Memory
-from gilk.trace.d.memory import Options as Sizes
+from gilk.trace.d.memory import MemoryOptions as Sizes
+from gilk.trace.d.memory import ProgramMemory
 
 CODE, MEMORY, STACK, EVENT, END = 0x10000000, 0x40000000, 0x7000000, 0x6000000, 0x5000000
 HEAD = """
@@ -68,7 +68,7 @@ def made_up(choose: random.Random, kind: str, depth: int) -> str:
 
 
 def compiled(text: str) -> tree.Program:
-    source = [Text("script", Source("test", text))]
+    source = [ProgramText("script", Source("test", text))]
     return compile_programs(source, Macros({}, ("test",)), Options()).program
 
 
@@ -93,7 +93,7 @@ class Emulated:
         self._code = _object(made.text)
         self._machine = unicorn.Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
         buffer = mmap.mmap(-1, self.layout.size)
-        memory = Memory(self.layout, memoryview(buffer))
+        memory = ProgramMemory(self.layout, memoryview(buffer))
         memory.initialise()
         memory.state = State.ACTIVE
         content = self._code.placed(CODE, {})

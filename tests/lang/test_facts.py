@@ -10,15 +10,15 @@ from operator import or_
 
 import pytest
 
-from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
+from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, compile_programs
 from gilk.lang import ir, machine
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
-from gilk.lang.d.unit import Unit, unit
+from gilk.lang.d.unit import TranslationUnit, unit
 from gilk.lang.facts import Facts, facts, fetched
 from gilk.lang.runtime import FUNCTIONS, Does
 from gilk.lang.syntax.source import Source
-from gilk.lang.to_c.expressions import Expressions
+from gilk.lang.to_c.expressions import ExpressionPrinter
 from gilk.lang.to_c.sites import Takes, entry
 from gilk.lang.types import INT, UINT64
 from gilk.providers import pid, proc, syscall
@@ -38,9 +38,11 @@ PROGRAMS += [f"BEGIN {{ {body} }}" for body in (
 )]  # fmt: skip
 
 
-def compiled(text: str) -> Unit | None:
+def compiled(text: str) -> TranslationUnit | None:
     try:
-        program = compile_programs([Text("script", Source("test", text))], Macros({}, ("test",)), Options(), Known())
+        program = compile_programs(
+            [ProgramText("script", Source("test", text))], Macros({}, ("test",)), Options(), Known()
+        )
     except DoesNotCompile:
         return None
     return unit(program.program, {}, [], [])
@@ -87,7 +89,7 @@ ALL = Facts(Does.ERROR, frozenset(range(10)))
 
 @pytest.mark.parametrize("value", dict.fromkeys(EXPRESSIONS), ids=lambda value: type(value).__name__)
 def test_facts_of_what_a_place_gives_are_what_its_code_shows(value: ir.Expression) -> None:
-    code, found = Expressions(0, 0).emit(value), facts(value)
+    code, found = ExpressionPrinter(0, 0).emit(value), facts(value)
     shown = set(re.findall(r"regs->(\w+)", code))
     shown.update(register for name, taken in _TAKES.items() if f"{name}(regs" in code for register in taken)
     assert found.registers == shown

@@ -24,8 +24,8 @@ from gilk.lang.types import INT, INT64
 from gilk.toolchain.compilers import flags
 from gilk.toolchain.dprogram import FLAGS, ClauseEvent
 from gilk.trace.d.drops import DropKind, Drops
-from gilk.trace.d.layout import LAYOUT_FIELDS, Layout, State
-from gilk.trace.d.memory import Memory, Options
+from gilk.trace.d.layout import LAYOUT_FIELDS, MemoryLayout, State
+from gilk.trace.d.memory import MemoryOptions, ProgramMemory
 from tests.native.host import HOSTS, TestHost, build
 
 _KEY = (Datum(Kind.INT, 0, 8),)
@@ -74,7 +74,7 @@ FUNCTIONS = [
 
 @dataclass
 class States:
-    memory: Memory
+    memory: ProgramMemory
     host: TestHost
     library: ctypes.CDLL
     address: int
@@ -103,15 +103,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(build([source], "states", *options, *FLAGS, *quiet, "-shared", "-fPIC", *HOSTS["test"])))
 
 
-def _layout() -> Layout:
-    return Options(1, dynvarsize=1 << 14, globals_size=GLOBALS_START + 8).layout()
+def _layout() -> MemoryLayout:
+    return MemoryOptions(1, dynvarsize=1 << 14, globals_size=GLOBALS_START + 8).layout()
 
 
 @pytest.fixture
 def states(library: ctypes.CDLL) -> Iterator[States]:
     layout = _layout()
     buffer = mmap.mmap(-1, layout.size)
-    memory = Memory(layout, memoryview(buffer))
+    memory = ProgramMemory(layout, memoryview(buffer))
     memory.initialise()
     memory.state = State.ACTIVE
     host = TestHost.of(library)

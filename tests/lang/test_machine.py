@@ -29,7 +29,7 @@ from gilk.lang.machine import (
     SyscallResult,
     ThreadId,
 )
-from gilk.lang.to_c.sites import ENTER, FORGET, NOTE, Entry, Kind, Takes, entries, entry
+from gilk.lang.to_c.sites import ENTER, FORGET, NOTE, ClauseEntry, Kind, Takes, entries, entry
 from gilk.lang.types import INT, UINT64
 from gilk.providers import pid, syscall
 from gilk.toolchain.compilers import NATIVE, flags
@@ -140,7 +140,7 @@ class Places:
         self._library.t_hit(ctypes.byref(given), iid)
 
 
-def of(given: ir.Given, *arguments: int) -> Entry:
+def of(given: ir.Given, *arguments: int) -> ClauseEntry:
     return entry(0, Facts(arguments=frozenset(arguments or range(len(given.arguments)))), given)
 
 

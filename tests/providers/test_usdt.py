@@ -14,7 +14,7 @@ from gilk.image.elf import load
 from gilk.image.stapsdt import marks
 from gilk.lang.d.probes import described
 from gilk.lang.ir import Peek
-from gilk.lang.to_c.expressions import Expressions
+from gilk.lang.to_c.expressions import ExpressionPrinter
 from gilk.providers import usdt
 from gilk.providers.operands import operands
 from gilk.targets.process import Process, attach
@@ -75,7 +75,7 @@ def test_operands_that_cannot_be_fetched_are_named() -> None:
 def test_an_operand_as_c(text: str, expected: str) -> None:
     (found,) = operands(text, {"here": 64}.get)
     assert found is not None
-    assert Expressions(0, 0).emit(found) == expected
+    assert ExpressionPrinter(0, 0).emit(found) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_address_of_an_operand(text: str, expected: int) -> None:
     (found,) = operands(text, {"here": 64}.get)
     assert isinstance(found, Peek)
     registers = {"rax": 0x30, "rbx": 0x50, "rbp": 0x1000, "rdi": 0x7000}
-    code = Expressions(0, 0).emit(found.address).replace("(gd_u64)", "").replace("UL", "")
+    code = ExpressionPrinter(0, 0).emit(found.address).replace("(gd_u64)", "").replace("UL", "")
     for name, value in registers.items():
         code = code.replace(f"regs->{name}", str(value))
     assert eval(code, {"__builtins__": {}}) & (1 << 64) - 1 == expected

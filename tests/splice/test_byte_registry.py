@@ -7,7 +7,7 @@ import dataclasses
 
 import pytest
 
-from gilk.image.model import Image, Segment
+from gilk.image.model import Image, LoadSegment
 from gilk.splice.byte_registry import Registry, padding_end
 from tests.splice.holds import analysed
 
@@ -16,7 +16,7 @@ AT = 0x1000
 
 def image(code: str) -> Image:
     data = bytes.fromhex(code)
-    segment = Segment(AT, len(data), 0, data, True, False)
+    segment = LoadSegment(AT, len(data), 0, data, True, False)
     return dataclasses.replace(analysed("/bin/bash").image, segments=(segment,))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 from iced_x86 import EncodingKind, Mnemonic
 
-from gilk.analysis.model import FLAGS_LIVE, Block, Function, Step
+from gilk.analysis.model import FLAGS_LIVE, Block, Function, LiveInstruction
 from gilk.arch.effects import effects
 from gilk.splice.instrument import Arguments, Call, CallWithValues, Count, Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Want
@@ -37,7 +37,7 @@ class Stretch:
 
     function: Function
     block: Block
-    steps: tuple[Step, ...]
+    steps: tuple[LiveInstruction, ...]
     index: int
     live_at_end: int
 
@@ -257,7 +257,7 @@ class Trial:
                     yield f"{name} was recorded as {value:#x}, not {start.registers[name]:#x}"
 
 
-def _misread(step: Step) -> bool:
+def _misread(step: LiveInstruction) -> bool:
     """The emulator goes on behind `hlt`, and takes what it does not know for other things: xbegin for mov."""
     unknown = step.instruction.mnemonic in (Mnemonic.HLT, Mnemonic.XBEGIN)
     return unknown or step.instruction.encoding != EncodingKind.LEGACY

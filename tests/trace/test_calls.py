@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gilk.trace.calls import Calls, pair
+from gilk.trace.calls import CallTable, pair
 from gilk.trace.samples import NAME
 
 Event = tuple[str, str, int, int, int]  # kind, function, sp, pid, tid
@@ -55,7 +55,7 @@ def naive(events: list[Event], times: list[int]) -> tuple[list[tuple[object, ...
     return rows, abandoned, len(waiting), orphans
 
 
-def summary(calls: Calls) -> tuple[list[tuple[object, ...]], int, int, int]:
+def summary(calls: CallTable) -> tuple[list[tuple[object, ...]], int, int, int]:
     return [tuple(row.values()) for row in calls.table.to_pylist()], calls.abandoned, calls.open, calls.orphans
 
 

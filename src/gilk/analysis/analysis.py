@@ -12,7 +12,7 @@ import numpy as np
 from gilk.analysis import blocks as blocking
 from gilk.analysis.jumps import ENTERED, LEAVES_BY_INDIRECT_JUMP, JumpTargets, within
 from gilk.analysis.liveness import Liveness
-from gilk.analysis.model import Block, End, Function, Step
+from gilk.analysis.model import Block, End, Function, LiveInstruction
 from gilk.analysis.noreturn import Returns
 from gilk.analysis.parts import Extents, FunctionParts, is_cold
 from gilk.analysis.summaries import Known, Summaries
@@ -59,7 +59,7 @@ class Analysis:
         """All, in address order."""
         return (self.function(span) for span in self.image.spans)
 
-    def steps(self, function: Function, block: Block) -> tuple[Step, ...]:
+    def steps(self, function: Function, block: Block) -> tuple[LiveInstruction, ...]:
         """The instructions of ``block``, each with what is live just before it."""
         return self.liveness(function).steps(block)
 
@@ -173,9 +173,7 @@ class Analysis:
             if not main.reached(address):
                 yield main.at(address).near_branch_target
 
-    def _function(
-        self, span: Span, traversal: Traversal, blocks: tuple[Block, ...], parts: Extents
-    ) -> Function:
+    def _function(self, span: Span, traversal: Traversal, blocks: tuple[Block, ...], parts: Extents) -> Function:
         reached = {block.start for block in blocks}
         wanted = {*traversal.inner, *traversal.leaders, *self._unreached(traversal)}
         return Function(

@@ -18,7 +18,7 @@ from gilk.analysis.jumps import LEAVES_BY_INDIRECT_JUMP, LEAVES_BY_RETURN, JumpT
 from gilk.analysis.noreturn import LEAVES, Returns
 from gilk.image.kernel.build import Kernel
 from gilk.image.kernel.kallsyms import Addresses
-from gilk.image.kernel.opcodes import Flow
+from gilk.image.kernel.opcodes import OpcodeFlow
 from gilk.image.kernel.snapshot import TextRegion
 from gilk.image.kernel.sweep import Sweep
 from gilk.values import dataclass
@@ -47,7 +47,7 @@ class KernelAnalysis(Analysis):
         """For each span, whether a call of it may return: it has a return, runs on, or jumps to a span that may."""
         extents, sweep, jumps = self.spans, self._kernel.sweep, self.jumps
         last = sweep.flows[np.searchsorted(sweep.starts, extents.ends) - 1]
-        returning = (jumps.traits & LEAVES != 0) | (last == Flow.NEXT) | (last == Flow.BRANCH)
+        returning = (jumps.traits & LEAVES != 0) | (last == OpcodeFlow.NEXT) | (last == OpcodeFlow.BRANCH)
         ours = extents.owner(jumps.sources.view(np.uint64))
         theirs = extents.owner(jumps.targets.view(np.uint64))
         returning[ours[(ours >= 0) & (theirs < 0)]] = True
@@ -119,7 +119,7 @@ def _crossing(kernel: Kernel, extents: FunctionExtents) -> tuple[Addresses, Addr
     sweep = kernel.sweep
     rows = sweep.direct
     targets = sweep.targets[rows]
-    calls = (sweep.flows[rows] == Flow.CALL) & (extents.starts[extents.near(targets)] == targets)
+    calls = (sweep.flows[rows] == OpcodeFlow.CALL) & (extents.starts[extents.near(targets)] == targets)
     pairs = [(site, other) for site, others in kernel.image.detours.items() for other in others]
     more = np.array(pairs, np.uint64).reshape(-1, 2)
     sources = np.concatenate((sweep.starts[rows][~calls], more[:, 0]))
@@ -175,10 +175,10 @@ def _traits(kernel: Kernel, extents: FunctionExtents) -> NDArray[np.uint8]:
     """How each function can be left."""
     sweep, image = kernel.sweep, kernel.image
     traits = np.zeros(len(extents.starts), np.uint8)
-    jumps = sweep.direct[sweep.flows[sweep.direct] != Flow.CALL]
+    jumps = sweep.direct[sweep.flows[sweep.direct] != OpcodeFlow.CALL]
     ways = (
-        (Flow.RETURN, image.returns, LEAVES_BY_RETURN),
-        (Flow.JUMP_INDIRECT, image.dispatchers, LEAVES_BY_INDIRECT_JUMP),
+        (OpcodeFlow.RETURN, image.returns, LEAVES_BY_RETURN),
+        (OpcodeFlow.JUMP_INDIRECT, image.dispatchers, LEAVES_BY_INDIRECT_JUMP),
     )
     for flow, thunks, bit in ways:
         to_thunks = jumps[np.isin(sweep.targets[jumps], np.array(sorted(thunks), np.uint64))]

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from iced_x86 import Instruction
 
-from gilk.analysis.model import Block, End, Function, Step
+from gilk.analysis.model import Block, End, Function, LiveInstruction
 from gilk.arch import decode as x86
 from gilk.arch.effects import FINE_EVERYTHING, FINE_FLAGS, PRESERVED, R11, RSP, fine_effects, fold
 
@@ -92,13 +92,13 @@ class Liveness:
             live = self._effect(self._decode(block, block.terminator)[0]).before(live) | self._always
         return fold(live)
 
-    def steps(self, block: Block) -> tuple[Step, ...]:
+    def steps(self, block: Block) -> tuple[LiveInstruction, ...]:
         """The block's instructions, each with what is live before it."""
         live = self.after(block)
         steps = []
         for instruction in reversed(self._decode(block, block.start)):
             live = self._effect(instruction).before(live) | self._always
-            steps.append(Step(instruction, fold(live)))
+            steps.append(LiveInstruction(instruction, fold(live)))
         return tuple(reversed(steps))
 
     def _decode(self, block: Block, start: int) -> list[Instruction]:

@@ -96,7 +96,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LiveInstruction:
     """One instruction of a block with what is live just before it.
 
     ``live`` has a bit per general register, numbered as the hardware does

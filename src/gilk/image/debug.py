@@ -19,7 +19,7 @@ from gilk.image import header as elf
 from gilk.image import notes, symbols
 from gilk.image.header import Header
 from gilk.image.memory import MALFORMED
-from gilk.image.source import Source, from_bytes, open_source
+from gilk.image.source import ByteSource, from_bytes, open_source
 
 ROOT = Path("/usr/lib/debug")
 LARGEST_DEBUGDATA = 1 << 28  # bytes, decompressed
@@ -106,7 +106,7 @@ def _belongs(header: Header, debug: Header, check: int | None) -> bool:
     return check is not None and _crc(debug.source) == check
 
 
-def _crc(source: Source) -> int:
+def _crc(source: ByteSource) -> int:
     value = 0
     for chunk in source.chunks():
         value = zlib.crc32(chunk, value)

@@ -13,7 +13,7 @@ from gilk.image.encoding import OMIT, PCREL, SDATA4, EncodedTable, uleb
 from gilk.image.header import PT_GNU_EH_FRAME, SHT_NOBITS, Header
 from gilk.image.lsda import call_sites, landing_pads
 from gilk.image.memory import MALFORMED, ImageMemory
-from gilk.image.model import Frame
+from gilk.image.model import FrameDescription
 from gilk.values import dataclass
 
 _U32 = struct.Struct("<I")
@@ -31,7 +31,7 @@ class Cie:
     signal: bool
 
 
-def parse(place: tuple[int, int], memory: ImageMemory) -> tuple[Frame, ...]:
+def parse(place: tuple[int, int], memory: ImageMemory) -> tuple[FrameDescription, ...]:
     """All FDEs over executable bytes, sorted by start; () when there is no table at ``place``, or it is broken."""
     try:
         table = table_at(place, memory)
@@ -102,7 +102,7 @@ class _Walk:
         self.tables: dict[int, EncodedTable] = {}  # by start of the segment that holds LSDAs
         self.budget = memory.size  # bytes of call sites: many FDEs could claim one huge LSDA
 
-    def frames(self) -> tuple[Frame, ...]:
+    def frames(self) -> tuple[FrameDescription, ...]:
         found = []
         for body, end in entries(self.table):
             try:
@@ -113,7 +113,7 @@ class _Walk:
                 found.append(frame)
         return tuple(sorted(found, key=lambda frame: (frame.start, frame.end)))
 
-    def _frame(self, body: int, end: int) -> Frame | None:
+    def _frame(self, body: int, end: int) -> FrameDescription | None:
         """The FDE whose CIE pointer is at ``body``; None for a CIE, or an FDE of code that was discarded."""
         (back,) = _U32.unpack_from(self.table.data, body)
         cie = self._cie(body - back) if back else None
@@ -123,7 +123,7 @@ class _Walk:
         if not size or cursor > end or not self.memory.executable(start):
             return None
         pads = self._pads(cie, cursor, start) if cie.lsda != OMIT and cursor < end else ()
-        return Frame(start, start + size, pads, cie.signal)
+        return FrameDescription(start, start + size, pads, cie.signal)
 
     def _pads(self, cie: Cie, offset: int, function: int) -> tuple[int, ...]:
         """Landing pads; () when the LSDA is broken, since the extent is still good."""

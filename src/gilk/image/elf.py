@@ -12,11 +12,11 @@ from gilk.image import debug, dynamic, eh_frame, header, notes, plt, relocations
 from gilk.image.extents import Extents, disjoint
 from gilk.image.header import Header
 from gilk.image.memory import ImageMemory
-from gilk.image.model import Image, Segment, Symbol
+from gilk.image.model import Image, LoadSegment, Symbol
 from gilk.image.plt import Plt
 from gilk.image.relocations import Relocations
 from gilk.image.remembered import CachedFields
-from gilk.image.source import Source, from_bytes, open_file, open_source, source_of
+from gilk.image.source import ByteSource, from_bytes, open_file, open_source, source_of
 from gilk.image.spans import Named, nameless, spans
 
 
@@ -82,7 +82,7 @@ def load_bytes(data: bytes, path: Path) -> Image:
     return _image(from_bytes(data, path))
 
 
-def _image(source: Source) -> Image:
+def _image(source: ByteSource) -> Image:
     """The image of ``source``. Slow findings are remembered as long as the file does not change."""
     head = header.parse(source)
     segments = header.segments(head)
@@ -96,7 +96,7 @@ def _image(source: Source) -> Image:
     return _made(head, segments, found)
 
 
-def _made(head: Header, segments: tuple[Segment, ...], found: CachedFields) -> Image:
+def _made(head: Header, segments: tuple[LoadSegment, ...], found: CachedFields) -> Image:
     return Image(
         path=head.source.path,
         position_independent=head.position_independent,
@@ -107,7 +107,7 @@ def _made(head: Header, segments: tuple[Segment, ...], found: CachedFields) -> I
     )
 
 
-def _contents(head: Header, segments: tuple[Segment, ...], build_id: str) -> CachedFields:
+def _contents(head: Header, segments: tuple[LoadSegment, ...], build_id: str) -> CachedFields:
     memory = ImageMemory(segments)
     linked = dynamic.parse(head, memory)
     moved = relocations.parse(head, linked, memory)
@@ -149,7 +149,7 @@ def _named(tables: list[tuple[str, list[Symbol]]]) -> list[Named]:
     return [(symbol, source) for source, rows in tables for symbol in rows]
 
 
-def _code(head: Header, segments: tuple[Segment, ...], stubs: Plt) -> Extents:
+def _code(head: Header, segments: tuple[LoadSegment, ...], stubs: Plt) -> Extents:
     """Executable sections but the PLTs; without section headers, the content of executable segments."""
     segmented = Extents(tuple((s.address, s.address + len(s.data)) for s in segments if s.executable and s.data))
     extents = [

@@ -6,8 +6,8 @@ from __future__ import annotations
 import struct
 
 from gilk.errors import ImageError
-from gilk.image.model import Section, Segment
-from gilk.image.source import LARGEST_READ, Source
+from gilk.image.model import LoadSegment, Section
+from gilk.image.source import LARGEST_READ, ByteSource
 from gilk.values import dataclass
 
 ET_EXEC, ET_DYN = 2, 3
@@ -54,7 +54,7 @@ class SectionHeader:
 class Header:
     """The contents of the first bytes of an ELF file. ``sections`` is empty when that table is missing or broken."""
 
-    source: Source
+    source: ByteSource
     position_independent: bool
     entry: int
     programs: tuple[ProgramHeader, ...]
@@ -71,7 +71,7 @@ class Header:
         return b"" if section.kind == SHT_NOBITS else self.source.read(section.offset, section.size)
 
 
-def parse(source: Source) -> Header:
+def parse(source: ByteSource) -> Header:
     """Raises ImageError not-elf, elf-class, elf-machine, elf-type, elf-truncated or elf-malformed."""
     _check_ident(source)
     fields = EHDR.unpack(source.read(0, EHDR.size))
@@ -89,7 +89,7 @@ def parse(source: Source) -> Header:
     return Header(source, kind == ET_DYN, entry, programs, sections)
 
 
-def _check_ident(source: Source) -> None:
+def _check_ident(source: ByteSource) -> None:
     ident = source.read(0, min(16, source.size))
     if ident[:4] != b"\x7fELF":
         raise ImageError("not-elf", f"{source.path}: not an ELF file")
@@ -101,7 +101,7 @@ def _check_ident(source: Source) -> None:
         raise ImageError("elf-machine", f"{source.path}: for a big-endian machine, not x86-64")
 
 
-def _programs(source: Source, offset: int, entry_size: int, count: int) -> tuple[ProgramHeader, ...]:
+def _programs(source: ByteSource, offset: int, entry_size: int, count: int) -> tuple[ProgramHeader, ...]:
     if count and entry_size != _PHDR.size:
         raise ImageError("elf-malformed", f"{source.path}: a program header has {entry_size} bytes")
     table = source.read(offset, count * _PHDR.size)
@@ -111,7 +111,7 @@ def _programs(source: Source, offset: int, entry_size: int, count: int) -> tuple
     )
 
 
-def _sections(source: Source, offset: int, entry_size: int, count: int, names: int) -> tuple[SectionHeader, ...]:
+def _sections(source: ByteSource, offset: int, entry_size: int, count: int, names: int) -> tuple[SectionHeader, ...]:
     if not offset or entry_size != SHDR.size:
         return ()
     if count == 0 or names == 0xFFFF:  # too many for 16 bits: the first entry has the numbers
@@ -128,7 +128,7 @@ def _name(strings: bytes, offset: int) -> str:
     return strings[offset : offset + 256].partition(b"\0")[0].decode("utf-8", "backslashreplace")
 
 
-def segments(header: Header) -> tuple[Segment, ...]:
+def segments(header: Header) -> tuple[LoadSegment, ...]:
     """The PT_LOAD segments with their content, sorted by address.
 
     Raises ImageError elf-truncated, or elf-malformed when there are none or absurdly many, they overlap in
@@ -153,10 +153,10 @@ def loads(header: Header) -> list[ProgramHeader]:
     return loads
 
 
-def _segment(source: Source, program: ProgramHeader) -> Segment:
+def _segment(source: ByteSource, program: ProgramHeader) -> LoadSegment:
     data = source.read(program.offset, program.file_size)
     executable, writable = bool(program.flags & PF_X), bool(program.flags & PF_W)
-    return Segment(program.address, program.size, program.offset, data, executable, writable)
+    return LoadSegment(program.address, program.size, program.offset, data, executable, writable)
 
 
 def sections(header: Header) -> tuple[Section, ...]:

@@ -11,7 +11,7 @@ import numpy
 from numpy.typing import NDArray
 
 from gilk.errors import ImageError
-from gilk.image.model import Segment
+from gilk.image.model import LoadSegment
 from gilk.values import dataclass
 
 # The exceptions that a broken file may raise in a parser of an optional table. ImageError is among them: a table that
@@ -25,7 +25,7 @@ Words = NDArray[numpy.uint64]
 class ImageMemory:
     """Segments sorted by address. ``size`` is the number of bytes that come from the file."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[LoadSegment, ...]
     size: int = field(init=False)
     _starts: tuple[int, ...] = field(init=False)
 
@@ -33,7 +33,7 @@ class ImageMemory:
         object.__setattr__(self, "size", sum(len(segment.data) for segment in self.segments))
         object.__setattr__(self, "_starts", tuple(segment.address for segment in self.segments))
 
-    def segment_at(self, address: int) -> Segment | None:
+    def segment_at(self, address: int) -> LoadSegment | None:
         i = bisect.bisect_right(self._starts, address) - 1
         if i >= 0 and address - self._starts[i] < self.segments[i].size:
             return self.segments[i]

@@ -44,7 +44,7 @@ class Symbol(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class LoadSegment:
     """A PT_LOAD program header; ``data`` is its file content (shorter than ``size`` for bss)."""
 
     address: int
@@ -64,7 +64,7 @@ class Section:
     executable: bool
 
 
-class Frame(NamedTuple):
+class FrameDescription(NamedTuple):
     """An FDE of .eh_frame: [start, end) with the landing pads of its LSDA."""
 
     start: int
@@ -101,10 +101,10 @@ class Image:
     interpreter: str
     needed: tuple[str, ...]
     soname: str
-    segments: tuple[Segment, ...]
+    segments: tuple[LoadSegment, ...]
     sections: tuple[Section, ...]
     symbols: tuple[Symbol, ...]
-    frames: tuple[Frame, ...]  # sorted by start
+    frames: tuple[FrameDescription, ...]  # sorted by start
     spans: tuple[Span, ...]  # functions, sorted by start, disjoint
     plt: dict[int, str] = field(default_factory=dict)  # address of a PLT stub -> symbol name
     got: dict[int, str] = field(default_factory=dict)  # address of a GOT slot (GLOB_DAT, JUMP_SLOT) -> symbol name

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Set
 from gilk.image.extents import Extents, disjoint
 from gilk.image.header import Header
 from gilk.image.memory import MALFORMED, ImageMemory
-from gilk.image.model import Frame
+from gilk.image.model import FrameDescription
 from gilk.values import dataclass
 
 SECTIONS = (".plt", ".plt.sec", ".plt.got", ".iplt")
@@ -34,7 +34,7 @@ class Plt:
     extents: tuple[tuple[int, int], ...]
 
 
-def parse(header: Header, memory: ImageMemory, slots: Set[int], frames: Collection[Frame]) -> Plt:
+def parse(header: Header, memory: ImageMemory, slots: Set[int], frames: Collection[FrameDescription]) -> Plt:
     """The stubs that jump through one of ``slots``.
 
     Without section headers, an FDE that begins with a PLT's first entry or a stub is taken for a PLT, and code
@@ -54,7 +54,7 @@ def parse(header: Header, memory: ImageMemory, slots: Set[int], frames: Collecti
     return Plt(stubs, tuple(disjoint(extents)))
 
 
-def _uncovered(memory: ImageMemory, frames: Iterable[Frame]) -> tuple[tuple[int, int], ...]:
+def _uncovered(memory: ImageMemory, frames: Iterable[FrameDescription]) -> tuple[tuple[int, int], ...]:
     executable = Extents(tuple((s.address, s.address + len(s.data)) for s in memory.segments if s.executable))
     return executable.without(disjoint((frame.start, frame.end) for frame in frames)).pairs
 
@@ -73,7 +73,7 @@ def _slot(match: re.Match[bytes], address: int) -> int:
     return int(address + match.end() + displacement)
 
 
-def _is_plt(memory: ImageMemory, frame: Frame, slots: Set[int]) -> bool:
+def _is_plt(memory: ImageMemory, frame: FrameDescription, slots: Set[int]) -> bool:
     try:
         head = memory.read(frame.start, min(frame.end - frame.start, 32))
     except MALFORMED:

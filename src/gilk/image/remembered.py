@@ -27,7 +27,7 @@ from gilk.digest import digest
 from gilk.image import debug, dynamic
 from gilk.image.header import SHT_STRTAB, SHT_SYMTAB, Header
 from gilk.image.memory import MALFORMED
-from gilk.image.model import Frame, Segment, Span, Symbol, SymbolKind
+from gilk.image.model import FrameDescription, LoadSegment, Span, Symbol, SymbolKind
 from gilk.values import dataclass
 from gilk.version import VERSION
 
@@ -48,7 +48,7 @@ class CachedFields:
     needed: tuple[str, ...]
     soname: str
     symbols: tuple[Symbol, ...]
-    frames: tuple[Frame, ...]
+    frames: tuple[FrameDescription, ...]
     spans: tuple[Span, ...]
     plt: dict[int, str]
     got: dict[int, str]
@@ -65,7 +65,7 @@ class Once:
     that it may be again within a tick of the clock, or has a debug file that others can write to.
     """
 
-    def __init__(self, header: Header, segments: Iterable[Segment]) -> None:
+    def __init__(self, header: Header, segments: Iterable[LoadSegment]) -> None:
         self._file = header.source
         self._parts: dict[tuple[int, int], bytes] = {}
         self.header = replace(header, source=replace(self._file, fetch=self._fetch))
@@ -82,7 +82,7 @@ class Once:
             self._parts[offset, size] = self._file.fetch(offset, size)
         return self._parts[offset, size]
 
-    def _key(self, segments: Iterable[Segment]) -> bytes:
+    def _key(self, segments: Iterable[LoadSegment]) -> bytes:
         state, states = self._file.state, debug.states(self.header)
         content = content_of(self.header, segments), dynamic.interpreter(self.header)
         if state is None or states is None:
@@ -90,7 +90,7 @@ class Once:
         return repr((state, content, states, sys.hexversion)).encode() + _reader()
 
 
-def content_of(header: Header, segments: Iterable[Segment]) -> bytes:
+def content_of(header: Header, segments: Iterable[LoadSegment]) -> bytes:
     """A digest of what is loaded, and of the tables that are read besides."""
     shape = (header.position_independent, header.entry, header.programs, header.sections)
     state = digest(repr(shape).encode())
@@ -131,7 +131,7 @@ def recall(key: bytes) -> CachedFields | None:
         values = marshal.loads(content)
         kinds = {str(kind): kind for kind in SymbolKind}
         symbols = [Symbol(name, at, size, kinds[kind], *rest) for name, at, size, kind, *rest in values["symbols"]]
-        frames, spans = map(Frame._make, values["frames"]), map(Span._make, values["spans"])
+        frames, spans = map(FrameDescription._make, values["frames"]), map(Span._make, values["spans"])
         return CachedFields(**values | {"symbols": tuple(symbols), "frames": tuple(frames), "spans": tuple(spans)})
     except (ValueError, TypeError, EOFError, KeyError):
         return None

@@ -21,7 +21,7 @@ LARGEST_WHOLE = 1 << 32  # bytes; of a file that must be read from end to end
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ByteSource:
     """``size`` bytes that ``fetch(offset, size)`` returns; ``path`` is for messages. ``state`` is the file's, and None
     for what is none, or has been changed so lately that it may be once more within a tick of the clock."""
 
@@ -49,12 +49,12 @@ class Source:
             yield self.read(offset, min(size, self.size - offset))
 
 
-def from_bytes(data: bytes, path: Path) -> Source:
-    return Source(path, len(data), lambda offset, size: data[offset : offset + size])
+def from_bytes(data: bytes, path: Path) -> ByteSource:
+    return ByteSource(path, len(data), lambda offset, size: data[offset : offset + size])
 
 
 @contextmanager
-def open_source(path: Path) -> Iterator[Source]:
+def open_source(path: Path) -> Iterator[ByteSource]:
     """A regular file, open for the ``with`` block. Raises as open_file does."""
     descriptor = open_file(path)
     try:
@@ -90,14 +90,14 @@ def _open(path: Path) -> int:
         os.close(looked)
 
 
-def source_of(descriptor: int, path: Path) -> Source:
+def source_of(descriptor: int, path: Path) -> ByteSource:
     """The contents of an open file. Raises ImageError elf-malformed."""
     file = os.fstat(descriptor)
     if file.st_size > LARGEST_FILE:
         raise ImageError("elf-malformed", f"{path}: {file.st_size:#x} bytes is too large to be a program")
     settled = abs(time.time_ns() - file.st_ctime_ns) > _TICK
     state = state_of(file) if settled else None
-    return Source(path, file.st_size, lambda offset, size: _pread(descriptor, size, offset, path), state)
+    return ByteSource(path, file.st_size, lambda offset, size: _pread(descriptor, size, offset, path), state)
 
 
 def _pread(descriptor: int, size: int, offset: int, path: Path) -> bytes:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 
 from gilk.image.extents import Extents
-from gilk.image.model import Frame, Span, Symbol, SymbolKind
+from gilk.image.model import FrameDescription, Span, Symbol, SymbolKind
 
 ALIGNMENT = 16  # bytes, of functions
 FUNCTIONS = (SymbolKind.FUNC, SymbolKind.IFUNC)
@@ -18,7 +18,9 @@ FUNCTIONS = (SymbolKind.FUNC, SymbolKind.IFUNC)
 Named = tuple[Symbol, str]
 
 
-def spans(named: Iterable[Named], frames: Iterable[Frame], resolvers: Iterable[int], code: Extents) -> tuple[Span, ...]:
+def spans(
+    named: Iterable[Named], frames: Iterable[FrameDescription], resolvers: Iterable[int], code: Extents
+) -> tuple[Span, ...]:
     """Sorted and disjoint: an extent that reaches into the next function is cut there.
 
     ``code`` is where functions may lie: executable sections or segments, without PLTs.
@@ -40,7 +42,7 @@ def nameless(address: int) -> str:
     return f"sub_{address:x}"
 
 
-def _covered(frames: Iterable[Frame], code: Extents) -> dict[int, int]:
+def _covered(frames: Iterable[FrameDescription], code: Extents) -> dict[int, int]:
     """Start and end of each FDE's code.
 
     That of a signal trampoline begins one byte early, so that unwinders, which look up the byte before a

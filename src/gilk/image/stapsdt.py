@@ -21,7 +21,7 @@ _MOST = 1 << 24  # bytes, of all notes
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class UsdtMarker:
     """A nop at ``address`` that stands for probe ``name``. ``semaphore``: of a 16-bit counter of those who listen, 0
     without one. Both are link-time. ``arguments``: operands as an assembler has them, each with its size.
     """
@@ -33,13 +33,13 @@ class Mark:
     arguments: str
 
 
-def marks(path: Path) -> tuple[Mark, ...]:
+def marks(path: Path) -> tuple[UsdtMarker, ...]:
     """The marks in the order of the file; broken ones are left out. Raises ImageError as elf.load() does."""
     with open_source(path) as source:
         return _marks(header.parse(source))
 
 
-def _marks(head: header.Header) -> tuple[Mark, ...]:
+def _marks(head: header.Header) -> tuple[UsdtMarker, ...]:
     section, base = head.section(_SECTION), head.section(_BASE)
     if section is None or section.size > _MOST:
         return ()
@@ -50,14 +50,14 @@ def _marks(head: header.Header) -> tuple[Mark, ...]:
     return tuple(_read(content, 0 if base is None else base.address))
 
 
-def _read(content: bytes, base: int) -> Iterator[Mark]:
+def _read(content: bytes, base: int) -> Iterator[UsdtMarker]:
     for owner, kind, described in notes.each(content):
         if owner == _OWNER and kind == _KIND and len(described) >= 24:
             address, noted, semaphore = struct.unpack_from("<QQQ", described)
             moved = base - noted if base and noted else 0  # by who prelinked the file
             provider, name, arguments = _strings(described[24:])
             if provider and name:
-                yield Mark(provider, name, address + moved, semaphore and semaphore + moved, arguments)
+                yield UsdtMarker(provider, name, address + moved, semaphore and semaphore + moved, arguments)
 
 
 def _strings(described: bytes) -> tuple[str, str, str]:

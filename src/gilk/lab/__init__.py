@@ -2,8 +2,8 @@
 """Stock kernels in disposable virtual machines: to try what would be rash on the machine one works on."""
 
 from gilk.lab.attach import attach
-from gilk.lab.kernels import Kernel, find, kept
+from gilk.lab.kernels import StockKernel, find, kept
 from gilk.lab.qemu import Machine
 from gilk.lab.vm import BOOT_LIMIT, VM, boot
 
-__all__ = ["BOOT_LIMIT", "VM", "Kernel", "Machine", "attach", "boot", "find", "kept"]
+__all__ = ["BOOT_LIMIT", "VM", "Machine", "StockKernel", "attach", "boot", "find", "kept"]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gilk.lab.kernels import Kernel
+from gilk.lab.kernels import StockKernel
 
 _WANTED: Final = (
     "drivers/virtio/virtio_pci",
@@ -79,7 +79,7 @@ poweroff -f
 """
 
 
-def make(kernel: Kernel, python: str, relay: str, shares: dict[str, str], network: bool) -> bytes:
+def make(kernel: StockKernel, python: str, relay: str, shares: dict[str, str], network: bool) -> bytes:
     """The archive. `shares`: tag -> where that directory is to be."""
     modules = ordered(kernel, _WANTED + (NETWORK if network else ()))
     names = [_plain(path) for path in modules]
@@ -106,7 +106,7 @@ def make(kernel: Kernel, python: str, relay: str, shares: dict[str, str], networ
     return archive.finish()
 
 
-def ordered(kernel: Kernel, wanted: Sequence[str]) -> list[Path]:
+def ordered(kernel: StockKernel, wanted: Sequence[str]) -> list[Path]:
     """The wanted modules and all on which they depend, in an order in which they can be loaded; without those built in,
     which have no file."""
     needs, places = {}, {}

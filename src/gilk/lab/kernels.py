@@ -32,7 +32,7 @@ Notify = Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class Kernel:
+class StockKernel:
     release: str  # as uname -r gives it
     root: Path  # what the packages hold, laid out under it
 
@@ -69,13 +69,13 @@ def store() -> Path:
     return path
 
 
-def kept() -> list[Kernel]:
+def kept() -> list[StockKernel]:
     """The kernels that are there, newest first."""
-    found = [Kernel(path.name, path) for path in store().iterdir() if _RELEASE.fullmatch(path.name)]
+    found = [StockKernel(path.name, path) for path in store().iterdir() if _RELEASE.fullmatch(path.name)]
     return sorted(found, key=lambda kernel: _age(kernel.release), reverse=True)
 
 
-def find(release: str = "", notify: Notify = lambda _: None) -> Kernel:
+def find(release: str = "", notify: Notify = lambda _: None) -> StockKernel:
     """The kernel of that release, or the newest there is; fetched if it is not there.
 
     `notify` is told before anything is fetched. Raises UsageError bad-release; TargetError lab-no-kernel,
@@ -101,7 +101,7 @@ def _locked() -> Iterator[None]:
         os.close(lock)
 
 
-def _fetch(release: str, notify: Notify) -> Kernel:
+def _fetch(release: str, notify: Notify) -> StockKernel:
     require("depmod")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=store()) as name:
         work, root = Path(name), Path(name) / "root"
@@ -116,9 +116,9 @@ def _fetch(release: str, notify: Notify) -> Kernel:
         notify(f"fetching the kernel {release} (85 MB; 500 MB unpacked in {store()})")
         archive.unpack([image, headers, *built, _INIT], root)
         final = store() / release
-        _settle(Kernel(release, root), final)
+        _settle(StockKernel(release, root), final)
         root.rename(final)
-        return Kernel(release, final)
+        return StockKernel(release, final)
 
 
 def _current(archive: Archive) -> str:
@@ -133,7 +133,7 @@ def _current(archive: Archive) -> str:
     )
 
 
-def _settle(kernel: Kernel, final: Path) -> None:
+def _settle(kernel: StockKernel, final: Path) -> None:
     """Do what installing the packages would do, with paths for ``final``, the place where they will lie."""
     tool(["depmod", "-b", kernel.root, kernel.release], kernel.root)
     makefile = kernel.headers / "Makefile"

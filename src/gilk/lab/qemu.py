@@ -15,7 +15,7 @@ from typing import Final
 from gilk import private
 from gilk.arch import processor
 from gilk.errors import TargetError, UsageError
-from gilk.lab.kernels import Kernel
+from gilk.lab.kernels import StockKernel
 from gilk.values import dataclass
 
 PROGRAM: Final = "qemu-system-x86_64"
@@ -65,7 +65,7 @@ def program() -> str:
     return found
 
 
-def command(machine: Machine, kernel: Kernel, initramfs: int, relay: int, monitor: int) -> list[str]:
+def command(machine: Machine, kernel: StockKernel, initramfs: int, relay: int, monitor: int) -> list[str]:
     """Descriptors that QEMU inherits: a file, and two connected sockets. The serial port is standard output."""
     accelerated = is_accelerated(machine)
     image = kernel.image if machine.kaslr or kernel.direct is None else kernel.direct

@@ -26,7 +26,7 @@ from typing import IO, Final
 
 from gilk.errors import GilkError, MachineGone, TargetError
 from gilk.lab import initramfs, qemu, silence
-from gilk.lab.kernels import Kernel, Notify, find
+from gilk.lab.kernels import Notify, StockKernel, find
 from gilk.lab.qemu import Machine
 from gilk.targets.kernel.channel import Channel
 from gilk.targets.kernel.link import RelayLink
@@ -42,7 +42,7 @@ _PANIC: Final = re.compile(r"Kernel panic - not syncing: (.*)")
 class VM:
     """A machine that has been started. `link` reaches its kernel."""
 
-    def __init__(self, kernel: Kernel, machine: Machine, stack: ExitStack) -> None:
+    def __init__(self, kernel: StockKernel, machine: Machine, stack: ExitStack) -> None:
         self.kernel = kernel
         # Files without names: there is nothing to remove when we are killed.
         self._said, self._complaints, archive = (_unnamed(stack) for _ in range(3))

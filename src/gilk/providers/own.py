@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 
-BEGIN = Probe(1, "dtrace", "", "", "BEGIN")
-END = Probe(2, "dtrace", "", "", "END")
-ERROR = Probe(3, "dtrace", "", "", "ERROR")
+BEGIN = DProbe(1, "dtrace", "", "", "BEGIN")
+END = DProbe(2, "dtrace", "", "", "END")
+ERROR = DProbe(3, "dtrace", "", "", "ERROR")
 PROBES = (BEGIN, END, ERROR)

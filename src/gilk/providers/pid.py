@@ -15,7 +15,7 @@ from gilk.lang.d.probes import Description
 from gilk.lang.ir import Binary, Given
 from gilk.lang.machine import CallArg, CallResult, Reg, Start
 from gilk.lang.types import UINT64
-from gilk.providers.probe import ProcessProbe, Site
+from gilk.providers.probe import ProbeSite, ProcessProbe
 from gilk.splice import points
 from gilk.splice.points import Point
 from gilk.targets.base import Target
@@ -41,7 +41,7 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
         image, module = process.image(loaded.path), "a.out" if loaded.main else loaded.name
         for span, name, where in _places(image, partial(process.analysis, loaded), description):
             given, start = _GIVEN.get(name, _INSIDE), span.start + loaded.bias
-            sites = tuple([Site(loaded, part, point, given, start) for part, point in where])
+            sites = tuple([ProbeSite(loaded, part, point, given, start) for part, point in where])
             yield ProcessProbe((provider, module, span.name, name), sites)
 
 

@@ -13,7 +13,7 @@ from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ProbeSite:
     """``part``: where the part of the function begins that ``point`` lies in, link-time; ``start``: the same of the
     whole function, at run time. ``given``: places share it where they can, for to compare two takes long; where it
     selects, the probe fires for ``value``.
@@ -40,7 +40,7 @@ class ProcessProbe:
     """It fires at each of ``sites``, while whose ``semaphores`` are taken up by one."""
 
     key: Key
-    sites: tuple[Site, ...]
+    sites: tuple[ProbeSite, ...]
     semaphores: frozenset[Semaphore] = frozenset()
 
 

@@ -14,7 +14,7 @@ from gilk.errors import TargetError
 from gilk.lang.d.probes import Description
 from gilk.lang.ir import Given
 from gilk.lang.machine import SyscallArg, SyscallError, SyscallNumber, SyscallResult
-from gilk.providers.probe import ProcessProbe, Site
+from gilk.providers.probe import ProbeSite, ProcessProbe
 from gilk.splice.points import Point
 from gilk.targets.base import Loaded, Target
 
@@ -58,7 +58,7 @@ def _is_meant(name: str, glob: str) -> bool:
     return name != "rt_sigreturn" and (fnmatch.fnmatchcase(name, glob) or _OTHER_NAMES.get(glob) == name)
 
 
-def sites(made: Made, number: int, side: str) -> Iterator[Site]:
+def sites(made: Made, number: int, side: str) -> Iterator[ProbeSite]:
     """Where call ``number`` is made, or may be."""
     leaves = side == "return"
     if leaves and number in _NO_RETURN:
@@ -66,7 +66,7 @@ def sites(made: Made, number: int, side: str) -> Iterator[Site]:
     for loaded, call in (*made.get(number, ()), *made.get(None, ())):
         offset = call.address - call.function.start
         point = Point(loaded.name, call.function.name, f"+{offset:#x}", call.address, leaves)
-        yield Site(loaded, call.function.start, point, _GIVEN[leaves, call.number is None], value=number)
+        yield ProbeSite(loaded, call.function.start, point, _GIVEN[leaves, call.number is None], value=number)
 
 
 @lru_cache(maxsize=4)

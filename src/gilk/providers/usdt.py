@@ -10,15 +10,15 @@ from pathlib import Path
 
 from gilk.errors import GilkError, UsageError
 from gilk.image.model import Image
-from gilk.image.stapsdt import Mark, marks
+from gilk.image.stapsdt import UsdtMarker, marks
 from gilk.lang.d.probes import Description, Key
 from gilk.lang.ir import Given
 from gilk.providers.operands import operands
-from gilk.providers.probe import ProcessProbe, Semaphore, Site
+from gilk.providers.probe import ProbeSite, ProcessProbe, Semaphore
 from gilk.splice import points
 from gilk.targets.base import Loaded, Target
 
-_Found = list[tuple[Site, Mark]]
+_Found = list[tuple[ProbeSite, UsdtMarker]]
 
 
 def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
@@ -34,7 +34,7 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
 
 
 @lru_cache(maxsize=256)
-def _marks(path: Path) -> tuple[Mark, ...]:
+def _marks(path: Path) -> tuple[UsdtMarker, ...]:
     try:
         return marks(path)
     except GilkError:
@@ -46,25 +46,25 @@ def names(process: Target) -> frozenset[str]:
     return frozenset(mark.provider for loaded in process.loaded() for mark in _marks(loaded.path))
 
 
-def name(mark: Mark) -> str:
+def name(mark: UsdtMarker) -> str:
     """DTrace's: a C name cannot have a dash, for which two underscores stand."""
     return mark.name.replace("__", "-")
 
 
-def _matches(mark: Mark, pid: int, description: Description) -> bool:
+def _matches(mark: UsdtMarker, pid: int, description: Description) -> bool:
     if not fnmatch.fnmatchcase(f"{mark.provider}{pid}", description.provider):
         return False
     globs = description.name
     return not globs or any(fnmatch.fnmatchcase(each, globs) for each in (name(mark), mark.name))
 
 
-def _can_count(process: Target, loaded: Loaded, mark: Mark) -> bool:
+def _can_count(process: Target, loaded: Loaded, mark: UsdtMarker) -> bool:
     """Its semaphore, if it has one, is in the image's own memory."""
     at, segments = mark.semaphore, process.image(loaded.path).segments
     return not at or any(each.writable and 0 <= at - each.address <= each.size - 2 for each in segments)
 
 
-def _add(by_key: dict[Key, _Found], process: Target, loaded: Loaded, mark: Mark, glob: str) -> None:
+def _add(by_key: dict[Key, _Found], process: Target, loaded: Loaded, mark: UsdtMarker, glob: str) -> None:
     """One probe may have several sites, in one function or more."""
     image, analysis = process.image(loaded.path), process.analysis(loaded)
     span = image.span_at(mark.address)
@@ -77,7 +77,7 @@ def _add(by_key: dict[Key, _Found], process: Target, loaded: Loaded, mark: Mark,
         return  # of no instruction that is known: the note is wrong, or nobody knows how to get there
     fetched = operands(mark.arguments, lambda symbol: _symbol(image, loaded.bias, symbol))
     key = (f"{mark.provider}{process.pid}", loaded.name, span.name, name(mark))
-    by_key.setdefault(key, []).append((Site(loaded, part.start, point, Given(fetched)), mark))
+    by_key.setdefault(key, []).append((ProbeSite(loaded, part.start, point, Given(fetched)), mark))
 
 
 def _probe(key: Key, loaded: Loaded, found: _Found) -> ProcessProbe:

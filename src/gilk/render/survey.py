@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gilk.render.text import cell, plural, table
-from gilk.splice.figures import Row, Survey, refused, spliced
+from gilk.splice.figures import FunctionRow, Survey, refused, spliced
 from gilk.splice.plan import Refusal
 from gilk.splice.tactics.table import NAMES
 from gilk.splice.tactics.trap import TRAP
@@ -73,7 +73,7 @@ def _side(counts: dict[str, int]) -> Json:
     return {**{tactic: counts.get(tactic, 0) for tactic in NAMES}, "refused": refused(counts)}
 
 
-def _row(row: Row) -> Json:
+def _row(row: FunctionRow) -> Json:
     return {
         "image": row.image,
         "function": row.name,

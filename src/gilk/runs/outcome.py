@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gilk.session.base import BaseSession
-from gilk.trace.calls import Calls
+from gilk.trace.calls import CallTable
 from gilk.trace.probes import Inlined, RefusedPoint
 from gilk.values import dataclass
 
@@ -20,7 +20,7 @@ class Result:
     """``calls`` is None when nothing was timed; ``restored`` is over all processes, None when that cannot be known."""
 
     counts: dict[str, int]
-    calls: Calls | None
+    calls: CallTable | None
     numbers: dict[str, Any]
     tactics: dict[str, int]
     refusals: dict[str, int]

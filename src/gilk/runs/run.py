@@ -28,7 +28,7 @@ from gilk.session.request import Request, Wanted, expand
 from gilk.targets.kernel.target import KernelTarget
 from gilk.targets.process import Process
 from gilk.trace.about import About, Tally
-from gilk.trace.calls import Calls, pair
+from gilk.trace.calls import CallTable, pair
 from gilk.trace.clock import realtime_offset
 from gilk.trace.store import Writer
 from gilk.trace.traced import TraceDescription
@@ -277,7 +277,7 @@ class Run:
     def _numbers(self, tactics: dict[str, int], refusals: dict[str, int]) -> dict[str, Any]:
         return numbers(self.sessions, tactics, refusals)
 
-    def _calls(self) -> Calls | None:
+    def _calls(self) -> CallTable | None:
         if not any(row.kind in ("time-entry", "time-head") for session in self.sessions for row in session.rows):
             return None
         table = self._kept.table()

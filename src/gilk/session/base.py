@@ -22,7 +22,7 @@ from gilk.splice.plan import FunctionPlan, Refusal
 from gilk.targets.base import Code
 from gilk.targets.threads import Threads
 from gilk.trace.clock import Clock
-from gilk.trace.drain import Source
+from gilk.trace.drain import RecordSource
 from gilk.trace.probes import ProbeRow, RefusedPoint, counts_by_point, distinct_refusals
 from gilk.values import dataclass
 
@@ -59,7 +59,7 @@ class BaseSession(ABC):
     ``capacity`` bounds how many probes there can be in all.
     """
 
-    def __init__(self, drain: Source, clock: Clock, threads: Threads, capacity: int) -> None:
+    def __init__(self, drain: RecordSource, clock: Clock, threads: Threads, capacity: int) -> None:
         self._drain = drain
         self.clock = clock
         self._stream = RecordStream(drain, clock, threads)
@@ -315,7 +315,7 @@ class BaseSession(ABC):
         return found
 
     @property
-    def drain(self) -> Source:
+    def drain(self) -> RecordSource:
         """The buffers: drops, lost and nested hits, corrupt rings."""
         return self._drain
 

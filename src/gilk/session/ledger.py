@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from gilk.analysis.model import Function
 from gilk.session.entry import Entry, HeldBatch, Undo, Units, with_dependents
-from gilk.session.staging import Cache, Changer, PlacedUnits, Planning, Result, Staged, Stager, Timed, staged
+from gilk.session.staging import BatchChanger, Cache, PlacedUnits, Planning, Result, StagedBatch, Stager, Timed, staged
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import BESIDE, PROCESS
@@ -48,7 +48,7 @@ class Ledger(Generic[B]):
     """One per session. Keys of wants are unique in it. A change that fails leaves everything as it was."""
 
     def __init__(
-        self, workspace: Stager[B], keeper: Changer, planning: Planning = plan, cache: Cache[B] | None = None
+        self, workspace: Stager[B], keeper: BatchChanger, planning: Planning = plan, cache: Cache[B] | None = None
     ) -> None:
         self._workspace = workspace
         self._keeper = keeper
@@ -319,7 +319,7 @@ class Ledger(Generic[B]):
             if any(not some.isdisjoint(units.get(number, ())) for number, some in changed.items()):
                 self._expected = None
 
-    def _plan(self, entries: list[Entry]) -> Iterator[Staged[B]]:
+    def _plan(self, entries: list[Entry]) -> Iterator[StagedBatch[B]]:
         """Plan and stage, image by image."""
         grounds = {id(e.ground): e.ground for e in entries}
         for ground in grounds.values():
@@ -331,12 +331,12 @@ class Ledger(Generic[B]):
             if here:
                 yield self._fresh(ground, here)
 
-    def _fresh(self, ground: PatchContext, entries: list[Entry]) -> Staged[B]:
+    def _fresh(self, ground: PatchContext, entries: list[Entry]) -> StagedBatch[B]:
         order = sorted(entries, key=lambda e: -e.start)
         wanted = [(e.function, e.to_plan) for e in order]
         made, number, batch = staged(ground, wanted, self._workspace, self._planning)
         rows = [(entry, unit, made_of) for unit, (entry, made_of) in enumerate(zip(order, made.functions, strict=True))]
-        return Staged(number, batch, rows)
+        return StagedBatch(number, batch, rows)
 
 
 def _some(units: Units) -> Units:

@@ -22,7 +22,7 @@ from gilk.cache.key import sources
 from gilk.digest import digest
 from gilk.image.model import Image
 from gilk.session.entry import Entry
-from gilk.session.staging import Staged
+from gilk.session.staging import StagedBatch
 from gilk.splice.allocator import OutOfSpace
 from gilk.splice.instrument import Call, CallWithValues
 from gilk.splice.planner import PatchContext
@@ -103,7 +103,7 @@ class PlanCache:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def take(self, ground: PatchContext, entries: Iterable[Entry]) -> Staged[Batch] | None:
+    def take(self, ground: PatchContext, entries: Iterable[Entry]) -> StagedBatch[Batch] | None:
         """Stage what there is for some of the entries; None when there is nothing.
 
         Raises CompileError, and TargetError as the keeper does.
@@ -127,7 +127,7 @@ class PlanCache:
         units = template.row_unit[rows].tolist()
         keys = {row: next(iter(of[unit].wants)) for row, unit in zip(rows, units, strict=True)}
         made = plans(template, placed.new, ground.bias, keys)
-        return Staged(placed.number, placed.batch, [(of[unit], unit, plan) for unit, plan in made.items()])
+        return StagedBatch(placed.number, placed.batch, [(of[unit], unit, plan) for unit, plan in made.items()])
 
     def _template(self, ground: PatchContext, called: _Called, starts: Iterable[int]) -> PlanTemplate | None:
         """From the cache; made anew, for more functions, when too many of these are not in there."""

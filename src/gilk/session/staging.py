@@ -46,7 +46,7 @@ class Timed(Protocol):
     def seconds(self) -> float: ...
 
 
-class Changer(Protocol):
+class BatchChanger(Protocol):
     """The holder of the target, who exchanges units of some batches for those of others."""
 
     def change(self, remove: Units, add: Units) -> Timed: ...
@@ -57,7 +57,7 @@ class Changer(Protocol):
 class Cache(Protocol[_Kept]):
     """Plans that were made before, for some of what is wanted."""
 
-    def take(self, ground: PatchContext, entries: Iterable[Entry]) -> Staged[_Kept] | None:
+    def take(self, ground: PatchContext, entries: Iterable[Entry]) -> StagedBatch[_Kept] | None:
         """A batch for some of the entries, staged, its sites claimed; None when there is none."""
         ...
 
@@ -94,7 +94,7 @@ class PlacedUnits(Protocol[_Kept]):
 
 
 @dataclass(frozen=True)
-class Staged(Generic[_Kept]):
+class StagedBatch(Generic[_Kept]):
     """A batch that is ready under its number: the entries that it is for, each with its unit and its plan."""
 
     number: int

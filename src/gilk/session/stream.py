@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gilk.targets.threads import Threads
 from gilk.trace.clock import Clock, sample
-from gilk.trace.drain import Chunk, Source
+from gilk.trace.drain import Chunk, RecordSource
 from gilk.trace.probes import ProbeRow
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class RecordStream:
     a burst, one takes, and converts when there is time. ``waiting`` is how many bytes were taken and not converted.
     """
 
-    def __init__(self, drain: Source, clock: Clock, threads: Threads) -> None:
+    def __init__(self, drain: RecordSource, clock: Clock, threads: Threads) -> None:
         self._drain = drain
         self._threads = threads
         self._clock = clock

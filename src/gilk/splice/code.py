@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Machine code that does not yet know where it will lie.
 
-A ``Code`` is bytes plus *fixups*, the 32-bit relative fields that point at
+A ``PatchCode`` is bytes plus *fixups*, the 32-bit relative fields that point at
 absolute addresses outside it. ``CodeBuilder`` makes one; labels inside are
 resolved when it finishes, so only the way out needs an address. A
 ``Template`` is what a builder made once, to be put into others as it is but
@@ -31,7 +31,7 @@ Mark = tuple[int, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class PatchCode:
     """Position-independent but for its fixups, and for the absolute addresses in ``words``.
 
     ``words``: where the low half of one is; its high half is eight bytes on. ``holes``: where numbers of
@@ -158,16 +158,14 @@ class CodeBuilder:
             crossing,
         )
 
-    def finish(self) -> Code:
+    def finish(self) -> PatchCode:
         for at, template in self._templates:
             self._lay_cold(at, template)
         for part in self._cold:
             part()
         for offset, label in self._locals:
             _pack(self.data, offset, self._labels[label] - (offset + 4))
-        return Code(
-            bytes(self.data), tuple(self.fixups), tuple(self.marks), tuple(self.words), tuple(self.holes)
-        )
+        return PatchCode(bytes(self.data), tuple(self.fixups), tuple(self.marks), tuple(self.words), tuple(self.holes))
 
     def _lay_cold(self, at: int, template: Template) -> None:
         """``far``: by how much the two parts lie farther apart here than in the template."""

@@ -12,7 +12,7 @@ from iced_x86 import FlowControl
 
 from gilk.arch.asm import JMP32
 from gilk.image.model import Image
-from gilk.splice.code import Code, CodeBuilder
+from gilk.splice.code import CodeBuilder, PatchCode
 from gilk.splice.host import Context, Host
 from gilk.splice.plan import Want
 from gilk.splice.relocate import relocate
@@ -22,7 +22,7 @@ RETURN_ADDRESS = 8
 _NEXT = FlowControl.NEXT
 
 
-def emit_patch(segment: Segment, first: int, last: int, image: Image, bias: int, host: Host) -> Code:
+def emit_patch(segment: Segment, first: int, last: int, image: Image, bias: int, host: Host) -> PatchCode:
     """The patch for the segment's steps ``first`` to ``last``, which are known to be relocatable."""
     builder = CodeBuilder()
     heads = segment.heads

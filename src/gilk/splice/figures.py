@@ -22,7 +22,7 @@ _ADDRESSES: Final = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FunctionRow:
     """A function. ``address`` is link-time, ``size`` in bytes; ``unresolved``: indirect jumps of unknown target.
 
     ``pre`` and ``post`` have, of each tactic and each refusal that occurs, the number of points.
@@ -39,7 +39,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SurveyTable:
     """``about`` is functions by (address, size, blocks, unresolved); ``counts`` functions by side by outcome.
 
     Addresses in the upper half, a kernel's, are kept as negative numbers.
@@ -50,7 +50,7 @@ class Table:
     counts: NDArray[np.int32]
 
     @classmethod
-    def of(cls, functions: Sequence[Function], pre: NDArray[np.int32], post: NDArray[np.int32]) -> Table:
+    def of(cls, functions: Sequence[Function], pre: NDArray[np.int32], post: NDArray[np.int32]) -> SurveyTable:
         names = "\0".join(function.name for function in functions).encode()
         about = [(_signed(f.start), f.end - f.start, len(f.blocks), len(f.indirect)) for f in functions]
         return cls(
@@ -62,12 +62,14 @@ class Table:
     def __len__(self) -> int:
         return len(self.about)
 
-    def split(self, whose: NDArray[np.int64], shares: int) -> list[Table]:
+    def split(self, whose: NDArray[np.int64], shares: int) -> list[SurveyTable]:
         """The rows of each share; ``whose`` says of each row in which it is."""
         names = self.names.tobytes().split(b"\0")
         chosen = [np.flatnonzero(whose == share) for share in range(shares)]
         joined = [np.frombuffer(b"\0".join([names[row] for row in rows.tolist()]), np.uint8) for rows in chosen]
-        return [Table(text, self.about[rows], self.counts[rows]) for text, rows in zip(joined, chosen, strict=True)]
+        return [
+            SurveyTable(text, self.about[rows], self.counts[rows]) for text, rows in zip(joined, chosen, strict=True)
+        ]
 
     @property
     def blocks(self) -> int:
@@ -82,12 +84,12 @@ class Table:
         """Points by outcome, all outcomes."""
         return dict(zip(OUTCOMES, map(int, self.counts[:, side].sum(axis=0)), strict=True))
 
-    def rows(self, image: str) -> Iterator[Row]:
+    def rows(self, image: str) -> Iterator[FunctionRow]:
         names = self.names.tobytes().decode(errors="replace").split("\0")
         for name, about, counts in zip(names, self.about.tolist(), self.counts, strict=False):
             address, size, blocks, unresolved = about
             pre, post = _present(counts[PRE]), _present(counts[POST])
-            yield Row(image, name, address % _ADDRESSES, size, blocks, unresolved, pre, post)
+            yield FunctionRow(image, name, address % _ADDRESSES, size, blocks, unresolved, pre, post)
 
 
 def _signed(address: int) -> int:
@@ -106,7 +108,7 @@ class SurveyPart:
     path: Path
     build_id: str
     bias: int
-    table: Table
+    table: SurveyTable
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ class Survey:
         both = {str(reason): self.pre[reason] + self.post[reason] for reason in Refusal}
         return {reason: count for reason, count in both.items() if count}
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[FunctionRow]:
         for part in self.parts:
             yield from part.table.rows(part.image)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from gilk.analysis.jumps import within
-from gilk.analysis.model import Block, End, Function, Step
+from gilk.analysis.model import Block, End, Function, LiveInstruction
 from gilk.arch.asm import INT3, JUMP_SIZE
 from gilk.arch.decode import RETURN, raises
 from gilk.splice.byte_registry import padding_end, whole_pads
@@ -97,7 +97,7 @@ class FunctionLayout:
             found = self._segments[index] = segments_of(block, steps, room, immovable, self.policy.cut_at_fixed)
         return found
 
-    def _fixed(self, steps: tuple[Step, ...]) -> dict[int, str]:
+    def _fixed(self, steps: tuple[LiveInstruction, ...]) -> dict[int, str]:
         """The addresses of instructions that mean something only where they are, with the reason."""
         if self.policy.exceptions:
             return {}
@@ -135,7 +135,7 @@ class FunctionLayout:
             limit = span.start if span else self.function.end
         return self._context.idle_end(end, padding_end(self._image, end, limit))
 
-    def _trapping(self, last: Step, room: int) -> int:
+    def _trapping(self, last: LiveInstruction, room: int) -> int:
         """How far int3 follow a return, at most to ``room``; elsewhere there is no room."""
         end = last.instruction.next_ip
         if last.instruction.flow_control != RETURN:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from gilk.splice.code import Code
+from gilk.splice.code import PatchCode
 from gilk.splice.instrument import Instrument
 from gilk.values import dataclass
 
@@ -142,7 +142,7 @@ class FunctionPlan:
     tactics: dict[int, str] = field(default_factory=dict)
     refusals: dict[int, Refusal] = field(default_factory=dict)
     patched: dict[int, int] = field(default_factory=dict)
-    codes: tuple[Code, ...] = ()
+    codes: tuple[PatchCode, ...] = ()
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:

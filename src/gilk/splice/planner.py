@@ -22,7 +22,7 @@ from gilk.analysis.model import Function
 from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
 from gilk.splice import puns
 from gilk.splice.allocator import OutOfSpace
-from gilk.splice.code import Code
+from gilk.splice.code import PatchCode
 from gilk.splice.frame import DIRECTION, RED_ZONE
 from gilk.splice.function_layout import FunctionLayout
 from gilk.splice.host import Host
@@ -126,7 +126,7 @@ class _Trial:
         self._tactics: dict[int, str] = {}
         self._patched: dict[int, int] = {}
         self._refusals: dict[int, Refusal] = {}
-        self._codes: list[Code] = []
+        self._codes: list[PatchCode] = []
         host = _host_of(context, function)
         self._host = replace(host, assume_live=host.assume_live | DIRECTION) if function.turns else host
         self._mark = context.mark()
@@ -181,7 +181,7 @@ class _Trial:
     def _realise(self, choices: list[Choice]) -> bool:
         """Emit and place all patches, then lead to them; puns last, and from the top down."""
         arena = self._context.arena
-        placed: list[tuple[Choice, Code, int]] = []
+        placed: list[tuple[Choice, PatchCode, int]] = []
         for choice in choices:
             code = choice.tactic.code(choice, self._image, self._bias, self._host)
             placed.append((choice, code, arena.allocate(len(code.data))))
@@ -216,7 +216,7 @@ class _Trial:
         )
         return True
 
-    def _write(self, placed: list[tuple[Choice, Code, int]]) -> bool:
+    def _write(self, placed: list[tuple[Choice, PatchCode, int]]) -> bool:
         """Place the code; a jump to a block that has a patch goes straight to it."""
         bias = self._bias
         links = {choice.start + bias: address for choice, _, address in placed if choice.tactic.linked}
@@ -237,7 +237,7 @@ class _Trial:
             self._patched.update((want.key, address) for want in choice.segment.wants)
         return good
 
-    def _splice(self, choice: Choice, code: Code, patch: int) -> Splice:
+    def _splice(self, choice: Choice, code: PatchCode, patch: int) -> Splice:
         bias = self._bias
         window, bounce, shared, trampolines, _ = self._leads[choice.start]
         displaced = tuple([head + bias for head in choice.segment.heads[choice.first : choice.last + 2]])

@@ -10,7 +10,7 @@ from typing import Final
 from gilk.values import dataclass
 
 
-class Sharing(Enum):
+class PunSharing(Enum):
     """With what a pun may share the bytes that it has in common with the code behind it."""
 
     SETTLED = auto()  # with splices as they are planned: whoever changes one of them plans the pun again
@@ -35,7 +35,7 @@ class Policy:
     cut_at_fixed: bool
     whole_instructions: bool
     max_borrow: int
-    sharing: Sharing = Sharing.SETTLED
+    sharing: PunSharing = PunSharing.SETTLED
 
 
 PROCESS: Final = Policy(
@@ -44,10 +44,10 @@ PROCESS: Final = Policy(
 )  # fmt: skip
 
 #: For plans that are made once for all functions, of which any may be in force at a time (splice/template.py).
-PORTABLE: Final = replace(PROCESS, sharing=Sharing.NEVER)
+PORTABLE: Final = replace(PROCESS, sharing=PunSharing.NEVER)
 
 #: For what is planned where it is put to use, besides functions that are put in and taken out at any time.
-BESIDE: Final = replace(PROCESS, sharing=Sharing.EITHER)
+BESIDE: Final = replace(PROCESS, sharing=PunSharing.EITHER)
 
 #: The kernel writes single instructions of at most five bytes, catches int3, and looks up ud2 by its address. The
 #: driver compares and fills windows of whole instructions, of at most 24 bytes (ILK_WINDOW).

@@ -14,7 +14,7 @@ from gilk.analysis.model import Function
 from gilk.arch.asm import JMP32, JMP_NEXT, JUMP_SIZE
 from gilk.splice.allocator import FAR_TRAMPOLINE, TRAMPOLINE
 from gilk.splice.patch_context import PatchContext
-from gilk.splice.policy import Sharing
+from gilk.splice.policy import PunSharing
 from gilk.values import dataclass
 
 IDLE_PREFIX = b"\x2e"  # cs, without meaning before a direct jump or call
@@ -44,7 +44,7 @@ def _behind(context: PatchContext, function: Function, at: int, own: int, prefix
     states = _states(context, function, at + own, end)
     origin = end + context.bias
     lows = [origin + int.from_bytes(bytes(free) + shared, "little", signed=True) for shared in states]
-    found = _trampolines(context, lows, 1 << 8 * free, far and context.policy.sharing is not Sharing.NEVER)
+    found = _trampolines(context, lows, 1 << 8 * free, far and context.policy.sharing is not PunSharing.NEVER)
     if found is None:
         return None
     distance = (found[0] - origin).to_bytes(4, "little", signed=True)
@@ -57,9 +57,9 @@ def _states(context: PatchContext, function: Function, low: int, high: int) -> l
     settled = registry.read(low, high - low)
     if len(settled) != high - low:
         return []
-    if sharing is Sharing.SETTLED or registry.unclaimed(low, high):
+    if sharing is PunSharing.SETTLED or registry.unclaimed(low, high):
         return [settled]
-    if sharing is Sharing.NEVER:
+    if sharing is PunSharing.NEVER:
         return []
     pieces: list[tuple[bytes, ...]] = []
     while low < high:

@@ -15,7 +15,7 @@ from dataclasses import field
 
 from iced_x86 import FlowControl, OpKind
 
-from gilk.analysis.model import Block, End, Step
+from gilk.analysis.model import Block, End, LiveInstruction
 from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
 from gilk.splice.plan import Want
 from gilk.splice.relocate import why_not
@@ -36,7 +36,7 @@ class Segment:
     overwritten: ``end``, or more where padding follows. ``fast`` is the index of the first step that cannot be moved.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[LiveInstruction, ...]
     heads: list[int]
     calls: bool  # the last step is a call that returns to ``end``
     closed: bool  # control never reaches ``end`` by falling through
@@ -78,7 +78,7 @@ class Segment:
         return [w for group in self.before.values() for w in group] + self.after
 
 
-def is_call(step: Step) -> bool:
+def is_call(step: LiveInstruction) -> bool:
     """A near call; iced files syscall and its like under the same flow."""
     flow = step.instruction.flow_control
     if flow == _CALL_INDIRECT:
@@ -87,7 +87,7 @@ def is_call(step: Step) -> bool:
 
 
 def segments_of(
-    block: Block, steps: tuple[Step, ...], room: int, immovable: dict[int, str], around: bool = False
+    block: Block, steps: tuple[LiveInstruction, ...], room: int, immovable: dict[int, str], around: bool = False
 ) -> list[Segment]:
     """Cut a block at its calls, and ``around`` what is immovable.
 

@@ -19,7 +19,7 @@ from gilk.analysis.model import Function
 from gilk.image.model import Image
 from gilk.splice import points
 from gilk.splice.allocator import PAGE, TRAMPOLINE
-from gilk.splice.code import Code
+from gilk.splice.code import PatchCode
 from gilk.splice.instrument import Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Patch, Want
 from gilk.splice.planner import PatchContext, plan, spare_tails
@@ -228,7 +228,7 @@ def _inside(function: FunctionPlan) -> tuple[Patch, ...]:
     return function.patches[len(function.patches) - len(function.codes) :]
 
 
-def _codes(plans: tuple[FunctionPlan, ...]) -> Iterator[tuple[int, Code]]:
+def _codes(plans: tuple[FunctionPlan, ...]) -> Iterator[tuple[int, PatchCode]]:
     """Every patch's address, and what it was made of."""
     return itertools.chain.from_iterable(
         zip((patch.address for patch in _inside(function)), function.codes, strict=True) for function in plans

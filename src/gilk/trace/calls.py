@@ -37,7 +37,7 @@ Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Calls:
+class CallTable:
     """Calls in order of their start, in `table`: function, start and duration in ns, pid, tid and thread of the
     entry, and depth: how many calls that this thread had entered before were still under way.
 
@@ -67,19 +67,19 @@ class Matches:
     rounds: Index
 
 
-def pair(samples: pa.Table) -> Calls:
+def pair(samples: pa.Table) -> CallTable:
     """The calls in a table of samples that is in order of time."""
     samples = samples.unify_dictionaries()
     found = match(samples)
     if not len(found.rows):
-        return Calls(SCHEMA.empty_table())
+        return CallTable(SCHEMA.empty_table())
     first, last = found.first, found.last
     whole = ~cut_by_gaps(samples, found.rows[first], found.rows[last])
     cut = int((~whole).sum())
     first, last = first[whole], last[whole]
     by_start = np.argsort(first, kind="stable")
     table = _table(samples, found.rows, first[by_start], last[by_start])
-    return Calls(table, len(found.abandoned), len(found.open), len(found.orphans), cut)
+    return CallTable(table, len(found.abandoned), len(found.open), len(found.orphans), cut)
 
 
 def match(samples: pa.Table) -> Matches:

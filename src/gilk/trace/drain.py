@@ -45,7 +45,7 @@ class Chunk:
     missing: tuple[int, ...] = ()  # how many were, at each of these; () where that is not known
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """A source of records and counts: the buffers of a process, or of a kernel."""
 
     def poll(self, final: bool = False) -> list[Chunk]: ...

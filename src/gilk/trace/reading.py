@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from gilk.errors import StoreError
 from gilk.trace import calls, flow_build, table_file
 from gilk.trace.about import About, Tally, unpack
-from gilk.trace.calls import Calls
+from gilk.trace.calls import CallTable
 from gilk.trace.d.events import FILE_KEY
 from gilk.trace.flow import Flow
 from gilk.trace.samples import schema
@@ -38,7 +38,7 @@ class Trace:
     threads: tuple[str, ...] = ()
 
     @cached_property
-    def calls(self) -> Calls:
+    def calls(self) -> CallTable:
         return calls.pair(self.samples)
 
     @cached_property

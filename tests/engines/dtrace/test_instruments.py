@@ -11,8 +11,8 @@ from gilk.lang import ir
 from gilk.lang.d.probes import Key
 from gilk.lang.facts import Facts
 from gilk.lang.machine import SyscallArg, SyscallNumber
-from gilk.lang.to_c.sites import FORGET, NOTE, Entry
-from gilk.providers.probe import ProcessProbe, Site
+from gilk.lang.to_c.sites import FORGET, NOTE, ClauseEntry
+from gilk.providers.probe import ProbeSite, ProcessProbe
 from gilk.splice.points import Point
 from gilk.targets.base import Loaded
 
@@ -20,11 +20,11 @@ LIBRARY = Loaded(Path("/lib/libc.so"), 0, 0, 4096, main=False)
 CHOICE = ir.Given((SyscallArg(0),), select=SyscallNumber(left=False))
 
 
-def site(given: ir.Given, value: int, after: bool = False) -> Site:
-    return Site(LIBRARY, 16, Point("libc.so", "f", "+0x4", 20, after), given, value=value)
+def site(given: ir.Given, value: int, after: bool = False) -> ProbeSite:
+    return ProbeSite(LIBRARY, 16, Point("libc.so", "f", "+0x4", 20, after), given, value=value)
 
 
-def made(rows: list[tuple[Key, Site]], used: Facts | None = None) -> Instruments:
+def made(rows: list[tuple[Key, ProbeSite]], used: Facts | None = None) -> Instruments:
     enabled = Enabled()
     for key, where in rows:
         probe, _ = enabled.number(key)
@@ -34,7 +34,7 @@ def made(rows: list[tuple[Key, Site]], used: Facts | None = None) -> Instruments
 
 
 def cases(found: Instruments) -> list[tuple[tuple[int, int], ...]]:
-    return [row.kind.cases for row in found.rows if isinstance(row.kind, Entry)]
+    return [row.kind.cases for row in found.rows if isinstance(row.kind, ClauseEntry)]
 
 
 def test_probes_of_several_calls_at_a_place_are_one_choice() -> None:

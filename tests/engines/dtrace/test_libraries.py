@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gilk.engines.dtrace import libraries
-from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
+from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, compile_programs
 from gilk.errors import UsageError
 from gilk.lang.d import tree
 from gilk.lang.d.macros import Macros
@@ -25,7 +25,7 @@ def written(directory: Path, **files: str) -> list[str]:
 
 def compiled(program: str, directories: list[str]) -> tree.Program:
     found = libraries.wanted([program], directories, None)
-    text = Text("script", Source("test", program))
+    text = ProgramText("script", Source("test", program))
     return compile_programs([text], Macros({}, ("test",)), Options(), None, found).program
 
 

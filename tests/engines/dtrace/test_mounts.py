@@ -8,7 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from gilk.engines.dtrace.compiled import Text, compile_programs
+from gilk.engines.dtrace.compiled import ProgramText, compile_programs
 from gilk.engines.dtrace.mounts import Mount, library, mounts
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
@@ -107,6 +107,6 @@ def test_mounts_are_those_of_findmnt() -> None:
 
 def test_any_number_of_mounts_compiles() -> None:
     for count in (0, 1, 2, 1000):
-        text = library([Mount(2 * number, f"/a {number}\"", "b") for number in range(count)])
+        text = library([Mount(2 * number, f'/a {number}"', "b") for number in range(count)])
         program = Source("test", f"{text} BEGIN {{ trace(mount_point[3]); trace(mount_is_known[4]); }}")
-        compile_programs([Text("script", program)], Macros({}, ("test",)), Options())
+        compile_programs([ProgramText("script", program)], Macros({}, ("test",)), Options())

@@ -14,9 +14,9 @@ from gilk.lab import VM
 from gilk.lang.data import Aggregating, Aggregation, Function
 from gilk.toolchain.compilers import NATIVE
 from gilk.toolchain.kernel_instrument import run_kbuild
-from gilk.trace.d.aggregations import Aggregations
+from gilk.trace.d.aggregations import AggregationReader
 from gilk.trace.d.drops import Drops
-from gilk.trace.d.memory import Memory, Options
+from gilk.trace.d.memory import MemoryOptions, ProgramMemory
 from gilk.trace.d.records import Records
 
 pytestmark = pytest.mark.xdist_group("lab")
@@ -30,7 +30,7 @@ KNOWN = (
     Aggregation(2, "s", Aggregating(Function.SUM), (), 16),
     Aggregation(3, "q", Aggregating(Function.QUANTIZE), (), 8),
 )
-OPTIONS = Options(
+OPTIONS = MemoryOptions(
     CPUS,
     bufsize=1 << 18,
     aggsize=1 << 16,
@@ -60,12 +60,12 @@ class Module:
 
     def initialise(self) -> None:
         content = bytearray(self.layout.size)
-        Memory(self.layout, content).initialise()
+        ProgramMemory(self.layout, content).initialise()
         self.run("dd", f"of=/dev/{NAME}", "bs=1M", "conv=notrunc", "status=none", given=bytes(content))
 
-    def memory(self) -> Memory:
+    def memory(self) -> ProgramMemory:
         """A copy of what it is now."""
-        return Memory(self.layout, bytearray(self._vm.link.read_file(f"/dev/{NAME}")))
+        return ProgramMemory(self.layout, bytearray(self._vm.link.read_file(f"/dev/{NAME}")))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_what_clauses_leave_is_what_a_consumer_reads(module: Module) -> None:
     times = [record.tsc for record in records]
     assert times == sorted(times)
 
-    rows = Aggregations(memory, KNOWN).snapshot()
+    rows = AggregationReader(memory, KNOWN).snapshot()
     assert rows[1, b""] == (CPUS * count,)
     for key in range(4):
         few = key.to_bytes(8, "little")
@@ -119,7 +119,7 @@ def test_what_finds_no_room_is_counted(module: Module) -> None:
     memory = module.memory()
     records, drops = Records(memory).poll(final=True), sum(Drops(memory).totals().values())
     assert drops and len(records) + drops == CPUS * (count + (count + 2) // 3)
-    assert Aggregations(memory, KNOWN).snapshot()[1, b""] == (CPUS * count,)
+    assert AggregationReader(memory, KNOWN).snapshot()[1, b""] == (CPUS * count,)
 
 
 #: How many bytes can be read; of nothing less than 0.

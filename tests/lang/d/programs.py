@@ -19,7 +19,7 @@ def parsed(text: str, macros: Macros = GIVEN) -> Parsed:
     return parse(Source("test", text), macros)
 
 
-def program(text: str, macros: Macros = GIVEN) -> items.Program:
+def program(text: str, macros: Macros = GIVEN) -> items.ProgramSyntax:
     found = parsed(text, macros)
     assert found.program is not None, found.diagnostics
     return found.program

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gilk.engines.dtrace.compiled import Text
+from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
 from gilk.engines.dtrace.tracing import Firing
 from gilk.lang.d.macros import Macros
@@ -49,7 +49,7 @@ class Pages:
 
 def consumer(text: str, arguments: tuple[str, ...] = ()) -> Consumer:
     """Compiled. Raises DoesNotCompile, NoSuchProbe."""
-    found = Consumer([Text("script", Source("test.d", text))], Macros({}, ("test.d", *arguments)), Options())
+    found = Consumer([ProgramText("script", Source("test.d", text))], Macros({}, ("test.d", *arguments)), Options())
     found.compile()
     return found
 

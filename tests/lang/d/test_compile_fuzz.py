@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
+from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, compile_programs
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.d.unit import unit
@@ -85,7 +85,7 @@ trunc(@n,{});|normalize(@q,{});|commit({});|discard({});|usym({});|clear(@n);|pr
 def code(text: str) -> str | None:
     """The C of a program; None of one that is refused."""
     try:
-        program = compile_programs([Text("script", Source("test", text))], GIVEN, Options()).program
+        program = compile_programs([ProgramText("script", Source("test", text))], GIVEN, Options()).program
     except DoesNotCompile as refused:
         assert refused.wrong.diagnostic.message
         return None

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
+from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, compile_programs
 from gilk.lang.d import tags
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning import tags as meaning_tags
 from gilk.lang.d.meaning.builtins import BUILTINS
 from gilk.lang.d.meaning.builtins import OF_THE_KERNEL as VARIABLES_OF_THE_KERNEL
 from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Role
-from gilk.lang.d.options import REFUSED, ROWS, Options, Shape
+from gilk.lang.d.options import REFUSED, ROWS, Options, OptionShape
 from gilk.lang.d.printf import PrintfTag
 from gilk.lang.syntax.source import Source
 from gilk.render.d.messages import FAULTS, Fault
@@ -47,7 +47,7 @@ def tag_of(statement: str, before: str = "", probe: str = "BEGIN") -> str:
     """Of what is wrong with it; empty if nothing is."""
     source = Source("test", f"{before} {probe} {{ {statement} }}")
     try:
-        compile_programs([Text("script", source)], Macros({"target": 1}), Options())
+        compile_programs([ProgramText("script", source)], Macros({"target": 1}), Options())
     except DoesNotCompile as error:
         return error.wrong.diagnostic.tag
     return ""
@@ -143,13 +143,13 @@ def text_of(name: str) -> str:
     """A default, as the page writes it."""
     shape, default = ROWS[name]
     match shape:
-        case Shape.FLAG:
+        case OptionShape.FLAG:
             return "on" if default else "off"
-        case Shape.SIZE:
+        case OptionShape.SIZE:
             number = int(default)
             power = max(n for n in range(4) if number % (1 << 10 * n) == 0)
             return f"{number >> 10 * power}{' kmg'[power]}".replace(" ", "")
-        case Shape.TIME:
+        case OptionShape.TIME:
             return f"{int(default) // 10**9}s"
     return str(default)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk.engines.dtrace.compiled import Text, compile_programs
+from gilk.engines.dtrace.compiled import ProgramText, compile_programs
 from gilk.errors import UsageError
 from gilk.lang.d.header import header
 from gilk.lang.d.macros import Macros
@@ -43,7 +43,7 @@ app$target:::many
 
 
 def interfaces(text: str) -> tuple[Interface, ...]:
-    texts = [Text("script", Source("app.d", text))]
+    texts = [ProgramText("script", Source("app.d", text))]
     return compile_programs(texts, Macros({}, ("app.d",)), Options()).program.interfaces
 
 

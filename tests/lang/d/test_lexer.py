@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from gilk.lang.d import literals
-from gilk.lang.d.lexer import Kind, Lexer, Token
+from gilk.lang.d.lexer import Lexer, Token, TokenKind
 from gilk.lang.d.macros import Substitution
 from gilk.lang.syntax.source import Rejected, Source, Span
 from tests.lang.d.programs import GIVEN
@@ -15,7 +15,7 @@ from tests.lang.d.programs import GIVEN
 def tokens(text: str) -> list[Token]:
     lexer = Lexer(Source("test", text), Substitution(GIVEN))
     found = [lexer.token()]
-    while found[-1].kind is not Kind.END:
+    while found[-1].kind is not TokenKind.END:
         found.append(lexer.token())
     return found[:-1]
 
@@ -63,7 +63,7 @@ def test_spans_cover_the_text() -> None:
 )
 def test_numbers(text: str, value: int, suffix: str, decimal: bool) -> None:
     found = one(text)
-    assert (found.kind, found.number, found.suffix, found.decimal) == (Kind.NUMBER, value, suffix, decimal)
+    assert (found.kind, found.number, found.suffix, found.decimal) == (TokenKind.NUMBER, value, suffix, decimal)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_numbers(text: str, value: int, suffix: str, decimal: bool) -> None:
 )
 def test_strings(text: str, value: str) -> None:
     found = one(text)
-    assert (found.kind, found.word) == (Kind.TEXT, value)
+    assert (found.kind, found.word) == (TokenKind.TEXT, value)
 
 
 @pytest.mark.parametrize("value", ["", "plain", 'a"b\\', "\0\x01", "é\udcff", "\ud800"])
@@ -95,19 +95,19 @@ def test_a_string_is_the_same_when_it_is_written_again(value: str) -> None:
 @pytest.mark.parametrize(
     ("given", "kind", "word", "number"),
     [
-        ("12", Kind.NUMBER, "", 12),
-        ("-12", Kind.NUMBER, "", -12),
-        ("+0x10", Kind.NUMBER, "", 16),
-        ("read", Kind.NAME, "read", 0),
-        ("if", Kind.NAME, "if", 0),
-        ("12 monkeys", Kind.TEXT, "12 monkeys", 0),
-        ('"12"', Kind.TEXT, "12", 0),
-        ("", Kind.TEXT, "", 0),
-        ("09", Kind.TEXT, "09", 0),
-        ("/bin/ls", Kind.TEXT, "/bin/ls", 0),
+        ("12", TokenKind.NUMBER, "", 12),
+        ("-12", TokenKind.NUMBER, "", -12),
+        ("+0x10", TokenKind.NUMBER, "", 16),
+        ("read", TokenKind.NAME, "read", 0),
+        ("if", TokenKind.NAME, "if", 0),
+        ("12 monkeys", TokenKind.TEXT, "12 monkeys", 0),
+        ('"12"', TokenKind.TEXT, "12", 0),
+        ("", TokenKind.TEXT, "", 0),
+        ("09", TokenKind.TEXT, "09", 0),
+        ("/bin/ls", TokenKind.TEXT, "/bin/ls", 0),
     ],
 )
-def test_an_argument_is_a_number_a_name_or_a_text(given: str, kind: Kind, word: str, number: int) -> None:
+def test_an_argument_is_a_number_a_name_or_a_text(given: str, kind: TokenKind, word: str, number: int) -> None:
     macros = Substitution(type(GIVEN)(arguments=("script", given)))
     found = Lexer(Source("test", "$1"), macros).token()
     assert (found.kind, found.word, found.number) == (kind, word, number)
@@ -115,7 +115,7 @@ def test_an_argument_is_a_number_a_name_or_a_text(given: str, kind: Kind, word: 
 
 def test_keywords_are_not_names() -> None:
     assert [token.kind for token in tokens("if ifs self selves string")] == [
-        *(Kind.KEYWORD, Kind.NAME, Kind.KEYWORD, Kind.NAME, Kind.KEYWORD)
+        *(TokenKind.KEYWORD, TokenKind.NAME, TokenKind.KEYWORD, TokenKind.NAME, TokenKind.KEYWORD)
     ]
 
 

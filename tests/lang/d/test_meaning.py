@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk.engines.dtrace.compiled import Compiled, DoesNotCompile, Text, compile_programs
+from gilk.engines.dtrace.compiled import Compiled, DoesNotCompile, ProgramText, compile_programs
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.d.options import Options
@@ -20,7 +20,7 @@ ERRORS = sorted(HERE.glob("meaning/err.*.d"))
 
 
 def compiled(text: str) -> Compiled:
-    return compile_programs([Text("script", Source("test", text))], Macros({}, ("test",)), Options(), Known())
+    return compile_programs([ProgramText("script", Source("test", text))], Macros({}, ("test",)), Options(), Known())
 
 
 @pytest.mark.parametrize("path", ERRORS, ids=lambda path: path.name[4:-2])

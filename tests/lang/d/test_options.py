@@ -8,11 +8,11 @@ import dataclasses
 import pytest
 
 from gilk.engines.dtrace import consumer as consumers
-from gilk.engines.dtrace.tracing import Tracing
+from gilk.engines.dtrace.tracing import Engine
 from gilk.errors import UsageError
 from gilk.lang.d.options import DYNAMIC, REFUSED, ROWS, BadOption, Options
 from gilk.trace.d.events import Lowered
-from gilk.trace.d.records import Record
+from gilk.trace.d.records import ClauseRecord
 from tests.lang.d.sessions import consumer
 
 
@@ -48,14 +48,14 @@ def test_values_that_cannot_be(name: str, value: str) -> None:
 
 
 def test_sizes_are_lowered_until_there_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = consumers.Tracing
+    real = consumers.Engine
 
-    def limited(program: object, enabled: object, options: Options, process: None) -> Tracing:
+    def limited(program: object, enabled: object, options: Options, process: None) -> Engine:
         if options.number("bufsize") > 1 << 20 or options.number("specsize") > 1 << 21:
             raise OSError(12, "Cannot allocate memory")
         return real(program, enabled, options, process)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(consumers, "Tracing", limited)
+    monkeypatch.setattr(consumers, "Engine", limited)
     session = consumer("#pragma D option bufsize=64m\nBEGIN { exit(0); }")
     lowered = {each.option: each.size for each in session.start() if isinstance(each, Lowered)}
     assert lowered == {"bufsize": 1 << 20, "specsize": 1 << 21, "aggsize": 1 << 21}
@@ -67,7 +67,7 @@ def test_sizes_are_lowered_until_there_is_memory(monkeypatch: pytest.MonkeyPatch
 def test_without_temporal_records_come_by_processor() -> None:
     session = consumer("BEGIN { exit(0); }")
     session.start()
-    records = [Record(1, time, 1, cpu, b"") for time, cpu in ((1, 1), (2, 0), (3, 1), (4, 0))]
+    records = [ClauseRecord(1, time, 1, cpu, b"") for time, cpu in ((1, 1), (2, 0), (3, 1), (4, 0))]
     assert session.tracing._ordered(records) == records
     session.options.set("temporal", "no", active=True)
     assert [record.tsc for record in session.tracing._ordered(records)] == [2, 4, 1, 3]

@@ -16,14 +16,14 @@ from gilk.lang.d import items, tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
 from gilk.lang.d.passes.order import OF_ALL, OF_EACH_CLAUSE, OF_EACH_TEXT, Pass
-from gilk.lang.d.passes.state import Invocation, Symbols
-from gilk.lang.d.passes.values import DoesNotCompile, Text, Unit, Units, Unread
+from gilk.lang.d.passes.state import Invocation, SharedNames
+from gilk.lang.d.passes.values import DoesNotCompile, ParsedText, ProgramText, Units, Unread
 from gilk.lang.syntax.source import Source
 
 LISTS = [
     pytest.param(OF_ALL, Unread, Units, Invocation, id="of all"),
-    pytest.param(OF_EACH_TEXT, Unit, Unit, Symbols, id="of each text"),
-    pytest.param(OF_EACH_CLAUSE, items.Clause, tree.Clause, Symbols, id="of each clause"),
+    pytest.param(OF_EACH_TEXT, ParsedText, ParsedText, SharedNames, id="of each text"),
+    pytest.param(OF_EACH_CLAUSE, items.Clause, tree.Clause, SharedNames, id="of each clause"),
 ]
 PASSES = (*OF_ALL, *OF_EACH_TEXT, *OF_EACH_CLAUSE)
 #: What is there before the first pass.
@@ -44,7 +44,7 @@ def test_a_pass_takes_what_the_one_before_it_gives(
 
 
 def test_values_are_frozen() -> None:
-    for each in (Unread, Unit, Units, items.Clause, tree.Clause):
+    for each in (Unread, ParsedText, Units, items.Clause, tree.Clause):
         made = object.__new__(each)
         with pytest.raises(AttributeError):
             setattr(made, fields(each)[0].name, None)
@@ -79,7 +79,7 @@ def test_a_pass_asks_for_what_it_names_and_nothing_of_later_ones(number: int) ->
 
 
 def refused(text: str, *more: str) -> str:
-    texts = [Text("script", Source("test.d", each)) for each in (text, *more)]
+    texts = [ProgramText("script", Source("test.d", each)) for each in (text, *more)]
     with pytest.raises(DoesNotCompile) as caught:
         compile_programs(texts, Macros({}, ("test.d",)), Options())
     return caught.value.wrong.diagnostic.tag
@@ -103,11 +103,11 @@ def test_of_two_mistakes_the_one_of_the_earlier_pass_is_told(text: str, first: s
 
 def test_a_predicate_knows_what_its_statements_declare() -> None:
     for text in ("BEGIN /x == 0/ { x = 1; }", "BEGIN /x++/ { y = x; }"):
-        assert compile_programs([Text("script", Source("test.d", text))], Macros(), Options()).program.variables
+        assert compile_programs([ProgramText("script", Source("test.d", text))], Macros(), Options()).program.variables
     assert refused("BEGIN /nowhere/ { nonesuch(); }") == "D_FUNC_UNDEF"
 
 
 def test_a_declaration_counts_for_the_clauses_above_it() -> None:
-    texts = [Text("script", Source("test.d", "BEGIN { x = 300; exit(x); } char x;"))]
+    texts = [ProgramText("script", Source("test.d", "BEGIN { x = 300; exit(x); } char x;"))]
     (variable,) = compile_programs(texts, Macros(), Options()).program.variables
     assert (variable.name, variable.type.__class__.__name__, getattr(variable.type, "size", 0)) == ("x", "Integer", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from gilk.lang.d.printf import RULES, Conversion, Flags, Literal, PrintfTag, parse_format
+from gilk.lang.d.printf import RULES, Conversion, Flags, LiteralText, PrintfTag, parse_format
 from gilk.lang.d.printf_check import (
     ArgumentKind,
     Category,
@@ -44,7 +44,7 @@ def only(text: str) -> Conversion:
 
 def test_text_and_conversions_alternate_and_percents_are_text() -> None:
     pieces = parse_format("100%% of %s, %d%%\n")
-    assert pieces[0] == Literal("100% of ") and pieces[2] == Literal(", ") and pieces[4] == Literal("%\n")
+    assert pieces[0] == LiteralText("100% of ") and pieces[2] == LiteralText(", ") and pieces[4] == LiteralText("%\n")
     assert [(p.number, p.rule.name) for p in pieces if isinstance(p, Conversion)] == [(2, "s"), (3, "d")]
 
 

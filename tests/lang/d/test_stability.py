@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from gilk.engines.dtrace import verbose
-from gilk.engines.dtrace.compiled import Compiled, Text, compile_programs
+from gilk.engines.dtrace.compiled import Compiled, ProgramText, compile_programs
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning.builtins import BUILTINS
 from gilk.lang.d.meaning.functions import FUNCTIONS
@@ -17,8 +17,8 @@ from gilk.render.d.verbose import tell_program
 from tests.lang.d.worlds import Known
 
 
-def compiled(text: str) -> tuple[Compiled, Text]:
-    program = Text("script", Source("test.d", text))
+def compiled(text: str) -> tuple[Compiled, ProgramText]:
+    program = ProgramText("script", Source("test.d", text))
     return compile_programs([program], Macros({"target": 1}), Options(), Known()), program
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gilk.engines.dtrace.compiled import DoesNotCompile, Text, compile_programs
+from gilk.engines.dtrace.compiled import DoesNotCompile, ProgramText, compile_programs
 from gilk.lang.d import tree
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.meaning import network
@@ -18,7 +18,9 @@ from tests.lang.d.worlds import Known
 
 
 def compiled(text: str, world: Known) -> tree.Program:
-    return compile_programs([Text("script", Source("test", text))], Macros({}, ("test",)), Options(), world).program
+    return compile_programs(
+        [ProgramText("script", Source("test", text))], Macros({}, ("test",)), Options(), world
+    ).program
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from typing import Any
 
 from gilk.lang.data import Aggregating, Aggregation, Function
 from gilk.toolchain.compilers import NATIVE, flags
-from gilk.trace.d.layout import Layout
-from gilk.trace.d.memory import Memory, Options
+from gilk.trace.d.layout import MemoryLayout
+from gilk.trace.d.memory import MemoryOptions, ProgramMemory
 from tests.native.host import HOSTS, build
 
 HERE = Path(__file__).parent
@@ -68,12 +68,12 @@ def storm(options: tuple[str, ...], native: Path = NATIVE) -> Path:
 class Shared:
     """A memory object: `memory` is the consumer's side."""
 
-    def __init__(self, options: Options) -> None:
-        self.layout: Layout = options.layout()
+    def __init__(self, options: MemoryOptions) -> None:
+        self.layout: MemoryLayout = options.layout()
         self.fd = os.memfd_create("gilk-test")
         os.ftruncate(self.fd, self.layout.size)
         self.map = mmap.mmap(self.fd, self.layout.size)
-        self.memory = Memory(self.layout, self.map)
+        self.memory = ProgramMemory(self.layout, self.map)
         self.memory.initialise()
         self.plan = bytes(self.memory.control.layout)  # before anything is scribbled on
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.map))

@@ -13,12 +13,12 @@ import os
 import sys
 from typing import cast
 
-from gilk.engines.dtrace.symbols import Symbols
+from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.engines.dtrace.unwinding import Unwinding
 from gilk.targets.keeper import Keeper
 from gilk.targets.process import Process
 from gilk.trace.d.layout import LAYOUT_FIELDS
-from gilk.trace.d.memory import Memory, Options
+from gilk.trace.d.memory import MemoryOptions, ProgramMemory
 
 _MOST = 200
 
@@ -37,9 +37,11 @@ class Steps(ctypes.Structure):
 def prepared(process: Process) -> tuple[int, ctypes.Array[ctypes.c_uint64], mmap.mmap]:
     """Memory with tables of all that is mapped here: its address, its layout."""
     unwinding = Unwinding(process)
-    layout = Options(processors=1, bufsize=4096, aggsize=4096, unwind_size=unwinding.room, scratchsize=1 << 16).layout()
+    layout = MemoryOptions(
+        processors=1, bufsize=4096, aggsize=4096, unwind_size=unwinding.room, scratchsize=1 << 16
+    ).layout()
     buffer = mmap.mmap(-1, layout.size)
-    memory = Memory(layout, buffer)
+    memory = ProgramMemory(layout, buffer)
     memory.initialise()
     unwinding.place(memory.unwind())
     fields = (ctypes.c_uint64 * len(LAYOUT_FIELDS))(*(getattr(layout, name) for name in LAYOUT_FIELDS))
@@ -56,7 +58,7 @@ def step(library: ctypes.CDLL, process: Process) -> None:
     at, fields, _ = prepared(process)
     library.run.restype = ctypes.POINTER(Steps)
     steps = library.run(ctypes.c_void_p(at), fields, library.stepped).contents
-    names = Symbols(process)
+    names = SymbolNames(process)
 
     def shown(stack: Stack) -> list[str]:
         return [f"{n.module}`{n.function}+{n.offset:#x}" for n in names.frames(list(stack.frame[: stack.count]))]

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gilk.trace.d.memory import Options
+from gilk.trace.d.memory import MemoryOptions
 from tests.native.d.session import Session, Shared
 
 pytestmark = pytest.mark.usefixtures("either_host")
 ADDRESS, ILLEGAL = 1, 3
 PAGE = mmap.PAGESIZE
-_shared = Shared(Options(1, strsize=64, globals_size=512))
+_shared = Shared(MemoryOptions(1, strsize=64, globals_size=512))
 
 
 def fresh() -> Session:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gilk.trace.d.memory import Options
+from gilk.trace.d.memory import MemoryOptions
 from tests.native.d.session import Session, Shared
 
 pytestmark = pytest.mark.usefixtures("either_host")
 STRSIZE = 256
-_shared = Shared(Options(1, strsize=STRSIZE, globals_size=512))
+_shared = Shared(MemoryOptions(1, strsize=STRSIZE, globals_size=512))
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from itertools import count
 import pytest
 
 from gilk.lang.data import Aggregating, Aggregation, Function
-from gilk.trace.d.aggregations import Aggregations
+from gilk.trace.d.aggregations import AggregationReader
 from gilk.trace.d.drops import DropKind, Drops
-from gilk.trace.d.memory import Options
+from gilk.trace.d.memory import MemoryOptions
 from gilk.trace.d.records import Records
 from tests.native.d.session import Session, Shared
 from tests.native.host import TestHost
@@ -31,7 +31,9 @@ PAGE = mmap.PAGESIZE
 
 @pytest.fixture
 def shared(test_host: TestHost) -> Shared:
-    return Shared(Options(4, strsize=64, aggregations=3, largest_variable=48, nspec=2, scratches=2, globals_size=512))
+    return Shared(
+        MemoryOptions(4, strsize=64, aggregations=3, largest_variable=48, nspec=2, scratches=2, globals_size=512)
+    )
 
 
 @pytest.fixture
@@ -140,7 +142,7 @@ def test_a_stack_that_is_lost_ends_there_and_is_no_fault(
     test_host: TestHost, memory: tuple[mmap.mmap, int], lost: int, frames: int
 ) -> None:
     """Frames by RBP: two are in the page that RSP is in, two in the next one, which has to be asked for."""
-    shared = Shared(Options(1, unwind_size=PAGE, scratches=1, scratchsize=1 << 14))
+    shared = Shared(MemoryOptions(1, unwind_size=PAGE, scratches=1, scratchsize=1 << 14))
     table = struct.pack("<4Q32xQ6QII", 64, 0, 1, 0, 1, CODE, 2 * CODE, *[0] * 6)  # gu_head, gu_map of one gu_module
     shared.memory.unwind()[: len(table)] = table
     content, at = memory
@@ -227,7 +229,7 @@ def left(shared: Shared) -> tuple[list[int], dict[object, tuple[int, ...]], int,
     room = ctypes.create_string_buffer(8)
     found = int(shared.session().dynamic_load(1, KEY, 16, room, 8))
     records = sorted(record.epid for record in Records(shared.memory).poll(final=True))
-    rows: dict[object, tuple[int, ...]] = dict(Aggregations(shared.memory, (COUNT, SUM)).snapshot())
+    rows: dict[object, tuple[int, ...]] = dict(AggregationReader(shared.memory, (COUNT, SUM)).snapshot())
     return records, rows, found, sum(map(bool, shared.memory.scratch_owners))
 
 
@@ -236,7 +238,7 @@ def test_each_asking_for_room_may_be_refused_by_itself(shared: Shared, test_host
     whole = ([1, 2], {(1, b""): (1,), (2, KEY): (5,)}, 1, 0)
     missing = set()
     for number in count(1):
-        made = Shared(Options(4, aggregations=3, largest_variable=48, nspec=2, scratches=2))
+        made = Shared(MemoryOptions(4, aggregations=3, largest_variable=48, nspec=2, scratches=2))
         session = made.session()
         with test_host.without_room(number, number):
             clause(session)

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from gilk.errors import StoreError
 from gilk.toolchain.compilers import NATIVE, compiler
 from gilk.trace.d import layout
-from gilk.trace.d.layout import Layout
-from gilk.trace.d.memory import Memory, Options
+from gilk.trace.d.layout import MemoryLayout
+from gilk.trace.d.memory import MemoryOptions, ProgramMemory
 
 STRUCTS = {
-    "gd_layout": layout.Placed,
+    "gd_layout": layout.LayoutMembers,
     "gd_control": layout.Control,
     "gd_buffer": layout.Buffer,
-    "gd_record": layout.Record,
+    "gd_record": layout.RecordHead,
     "gd_fault_data": layout.FaultData,
-    "gd_table": layout.Table,
-    "gd_entry": layout.Entry,
-    "gd_variable": layout.Variable,
+    "gd_table": layout.TableHead,
+    "gd_entry": layout.EntryHead,
+    "gd_variable": layout.VariableHead,
     "gd_speculation": layout.Speculation,
 }
 CONSTANTS = {
@@ -50,8 +50,8 @@ CONSTANTS = {
     "GD_MARK_LAP": layout.MARK_LAP,
     "GD_ACTIVE": layout.State.ACTIVE,
     "GD_DRAINING": layout.State.DRAINING,
-    "GD_FILL": layout.Policy.FILL,
-    "GD_RING": layout.Policy.RING,
+    "GD_FILL": layout.BufferPolicy.FILL,
+    "GD_RING": layout.BufferPolicy.RING,
 }
 
 
@@ -68,7 +68,7 @@ def test_structures_and_constants_are_those_of_the_header(tmp_path: Path) -> Non
         f"_Static_assert((unsigned long){name} == {int(value)}UL, {name!r});" for name, value in CONSTANTS.items()
     ]
     source = tmp_path / "layout.c"
-    made = Options(2).layout().c_source()
+    made = MemoryOptions(2).layout().c_source()
     source.write_text('#include "abi/gilk_d.h"\n' + "\n".join(checks).replace("'", '"') + "\n" + made)
     command = [*compiler(), "-std=gnu11", "-Wall", "-Wno-unused", "-Werror", "-I", str(NATIVE), "-c", str(source)]
     subprocess.run([*command, "-o", str(tmp_path / "layout.o")], check=True)
@@ -76,7 +76,7 @@ def test_structures_and_constants_are_those_of_the_header(tmp_path: Path) -> Non
 
 @given(
     options=st.builds(
-        Options,
+        MemoryOptions,
         processors=st.integers(1, 300),
         bufsize=st.integers(0, 1 << 30),
         aggsize=st.integers(0, 1 << 30),
@@ -90,7 +90,7 @@ def test_structures_and_constants_are_those_of_the_header(tmp_path: Path) -> Non
         scratches=st.integers(1, 1000),
     )
 )
-def test_parts_neither_overlap_nor_stick_out(options: Options) -> None:
+def test_parts_neither_overlap_nor_stick_out(options: MemoryOptions) -> None:
     made = options.layout()
     parts = [
         (0, ctypes.sizeof(layout.Control)),
@@ -119,27 +119,27 @@ def test_parts_neither_overlap_nor_stick_out(options: Options) -> None:
 
 @pytest.fixture
 def small() -> bytearray:
-    made = Options(1, bufsize=4096, aggsize=4096, dynvarsize=512, specsize=4096, scratches=1).layout()
+    made = MemoryOptions(1, bufsize=4096, aggsize=4096, dynvarsize=512, specsize=4096, scratches=1).layout()
     view = bytearray(made.size)
-    Memory(made, view).initialise()
+    ProgramMemory(made, view).initialise()
     return view
 
 
 def test_a_memory_is_read_as_it_was_planned(small: bytearray) -> None:
-    assert Layout.read(memoryview(small)).buffer_size == 4096
+    assert MemoryLayout.read(memoryview(small)).buffer_size == 4096
 
 
 @given(at=st.integers(0, ctypes.sizeof(layout.Control) - 1), bit=st.integers(0, 7))
 @settings(max_examples=200)
 def test_a_control_page_that_was_written_over_is_refused_or_harmless(at: int, bit: int) -> None:
-    made = Options(1, bufsize=4096, aggsize=4096, dynvarsize=512, specsize=4096, scratches=1).layout()
+    made = MemoryOptions(1, bufsize=4096, aggsize=4096, dynvarsize=512, specsize=4096, scratches=1).layout()
     view = bytearray(made.size)
-    Memory(made, view).initialise()
+    ProgramMemory(made, view).initialise()
     view[at] ^= 1 << bit
     try:
-        read = Layout.read(memoryview(view))
+        read = MemoryLayout.read(memoryview(view))
     except StoreError as error:
         assert error.slug == "stream-corrupt"
     else:
         assert read.size <= len(view)
-        Memory(read, view)
+        ProgramMemory(read, view)

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from gilk.toolchain.compilers import NATIVE
-from gilk.trace.d.aggregations import Aggregations
+from gilk.trace.d.aggregations import AggregationReader
 from gilk.trace.d.drops import DropKind, Drops
-from gilk.trace.d.layout import Policy
-from gilk.trace.d.memory import Options
-from gilk.trace.d.records import Record, Records
+from gilk.trace.d.layout import BufferPolicy
+from gilk.trace.d.memory import MemoryOptions
+from gilk.trace.d.records import ClauseRecord, Records
 from gilk.trace.d.tables import Key
 from tests.native.d.session import KNOWN, Shared, storm
 from tests.native.host import ALONE
@@ -30,7 +30,7 @@ Series = tuple[int, int, int]  # tid, source, how many
 
 
 def shared(**options: object) -> Shared:
-    return Shared(Options(**{**OPTIONS, **options}))  # type: ignore[arg-type]
+    return Shared(MemoryOptions(**{**OPTIONS, **options}))  # type: ignore[arg-type]
 
 
 def finish(process: subprocess.Popen[str]) -> list[Series]:
@@ -75,7 +75,7 @@ def expected(lengths: Iterable[int]) -> dict[Key, tuple[int, ...]]:
 
 
 def check_aggregations(made: Shared, count: int) -> None:
-    reader = Aggregations(made.memory, KNOWN)
+    reader = AggregationReader(made.memory, KNOWN)
     process = made.storm("threads", "aggregate", 8, count)
     before = 0
     while process.poll() is None:
@@ -94,7 +94,7 @@ def test_no_update_is_lost() -> None:
 
 def test_no_update_is_lost_to_clear_or_to_a_change_of_tables() -> None:
     made = shared()
-    reader = Aggregations(made.memory, KNOWN)
+    reader = AggregationReader(made.memory, KNOWN)
     process = made.storm("threads", "aggregate", 4, 3000)
     total = 0
     while process.poll() is None:
@@ -105,20 +105,20 @@ def test_no_update_is_lost_to_clear_or_to_a_change_of_tables() -> None:
     reader.retire()
     total += reader.snapshot()[1, b""][0]
     assert total == sum(length for _, _, length in series)
-    assert Aggregations(made.memory, KNOWN).snapshot() == {}, "the tables are empty"
+    assert AggregationReader(made.memory, KNOWN).snapshot() == {}, "the tables are empty"
 
 
 def test_inserts_of_the_same_keys_race() -> None:
     made = shared()
     series = finish(made.storm("threads", "insert", 8, 3000))
-    found = Aggregations(made.memory, KNOWN).snapshot()
+    found = AggregationReader(made.memory, KNOWN).snapshot()
     lengths = np.array([length for _, _, length in series])
     for n in range(int(lengths.max())):
         assert found.pop((2, np.array([n], "<u8").tobytes())) == (int((lengths > n).sum()),)
     assert not found
 
 
-def check_records(records: Iterable[Record]) -> Counter[tuple[int, int]]:
+def check_records(records: Iterable[ClauseRecord]) -> Counter[tuple[int, int]]:
     """All whole, none twice. Returns how many there are of each tid and source."""
     seen: set[tuple[int, int, int]] = set()
     for record in records:
@@ -135,7 +135,7 @@ def test_every_record_comes_once_or_is_counted(bufsize: int) -> None:
     made = shared(bufsize=bufsize)
     reader = Records(made.memory)
     process = made.storm("threads", "record", 8, 3000)
-    records: list[Record] = []
+    records: list[ClauseRecord] = []
     while process.poll() is None:
         taken = reader.poll()
         assert [record.tsc for record in taken] == sorted(record.tsc for record in taken)
@@ -151,8 +151,8 @@ def test_every_record_comes_once_or_is_counted(bufsize: int) -> None:
     assert not reader.errors and not reader.abandoned
 
 
-@pytest.mark.parametrize("policy", [Policy.RING, Policy.FILL])
-def test_policies_that_are_read_last(policy: Policy) -> None:
+@pytest.mark.parametrize("policy", [BufferPolicy.RING, BufferPolicy.FILL])
+def test_policies_that_are_read_last(policy: BufferPolicy) -> None:
     made = shared(bufsize=1 << 14, policy=policy)
     reader = Records(made.memory)
     series = finish(made.storm("threads", "record", 4, 3000))
@@ -163,7 +163,7 @@ def test_policies_that_are_read_last(policy: Policy) -> None:
         volume = sum(len(record.data) + 32 for record in records if record.cpu == cpu)
         assert not volume or (1 << 14) * 0.7 < volume <= 1 << 14
     numbers = [np.frombuffer(record.data, "<u8")[0] for record in records if record.epid == 1]
-    if policy == Policy.RING:
+    if policy == BufferPolicy.RING:
         assert max(numbers) >= 2990 and len(series) == 8
     else:
         assert reader.full and not Drops(made.memory).look()
@@ -210,7 +210,7 @@ def check_step(what: str, stride: int, program: Path | None = None) -> None:
     outer, inner, _ = stepped(made.storm("step", what, stride, 0, program=program))
     assert not Drops(made.memory).look()
     if what == "ii":
-        found = Aggregations(made.memory, KNOWN).snapshot()
+        found = AggregationReader(made.memory, KNOWN).snapshot()
         assert sum(cells[0] for cells in found.values()) == outer + inner
     elif what == "rr":
         counts = check_records(Records(made.memory).poll(final=True))
@@ -244,7 +244,7 @@ def test_a_change_in_two_steps_is_lost(tmp_path: Path, either_host: str) -> None
     header.write_text(text)
     made = shared(bufsize=1 << 20)
     outer, inner, _ = stepped(made.storm("step", "ii", 1, 0, program=storm(ALONE, tmp_path)))
-    assert sum(cells[0] for cells in Aggregations(made.memory, KNOWN).snapshot().values()) < outer + inner
+    assert sum(cells[0] for cells in AggregationReader(made.memory, KNOWN).snapshot().values()) < outer + inner
 
 
 @pytest.mark.parametrize("what", ["lu", "wu"])
@@ -267,7 +267,7 @@ def test_a_handler_at_each_instruction(what: str) -> None:
 def test_a_handler_at_an_instruction_of_any_aggregation() -> None:
     made = shared()
     outer, inner, _ = stepped(made.storm("step", "aa", 97, 0))
-    found = Aggregations(made.memory, KNOWN).snapshot()
+    found = AggregationReader(made.memory, KNOWN).snapshot()
     model = expected([outer, inner])
     assert found == {key: cells for key, cells in model.items() if key in found or any(cells)}
 
@@ -299,14 +299,14 @@ def test_variables_left_in_the_middle_stop_no_one() -> None:
 
 @pytest.mark.parametrize("what", ["record", "aggregate", "churn", "keep"])
 def test_processes_that_are_killed(what: str) -> None:
-    made = shared(policy=Policy.RING, bufsize=1 << 16)
+    made = shared(policy=BufferPolicy.RING, bufsize=1 << 16)
     output, _ = (process := made.storm("fork", what, 12)).communicate(timeout=250)
     assert process.returncode == 0 and "wrong 0" in output
     reader = Records(made.memory)
     reader.poll()
     check_records(reader.poll(final=True))
     assert not reader.errors
-    aggregations = Aggregations(made.memory, KNOWN)
+    aggregations = AggregationReader(made.memory, KNOWN)
     aggregations.snapshot()
     assert not aggregations.errors
 

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gilk.trace.d.memory import Options
+from gilk.trace.d.memory import MemoryOptions
 from tests.native.d.session import Session, Shared, library
 
 pytestmark = pytest.mark.usefixtures("either_host")
 STRSIZE = 64
 TEXT = st.binary(max_size=40).filter(lambda text: 0 not in text)
 FEW = st.text("ab/.", max_size=12).map(str.encode)
-_shared = Shared(Options(1, strsize=STRSIZE, scratches=2, scratchsize=1024))
+_shared = Shared(MemoryOptions(1, strsize=STRSIZE, scratches=2, scratchsize=1024))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from gilk.lang.d.buckets import bucket
 from gilk.lang.data import Aggregating, Aggregation, Datum, Function, Kind
 from gilk.render.d.aggregations import key, table
-from gilk.trace.d.contents import Contents, Row
+from gilk.trace.d.contents import AggregationRow, Contents
 from gilk.trace.d.snapshots import finals, snapshot
 from gilk.trace.d.sorting import BY_VALUE, Order
 from gilk.trace.d.values import Bytes, Integer, Stack, Symbol, Text, Value
@@ -21,12 +21,12 @@ HEADER = b"\n           value  ------------- Distribution ------------- count   
 
 
 def named(function: Function, *rows: tuple[str, tuple[int, ...]], number: int = 1) -> Contents:
-    made = (Row(name.encode().ljust(16, b"\0"), (Text(name.encode()),), cells) for name, cells in rows)
+    made = (AggregationRow(name.encode().ljust(16, b"\0"), (Text(name.encode()),), cells) for name, cells in rows)
     return Contents(Aggregation(number, "a", Aggregating(function), (NAME,), 16), tuple(made))
 
 
 def single(function: Function, *cells: int, number: int = 1) -> Contents:
-    return Contents(Aggregation(number, "a", Aggregating(function), (), 0), (Row(b"", (), cells),))
+    return Contents(Aggregation(number, "a", Aggregating(function), (), 0), (AggregationRow(b"", (), cells),))
 
 
 def print_all(contents: Sequence[Contents]) -> bytes:
@@ -115,7 +115,7 @@ def test_printa_with_a_format() -> None:
 
 def test_a_distribution_through_a_format_begins_on_a_new_line() -> None:
     what = Aggregating(Function.LQUANTIZE, low=1, high=10, step=1)
-    contents = Contents(Aggregation(1, "c", what, (), 0), (Row(b"", (), cells(what, 1)),))
+    contents = Contents(Aggregation(1, "c", what, (), 0), (AggregationRow(b"", (), cells(what, 1)),))
     assert printa([contents], "@c = %@d\n") == (
         b"@c = " + HEADER + b"             < 1 |                                         0        \n"
         b"               1 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@ 1        \n"
@@ -154,7 +154,7 @@ def test_more_conversions_than_aggregations_repeat_the_last() -> None:
 
 
 def test_processors() -> None:
-    row = Row(b"", (), (5,), ((0, (2,)), (3, (3,))))
+    row = AggregationRow(b"", (), (5,), ((0, (2,)), (3, (3,))))
     contents = Contents(Aggregation(1, "a", Aggregating(Function.COUNT), (), 0), (row,))
     assert print_all([contents]) == (
         b"                5\n    [CPU 0]                2\n    [CPU 3]                3\n"

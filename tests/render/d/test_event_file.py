@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gilk.errors import StoreError
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.lang.data import Aggregating, Aggregation, Function
 from gilk.render.d import event_file
 from gilk.render.d.as_table import SCHEMA
@@ -27,7 +27,7 @@ from gilk.trace.d import events
 from gilk.trace.d.values import Bytes, Distribution, Floating, Integer, Stack, Symbol, Text, Value
 from gilk.trace.table_file import partial_path
 
-PROBE = Probe(7, "pid1", "a.out", "hot", "entry")
+PROBE = DProbe(7, "pid1", "a.out", "hot", "entry")
 FIRED = events.ProbeFired(PROBE, cpu=1, clause=2, time=2**63 + 5, pid=10, tid=2**32 - 1)
 COUNTED = Aggregation(1, "sizes", Aggregating(Function.COUNT), (), 0)
 SPREAD = Aggregation(2, "", Aggregating(Function.LQUANTIZE, 0, 20, 10), (), 0)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.lang.d.stability import Attributes
 from gilk.render.d.listing import LISTING_HEADER, enabled, listing, probe_details, program_details
 
@@ -11,8 +11,8 @@ EVOLVING = Attributes(5, 5, 5)
 
 
 def test_listing() -> None:
-    text = LISTING_HEADER + listing(Probe(1, "dtrace", "", "", "BEGIN"))
-    text += listing(Probe(4711, "syscall", "vmlinux", "read", "entry"))
+    text = LISTING_HEADER + listing(DProbe(1, "dtrace", "", "", "BEGIN"))
+    text += listing(DProbe(4711, "syscall", "vmlinux", "read", "entry"))
     assert text == (
         "   ID   PROVIDER            MODULE                          FUNCTION NAME\n"
         "    1     dtrace                                                     BEGIN\n"

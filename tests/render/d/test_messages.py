@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import pytest
 
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.lang.syntax.source import Diagnostic, Span
 from gilk.render.d.messages import LOSSES, Fault, Messages
 from gilk.trace.d.events import DropKind
 
 SAY = Messages()
-BEGIN = Probe(1, "dtrace", "", "", "BEGIN")
+BEGIN = DProbe(1, "dtrace", "", "", "BEGIN")
 
 
 def test_notices() -> None:

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-from gilk.lang.d.probes import Probe
-from gilk.render.d.records import Flow, end, flow_prefix, header, prefix
+from gilk.lang.d.probes import DProbe
+from gilk.render.d.records import FlowIndent, end, flow_prefix, header, prefix
 from gilk.render.d.style import Style
 from gilk.render.d.trace import trace
 from gilk.trace.d.values import Integer, Text
 
-BEGIN = Probe(1, "dtrace", "", "", "BEGIN")
+BEGIN = DProbe(1, "dtrace", "", "", "BEGIN")
 LOUD, TESTING = Style(), Style(testing=True)
 
 
 def test_a_default_record() -> None:
     assert header(LOUD) == b"CPU     ID                    FUNCTION:NAME\n"
     assert prefix(LOUD, 0, BEGIN) == b"  0      1                           :BEGIN "
-    assert prefix(LOUD, 3, Probe(1234567, "fbt", "vmlinux", "f", "entry")) == (
+    assert prefix(LOUD, 3, DProbe(1234567, "fbt", "vmlinux", "f", "entry")) == (
         b"  3 1234567                          f:entry "
     )
     assert end(LOUD) == b"\n"
@@ -36,15 +36,15 @@ def test_quiet_says_nothing() -> None:
     assert header(style) + prefix(style, 0, BEGIN) + end(style) == b""
 
 
-READ = Probe(10, "syscall", "vmlinux", "read", "entry")
-READ_END = Probe(11, "syscall", "vmlinux", "read", "return")
-INNER = Probe(12, "fbt", "vmlinux", "__x64_sys_read", "entry")
-INNER_END = Probe(13, "fbt", "vmlinux", "__x64_sys_read", "return")
-TICK = Probe(14, "profile", "", "", "tick-1s")
+READ = DProbe(10, "syscall", "vmlinux", "read", "entry")
+READ_END = DProbe(11, "syscall", "vmlinux", "read", "return")
+INNER = DProbe(12, "fbt", "vmlinux", "__x64_sys_read", "entry")
+INNER_END = DProbe(13, "fbt", "vmlinux", "__x64_sys_read", "return")
+TICK = DProbe(14, "profile", "", "", "tick-1s")
 
 
-def flow(style: Style, *steps: tuple[Probe, int]) -> list[bytes]:
-    lines, state = [], Flow()
+def flow(style: Style, *steps: tuple[DProbe, int]) -> list[bytes]:
+    lines, state = [], FlowIndent()
     for probe, clause in steps:
         line, state = flow_prefix(style, 0, probe, clause, state)
         lines.append(line)
@@ -76,7 +76,7 @@ def test_a_second_clause_of_an_entry_does_not_indent() -> None:
 
 
 def test_carpentry_is_no_entry() -> None:
-    carpentry = Probe(1, "app1", "app", "f", "carpentry")
-    method = Probe(2, "app1", "app", "f", "method-entry")
+    carpentry = DProbe(1, "app1", "app", "f", "carpentry")
+    method = DProbe(2, "app1", "app", "f", "method-entry")
     lines = flow(Style(flow=True, testing=True), (carpentry, 1), (method, 1))
     assert [line.rstrip() for line in lines] == [b"| f:carpentry", b" -> f"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from gilk.splice.kernel.units import Kind, Unit
+from gilk.splice.kernel.units import Unit, UnitKind
 from gilk.splice.plan import Patch
 
 WINDOW = 24
@@ -33,8 +33,8 @@ def refused(units: Iterable[Unit], patches: Iterable[Patch], listing: Listing, r
 def _form(unit: Unit) -> Iterator[str]:
     if not 0 < len(unit.old) <= WINDOW or len(unit.old) != len(unit.new):
         yield f"length {len(unit.old)} and {len(unit.new)}"
-    free = unit.kind in (Kind.TRAP, Kind.FENTRY, Kind.PAD)
-    free = free or (unit.kind is Kind.SINGLE and unit.old[0] in (CALL, JUMP))
+    free = unit.kind in (UnitKind.TRAP, UnitKind.FENTRY, UnitKind.PAD)
+    free = free or (unit.kind is UnitKind.SINGLE and unit.old[0] in (CALL, JUMP))
     if not unit.copy and not free:
         yield "no copy"
     if not unit.patch:
@@ -42,12 +42,12 @@ def _form(unit: Unit) -> Iterator[str]:
 
 
 def _place(unit: Unit, applied: Mapping[int, Unit], listing: Listing, read: Read) -> Iterator[str]:
-    if unit.kind is Kind.PAD:
+    if unit.kind is UnitKind.PAD:
         yield from _pad(unit, applied, read)
         return
     if read(unit.address, len(unit.old)) != unit.old:
         yield "stale"
-    if unit.kind is Kind.FENTRY:
+    if unit.kind is UnitKind.FENTRY:
         return
     for other in applied.values():
         if unit.address < other.end and other.address < unit.end:
@@ -60,8 +60,13 @@ def _place(unit: Unit, applied: Mapping[int, Unit], listing: Listing, read: Read
     single = len(texts) == 1 or returns
     if not returns and any(text.startswith(("call", "jmp", "ret")) for text in _without_traps(texts)[:-1]):
         yield "code behind an instruction that goes elsewhere"
-    expected = {Kind.SINGLE: single, Kind.MULTI: not single, Kind.TRAP: len(texts) == 1, Kind.SHORT: True}
-    if not expected[unit.kind] or (unit.kind is Kind.SHORT and unit.several == single):
+    expected = {
+        UnitKind.SINGLE: single,
+        UnitKind.MULTI: not single,
+        UnitKind.TRAP: len(texts) == 1,
+        UnitKind.SHORT: True,
+    }
+    if not expected[unit.kind] or (unit.kind is UnitKind.SHORT and unit.several == single):
         yield f"covers {texts}"
 
 
@@ -84,7 +89,7 @@ def _without_traps(texts: list[str]) -> list[str]:
 
 def _pad(unit: Unit, applied: Mapping[int, Unit], read: Read) -> Iterator[str]:
     for host in applied.values():
-        if host.address <= unit.address < host.end and host.kind in (Kind.SINGLE, Kind.MULTI):
+        if host.address <= unit.address < host.end and host.kind in (UnitKind.SINGLE, UnitKind.MULTI):
             at = unit.address - host.address
             if at < 5 or host.new[at : at + len(unit.old)] != unit.old:
                 yield f"the host has {host.new[at:].hex()} there"
@@ -103,16 +108,16 @@ def _is_nop(code: bytes) -> bool:
 
 def _bytes(unit: Unit, applied: Mapping[int, Unit]) -> Iterator[str]:
     new, rest = unit.new, unit.new[5:]
-    if unit.kind in (Kind.SINGLE, Kind.MULTI, Kind.PAD):
-        allowed = (JUMP, CALL) if unit.kind is Kind.SINGLE and unit.old[0] == CALL else (JUMP,)
+    if unit.kind in (UnitKind.SINGLE, UnitKind.MULTI, UnitKind.PAD):
+        allowed = (JUMP, CALL) if unit.kind is UnitKind.SINGLE and unit.old[0] == CALL else (JUMP,)
         if new[0] not in allowed or _target(unit) != unit.patch or rest.strip(b"\x90\xcc"):
             yield f"writes {new.hex()}"
-    elif unit.kind is Kind.TRAP:
+    elif unit.kind is UnitKind.TRAP:
         if new != bytes((TRAP,)) + unit.old[1:]:
             yield f"writes {new.hex()}"
-    elif unit.kind is Kind.SHORT:
+    elif unit.kind is UnitKind.SHORT:
         pad = applied.get(unit.address + 2 + int.from_bytes(new[1:2], "little", signed=True))
-        if new[0] != SHORT or pad is None or pad.kind is not Kind.PAD or pad.patch != unit.patch:
+        if new[0] != SHORT or pad is None or pad.kind is not UnitKind.PAD or pad.patch != unit.patch:
             yield f"writes {new.hex()}"
         elif pad.address != unit.pad:
             yield f"names the pad {unit.pad:#x}"
@@ -127,9 +132,9 @@ def written(units: Iterable[Unit]) -> tuple[dict[int, bytes], dict[int, int]]:
     memory, traps = {}, {}
     for unit in units:
         memory[unit.address] = unit.new
-        if unit.kind is Kind.TRAP:
+        if unit.kind is UnitKind.TRAP:
             traps[unit.address] = unit.patch
-        elif unit.kind is Kind.FENTRY:
+        elif unit.kind is UnitKind.FENTRY:
             distance = unit.patch - unit.address - 5
             memory[unit.address] = bytes((CALL,)) + distance.to_bytes(4, "little", signed=True)
     return memory, traps

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from gilk.splice.kernel.units import Kind, Unit, fills
+from gilk.splice.kernel.units import Unit, UnitKind, fills
 from gilk.splice.plan import FunctionPlan, Patch
 from tests.splice.kernel import corpus
 from tests.splice.kernel.driver import refused
@@ -17,7 +17,7 @@ from tests.splice.kernel.test_planner import SELECTIONS, trial
 Change = Callable[[Unit], Unit]
 
 
-def first(kind: Kind) -> tuple[Unit, ...]:
+def first(kind: UnitKind) -> tuple[Unit, ...]:
     """The units of a function that has one of the kind, that one first, with all it depends on before it."""
     for selection in SELECTIONS:
         for made in trial(selection).made:
@@ -33,27 +33,27 @@ def complaints(found: tuple[Unit, ...]) -> list[str]:
 
 
 def test_each_kind_is_there() -> None:
-    for kind in Kind:
+    for kind in UnitKind:
         assert not complaints(first(kind))
 
 
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
-        (Kind.SINGLE, lambda unit: replace(unit, old=bytes(len(unit.old)))),
-        (Kind.MULTI, lambda unit: replace(unit, kind=Kind.SINGLE)),
-        (Kind.MULTI, lambda unit: replace(unit, old=unit.old[:-1], new=unit.new[:-1])),
-        (Kind.MULTI, lambda unit: replace(unit, copy=0)),
-        (Kind.MULTI, lambda unit: replace(unit, patch=unit.patch + 1)),
-        (Kind.SHORT, lambda unit: replace(unit, several=not unit.several)),
-        (Kind.SHORT, lambda unit: replace(unit, pad=unit.pad + 1)),
-        (Kind.TRAP, lambda unit: replace(unit, new=unit.old)),
-        (Kind.TRAP, lambda unit: replace(unit, old=unit.old + b"\x90", new=unit.new + b"\x90")),
-        (Kind.PAD, lambda unit: replace(unit, old=b"\x55" * len(unit.old))),
-        (Kind.FENTRY, lambda unit: replace(unit, patch=0)),
+        (UnitKind.SINGLE, lambda unit: replace(unit, old=bytes(len(unit.old)))),
+        (UnitKind.MULTI, lambda unit: replace(unit, kind=UnitKind.SINGLE)),
+        (UnitKind.MULTI, lambda unit: replace(unit, old=unit.old[:-1], new=unit.new[:-1])),
+        (UnitKind.MULTI, lambda unit: replace(unit, copy=0)),
+        (UnitKind.MULTI, lambda unit: replace(unit, patch=unit.patch + 1)),
+        (UnitKind.SHORT, lambda unit: replace(unit, several=not unit.several)),
+        (UnitKind.SHORT, lambda unit: replace(unit, pad=unit.pad + 1)),
+        (UnitKind.TRAP, lambda unit: replace(unit, new=unit.old)),
+        (UnitKind.TRAP, lambda unit: replace(unit, old=unit.old + b"\x90", new=unit.new + b"\x90")),
+        (UnitKind.PAD, lambda unit: replace(unit, old=b"\x55" * len(unit.old))),
+        (UnitKind.FENTRY, lambda unit: replace(unit, patch=0)),
     ],
 )
-def test_the_stand_in_sees_what_is_wrong(kind: Kind, change: Change) -> None:
+def test_the_stand_in_sees_what_is_wrong(kind: UnitKind, change: Change) -> None:
     good = first(kind)
     assert complaints(tuple(change(unit) if unit.kind is kind else unit for unit in good))
 
@@ -63,14 +63,14 @@ def test_a_pad_comes_after_its_host_and_before_its_user() -> None:
         for made in trial(selection).made:
             seen: dict[int, Unit] = {}
             for unit in trial(selection).units_of(made.name):
-                if unit.kind is Kind.SHORT:
-                    assert seen[unit.pad].kind is Kind.PAD
+                if unit.kind is UnitKind.SHORT:
+                    assert seen[unit.pad].kind is UnitKind.PAD
                 seen[unit.address] = unit
 
 
 def test_windows_of_several_instructions_end_in_traps() -> None:
     """What is left of the last instruction would otherwise be decoded as another."""
-    several = [unit for s in SELECTIONS for unit in trial(s).units if unit.kind is Kind.MULTI and len(unit.new) > 5]
+    several = [unit for s in SELECTIONS for unit in trial(s).units if unit.kind is UnitKind.MULTI and len(unit.new) > 5]
     assert several
     for unit in several:
         assert unit.new[5:].strip(b"\xcc") == b""

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gilk.lang.data import Aggregating, Aggregation, Function
-from gilk.trace.d.aggregations import Aggregations
+from gilk.trace.d.aggregations import AggregationReader
 from gilk.trace.d.drops import Drops
 from gilk.trace.d.events import DropKind, Dropped
-from gilk.trace.d.memory import Options
+from gilk.trace.d.memory import MemoryOptions
 from gilk.trace.d.tables import Key
 from tests.native.d.session import Shared
 
@@ -90,8 +90,8 @@ CONSUMER = st.tuples(
 @settings(max_examples=60)
 @given(steps=st.lists(st.one_of(UPDATE, CONSUMER), max_size=60))
 def test_a_dictionary_would_hold_the_same(steps: list[tuple[object, ...]]) -> None:
-    shared = Shared(Options(4, bufsize=4096, aggsize=1 << 16, dynvarsize=0, aggregations=len(KNOWN), scratches=1))
-    reader = Aggregations(shared.memory, KNOWN)
+    shared = Shared(MemoryOptions(4, bufsize=4096, aggsize=1 << 16, dynvarsize=0, aggregations=len(KNOWN), scratches=1))
+    reader = AggregationReader(shared.memory, KNOWN)
     updates: dict[Key, list[tuple[int, int]]] = {}
 
     def check() -> None:
@@ -129,8 +129,8 @@ def test_a_dictionary_would_hold_the_same(steps: list[tuple[object, ...]]) -> No
 
 
 def test_what_comes_between_a_snapshot_and_clear_is_kept() -> None:
-    shared = Shared(Options(1, aggregations=len(KNOWN)))
-    reader, session = Aggregations(shared.memory, KNOWN), shared.session()
+    shared = Shared(MemoryOptions(1, aggregations=len(KNOWN)))
+    reader, session = AggregationReader(shared.memory, KNOWN), shared.session()
     for which in KNOWN[:4]:
         session.aggregate(which, b"", 5)
     reader.snapshot()
@@ -142,8 +142,8 @@ def test_what_comes_between_a_snapshot_and_clear_is_kept() -> None:
 
 
 def test_trunc_hides_only_what_was_seen() -> None:
-    shared = Shared(Options(1, aggregations=1))
-    reader, session = Aggregations(shared.memory, KNOWN[:1]), shared.session()
+    shared = Shared(MemoryOptions(1, aggregations=1))
+    reader, session = AggregationReader(shared.memory, KNOWN[:1]), shared.session()
     session.aggregate(KNOWN[0], KEYS[1], 0)
     reader.snapshot()
     session.aggregate(KNOWN[0], KEYS[2], 0)
@@ -154,8 +154,8 @@ def test_trunc_hides_only_what_was_seen() -> None:
 
 
 def test_a_sum_of_nothing_shows_again() -> None:
-    shared = Shared(Options(1, aggregations=2))
-    reader, session = Aggregations(shared.memory, KNOWN[1:2]), shared.session()
+    shared = Shared(MemoryOptions(1, aggregations=2))
+    reader, session = AggregationReader(shared.memory, KNOWN[1:2]), shared.session()
     session.aggregate(KNOWN[1], b"", 4)
     reader.snapshot()
     reader.trunc(2)
@@ -166,8 +166,8 @@ def test_a_sum_of_nothing_shows_again() -> None:
 
 @pytest.mark.parametrize("aggsize", [4096, 1 << 16])
 def test_what_finds_no_room_is_counted_and_the_rest_goes_on(aggsize: int) -> None:
-    shared = Shared(Options(1, aggsize=aggsize, aggregations=1))
-    reader, session, drops = Aggregations(shared.memory, KNOWN[:1]), shared.session(), Drops(shared.memory)
+    shared = Shared(MemoryOptions(1, aggsize=aggsize, aggregations=1))
+    reader, session, drops = AggregationReader(shared.memory, KNOWN[:1]), shared.session(), Drops(shared.memory)
     keys = [number.to_bytes(8, "little") for number in range(5000)]
     for key in keys * 2:
         session.aggregate(KNOWN[0], key, 0)
@@ -185,4 +185,4 @@ def test_what_finds_no_room_is_counted_and_the_rest_goes_on(aggsize: int) -> Non
 
 def test_a_memory_for_fewer_aggregations() -> None:
     with pytest.raises(ValueError, match="not planned"):
-        Aggregations(Shared(Options(1, aggregations=1)).memory, KNOWN)
+        AggregationReader(Shared(MemoryOptions(1, aggregations=1)).memory, KNOWN)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gilk.trace.d.aggregations import Aggregations
+from gilk.trace.d.aggregations import AggregationReader
 from gilk.trace.d.drops import Drops
-from gilk.trace.d.layout import Mark, Policy
-from gilk.trace.d.memory import Options
+from gilk.trace.d.layout import BufferPolicy, Mark
+from gilk.trace.d.memory import MemoryOptions
 from gilk.trace.d.records import Records
 from tests.native.d.session import KNOWN, Shared
 
@@ -33,9 +33,11 @@ EXTREMES = (
 )
 
 
-def shared(policy: Policy) -> Shared:
+def shared(policy: BufferPolicy) -> Shared:
     return Shared(
-        Options(2, 4096, policy, aggsize=8192, dynvarsize=1024, specsize=1024, aggregations=len(KNOWN), scratches=2)
+        MemoryOptions(
+            2, 4096, policy, aggsize=8192, dynvarsize=1024, specsize=1024, aggregations=len(KNOWN), scratches=2
+        )
     )
 
 
@@ -51,7 +53,7 @@ def use(made: Shared) -> None:
         session.end()
 
 
-def read(made: Shared, records: Records, aggregations: Aggregations, drops: Drops) -> None:
+def read(made: Shared, records: Records, aggregations: AggregationReader, drops: Drops) -> None:
     records.poll()
     aggregations.snapshot()
     for which in KNOWN:
@@ -66,14 +68,18 @@ def read(made: Shared, records: Records, aggregations: Aggregations, drops: Drop
 
 @settings(max_examples=40)
 @given(
-    policy=st.sampled_from(Policy),
+    policy=st.sampled_from(BufferPolicy),
     seed=st.integers(0, 1 << 30),
     scribbles=st.lists(st.tuples(st.integers(0, 1 << 30), st.sampled_from(EXTREMES)), max_size=30),
     share=st.sampled_from([0.0, 0.001, 0.1, 1.0]),
 )
-def test_random_memory(policy: Policy, seed: int, scribbles: list[tuple[int, int]], share: float) -> None:
+def test_random_memory(policy: BufferPolicy, seed: int, scribbles: list[tuple[int, int]], share: float) -> None:
     made = shared(policy)
-    parts = Records(made.memory, gone=lambda tid: tid % 2 == 0), Aggregations(made.memory, KNOWN), Drops(made.memory)
+    parts = (
+        Records(made.memory, gone=lambda tid: tid % 2 == 0),
+        AggregationReader(made.memory, KNOWN),
+        Drops(made.memory),
+    )
     use(made)
     read(made, *parts)
     words = np.ndarray((made.layout.size // 8,), "<u8", made.map)
@@ -92,8 +98,8 @@ def test_random_memory(policy: Policy, seed: int, scribbles: list[tuple[int, int
 
 @pytest.mark.parametrize("name", ["wpos", "limit"])
 @pytest.mark.parametrize("value", EXTREMES)
-@pytest.mark.parametrize("policy", list(Policy))
-def test_positions_that_cannot_be(name: str, value: int, policy: Policy) -> None:
+@pytest.mark.parametrize("policy", list(BufferPolicy))
+def test_positions_that_cannot_be(name: str, value: int, policy: BufferPolicy) -> None:
     made = shared(policy)
     use(made)
     setattr(made.memory.heads[0], name, value)
@@ -108,7 +114,7 @@ def test_positions_that_cannot_be(name: str, value: int, policy: Policy) -> None
     "mark", [0, Mark.DONE, 1 << 40 | Mark.DONE, 1 << 40 | 65535 << 2 | Mark.DONE, 1 << 40 | 1 << 2]
 )
 def test_marks_that_cannot_be(mark: int) -> None:
-    made = shared(Policy.SWITCH)
+    made = shared(BufferPolicy.SWITCH)
     for _ in range(3):
         made.session().record(1, b"x" * 40)
         made.session(cpu=1).record(2, b"y")
@@ -120,9 +126,9 @@ def test_marks_that_cannot_be(mark: int) -> None:
 
 
 def test_entries_that_cannot_be_are_left_out() -> None:
-    made = shared(Policy.SWITCH)
+    made = shared(BufferPolicy.SWITCH)
     use(made)
-    reader = Aggregations(made.memory, KNOWN)
+    reader = AggregationReader(made.memory, KNOWN)
     whole = reader.snapshot()
     slots = made.memory.slots(0, 0)
     used = [place for place, slot in enumerate(slots) if slot]

@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 
 from gilk.trace.d.drops import Drops
 from gilk.trace.d.events import DropKind, Dropped
-from gilk.trace.d.layout import EPID_FAULT, FaultData, Policy, State
-from gilk.trace.d.memory import Options
-from gilk.trace.d.records import Record, Records
+from gilk.trace.d.layout import EPID_FAULT, BufferPolicy, FaultData, State
+from gilk.trace.d.memory import MemoryOptions
+from gilk.trace.d.records import ClauseRecord, Records
 from tests.native.d.session import Session, Shared
 
 
-def shared(policy: Policy = Policy.SWITCH, bufsize: int = 4096, processors: int = 2, nspec: int = 2) -> Shared:
-    options = Options(processors, bufsize, policy, aggsize=4096, dynvarsize=0, nspec=nspec, specsize=1024, scratches=1)
+def shared(
+    policy: BufferPolicy = BufferPolicy.SWITCH, bufsize: int = 4096, processors: int = 2, nspec: int = 2
+) -> Shared:
+    options = MemoryOptions(
+        processors, bufsize, policy, aggsize=4096, dynvarsize=0, nspec=nspec, specsize=1024, scratches=1
+    )
     return Shared(options)
 
 
@@ -31,13 +35,13 @@ def shared(policy: Policy = Policy.SWITCH, bufsize: int = 4096, processors: int 
         ),
         max_size=80,
     ),
-    policy=st.sampled_from(Policy),
+    policy=st.sampled_from(BufferPolicy),
 )
-def test_records_in_are_records_out(steps: list[tuple[int, bytes, bool] | None], policy: Policy) -> None:
+def test_records_in_are_records_out(steps: list[tuple[int, bytes, bool] | None], policy: BufferPolicy) -> None:
     made = shared(policy)
     reader, drops = Records(made.memory), Drops(made.memory)
-    meant: list[Record] = []
-    taken: list[Record] = []
+    meant: list[ClauseRecord] = []
+    taken: list[ClauseRecord] = []
     for time, step in enumerate(steps, 1):
         if step is None:
             taken += reader.poll()
@@ -47,9 +51,9 @@ def test_records_in_are_records_out(steps: list[tuple[int, bytes, bool] | None],
         if session.reserve(time, data, len(data)):
             (session.commit if keep else session.discard)()
             if keep:
-                meant.append(Record(time, time, 1000 + cpu, cpu, data, 77))
+                meant.append(ClauseRecord(time, time, 1000 + cpu, cpu, data, 77))
     taken += reader.poll(final=True)
-    if policy == Policy.RING:
+    if policy == BufferPolicy.RING:
         assert taken == [record for record in meant if record in taken], "some are missing, in the middle"
         for cpus in ((0, 2), (1, 3)):
             mine = [record for record in meant if record.cpu in cpus]
@@ -59,7 +63,7 @@ def test_records_in_are_records_out(steps: list[tuple[int, bytes, bool] | None],
     else:
         assert taken == meant
     dropped = drops.totals()[DropKind.PRINCIPAL]
-    assert dropped == 0 or policy == Policy.SWITCH
+    assert dropped == 0 or policy == BufferPolicy.SWITCH
     assert not reader.errors
 
 
@@ -115,7 +119,7 @@ def test_one_that_is_completed_while_its_thread_is_looked_for() -> None:
 
 
 def test_a_ring_goes_on_when_a_writer_has_died() -> None:
-    made = shared(Policy.RING)
+    made = shared(BufferPolicy.RING)
     made.session(tid=5).reserve(1, b"a", 1)
     session = made.session(tid=6)
     assert sum(session.record(2, b"b" * 90) for _ in range(100)) < 100
@@ -205,7 +209,7 @@ def test_a_full_speculation_drops() -> None:
 
 @pytest.mark.parametrize("size", [1, 8, 24, 200])
 def test_variables(size: int) -> None:
-    made = Shared(Options(1, largest_variable=24 + size, dynvarsize=1 << 14))
+    made = Shared(MemoryOptions(1, largest_variable=24 + size, dynvarsize=1 << 14))
     one, two = made.session(tid=1), made.session(tid=2)
     room = bytearray(size)
     view = (ctypes.c_char * size).from_buffer(room)
@@ -224,7 +228,7 @@ def test_variables(size: int) -> None:
 @settings(max_examples=30)
 @given(steps=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3)), max_size=300))
 def test_variables_are_a_dictionary(steps: list[tuple[int, int]]) -> None:
-    made = Shared(Options(1, largest_variable=16, dynvarsize=32 * 64))
+    made = Shared(MemoryOptions(1, largest_variable=16, dynvarsize=32 * 64))
     session, held, room = made.session(), dict[int, int](), ctypes.create_string_buffer(8)
     for number, (key, value) in enumerate(steps):
         name = key.to_bytes(8, "little")

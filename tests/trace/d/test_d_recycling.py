@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gilk.trace.d import recycling
-from gilk.trace.d.aggregations import Aggregations
+from gilk.trace.d.aggregations import AggregationReader
 from gilk.trace.d.drops import Drops
 from gilk.trace.d.layout import GRANULE
-from gilk.trace.d.memory import Options
+from gilk.trace.d.memory import MemoryOptions
 from gilk.trace.d.recycling import Recycling
 from tests.native.d.session import KNOWN, Session, Shared
 
@@ -22,8 +22,8 @@ class Place:
     """Memory with little room, and the clauses that are under way in it, by thread."""
 
     def __init__(self, aggsize: int = 1 << 14) -> None:
-        self.shared = Shared(Options(1, aggregations=len(KNOWN), aggsize=aggsize))
-        self.aggregations = Aggregations(self.shared.memory, KNOWN)
+        self.shared = Shared(MemoryOptions(1, aggregations=len(KNOWN), aggsize=aggsize))
+        self.aggregations = AggregationReader(self.shared.memory, KNOWN)
         self.running: dict[int, Session] = {}
         self.recycling = Recycling(self.aggregations, lambda: set(self.running))
         self.made = 0

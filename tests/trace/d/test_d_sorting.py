@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gilk.lang.d.buckets import bucket
 from gilk.lang.data import Aggregating, Aggregation, Datum, Function, Kind
-from gilk.trace.d.contents import Contents, Row
+from gilk.trace.d.contents import AggregationRow, Contents
 from gilk.trace.d.sorting import Order, key_rank, ordered, truncated, weight
 from gilk.trace.d.values import Integer
 
@@ -17,7 +17,9 @@ TWO = (Datum(Kind.INT, 0, 1), Datum(Kind.INT, 1, 1))
 
 
 def table(*rows: tuple[int, int, int], number: int = 1) -> Contents:
-    made = tuple(Row(bytes([a & 255, b & 255]), (Integer(a, 1), Integer(b, 1)), (value,)) for a, b, value in rows)
+    made = tuple(
+        AggregationRow(bytes([a & 255, b & 255]), (Integer(a, 1), Integer(b, 1)), (value,)) for a, b, value in rows
+    )
     return Contents(Aggregation(number, "a", Aggregating(Function.SUM), TWO, 2), made)
 
 

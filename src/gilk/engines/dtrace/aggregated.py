@@ -11,8 +11,8 @@ from gilk.engines.dtrace.names import Names
 from gilk.lang.d.options import Options
 from gilk.lang.data import Aggregation, Datum, Kind
 from gilk.trace.d import snapshots, sorting
-from gilk.trace.d.aggregations import Aggregations
-from gilk.trace.d.contents import Contents, Row
+from gilk.trace.d.aggregations import AggregationReader
+from gilk.trace.d.contents import AggregationRow, Contents
 from gilk.trace.d.events import Snapshot
 from gilk.trace.d.merging import Merged, idle, merged
 from gilk.trace.d.sorting import Order
@@ -25,7 +25,7 @@ class Aggregated:
     """``known``: the program's; ``live``: what is counted now. One per session: it keeps what actions have done."""
 
     known: tuple[Aggregation, ...]
-    live: Aggregations
+    live: AggregationReader
     options: Options
     names: Names
     _normal: dict[str, int] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Aggregated:
             values = tuple(
                 decode(datum, key, self.names.resolve) if formatted else self.plain(datum, key) for datum in one.keys
             )
-            rows.append(Row(key, values, row.cells, _processors(one, row), tuple(row.keys)))
+            rows.append(AggregationRow(key, values, row.cells, _processors(one, row), tuple(row.keys)))
         return Contents(one, tuple(rows), self._normal.get(one.name, 1))
 
     def _order(self) -> Order:

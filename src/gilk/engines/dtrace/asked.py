@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gilk.engines.dtrace.compiled import Text
+from gilk.engines.dtrace.compiled import ProgramText
 from gilk.engines.dtrace.consumer import Consumer
 from gilk.errors import GilkError, UsageError
 from gilk.lang.d.macros import Macros
@@ -116,7 +116,7 @@ def _with_options(how: Preprocess, options: Options) -> Preprocess:
     )
 
 
-def _text(letter: str, given: str, preprocess: Preprocess) -> Text:
+def _text(letter: str, given: str, preprocess: Preprocess) -> ProgramText:
     if letter != "s":
         return _description(letter, given)
     try:
@@ -125,19 +125,19 @@ def _text(letter: str, given: str, preprocess: Preprocess) -> Text:
         raise UsageError("cannot-open-script", f"failed to open {given}: {error.strerror}") from None
     if preprocess.wanted or _CPP.search(content):
         content = _preprocessed(given, content, preprocess)
-    return Text("script", Source(given, content.decode("utf-8", "surrogateescape")))
+    return ProgramText("script", Source(given, content.decode("utf-8", "surrogateescape")))
 
 
-def _description(letter: str, given: str) -> Text:
+def _description(letter: str, given: str) -> ProgramText:
     """A program of one description from the command line, completed: a description there names only the fields of its
     option."""
     found = _DESCRIBED.match(given)
     if found is None or letter not in _REST:
-        return Text("description", Source(given, _NUMBERED.sub(r"\1, \2", given) if letter == "i" else given))
+        return ProgramText("description", Source(given, _NUMBERED.sub(r"\1, \2", given) if letter == "i" else given))
     fields, wanted = found[1].split(":"), 4 - len(_REST[letter])
     overspecified = found[1] if any(fields[:-wanted]) else ""
     completed = ":".join(fields[-wanted:]) + _REST[letter]
-    return Text("description", Source(given, f"{completed}{found[2]}"), overspecified)
+    return ProgramText("description", Source(given, f"{completed}{found[2]}"), overspecified)
 
 
 def _preprocessed(name: str, content: bytes, how: Preprocess) -> bytes:

@@ -12,7 +12,7 @@ from gilk.lang.d.options import Options
 from gilk.lang.d.passes import order
 from gilk.lang.d.passes.state import Invocation
 from gilk.lang.d.passes.values import DoesNotCompile as DoesNotCompile
-from gilk.lang.d.passes.values import Text as Text
+from gilk.lang.d.passes.values import ProgramText as ProgramText
 from gilk.lang.d.passes.values import Unread
 from gilk.lang.d.passes.values import Wrong as Wrong
 from gilk.lang.syntax.source import Source
@@ -25,22 +25,22 @@ class Compiled:
     """``origins``: for each clause the text that it is of. ``argument_types``: of args[] at the probes described."""
 
     program: tree.Program
-    origins: tuple[Text, ...]
+    origins: tuple[ProgramText, ...]
     argument_types: Callable[[str], tuple[Type, ...]]
 
-    def clauses(self, text: Text) -> list[tree.Clause]:
+    def clauses(self, text: ProgramText) -> list[tree.Clause]:
         """The clauses of one text."""
         return [clause for clause, origin in zip(self.program.clauses, self.origins, strict=True) if origin is text]
 
 
 def compile_programs(
-    texts: Sequence[Text],
+    texts: Sequence[ProgramText],
     macros: Macros,
     options: Options,
     world: World | None = None,
     libraries: Sequence[Source] = (),
 ) -> Compiled:
     """Pragmas set ``options``, all of them before anything is laid out. Raises DoesNotCompile."""
-    unread = Unread(tuple(Text("library", source) for source in libraries), tuple(texts))
+    unread = Unread(tuple(ProgramText("library", source) for source in libraries), tuple(texts))
     program, origins, symbols = order.run(unread, Invocation(macros, options), world)
     return Compiled(program, origins, symbols.expressions.arguments.types)

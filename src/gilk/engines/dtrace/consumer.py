@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 from gilk.engines.dtrace import libraries, verbose
 from gilk.engines.dtrace.acting import Acting, Formatted
 from gilk.engines.dtrace.aggregated import Aggregated
-from gilk.engines.dtrace.compiled import Compiled, Text, compile_programs
+from gilk.engines.dtrace.compiled import Compiled, ProgramText, compile_programs
 from gilk.engines.dtrace.enabling import Enabled, enable
 from gilk.engines.dtrace.names import Names
 from gilk.engines.dtrace.outlet import Outlet
-from gilk.engines.dtrace.symbols import Symbols
-from gilk.engines.dtrace.tracing import Happening, Tracing
-from gilk.engines.dtrace.world import World
+from gilk.engines.dtrace.symbols import SymbolNames
+from gilk.engines.dtrace.tracing import Engine, Happening
+from gilk.engines.dtrace.world import SymbolContext
 from gilk.errors import OutOfMemory, UsageError
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.options import Options
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.syntax.source import Source
 from gilk.trace.d.events import Began, Ended, Event, Exited, Lowered, Matched, Noted, Refused
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
-    from gilk.engines.dtrace.in_process import Part
+    from gilk.engines.dtrace.in_process import ProcessPart
     from gilk.targets.process import Process
 
 _SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")
@@ -42,21 +42,23 @@ _LONGEST = 0.1  # seconds between looks at signals and at the process
 class Consumer:
     """``compile`` first, then ``start`` and ``events``."""
 
-    texts: Sequence[Text]
+    texts: Sequence[ProgramText]
     macros: Macros
     options: Options
     process: Process | None = None
     library_directories: tuple[str, ...] = ()
     compiled: Compiled = field(init=False)
     enabled: Enabled = field(init=False)
-    tracing: Tracing = field(init=False)
-    symbols: Symbols = field(init=False)
+    tracing: Engine = field(init=False)
+    symbols: SymbolNames = field(init=False)
     restored: bool | None = None  # at the end: whether the process is what it was; None without one
     _lowered: dict[str, int] = field(default_factory=dict)  # options that say more than there was memory for
 
     def compile(self, listing: bool = False) -> None:
         """``listing``: descriptions may match nothing. Raises DoesNotCompile, NoSuchProbe."""
-        self.compiled = compile_programs(self.texts, self.macros, self.options, World(self.process), self._libraries())
+        self.compiled = compile_programs(
+            self.texts, self.macros, self.options, SymbolContext(self.process), self._libraries()
+        )
         self.enabled = enable(self.compiled.program, self.process, listing or self.options.flag("zdefs"))
 
     def _libraries(self) -> list[Source]:
@@ -84,18 +86,18 @@ class Consumer:
             for text in self.texts
         ]
 
-    def probe_stability(self, probe: Probe) -> ProbeStability:
+    def probe_stability(self, probe: DProbe) -> ProbeStability:
         """How far one may rely on a probe (-v)."""
         return verbose.of_probe(self.compiled, probe)
 
-    def program_stability(self, text: Text) -> ProgramStability:
+    def program_stability(self, text: ProgramText) -> ProgramStability:
         """How far one may rely on a program (-v)."""
         return verbose.of_program(self.compiled, text)
 
     def start(self) -> list[Refused | Lowered]:
         """Put the probes in, fire BEGIN, let a launched program run. Returns what could not be had as it was
         asked for."""
-        self.symbols = Symbols(self.process)
+        self.symbols = SymbolNames(self.process)
         self.tracing = self._tracing()
         self.tracing.begin()
         if self.process is not None:
@@ -103,12 +105,12 @@ class Consumer:
         refused = (Refused(probe, reason) for probe, reason in self.tracing.refused)
         return [*refused, *(Lowered(option, size) for option, size in self._lowered.items())]
 
-    def _tracing(self) -> Tracing:
+    def _tracing(self) -> Engine:
         """With bufresize=auto what there is no memory for is made smaller. Raises UsageError `buffers-too-large`."""
         while True:
             try:
                 traced = None if self.process is None else (self.process, partial(_joined, self.process))
-                return Tracing(self.compiled.program, self.enabled, self.options, traced)
+                return Engine(self.compiled.program, self.enabled, self.options, traced)
             except (OSError, ValueError, OutOfMemory) as error:
                 largest = max(_SIZES, key=self.options.number)
                 size = self.options.number(largest) // 2
@@ -202,7 +204,7 @@ class Consumer:
         return 1 if self.tracing.corrupt else self.tracing.exit_status or 0
 
 
-def _joined(process: Process, size: int) -> Part:
+def _joined(process: Process, size: int) -> ProcessPart:
     """A part in the session that others may have parts in."""
     from gilk.session.broker.client import BrokerClient  # here: a program without a process need not wait for it
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gilk.lang.d import tree
-from gilk.lang.d.probes import Description, Key, Probe, described
+from gilk.lang.d.probes import Description, DProbe, Key, described
 from gilk.providers import IN_PROCESS, own
 from gilk.providers.clock import Tick, ticks
 from gilk.values import dataclass
@@ -45,20 +45,20 @@ class Enabled:
     probes its descriptions match, those that they have in common counted for each. ``unmatched``: descriptions of none.
     """
 
-    probes: dict[int, Probe] = field(default_factory=lambda: {probe.number: probe for probe in own.PROBES})
+    probes: dict[int, DProbe] = field(default_factory=lambda: {probe.number: probe for probe in own.PROBES})
     clauses: dict[int, list[int]] = field(default_factory=dict)
-    ticks: list[tuple[Probe, Tick]] = field(default_factory=list)
-    in_process: list[tuple[Probe, ProcessProbe]] = field(default_factory=list)
+    ticks: list[tuple[DProbe, Tick]] = field(default_factory=list)
+    in_process: list[tuple[DProbe, ProcessProbe]] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
     unmatched: list[Description] = field(default_factory=list)
-    _made: dict[Key, Probe] = field(default_factory=dict)
+    _made: dict[Key, DProbe] = field(default_factory=dict)
 
-    def number(self, key: Key) -> tuple[Probe, bool]:
+    def number(self, key: Key) -> tuple[DProbe, bool]:
         """The probe of that name, and whether it is new: those that two descriptions mean are one."""
         known = self._made.get(key)
         if known is not None:
             return known, False
-        probe = Probe(len(self.probes) + 1, *key)
+        probe = DProbe(len(self.probes) + 1, *key)
         self._made[key] = self.probes[probe.number] = probe
         return probe, True
 
@@ -92,7 +92,7 @@ def enable(program: tree.Program, process: Target | None, zero: bool) -> Enabled
     return enabled
 
 
-def _matching(enabled: Enabled, description: Description, process: Target | None) -> Iterable[Probe]:
+def _matching(enabled: Enabled, description: Description, process: Target | None) -> Iterable[DProbe]:
     yield from (probe for probe in own.PROBES if description.matches(probe))
     if description.number:
         return  # only those have numbers that are known beforehand

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from gilk.engines.dtrace.enabling import Enabled
-from gilk.engines.dtrace.instruments import Instrument, instruments
+from gilk.engines.dtrace.instruments import SiteInstrument, instruments
 from gilk.errors import TargetError
-from gilk.lang.d.probes import Probe
-from gilk.lang.d.unit import Unit
+from gilk.lang.d.probes import DProbe
+from gilk.lang.d.unit import TranslationUnit
 from gilk.lang.to_c.sites import ENTER, INSIDE, NOTES, Kind, entries
 from gilk.session.broker.messages import THREADS, Inserted, InsertRequest
 from gilk.session.request import CFunction
@@ -21,7 +21,7 @@ from gilk.toolchain.dprogram import made_of, program_flags
 from gilk.trace.layout import PAGE
 
 
-class Part(Protocol):
+class ProcessPart(Protocol):
     """A part in the session of a process. ``memory`` is mapped in the process too, at ``offset`` from the session's
     control page (gilk_abi.h)."""
 
@@ -52,7 +52,7 @@ class Part(Protocol):
 
 
 #: Has a part, with memory of so many bytes. Raises TargetError, and OSError when it is more than there can be.
-Joining = Callable[[int], Part]
+Joining = Callable[[int], ProcessPart]
 
 
 class InProcess:
@@ -63,7 +63,7 @@ class InProcess:
         process: Target,
         join: Joining,
         size: int,
-        made: Unit,
+        made: TranslationUnit,
         enabled: Enabled,
         groups: list[tuple[int, ...]],
     ) -> None:
@@ -73,7 +73,7 @@ class InProcess:
         self._client = join(self._size + THREADS * NOTES)
         self.memory = memoryview(self._client.memory)[:size]
 
-    def insert(self, marked: bool) -> list[tuple[Probe, str]]:
+    def insert(self, marked: bool) -> list[tuple[DProbe, str]]:
         """Put in all probes; those that are refused come back, with the reason. ``marked``: for `inside`.
 
         Raises TargetError `may-not-look`.
@@ -95,7 +95,7 @@ class InProcess:
         self._listen(set(refused))
         return list(refused.items())
 
-    def _whole(self, rows: tuple[Instrument, ...], marked: bool) -> str:
+    def _whole(self, rows: tuple[SiteInstrument, ...], marked: bool) -> str:
         kinds = list(dict.fromkeys(row.kind for row in rows))
         numbers = {kind: number for number, kind in enumerate(kinds)}
         memory = self._client.offset
@@ -106,7 +106,7 @@ class InProcess:
         self._check_calls(kinds)
         return text
 
-    def _listen(self, refused: set[Probe]) -> None:
+    def _listen(self, refused: set[DProbe]) -> None:
         """Have the program make ready what probes are to be told, where it does so only when somebody listens."""
         found = ((probe, made.semaphores) for probe, made in self._enabled.in_process)
         wanted = {one for probe, semaphores in found if probe not in refused for one in semaphores}

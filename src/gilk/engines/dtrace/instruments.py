@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gilk.engines.dtrace.enabling import Enabled
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.lang.facts import Facts, union
-from gilk.lang.to_c.sites import FORGET, NOTE, Entry, Kind, entry
-from gilk.providers.probe import Site
+from gilk.lang.to_c.sites import FORGET, NOTE, ClauseEntry, Kind, entry
+from gilk.providers.probe import ProbeSite
 from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Instrument:
+class SiteInstrument:
     """``probe``: the one that fires, the first of them where there are several, or the one that a step is for."""
 
-    probe: Probe
-    site: Site
+    probe: DProbe
+    site: ProbeSite
     kind: Kind
 
 
@@ -28,18 +28,18 @@ class Instrument:
 class Instruments:
     """``rows``: at one place in the order in which they run. ``refused``: what is given cannot be fetched."""
 
-    rows: tuple[Instrument, ...]
-    refused: dict[Probe, str]
+    rows: tuple[SiteInstrument, ...]
+    refused: dict[DProbe, str]
 
 
 def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[int, Facts]) -> Instruments:
     """``needs``: what each clause makes use of."""
-    firing: list[Instrument] = []
-    chosen: dict[tuple[object, ...], list[tuple[Probe, Site, Entry]]] = {}
+    firing: list[SiteInstrument] = []
+    chosen: dict[tuple[object, ...], list[tuple[DProbe, ProbeSite, ClauseEntry]]] = {}
     refused = {}
     used = {clauses: union(needs[clause] for clause in clauses) for clauses in groups}
     numbers = {clauses: number for number, clauses in enumerate(groups)}
-    alike: dict[tuple[int, int], Entry] = {}
+    alike: dict[tuple[int, int], ClauseEntry] = {}
     taken: Counter[tuple[object, int]] = Counter()
     for probe, made in enabled.in_process:
         clauses = tuple(enabled.clauses[probe.number])
@@ -56,31 +56,35 @@ def instruments(enabled: Enabled, groups: list[tuple[int, ...]], needs: Mapping[
                 taken[place, site.value] += 1  # two probes of the same value are not for one choice
                 chosen.setdefault((place, taken[place, site.value]), []).append((probe, site, made_there))
             else:
-                firing.append(Instrument(probe, site, made_there))
+                firing.append(SiteInstrument(probe, site, made_there))
     notes, forgets = _steps(chosen)
     firing += [_choice(rows) for rows in chosen.values()]
     return Instruments((*notes, *firing, *forgets), refused)
 
 
-def _missing(site: Site, used: Facts) -> int | None:
+def _missing(site: ProbeSite, used: Facts) -> int | None:
     """The first argument that is wanted and cannot be had."""
     arguments = site.given.arguments
     wanted = (n for n in sorted(used.arguments) if n < len(arguments))
     return next((n for n in wanted if arguments[n] is None), None)
 
 
-def _choice(rows: list[tuple[Probe, Site, Entry]]) -> Instrument:
+def _choice(rows: list[tuple[DProbe, ProbeSite, ClauseEntry]]) -> SiteInstrument:
     """Probes at the same place that run the same clauses, of which one fires."""
     probe, site, made = rows[0]
-    return Instrument(probe, site, replace(made, cases=tuple((site.value, probe.number) for probe, site, _ in rows)))
+    return SiteInstrument(
+        probe, site, replace(made, cases=tuple((site.value, probe.number) for probe, site, _ in rows))
+    )
 
 
-def _steps(chosen: dict[tuple[object, ...], list[tuple[Probe, Site, Entry]]]) -> tuple[list[Instrument], ...]:
+def _steps(
+    chosen: dict[tuple[object, ...], list[tuple[DProbe, ProbeSite, ClauseEntry]]],
+) -> tuple[list[SiteInstrument], ...]:
     """Where a call returns of which it is only known at its entry which it is, that is noted there."""
     leaving = {(site.loaded, site.point): (probe, site) for rows in chosen.values() for probe, site, _ in rows
                if site.point.after}  # fmt: skip
     notes = [
-        Instrument(probe, replace(site, point=replace(site.point, after=False)), NOTE)
+        SiteInstrument(probe, replace(site, point=replace(site.point, after=False)), NOTE)
         for probe, site in leaving.values()
     ]
-    return notes, [Instrument(probe, site, FORGET) for probe, site in leaving.values()]
+    return notes, [SiteInstrument(probe, site, FORGET) for probe, site in leaving.values()]

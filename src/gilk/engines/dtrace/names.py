@@ -9,9 +9,9 @@ from functools import cache
 from itertools import chain, repeat
 
 from gilk.engines.dtrace.kernel_names import KernelNames
-from gilk.engines.dtrace.symbols import Symbols
+from gilk.engines.dtrace.symbols import SymbolNames
 from gilk.lang.d.options import Options
-from gilk.lang.d.printf import Conversion, Literal, Shows, parse_format
+from gilk.lang.d.printf import Conversion, LiteralText, Shows, parse_format
 from gilk.lang.data import Kind
 from gilk.trace.d.values import Integer, Value, encoded
 from gilk.values import dataclass
@@ -21,7 +21,7 @@ from gilk.values import dataclass
 class Names:
     """``symbols``: of the process. ``options``: noresolve is looked at each time."""
 
-    symbols: Symbols
+    symbols: SymbolNames
     options: Options
     kernel: KernelNames = field(default_factory=KernelNames)
 
@@ -78,7 +78,7 @@ def unresolved(address: int, module: str = "", offset: int = 0) -> str:
 
 
 @cache
-def _pieces(format_: str) -> tuple[Literal | Conversion, ...]:
+def _pieces(format_: str) -> tuple[LiteralText | Conversion, ...]:
     return parse_format(format_)
 
 
@@ -88,7 +88,7 @@ def _names(format_: str) -> bool:
 
 
 def _addresses(
-    pieces: Sequence[Literal | Conversion], values: Sequence[Value], totals: Sequence[Value]
+    pieces: Sequence[LiteralText | Conversion], values: Sequence[Value], totals: Sequence[Value]
 ) -> Iterator[int]:
     """Conversions take values from left to right, widths and precisions among them; the last total is for ever."""
     given, counted = iter(values), chain(totals, repeat(totals[-1]) if totals else ())

@@ -7,13 +7,13 @@ import ctypes
 import struct
 from collections.abc import Iterator
 
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.targets.base import Target
 from gilk.targets.running import MOST_STACK, PC
 from gilk.toolchain.dprogram import ClauseEvent
 
 
-def events(process: Target, probe: Probe, stacks: bool) -> Iterator[ClauseEvent]:
+def events(process: Target, probe: DProbe, stacks: bool) -> Iterator[ClauseEvent]:
     """One for each thread, good until the next; its time is the caller's. ``stacks``: with a copy of its stack behind
     the registers, taken while it stood still. Raises TargetError."""
     for one in process.sample(MOST_STACK if stacks else 0):

@@ -27,7 +27,7 @@ class Named:
     offset: int = 0
 
 
-class Symbols:
+class SymbolNames:
     def __init__(self, process: Target | None) -> None:
         self._process = process
         self._loaded: tuple[Loaded, ...] = ()

@@ -18,21 +18,21 @@ from gilk.engines.dtrace.environment import environment
 from gilk.errors import GilkError
 from gilk.lang.d import tree
 from gilk.lang.d.options import Options
-from gilk.lang.d.probes import Probe
-from gilk.lang.d.unit import GLOBALS_START, Unit, unit
-from gilk.lang.to_c.functions import Part
+from gilk.lang.d.probes import DProbe
+from gilk.lang.d.unit import GLOBALS_START, TranslationUnit, unit
+from gilk.lang.to_c.functions import RecordPart
 from gilk.lang.types import size_of
 from gilk.providers import own
 from gilk.targets.threads import thread_is_gone
 from gilk.toolchain.dprogram import ClauseEvent, Native, compiling
 from gilk.trace import clock
-from gilk.trace.d.aggregations import Aggregations
+from gilk.trace.d.aggregations import AggregationReader
 from gilk.trace.d.drops import Drops
 from gilk.trace.d.events import Corrupted, DropKind, Dropped, Faulted
-from gilk.trace.d.layout import EPID_FAULT, LAYOUT_FIELDS, FaultData, Policy, State
-from gilk.trace.d.memory import Memory
-from gilk.trace.d.memory import Options as Sizes
-from gilk.trace.d.records import Record, Records
+from gilk.trace.d.layout import EPID_FAULT, LAYOUT_FIELDS, BufferPolicy, FaultData, State
+from gilk.trace.d.memory import MemoryOptions as Sizes
+from gilk.trace.d.memory import ProgramMemory
+from gilk.trace.d.records import ClauseRecord, Records
 from gilk.trace.d.recycling import Recycling
 from gilk.values import dataclass
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from gilk.engines.dtrace.unwinding import Unwinding
     from gilk.targets.base import Target
 
-_POLICIES = {"switch": Policy.SWITCH, "fill": Policy.FILL, "ring": Policy.RING}
+_POLICIES = {"switch": BufferPolicy.SWITCH, "fill": BufferPolicy.FILL, "ring": BufferPolicy.RING}
 _STACK_SCRATCH = 96 << 10  # bytes, besides what is asked for: a copy of the stack, keys with stacks
 _MOST_TOLD = 100  # things that are wrong in the memory
 _MARGIN = 2_000_000  # ns: a record that is being made now may belong before one that is whole
@@ -51,9 +51,9 @@ _MARGIN = 2_000_000  # ns: a record that is being made now may belong before one
 class Firing:
     """The records that one clause made in one go. ``time``: ns, as D's ``timestamp``."""
 
-    probe: Probe
+    probe: DProbe
     cpu: int
-    part: Part
+    part: RecordPart
     data: bytes
     time: int = 0
     pid: int = 0
@@ -63,7 +63,7 @@ class Firing:
 Happening = Firing | Faulted | Dropped | Corrupted
 
 
-class Tracing:
+class Engine:
     """``process``: the one that is traced, if any, and how to have a part in its session; what is put into it is taken
     out by close()."""
 
@@ -89,17 +89,17 @@ class Tracing:
         buffer = self._inside.memory if self._inside else memoryview(mmap.mmap(-1, layout.size))
         self._buffer = buffer
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
-        self.memory = Memory(layout, buffer)
+        self.memory = ProgramMemory(layout, buffer)
         self.memory.initialise()
         self.memory.globals()[:GLOBALS_START] = environment(self._clock, target).ljust(GLOBALS_START, b"\0")
         if self._unwinding is not None:
             self._unwinding.place(self.memory.unwind())
         self._gone = target.gone if target is not None else thread_is_gone
         self._records, self._drops = Records(self.memory, self._gone), Drops(self.memory)
-        self.aggregations = Aggregations(self.memory, program.aggregations)
+        self.aggregations = AggregationReader(self.memory, program.aggregations)
         self._recycling = Recycling(self.aggregations, self._inside.inside if self._inside is not None else set)
         self._due: list[tuple[int, int]] = []  # when, and which tick: a heap
-        self.refused: list[tuple[Probe, str]] = []
+        self.refused: list[tuple[DProbe, str]] = []
         self._told: set[str] = set()
         self.text = made.text
 
@@ -154,7 +154,7 @@ class Tracing:
             until = None if not held else self._now() - int(_MARGIN * self._clock.ticks_per_ns)
             yield from self._happenings(self._ordered(self._records.poll(until, final)))
 
-    def _ordered(self, records: list[Record]) -> list[Record]:
+    def _ordered(self, records: list[ClauseRecord]) -> list[ClauseRecord]:
         """Without `temporal`, those of each processor together."""
         return records if self._options.flag("temporal") else sorted(records, key=lambda record: record.cpu)
 
@@ -207,7 +207,7 @@ class Tracing:
 
     # Firing.
 
-    def _fire(self, probe: Probe, arguments: tuple[int, ...] = ()) -> None:
+    def _fire(self, probe: DProbe, arguments: tuple[int, ...] = ()) -> None:
         clauses = self.enabled.clauses.get(probe.number)
         if clauses is None or self._native is None:
             return
@@ -218,7 +218,7 @@ class Tracing:
         always = probe in (own.END, own.ERROR)
         self._native.fire(self._groups.index(tuple(clauses)), self._address, event, always)
 
-    def _sample(self, probe: Probe) -> None:
+    def _sample(self, probe: DProbe) -> None:
         """For each thread of the process that runs."""
         if self._process is None or self._native is None:
             return
@@ -235,7 +235,7 @@ class Tracing:
 
     # Events.
 
-    def _happenings(self, records: list[Record]) -> Iterator[Happening]:
+    def _happenings(self, records: list[ClauseRecord]) -> Iterator[Happening]:
         for record in records:
             probe = self.enabled.probes.get(record.probe)
             if probe is None:
@@ -248,7 +248,7 @@ class Tracing:
     def _time(self, tsc: int) -> int:
         return self._clock.ns0 + round((tsc - self._clock.tsc0) / self._clock.ticks_per_ns)
 
-    def _fault(self, record: Record, probe: Probe) -> Iterator[Happening]:
+    def _fault(self, record: ClauseRecord, probe: DProbe) -> Iterator[Happening]:
         if len(record.data) < ctypes.sizeof(FaultData):
             return
         if probe is own.ERROR:  # nothing tells of these but their number
@@ -268,7 +268,7 @@ def _unwinding(process: Target) -> Unwinding:
 
 
 def _inside(
-    process: Target, join: Joining, size: int, made: Unit, enabled: Enabled, groups: list[tuple[int, ...]]
+    process: Target, join: Joining, size: int, made: TranslationUnit, enabled: Enabled, groups: list[tuple[int, ...]]
 ) -> InProcess:
     """The part in the process. Modules that put probes into processes take half a second to import, and programs
     without a process need none."""

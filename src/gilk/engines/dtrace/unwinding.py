@@ -11,7 +11,7 @@ from gilk.image.elf import load_bytes
 from gilk.image.unwind import Unwind, made_of, unwind
 from gilk.targets.base import Target
 from gilk.targets.maps import Mapping, read_maps
-from gilk.trace.d.unwinding import Code, Tables, room
+from gilk.trace.d.unwinding import MappedCode, Tables, room
 
 _VDSO = "[vdso]"
 
@@ -25,7 +25,9 @@ class Unwinding:
         self._mapped: tuple[Mapping, ...] = ()
         self._known: dict[Path, Unwind] = {}
         self._vdso: Unwind | None = None
-        self._code: list[Code] = []  # none where nothing is mapped: a process that has ended, and is not waited for yet
+        self._code: list[
+            MappedCode
+        ] = []  # none where nothing is mapped: a process that has ended, and is not waited for yet
         self._code = self._look()
 
     @property
@@ -51,7 +53,7 @@ class Unwinding:
         self._tables.publish(self._code)
         return True
 
-    def _look(self) -> list[Code]:
+    def _look(self) -> list[MappedCode]:
         mapped = tuple(mapping for mapping in read_maps(self._process.pid) if mapping.executable)
         if mapped == self._mapped:
             return self._code
@@ -61,11 +63,11 @@ class Unwinding:
         for mapping in mapped:
             image = next((one for (low, high), one in loaded.items() if low <= mapping.start < high), None)
             if image is not None:
-                found.append(Code(mapping.start, mapping.end, image.bias, self._table(image.path)))
+                found.append(MappedCode(mapping.start, mapping.end, image.bias, self._table(image.path)))
             elif mapping.path == _VDSO:
-                found.append(Code(mapping.start, mapping.end, mapping.start, self._own_vdso(mapping)))
+                found.append(MappedCode(mapping.start, mapping.end, mapping.start, self._own_vdso(mapping)))
             elif not mapping.ours:
-                found.append(Code(mapping.start, mapping.end))
+                found.append(MappedCode(mapping.start, mapping.end))
         return found
 
     def _table(self, path: Path) -> Unwind:

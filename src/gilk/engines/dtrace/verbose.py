@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from functools import reduce
 
-from gilk.engines.dtrace.compiled import Compiled, Text
-from gilk.lang.d.probes import Description, Probe, described
+from gilk.engines.dtrace.compiled import Compiled, ProgramText
+from gilk.lang.d.probes import Description, DProbe, described
 from gilk.lang.d.reliance import ProbeStability, ProgramStability
 from gilk.lang.d.stability import HIGHEST, USUAL, Attributes, of_provider
 from gilk.lang.types import text
@@ -18,11 +18,11 @@ def of_description(compiled: Compiled, description: Description) -> ProbeStabili
     return ProbeStability(provider.of(description), provider.args, types)
 
 
-def of_probe(compiled: Compiled, probe: Probe) -> ProbeStability:
+def of_probe(compiled: Compiled, probe: DProbe) -> ProbeStability:
     return of_description(compiled, Description(probe.provider, probe.module, probe.function, probe.name))
 
 
-def of_program(compiled: Compiled, program: Text) -> ProgramStability:
+def of_program(compiled: Compiled, program: ProgramText) -> ProgramStability:
     clauses = compiled.clauses(program)
     if not clauses:
         return ProgramStability(USUAL, USUAL)
@@ -31,7 +31,7 @@ def of_program(compiled: Compiled, program: Text) -> ProgramStability:
     return ProgramStability(lowest, reduce(Attributes.lowest, [clause.attributes for clause in clauses]), each)
 
 
-def _descriptions(compiled: Compiled, program: Text) -> list[Description]:
+def _descriptions(compiled: Compiled, program: ProgramText) -> list[Description]:
     """In the order of the text; one that follows itself is one."""
     found = [described(probe) for clause in compiled.clauses(program) for probe in clause.probes]
     return [each for number, each in enumerate(found) if number == 0 or each != found[number - 1]]

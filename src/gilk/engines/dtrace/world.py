@@ -28,7 +28,7 @@ _CODE = (SymbolKind.FUNC, SymbolKind.IFUNC)
 
 
 @dataclass
-class World:
+class SymbolContext:
     """gilk.lang.d.meaning.world.World for a process or for none. Answers are kept."""
 
     process: Target | None

@@ -27,7 +27,7 @@ from gilk.image.model import Span
 from gilk.spec import image as image_names
 from gilk.spec.functions import Functions, parse
 from gilk.splice import points
-from gilk.splice.figures import Table
+from gilk.splice.figures import SurveyTable
 from gilk.splice.kernel.blocks import Blocks, Instructions
 from gilk.splice.kernel.census import Census
 from gilk.splice.kernel.host import kernel_context
@@ -53,7 +53,7 @@ class Share:
 
     name: str
     path: Path
-    table: Table
+    table: SurveyTable
 
 
 class KernelSubject:
@@ -112,7 +112,7 @@ def survey(subject: KernelSubject, glob: str, progress: Progress) -> tuple[list[
     with without_collector():
         functions = analysed(subject.analysis, spans, progress)
         pre, post = outcomes(subject.analysis, subject.ground, functions, progress, PLANNING)
-    table = Table.of(functions, pre, post)
+    table = SurveyTable.of(functions, pre, post)
     starts = {span.start: owner for span, owner in zip(subject.kernel.image.spans, subject.kernel.owners, strict=True)}
     return _shares(table, [starts[function.start] for function in functions]), False
 
@@ -138,7 +138,7 @@ def _whole(subject: KernelSubject, image: str, progress: Progress) -> tuple[list
     return [share for share in _shares(table, owners) if share.name in chosen], known
 
 
-def _census(found: Kernel) -> Table:
+def _census(found: Kernel) -> SurveyTable:
     code = Instructions(found, KernelAnalysis(found))
     blocks = Blocks.of(code)
     census = Census(code, blocks)
@@ -151,7 +151,7 @@ def _census(found: Kernel) -> Table:
     about[:, 3] = census.strict
     sides = [_counted(blocks, side, len(spans)) for side in (census.pre, census.post)]
     names = np.frombuffer("\0".join(span.name for span in spans).encode(), np.uint8)
-    return Table(names, about, np.stack(sides, axis=1))
+    return SurveyTable(names, about, np.stack(sides, axis=1))
 
 
 def _counted(blocks: Blocks, side: NDArray[np.int8], functions: int) -> NDArray[np.int32]:
@@ -161,7 +161,7 @@ def _counted(blocks: Blocks, side: NDArray[np.int8], functions: int) -> NDArray[
     return counts.reshape(functions, len(OUTCOMES)).astype(np.int32)
 
 
-def _shares(table: Table, owners: Sequence[str]) -> list[Share]:
+def _shares(table: SurveyTable, owners: Sequence[str]) -> list[Share]:
     """The kernel first, and then the modules by name."""
     names = sorted(set(owners), key=lambda name: (name != NAME, name))
     numbers = {name: number for number, name in enumerate(names)}

@@ -11,7 +11,7 @@ from gilk.engines.scan.subject import KERNEL, Subject, subjects
 from gilk.engines.scan.table import keep, key_of, recall
 from gilk.image.elf import load
 from gilk.splice import points
-from gilk.splice.figures import Survey, SurveyPart, Table
+from gilk.splice.figures import Survey, SurveyPart, SurveyTable
 from gilk.targets.image import analyse
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _part(subject: Subject, functions: str, progress: Progress) -> tuple[SurveyP
     return SurveyPart(subject.name, subject.path, key.build_id, bias, table), False
 
 
-def _surveyed(subject: Subject, functions: str, progress: Progress) -> tuple[Table, int]:
+def _surveyed(subject: Subject, functions: str, progress: Progress) -> tuple[SurveyTable, int]:
     progress("reading", 0, 1)
     image = load(subject.path)
     spans = points.spans(image, functions)
@@ -71,7 +71,7 @@ def _surveyed(subject: Subject, functions: str, progress: Progress) -> tuple[Tab
         analysis = analyse(image)
         chosen = analysed(analysis, spans, progress)
         pre, post = outcomes(analysis, lambda: subject.ground(analysis), chosen, progress)
-    return Table.of(chosen, pre, post), subject.bias(image)
+    return SurveyTable.of(chosen, pre, post), subject.bias(image)
 
 
 def _silent(what: str, done: int, total: int) -> None:

@@ -13,7 +13,7 @@ from gilk.cache.key import sources
 from gilk.digest import digest
 from gilk.image import debug, header, notes, remembered, symbols
 from gilk.image.source import open_source
-from gilk.splice.figures import ABOUT, Table
+from gilk.splice.figures import ABOUT, SurveyTable
 from gilk.splice.tactics.table import OUTCOMES
 from gilk.values import dataclass
 from gilk.version import VERSION
@@ -45,16 +45,16 @@ def key_of(path: Path) -> TableKey:
         return TableKey(notes.build_id(head), f"survey-{VERSION}-{sources(*SOURCES)}-{state.hexdigest()}")
 
 
-def recall(key: TableKey) -> Table | None:
+def recall(key: TableKey) -> SurveyTable | None:
     kept = load_arrays(key.text)
     return checked(kept) if kept is not None else None
 
 
-def keep(key: TableKey, table: Table) -> None:
+def keep(key: TableKey, table: SurveyTable) -> None:
     store_arrays(key.text, {"names": table.names, "about": table.about, "counts": table.counts})
 
 
-def checked(kept: dict[str, Array]) -> Table | None:
+def checked(kept: dict[str, Array]) -> SurveyTable | None:
     """None when the arrays are not of a table."""
     try:
         names, about, counts = kept["names"], kept["about"], kept["counts"]
@@ -62,4 +62,4 @@ def checked(kept: dict[str, Array]) -> Table | None:
         return None
     shapes = about.shape == (len(about), ABOUT) and counts.shape == (len(about), 2, len(OUTCOMES))
     types = names.dtype == np.uint8 and about.dtype == np.int64 and counts.dtype == np.int32
-    return Table(names, about, counts) if shapes and types else None
+    return SurveyTable(names, about, counts) if shapes and types else None

@@ -13,7 +13,7 @@ from gilk.image.kernel import flow, functions, reserved
 from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
 from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, TextRegion
 from gilk.image.kernel.sweep import Sweep
-from gilk.image.model import Image, Section, Segment, Symbol, SymbolKind
+from gilk.image.model import Image, LoadSegment, Section, Symbol, SymbolKind
 from gilk.values import dataclass
 
 NAME: Final = "kernel"
@@ -84,9 +84,9 @@ def _entries(starts: Addresses, fentries: Addresses) -> frozenset[int]:
     return frozenset(starts[rows].tolist())
 
 
-def _segments(part: KernelPart) -> list[Segment]:
+def _segments(part: KernelPart) -> list[LoadSegment]:
     both = ((part.text, True), (part.constants, False))
-    return [Segment(r.address, len(r.data), 0, r.data, code, False) for r, code in both if r.data]
+    return [LoadSegment(r.address, len(r.data), 0, r.data, code, False) for r, code in both if r.data]
 
 
 def _section(part: KernelPart) -> Section:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gilk.image.kernel import tables
 from gilk.image.kernel.functions import Head
 from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
-from gilk.image.kernel.opcodes import Flow
+from gilk.image.kernel.opcodes import OpcodeFlow
 from gilk.image.kernel.snapshot import KernelPart, TextRegion
 from gilk.image.kernel.sweep import Sweep
 
@@ -89,7 +89,7 @@ def detours(parts: Iterable[KernelPart], sweep: Sweep, symbols: KernelSymbols) -
         _add(ways, bugs[warnings], bugs[warnings] + np.uint64(2))
         calls = tables.static_calls(known.static_calls)
         rows = sweep.row(calls.sites)
-        idle = (rows >= 0) & (sweep.flows[rows] != Flow.CALL)
+        idle = (rows >= 0) & (sweep.flows[rows] != OpcodeFlow.CALL)
         leads = np.array([trampolines.get(key, key) for key in calls.others[idle].tolist()], np.uint64)
         _add(ways, calls.sites[idle], leads)
     return {site: tuple(sorted(ways[site])) for site in ways}

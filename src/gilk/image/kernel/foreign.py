@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from gilk.image.kernel import tables
 from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
-from gilk.image.kernel.opcodes import Flow
+from gilk.image.kernel.opcodes import OpcodeFlow
 from gilk.image.kernel.snapshot import KernelPart
 from gilk.image.kernel.sweep import Sweep
 
 
 def patched(sweep: Sweep, parts: tuple[KernelPart, ...], symbols: KernelSymbols) -> Addresses:
     """The addresses of such signs."""
-    rows = sweep.direct[sweep.flows[sweep.direct] != Flow.CALL]
+    rows = sweep.direct[sweep.flows[sweep.direct] != OpcodeFlow.CALL]
     away = rows[_unknown(sweep.targets[rows], parts, symbols)]
     bounced = rows[np.isin(sweep.targets[rows], sweep.starts[away])]
     signs: Addresses = sweep.starts[np.concatenate((away, bounced, _trapped(sweep, parts)))]
@@ -44,13 +44,13 @@ def _trapped(sweep: Sweep, parts: tuple[KernelPart, ...]) -> NDArray[np.int64]:
     """Rows of int3 that something leads to, or runs into. Behind calls that do not return they are padding."""
     rows = np.flatnonzero(sweep.codes == Code.INT3)
     before = np.maximum(rows - 1, 0)
-    falls = np.isin(sweep.flows[before], (Flow.NEXT, Flow.BRANCH)) & ~sweep.padding[before]
+    falls = np.isin(sweep.flows[before], (OpcodeFlow.NEXT, OpcodeFlow.BRANCH)) & ~sweep.padding[before]
     runs_in = falls & (sweep.ends[before] == sweep.starts[rows])
     pairs = [pairs for part in parts for pairs in (
         tables.static_keys(part.tables.jumps), tables.exceptions(part.tables.exceptions),
     )]  # fmt: skip
     # Behind ud2 may be text: Xen has its hypervisor emulate the instruction that follows "ud2; .ascii \"xen\"".
-    branches = sweep.direct[sweep.flows[np.maximum(sweep.direct - 1, 0)] != Flow.STOP]
+    branches = sweep.direct[sweep.flows[np.maximum(sweep.direct - 1, 0)] != OpcodeFlow.STOP]
     ways = np.concatenate((sweep.targets[branches], *(each.others for each in pairs)))
     trapped: NDArray[np.int64] = rows[runs_in | np.isin(sweep.starts[rows], ways)]
     return trapped

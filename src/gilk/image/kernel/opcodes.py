@@ -12,7 +12,7 @@ from iced_x86 import Code, FlowControl, Instruction, Mnemonic, OpCodeInfo, OpCod
 from numpy.typing import NDArray
 
 
-class Flow(IntEnum):
+class OpcodeFlow(IntEnum):
     """How control goes on after an instruction."""
 
     NEXT = 0
@@ -27,15 +27,15 @@ class Flow(IntEnum):
 
 
 _FLOWS: Final = {
-    FlowControl.CONDITIONAL_BRANCH: Flow.BRANCH,
-    FlowControl.UNCONDITIONAL_BRANCH: Flow.JUMP,
-    FlowControl.CALL: Flow.CALL,
-    FlowControl.INDIRECT_CALL: Flow.CALL_INDIRECT,
-    FlowControl.INDIRECT_BRANCH: Flow.JUMP_INDIRECT,
-    FlowControl.RETURN: Flow.RETURN,
-    FlowControl.EXCEPTION: Flow.STOP,
-    FlowControl.INTERRUPT: Flow.SYSTEM,
-    FlowControl.XBEGIN_XABORT_XEND: Flow.SYSTEM,
+    FlowControl.CONDITIONAL_BRANCH: OpcodeFlow.BRANCH,
+    FlowControl.UNCONDITIONAL_BRANCH: OpcodeFlow.JUMP,
+    FlowControl.CALL: OpcodeFlow.CALL,
+    FlowControl.INDIRECT_CALL: OpcodeFlow.CALL_INDIRECT,
+    FlowControl.INDIRECT_BRANCH: OpcodeFlow.JUMP_INDIRECT,
+    FlowControl.RETURN: OpcodeFlow.RETURN,
+    FlowControl.EXCEPTION: OpcodeFlow.STOP,
+    FlowControl.INTERRUPT: OpcodeFlow.SYSTEM,
+    FlowControl.XBEGIN_XABORT_XEND: OpcodeFlow.SYSTEM,
 }
 _STOPS: Final = frozenset({Code.INT3, Code.INT1, Code.HLT, Code.INVALID})
 _NEAR: Final = {OpCodeOperandKind.BR64_1: 1, OpCodeOperandKind.BR64_4: 4}
@@ -55,10 +55,10 @@ def flows() -> NDArray[np.uint8]:
     probe = Instruction()
     for code in codes:
         probe.code = code
-        flow = _FLOWS.get(probe.flow_control, Flow.NEXT)
-        if flow is Flow.CALL and not near()[code]:
-            flow = Flow.SYSTEM
-        table[code] = Flow.STOP if code in _STOPS else flow
+        flow = _FLOWS.get(probe.flow_control, OpcodeFlow.NEXT)
+        if flow is OpcodeFlow.CALL and not near()[code]:
+            flow = OpcodeFlow.SYSTEM
+        table[code] = OpcodeFlow.STOP if code in _STOPS else flow
     return table
 
 

@@ -17,7 +17,7 @@ _SHAPES = {"option": "<option>=<val>", "attributes": "<attributes> <ident>", "bi
 _SHAPES["depends_on"] = "<class> <name>"
 
 
-class Line:
+class ControlLine:
     """One of them. ``text`` is what comes after the ``#``, ``next`` where the next line begins."""
 
     def __init__(self, text: str, span: Span, next_line: int, file: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from gilk.lang.d.depth import NESTING, too_deep
-from gilk.lang.d.lexer import LOOPS, Kind, Lexer, Token
+from gilk.lang.d.lexer import LOOPS, Lexer, Token, TokenKind
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import ALIASES
@@ -55,13 +55,13 @@ class Cursor:
 
     def name(self) -> Token:
         """IDENT"""
-        if self.peek().kind is not Kind.NAME:
+        if self.peek().kind is not TokenKind.NAME:
             raise self.unexpected("expected a name")
         return self.take()
 
     def member_name(self) -> Token:
         """IDENT | KEYWORD: after a dot or an arrow nothing is reserved."""
-        if self.peek().kind not in (Kind.NAME, Kind.KEYWORD):
+        if self.peek().kind not in (TokenKind.NAME, TokenKind.KEYWORD):
             raise self.unexpected("expected the name of a member")
         return self.take()
 
@@ -71,7 +71,7 @@ class Cursor:
 
     def unexpected(self, hint: str = "") -> Rejected:
         token = self.peek()
-        if token.kind is Kind.END:
+        if token.kind is TokenKind.END:
             return Rejected(Tag.D_SYNTAX, token.span, "syntax error near end-of-input", hint)
         if unbalanced := self._unbalanced(token):
             return unbalanced

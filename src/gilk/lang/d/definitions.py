@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gilk.lang.d import ast, items
-from gilk.lang.d.expressions import Expressions
-from gilk.lang.d.lexer import Kind, Lexer
+from gilk.lang.d.expressions import ExpressionParser
+from gilk.lang.d.lexer import Lexer, TokenKind
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
 
 
-class Definitions(Expressions):
+class Definitions(ExpressionParser):
     def __init__(self, lexer: Lexer, types: Iterable[str] = ()) -> None:
         super().__init__(lexer, types)
         self._own_types: set[str] = set()
@@ -28,7 +28,7 @@ class Definitions(Expressions):
                 found.append(self._declared(storage))
         if not found and isinstance(base, ast.BasicType):
             raise Rejected(Tag.D_DECL_USELESS, self.since(start), "useless declaration")
-        if self.peek().kind is Kind.NAME:
+        if self.peek().kind is TokenKind.NAME:
             raise Rejected(Tag.D_DECL_IDENT, self.peek().span, "old-style declaration or incorrect type specified")
         self.expect(";")
         return items.Declaration(self.since(start), storage, base, tuple(found))

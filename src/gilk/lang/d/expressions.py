@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gilk.lang.d import ast
 from gilk.lang.d.depth import HEIGHT, too_deep
-from gilk.lang.d.lexer import Kind, Token
+from gilk.lang.d.lexer import Token, TokenKind
 from gilk.lang.d.tags import Tag
 from gilk.lang.d.types_syntax import Types
 from gilk.lang.syntax.source import Rejected, Span
@@ -20,7 +20,7 @@ _UNARY = frozenset(("+", "-", "~", "!", "*", "&", "++", "--"))
 _Wrap = Callable[[ast.Expr], ast.Expr]
 
 
-class Expressions(Types):
+class ExpressionParser(Types):
     def expression(self) -> ast.Expr:
         """expression: assignment (',' assignment)*"""
         found = self.assignment()
@@ -171,13 +171,13 @@ class Expressions(Types):
         """
         token = self.peek()
         match token.kind:
-            case Kind.NAME:
+            case TokenKind.NAME:
                 return self._name(self.take())
-            case Kind.NUMBER:
+            case TokenKind.NUMBER:
                 return _number(self.take())
-            case Kind.TEXT:
+            case TokenKind.TEXT:
                 return self._text()
-            case Kind.AGGREGATE:
+            case TokenKind.AGGREGATE:
                 return ast.Aggregate(self.take().span, token.word)
         match token.text:
             case "self" | "this":
@@ -212,7 +212,7 @@ class Expressions(Types):
     def _text(self) -> ast.Text:
         """STRING+: what stands side by side is one."""
         found = [self.take()]
-        while self.peek().kind is Kind.TEXT:
+        while self.peek().kind is TokenKind.TEXT:
             found.append(self.take())
         return ast.Text(self.since(found[0].span), "".join(one.word for one in found))
 

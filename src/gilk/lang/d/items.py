@@ -134,7 +134,7 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class ProgramSyntax:
     """``items`` are in source order. ``markers`` are what ``#line`` said: see place()."""
 
     source: Source

@@ -11,8 +11,8 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from gilk.lang.d import items, literals
-from gilk.lang.d.control import Line
-from gilk.lang.d.macros import Identifier, Integer, Substitution
+from gilk.lang.d.control import ControlLine
+from gilk.lang.d.macros import Identifier, MacroInteger, Substitution
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Rejected, Source, Span
 
@@ -30,7 +30,7 @@ LOOPS = _words("break continue do for goto return switch case default while")
 KEYWORDS = DECLARING | LOOPS | _words("else if offsetof probe sizeof stringof xlate")
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     NAME = auto()
     KEYWORD = auto()
     NUMBER = auto()
@@ -43,7 +43,7 @@ class Kind(Enum):
 class Token(NamedTuple):
     """``text`` is as written, so that one that is ``(`` is no string. ``word``: a name, or a string's value."""
 
-    kind: Kind
+    kind: TokenKind
     span: Span
     text: str
     word: str = ""
@@ -94,13 +94,13 @@ class Lexer:
         self.position = span.end
         text, group = found[0], found.lastgroup
         if group == "sign":
-            return Token(Kind.SIGN, span, text)
+            return Token(TokenKind.SIGN, span, text)
         if group == "name":
-            return Token(Kind.KEYWORD if text in KEYWORDS else Kind.NAME, span, text, text)
+            return Token(TokenKind.KEYWORD if text in KEYWORDS else TokenKind.NAME, span, text, text)
         if group == "symbol":
-            return Token(Kind.NAME, span, text, text)
+            return Token(TokenKind.NAME, span, text, text)
         if group == "aggregate":
-            return Token(Kind.AGGREGATE, span, text, text[1:] or "_")
+            return Token(TokenKind.AGGREGATE, span, text, text[1:] or "_")
         return self._literal(group, text, span)
 
     def at_description(self, types: frozenset[str] | set[str]) -> bool:
@@ -168,7 +168,7 @@ class Lexer:
         if newline < 0:
             raise Rejected(Tag.D_SYNTAX, Span(end, end), "end-of-file encountered before end of control line")
         file = self.markers[-1].file if self.markers else self.source.name
-        said = Line(self.text[start + 1 : end], Span(start, end), min(end + 1, len(self.text)), file).read()
+        said = ControlLine(self.text[start + 1 : end], Span(start, end), min(end + 1, len(self.text)), file).read()
         if isinstance(said, items.Pragma):
             self.pragmas.append(said)
         elif said is not None:
@@ -177,15 +177,15 @@ class Lexer:
     def _literal(self, group: str | None, text: str, span: Span) -> Token:
         if group == "number":
             value, suffix, decimal = literals.integer(text, span)
-            return Token(Kind.NUMBER, span, text, "", value, suffix, decimal)
+            return Token(TokenKind.NUMBER, span, text, "", value, suffix, decimal)
         if group == "macro":
             return self._macro(text, span)
         if group == "real":
             raise Rejected(Tag.D_SYNTAX, span, "floating-point constants are not permitted")
         self._closed(text, span)
         if group == "character":
-            return Token(Kind.NUMBER, span, text, "", literals.character(text[1:-1], span), "char")
-        return Token(Kind.TEXT, span, text, literals.unescaped(text[1:-1]))
+            return Token(TokenKind.NUMBER, span, text, "", literals.character(text[1:-1], span), "char")
+        return Token(TokenKind.TEXT, span, text, literals.unescaped(text[1:-1]))
 
     def _closed(self, text: str, span: Span) -> None:
         """Whether a literal has its second quote."""
@@ -198,15 +198,15 @@ class Lexer:
 
     def _macro(self, text: str, span: Span) -> Token:
         stands_for = self.substitution.expression(text, span)
-        if isinstance(stands_for, Integer):
-            return Token(Kind.NUMBER, span, text, "", stands_for.value, stands_for.suffix, stands_for.decimal)
+        if isinstance(stands_for, MacroInteger):
+            return Token(TokenKind.NUMBER, span, text, "", stands_for.value, stands_for.suffix, stands_for.decimal)
         if isinstance(stands_for, Identifier):
-            return Token(Kind.NAME, span, text, stands_for.name)
-        return Token(Kind.TEXT, span, text, stands_for.value)
+            return Token(TokenKind.NAME, span, text, stands_for.name)
+        return Token(TokenKind.TEXT, span, text, stands_for.value)
 
     def _end_or_error(self) -> Token:
         if self.position == len(self.text):
-            return Token(Kind.END, Span(self.position, self.position), "")
+            return Token(TokenKind.END, Span(self.position, self.position), "")
         raise Rejected(Tag.D_SYNTAX, self._here(), f'syntax error near "{self.text[self.position]}"')
 
     def _here(self) -> Span:

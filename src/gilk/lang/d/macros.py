@@ -31,7 +31,7 @@ class Macros:
 
 
 @dataclass(frozen=True, slots=True)
-class Integer:
+class MacroInteger:
     value: int
     suffix: str = ""
     decimal: bool = True
@@ -43,7 +43,7 @@ class Identifier:
 
 
 @dataclass(frozen=True, slots=True)
-class String:
+class MacroString:
     value: str
 
 
@@ -54,14 +54,14 @@ class Substitution:
         self.macros = macros
         self.used: set[int] = set()
 
-    def expression(self, text: str, span: Span) -> Integer | Identifier | String:
+    def expression(self, text: str, span: Span) -> MacroInteger | Identifier | MacroString:
         """The operand that replaces the macro variable ``text``, which begins with ``$``, in an expression."""
         name = text.lstrip("$")
         if name.isdigit():
             value = self._argument(text, span)
-            return String(literals.unescaped(value)) if text.startswith("$$") else _of(value, text, span)
+            return MacroString(literals.unescaped(value)) if text.startswith("$$") else _of(value, text, span)
         number = self._variable(text, span)
-        return String(str(number & 0xFFFFFFFF)) if text.startswith("$$") else Integer(number)
+        return MacroString(str(number & 0xFFFFFFFF)) if text.startswith("$$") else MacroInteger(number)
 
     def description(self, text: str, span: Span) -> str:
         """``text`` in a probe's description."""
@@ -93,7 +93,7 @@ class Substitution:
         return value
 
 
-def _of(value: str, text: str, span: Span) -> Integer | Identifier | String:
+def _of(value: str, text: str, span: Span) -> MacroInteger | Identifier | MacroString:
     """An argument is an integer or a name if it can be, and a string otherwise."""
     if _IDENTIFIER.fullmatch(value):
         return Identifier(value)
@@ -105,5 +105,5 @@ def _of(value: str, text: str, span: Span) -> Integer | Identifier | String:
             message = f"macro argument {text} constant {value} results in integer overflow"
             raise Rejected(Tag.D_MACRO_OFLOW, span, message) from None
         quoted = len(value) > 1 and value[0] == value[-1] == '"'
-        return String(literals.unescaped(value[1:-1] if quoted else value))
-    return Integer(-number if found and found[1] == "-" else number, suffix, decimal)
+        return MacroString(literals.unescaped(value[1:-1] if quoted else value))
+    return MacroInteger(-number if found and found[1] == "-" else number, suffix, decimal)

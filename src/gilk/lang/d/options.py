@@ -64,7 +64,7 @@ class BadOption(Exception):
     """``str()`` is DTrace's reason."""
 
 
-class Shape(Enum):
+class OptionShape(Enum):
     FLAG = auto()
     NUMBER = auto()
     SIZE = auto()  # bytes, with k, m, g or t
@@ -77,57 +77,57 @@ class Shape(Enum):
 
 
 #: Name: shape, default. A flag is 0 or 1. What has an effect is said in docs/d/options.md.
-ROWS: dict[str, tuple[Shape, int | str]] = {
-    "quiet": (Shape.FLAG, 0),
-    "flowindent": (Shape.FLAG, 0),
-    "destructive": (Shape.FLAG, 0),
-    "bufsize": (Shape.SIZE, 4 << 20),
-    "aggsize": (Shape.SIZE, 4 << 20),
-    "dynvarsize": (Shape.SIZE, 1 << 20),
-    "specsize": (Shape.SIZE, 4 << 20),
-    "nspec": (Shape.NUMBER, 1),
-    "strsize": (Shape.SIZE, 256),
-    "scratchsize": (Shape.SIZE, 64 << 10),
-    "bufpolicy": (Shape.CHOICE, "switch"),
-    "switchrate": (Shape.TIME, 10**9),
-    "aggrate": (Shape.TIME, 10**9),
-    "statusrate": (Shape.TIME, 10**9),
-    "cleanrate": (Shape.TIME, 10**9),
-    "stackframes": (Shape.NUMBER, 20),
-    "ustackframes": (Shape.NUMBER, 100),
-    "printsize": (Shape.SIZE, 1024),
-    "maxframes": (Shape.NUMBER, 1000),
-    "stackindent": (Shape.NUMBER, 14),
-    "aggsortkey": (Shape.FLAG, 0),
-    "aggsortkeypos": (Shape.NUMBER, 0),
-    "aggsortpos": (Shape.NUMBER, 0),
-    "aggsortrev": (Shape.FLAG, 0),
-    "aggpercpu": (Shape.FLAG, 0),
-    "rawbytes": (Shape.FLAG, 0),
-    "errtags": (Shape.FLAG, 0),
-    "droptags": (Shape.FLAG, 0),
-    "defaultargs": (Shape.FLAG, 0),
-    "argref": (Shape.FLAG, 0),
-    "zdefs": (Shape.FLAG, 0),
-    "cpp": (Shape.FLAG, 0),
-    "define": (Shape.WORDS, ""),
-    "undef": (Shape.WORDS, ""),
-    "incdir": (Shape.WORDS, ""),
-    "nolibs": (Shape.FLAG, 0),
-    "libdir": (Shape.TEXT, ""),
-    "evaltime": (Shape.CHOICE, "preinit"),
-    "bufresize": (Shape.CHOICE, "auto"),
-    "quietresize": (Shape.FLAG, 0),
-    "temporal": (Shape.FLAG, 1),
-    "noresolve": (Shape.FLAG, 0),
-    "empty": (Shape.FLAG, 0),
-    "amin": (Shape.ATTRIBUTES, ""),
-    "cpppath": (Shape.TEXT, "cpp"),
-    "cpphdrs": (Shape.FLAG, 0),
-    "cppargs": (Shape.WORDS, ""),
-    "stdc": (Shape.CHOICE, ""),
-    "ldpath": (Shape.TEXT, "ld"),
-    "version": (Shape.VERSION, ""),
+ROWS: dict[str, tuple[OptionShape, int | str]] = {
+    "quiet": (OptionShape.FLAG, 0),
+    "flowindent": (OptionShape.FLAG, 0),
+    "destructive": (OptionShape.FLAG, 0),
+    "bufsize": (OptionShape.SIZE, 4 << 20),
+    "aggsize": (OptionShape.SIZE, 4 << 20),
+    "dynvarsize": (OptionShape.SIZE, 1 << 20),
+    "specsize": (OptionShape.SIZE, 4 << 20),
+    "nspec": (OptionShape.NUMBER, 1),
+    "strsize": (OptionShape.SIZE, 256),
+    "scratchsize": (OptionShape.SIZE, 64 << 10),
+    "bufpolicy": (OptionShape.CHOICE, "switch"),
+    "switchrate": (OptionShape.TIME, 10**9),
+    "aggrate": (OptionShape.TIME, 10**9),
+    "statusrate": (OptionShape.TIME, 10**9),
+    "cleanrate": (OptionShape.TIME, 10**9),
+    "stackframes": (OptionShape.NUMBER, 20),
+    "ustackframes": (OptionShape.NUMBER, 100),
+    "printsize": (OptionShape.SIZE, 1024),
+    "maxframes": (OptionShape.NUMBER, 1000),
+    "stackindent": (OptionShape.NUMBER, 14),
+    "aggsortkey": (OptionShape.FLAG, 0),
+    "aggsortkeypos": (OptionShape.NUMBER, 0),
+    "aggsortpos": (OptionShape.NUMBER, 0),
+    "aggsortrev": (OptionShape.FLAG, 0),
+    "aggpercpu": (OptionShape.FLAG, 0),
+    "rawbytes": (OptionShape.FLAG, 0),
+    "errtags": (OptionShape.FLAG, 0),
+    "droptags": (OptionShape.FLAG, 0),
+    "defaultargs": (OptionShape.FLAG, 0),
+    "argref": (OptionShape.FLAG, 0),
+    "zdefs": (OptionShape.FLAG, 0),
+    "cpp": (OptionShape.FLAG, 0),
+    "define": (OptionShape.WORDS, ""),
+    "undef": (OptionShape.WORDS, ""),
+    "incdir": (OptionShape.WORDS, ""),
+    "nolibs": (OptionShape.FLAG, 0),
+    "libdir": (OptionShape.TEXT, ""),
+    "evaltime": (OptionShape.CHOICE, "preinit"),
+    "bufresize": (OptionShape.CHOICE, "auto"),
+    "quietresize": (OptionShape.FLAG, 0),
+    "temporal": (OptionShape.FLAG, 1),
+    "noresolve": (OptionShape.FLAG, 0),
+    "empty": (OptionShape.FLAG, 0),
+    "amin": (OptionShape.ATTRIBUTES, ""),
+    "cpppath": (OptionShape.TEXT, "cpp"),
+    "cpphdrs": (OptionShape.FLAG, 0),
+    "cppargs": (OptionShape.WORDS, ""),
+    "stdc": (OptionShape.CHOICE, ""),
+    "ldpath": (OptionShape.TEXT, "ld"),
+    "version": (OptionShape.VERSION, ""),
 }
 
 
@@ -146,10 +146,10 @@ class Options:
         if active and name not in DYNAMIC:
             raise BadOption("Operation illegal when tracing is active")
         shape = ROWS[name][0]
-        read = _choice(name, value) if shape is Shape.CHOICE else _READ[shape](value)
+        read = _choice(name, value) if shape is OptionShape.CHOICE else _READ[shape](value)
         if name == "strsize" and not _SHORTEST_STRING <= int(read) <= _LONGEST_STRING:
             raise BadOption("Invalid value for specified option")
-        if shape is Shape.WORDS:
+        if shape is OptionShape.WORDS:
             read = f"{self.values[name]}{read}\n"
         self.values[name] = read
 
@@ -225,13 +225,13 @@ def _attributes(value: str | None) -> str:
     return text
 
 
-_READ: dict[Shape, Callable[[str | None], int | str]] = {
-    Shape.FLAG: _flag,
-    Shape.NUMBER: _number,
-    Shape.SIZE: _size,
-    Shape.TIME: _time,
-    Shape.TEXT: _given,
-    Shape.WORDS: _given,
-    Shape.ATTRIBUTES: _attributes,
-    Shape.VERSION: _version,
+_READ: dict[OptionShape, Callable[[str | None], int | str]] = {
+    OptionShape.FLAG: _flag,
+    OptionShape.NUMBER: _number,
+    OptionShape.SIZE: _size,
+    OptionShape.TIME: _time,
+    OptionShape.TEXT: _given,
+    OptionShape.WORDS: _given,
+    OptionShape.ATTRIBUTES: _attributes,
+    OptionShape.VERSION: _version,
 }

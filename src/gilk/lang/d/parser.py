@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from gilk.lang.d import ast, items
 from gilk.lang.d.definitions import Definitions
 from gilk.lang.d.depth import HEIGHT, check_height, too_deep
-from gilk.lang.d.lexer import Kind, Lexer
+from gilk.lang.d.lexer import Lexer, TokenKind
 from gilk.lang.d.macros import Macros, Substitution
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Diagnostic, Rejected, Source, Span
@@ -24,7 +24,7 @@ class Parsed:
     ``markers``: what ``#line`` said as far as it was read.
     """
 
-    program: items.Program | None
+    program: items.ProgramSyntax | None
     diagnostics: tuple[Diagnostic, ...] = ()
     used: frozenset[int] = frozenset()
     markers: tuple[items.Marker, ...] = ()
@@ -49,7 +49,7 @@ def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = (
 
 
 class Parser(Definitions):
-    def program(self) -> items.Program:
+    def program(self) -> items.ProgramSyntax:
         """program: (clause | declaration | inline | translator | provider)*"""
         found: list[items.Item] = []
         while (item := self._item()) is not None:
@@ -57,7 +57,7 @@ class Parser(Definitions):
             found.append(item)
         found += self.lexer.pragmas
         found.sort(key=lambda item: item.span.start)
-        return items.Program(self.lexer.source, tuple(found), tuple(self.lexer.markers))
+        return items.ProgramSyntax(self.lexer.source, tuple(found), tuple(self.lexer.markers))
 
     def _item(self) -> items.Item | None:
         # Nothing has been peeked at here: what comes may be no tokens of expressions.
@@ -83,7 +83,7 @@ class Parser(Definitions):
         while self.accept(","):
             probes.append(self.lexer.description())
         predicate = self._predicate() if self.at("/") else None
-        if not self.at("{") and (predicate is not None or self.peek().kind is not Kind.END):
+        if not self.at("{") and (predicate is not None or self.peek().kind is not TokenKind.END):
             what = "actions { }" if predicate is not None else "predicate and/or actions"
             after = "probe description and predicate" if predicate is not None else "probe description"
             at = predicate.span if predicate is not None else probes[0].span

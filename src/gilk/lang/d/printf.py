@@ -145,7 +145,7 @@ class Flags(Flag):
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class LiteralText:
     """Text that is printed as it is; ``%%`` is already one ``%``."""
 
     text: str
@@ -174,9 +174,9 @@ _PERCENT = Rule("%", "%", "void", Accepts.INTEGER, Shows.TEXT)
 _POINTER_WIDTH = 16  # "?": of an address in hexadecimal
 
 
-def parse_format(text: str, span: Span = NOWHERE) -> tuple[Literal | Conversion, ...]:
+def parse_format(text: str, span: Span = NOWHERE) -> tuple[LiteralText | Conversion, ...]:
     """``text`` taken apart. Raises Rejected, at ``span``: D has no position within a string."""
-    pieces: list[Literal | Conversion] = []
+    pieces: list[LiteralText | Conversion] = []
     literal, at, number = "", 0, 0
     while at < len(text):
         if text[at] != "%":
@@ -189,10 +189,10 @@ def parse_format(text: str, span: Span = NOWHERE) -> tuple[Literal | Conversion,
             literal += "%"
             continue
         if literal:
-            pieces.append(Literal(literal))
+            pieces.append(LiteralText(literal))
         pieces.append(conversion)
         literal = ""
-    return (*pieces, Literal(literal)) if literal else tuple(pieces)
+    return (*pieces, LiteralText(literal)) if literal else tuple(pieces)
 
 
 class _Scanner:

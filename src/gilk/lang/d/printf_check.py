@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from enum import StrEnum
 
-from gilk.lang.d.printf import NOWHERE, Accepts, Conversion, Literal, PrintfTag, Rule
+from gilk.lang.d.printf import NOWHERE, Accepts, Conversion, LiteralText, PrintfTag, Rule
 from gilk.lang.data import Function
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.values import dataclass
@@ -78,7 +78,7 @@ def accepts(rule: Rule, argument: ArgumentKind, target: bool = True) -> bool:
 
 
 def check(
-    pieces: Sequence[Literal | Conversion],
+    pieces: Sequence[LiteralText | Conversion],
     arguments: Sequence[ArgumentKind],
     *,
     function: str = "printf",

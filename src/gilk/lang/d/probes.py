@@ -14,7 +14,7 @@ Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class DProbe:
     """``number`` is its id, from 1: BEGIN, END and ERROR are the first three."""
 
     number: int
@@ -40,7 +40,7 @@ class Description:
     def __str__(self) -> str:
         return f"{self.provider}:{self.module}:{self.function}:{self.name}"
 
-    def matches(self, probe: Probe) -> bool:
+    def matches(self, probe: DProbe) -> bool:
         if self.number:
             return probe.number == self.number
         fields = (probe.provider, probe.module, probe.function, probe.name)

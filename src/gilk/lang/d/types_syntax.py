@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from gilk.lang.d import ast
 from gilk.lang.d.cursor import Cursor
 from gilk.lang.d.depth import NESTING, too_deep
-from gilk.lang.d.lexer import QUALIFIERS, STORAGE, TAGS, TYPE_WORDS, Kind
+from gilk.lang.d.lexer import QUALIFIERS, STORAGE, TAGS, TYPE_WORDS, TokenKind
 from gilk.lang.d.specifiers import Specifiers
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Rejected, Span
@@ -42,7 +42,7 @@ class Types(Cursor, ABC):
         only if we do, or if what comes then can only be the operand of a cast.
         """
         token = self.peek(distance)
-        if token.kind is not Kind.NAME:
+        if token.kind is not TokenKind.NAME:
             return token.text in _STARTS_TYPE
         if self._at_scoped_tag(distance):
             return True
@@ -62,7 +62,7 @@ class Types(Cursor, ABC):
         ``(f)(x)`` is never a call: it is a cast.
         """
         token = self.peek(distance)
-        literal = token.kind in (Kind.NAME, Kind.NUMBER, Kind.TEXT, Kind.AGGREGATE)
+        literal = token.kind in (TokenKind.NAME, TokenKind.NUMBER, TokenKind.TEXT, TokenKind.AGGREGATE)
         return literal or token.text in ("(", "self", "this", "~", "!", "sizeof", "stringof", "offsetof", "xlate")
 
     def specifiers(self, storage: bool = True) -> tuple[str, ast.BaseType]:
@@ -93,7 +93,7 @@ class Types(Cursor, ABC):
     def _at_scoped_tag(self, distance: int) -> bool:
         """lib`struct foo"""
         token = self.peek(distance)
-        return token.kind is Kind.NAME and token.word.rpartition("`")[2] in TAGS
+        return token.kind is TokenKind.NAME and token.word.rpartition("`")[2] in TAGS
 
     def _scoped_tag(self) -> ast.TagType:
         """scoped_tag: MODULE '`' ('struct' | 'union' | 'enum') IDENT"""
@@ -107,16 +107,16 @@ class Types(Cursor, ABC):
 
     def _names_type(self, something_before: bool) -> bool:
         """Whether the name ahead is a type: after ``self`` or ``const`` it can also be what is declared, an int."""
-        if self.peek().kind is not Kind.NAME:
+        if self.peek().kind is not TokenKind.NAME:
             return False
         if self.peek().word in self.types or not something_before:
             return True
-        return self.peek(1).kind is Kind.NAME or self.peek(1).text in ("*", ")")
+        return self.peek(1).kind is TokenKind.NAME or self.peek(1).text in ("*", ")")
 
     def _struct_or_union(self) -> ast.TagType:
         """struct_or_union_specifier: ('struct' | 'union') [IDENT] ['{' struct_declaration* '}']"""
         start = self.take()
-        tag = self.take().word if self.peek().kind is Kind.NAME else None
+        tag = self.take().word if self.peek().kind is TokenKind.NAME else None
         if not self.accept("{"):
             return self._only_tag(start.text, tag, start.span)
         members: list[ast.MemberDeclaration] = []
@@ -154,7 +154,7 @@ class Types(Cursor, ABC):
     def _enum(self) -> ast.TagType:
         """enum_specifier: 'enum' [IDENT] ['{' enumerator (',' enumerator)* [','] '}']"""
         start = self.take()
-        tag = self.take().word if self.peek().kind is Kind.NAME else None
+        tag = self.take().word if self.peek().kind is TokenKind.NAME else None
         if not self.accept("{"):
             return self._only_tag("enum", tag, start.span)
         found = [self._enumerator()]
@@ -193,10 +193,10 @@ class Types(Cursor, ABC):
 
     def _direct_declarator(self) -> tuple[str | None, tuple[ast.Shape, ...]]:
         token, after = self.peek(), self.peek(1)
-        if token.kind is Kind.NAME:
+        if token.kind is TokenKind.NAME:
             return self._scoped(self.take().word, token.span), ()
-        is_type = after.kind is Kind.NAME and after.word in self.types
-        if token.text != "(" or not (after.text in ("*", "(", "[") or (after.kind is Kind.NAME and not is_type)):
+        is_type = after.kind is TokenKind.NAME and after.word in self.types
+        if token.text != "(" or not (after.text in ("*", "(", "[") or (after.kind is TokenKind.NAME and not is_type)):
             return None, ()
         self.take()
         with self.nested():
@@ -222,8 +222,8 @@ class Types(Cursor, ABC):
 
     def _at_parameter(self) -> bool:
         token, after = self.peek(), self.peek(1)
-        if token.kind is Kind.NAME:
-            return token.word in self.types or after.kind is Kind.NAME
+        if token.kind is TokenKind.NAME:
+            return token.word in self.types or after.kind is TokenKind.NAME
         return token.text in _STARTS_PARAMETER
 
     def function(self) -> ast.FunctionOf:

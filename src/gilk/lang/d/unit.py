@@ -9,7 +9,7 @@ from gilk.lang.d import tree
 from gilk.lang.facts import Facts, facts, union
 from gilk.lang.runtime import Does
 from gilk.lang.to_c.emit import string
-from gilk.lang.to_c.functions import Functions, Part
+from gilk.lang.to_c.functions import FunctionPrinter, RecordPart
 from gilk.lang.variables import BUILT_INS
 from gilk.values import dataclass
 
@@ -20,7 +20,7 @@ _HEADERS = "".join(f'#include "runtime/d/{each.header}"\n' for each in BUILT_INS
 
 
 @dataclass(frozen=True)
-class Unit:
+class TranslationUnit:
     """``text`` defines, for each group of clauses, ``void d_group_N(unsigned char *memory, struct gd_event *, own)``:
     ``own`` is 0 in a process, 1 in the consumer, which has no process's memory to read; 2 more for what fires also when
     the program is not active, 4 more where the memory of the event's process can be read. Where D_INSIDE
@@ -28,7 +28,7 @@ class Unit:
     """
 
     text: str
-    parts: tuple[Part, ...]
+    parts: tuple[RecordPart, ...]
     needs: Mapping[int, Facts]
 
 
@@ -37,11 +37,11 @@ def unit(
     layout: Mapping[str, int],
     groups: list[tuple[int, ...]],
     probes: list[ProbeName],
-) -> Unit:
+) -> TranslationUnit:
     """``layout``: fields of struct gd_layout. ``groups``: numbers of clauses that some probes have in common, in order.
     ``probes``: names by number, from 1. Raises Rejected for what cannot be done yet.
     """
-    printer = Functions(program.strsize, GLOBALS_START)
+    printer = FunctionPrinter(program.strsize, GLOBALS_START)
     functions = [printer.function(clause.function) for clause in program.clauses]
     needs = {clause.number: facts(clause.function) for clause in program.clauses}
     does = union(needs.values()).does
@@ -54,7 +54,7 @@ def unit(
     for number, group in enumerate(groups):
         asks = any(needs[clause].does & Does.SIGNALS for clause in group)
         text += _group(number, group, program.this_size, asks)
-    return Unit(text, tuple(printer.parts), needs)
+    return TranslationUnit(text, tuple(printer.parts), needs)
 
 
 def _probe_names(names: list[ProbeName]) -> str:

@@ -12,7 +12,7 @@ from gilk.lang.d import ast, items
 from gilk.lang.d.literals import quoted
 
 
-def program(tree: items.Program) -> str:
+def program(tree: items.ProgramSyntax) -> str:
     return "\n".join(item(one) for one in tree.items) + "\n"
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from gilk.lang import ir
-from gilk.lang.to_c.emit import Names, c_type
+from gilk.lang.to_c.emit import FreshNames, c_type
 from gilk.lang.variables import BUILT_INS
 
 _VARIABLES = {
@@ -56,7 +56,7 @@ _SWAPS = {"htons": 16, "ntohs": 16, "htonl": 32, "ntohl": 32, "htonll": 64, "nto
 _PATH = 4096  # the longest that the kernel gives
 
 
-def call(node: ir.Call, arguments: list[str], strsize: int, name: Names) -> str:
+def call(node: ir.Call, arguments: list[str], strsize: int, name: FreshNames) -> str:
     """The call, its arguments being C already."""
     if node.name in _VARIABLES:
         return _VARIABLES[node.name]
@@ -78,7 +78,7 @@ def call(node: ir.Call, arguments: list[str], strsize: int, name: Names) -> str:
     return _SPECIAL[node.name].format(*arguments, given=given, v=name(), w=name(), strsize=strsize)
 
 
-def _made(function: str, given: str, strsize: int, name: Names) -> str:
+def _made(function: str, given: str, strsize: int, name: FreshNames) -> str:
     to = name("s")
     room = f"char *{to} = gd_alloca(c, {strsize}); if (!{to}) goto fault;"
     check = "if (c->fault) goto fault; " if function in _FAULTY else ""

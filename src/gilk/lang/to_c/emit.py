@@ -41,7 +41,7 @@ def _is_special(byte: int) -> bool:
     return byte < 0x20 or byte > 0x7E or byte in b'"\\?'
 
 
-class Names:
+class FreshNames:
     """Numbers for names, so that none hides another."""
 
     def __init__(self) -> None:

@@ -12,20 +12,20 @@ from typing import Any, cast
 
 from gilk.lang import effects, ir
 from gilk.lang.to_c import calls
-from gilk.lang.to_c.emit import Names, c_type, constant, string
+from gilk.lang.to_c.emit import FreshNames, c_type, constant, string
 from gilk.lang.to_c.machine import PRINTERS
-from gilk.lang.to_c.places import Emit, Places, bit_field
+from gilk.lang.to_c.places import Emit, PlacePrinter, bit_field
 from gilk.lang.types import UINT64, Array, Integer, Record, String, Type, Void, promoted
 from gilk.lang.walk import with_parts
 from gilk.values import dataclass
 
 
-class Expressions:
+class ExpressionPrinter:
     def __init__(self, strsize: int, globals_start: int) -> None:
         self._strsize = strsize
-        self._name = Names()
+        self._name = FreshNames()
         self._bound: dict[int, str] = {}
-        self.places = Places(self.emit, self._name, strsize, globals_start)
+        self.places = PlacePrinter(self.emit, self._name, strsize, globals_start)
 
     def emit(self, expression: ir.Expression) -> str:
         """The expression in C, of the C type that goes with its type."""
@@ -223,25 +223,25 @@ def _applied(node: ir.Assign) -> ir.Binary:
     return ir.Binary(type_, node.operator, ir.Convert(type_, node.target), node.value)
 
 
-_HANDLERS: dict[type, Callable[[Expressions, Any], str]] = {
-    ir.Constant: Expressions._constant,
-    ir.Literal: Expressions._literal,
-    ir.Argument: Expressions._argument,
-    ir.Register: Expressions._register,
-    ir.Place: Expressions._place,
-    ir.Keyed: Expressions._place,
-    ir.Part: Expressions._place,
-    ir.Field: Expressions._field,
-    ir.Unary: Expressions._unary,
-    ir.Binary: Expressions._binary,
-    ir.Conditional: Expressions._conditional,
-    ir.Convert: Expressions._convert,
-    ir.Assign: Expressions._assign,
-    ir.Step: Expressions._step,
-    ir.Comma: Expressions._comma,
-    ir.Bound: Expressions._parameter,
-    ir.Let: Expressions._let,
-    ir.Xlate: Expressions._xlate,
-    ir.Call: Expressions._call,
-    _Named: Expressions._named,
+_HANDLERS: dict[type, Callable[[ExpressionPrinter, Any], str]] = {
+    ir.Constant: ExpressionPrinter._constant,
+    ir.Literal: ExpressionPrinter._literal,
+    ir.Argument: ExpressionPrinter._argument,
+    ir.Register: ExpressionPrinter._register,
+    ir.Place: ExpressionPrinter._place,
+    ir.Keyed: ExpressionPrinter._place,
+    ir.Part: ExpressionPrinter._place,
+    ir.Field: ExpressionPrinter._field,
+    ir.Unary: ExpressionPrinter._unary,
+    ir.Binary: ExpressionPrinter._binary,
+    ir.Conditional: ExpressionPrinter._conditional,
+    ir.Convert: ExpressionPrinter._convert,
+    ir.Assign: ExpressionPrinter._assign,
+    ir.Step: ExpressionPrinter._step,
+    ir.Comma: ExpressionPrinter._comma,
+    ir.Bound: ExpressionPrinter._parameter,
+    ir.Let: ExpressionPrinter._let,
+    ir.Xlate: ExpressionPrinter._xlate,
+    ir.Call: ExpressionPrinter._call,
+    _Named: ExpressionPrinter._named,
 }

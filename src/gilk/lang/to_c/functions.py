@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from gilk.lang import ir
 from gilk.lang.data import Datum, Function, Kind
-from gilk.lang.to_c.expressions import Expressions
+from gilk.lang.to_c.expressions import ExpressionPrinter
 from gilk.lang.types import Void
 from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RecordPart:
     """The contents of a record of ``epid``: ``actions`` in order, with data in ``size`` bytes.
 
     ``clause``: the number of the function.
@@ -30,12 +30,12 @@ class Part:
     size: int
 
 
-class Functions:
+class FunctionPrinter:
     """Emits one after another; ``parts`` are those of all of them."""
 
     def __init__(self, strsize: int, globals_start: int) -> None:
-        self._expressions = Expressions(strsize, globals_start)
-        self.parts: list[Part] = []
+        self._expressions = ExpressionPrinter(strsize, globals_start)
+        self.parts: list[RecordPart] = []
 
     def function(self, function: ir.Function) -> str:
         """``static void clause_N(context, memory of this firing)``."""
@@ -77,20 +77,20 @@ class Functions:
             lines += self._data(next(given)) if isinstance(one, ir.Data) else [self._statement(one)]
         return [*lines, "gd_commit(c);"]
 
-    def _reserve(self, part: Part) -> list[str]:
+    def _reserve(self, part: RecordPart) -> list[str]:
         """A program that is to exit does so also where there is no room for a record of it."""
         ends = (self._expressions.emit(one.values[0]) for one in part.actions if one.action == "exit")
         exits = [f"\tgd_exit(c, (gd_u32){status});" for status in ends]
         size = min(part.size, _NO_ROOM)
         return [f"if (!gd_reserve(c, {part.epid}, {size}U)) {{", *exits, "\tgoto done;", "}"]
 
-    def _part(self, function: ir.Function, actions: Iterable[ir.Data]) -> Part:
+    def _part(self, function: ir.Function, actions: Iterable[ir.Data]) -> RecordPart:
         """Its data begin at 0."""
         data = [datum for action in actions for datum in action.data]
         start = min((datum.offset for datum in data), default=0) & -8
         size = max((datum.offset + datum.size for datum in data), default=start) - start
         moved = tuple(replace(action, data=tuple(_moved(datum, start) for datum in action.data)) for action in actions)
-        part = Part(len(self.parts) + 1, function.number, moved, size)
+        part = RecordPart(len(self.parts) + 1, function.number, moved, size)
         self.parts.append(part)
         return part
 

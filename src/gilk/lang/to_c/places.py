@@ -8,16 +8,16 @@ from collections.abc import Callable
 from gilk.lang import ir
 from gilk.lang.data import Datum, Kind
 from gilk.lang.facts import LARGE_KEY
-from gilk.lang.to_c.emit import Names, c_type
+from gilk.lang.to_c.emit import FreshNames, c_type
 from gilk.lang.types import Enumeration, Integer, String, Type, is_scalar, size_of
 
 Emit = Callable[[ir.Expression], str]
 
 
-class Places:
+class PlacePrinter:
     """``emit`` gives the C of an expression. All of it may jump to ``fault``, a label of the function."""
 
-    def __init__(self, emit: Emit, names: Names, strsize: int, globals_start: int) -> None:
+    def __init__(self, emit: Emit, names: FreshNames, strsize: int, globals_start: int) -> None:
         self._emit = emit
         self._name = names
         self._strsize = strsize

@@ -10,7 +10,7 @@ from enum import IntEnum
 from gilk.lang import ir
 from gilk.lang.facts import Facts, fetched
 from gilk.lang.runtime import Does
-from gilk.lang.to_c.expressions import Expressions
+from gilk.lang.to_c.expressions import ExpressionPrinter
 from gilk.values import dataclass
 
 #: Registers that are handed over as they are (splice/instrument.py, CallWithValues).
@@ -29,7 +29,7 @@ class Takes(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ClauseEntry:
     """An action at a place: the clauses of ``group`` run. ``body``: C that makes the event.
 
     ``select`` is C; for each of its values in ``cases`` another probe fires, for others none; empty where the one does.
@@ -46,12 +46,12 @@ class Entry:
     cases: tuple[tuple[int, int], ...] = ()
 
 
-def entry(group: int, used: Facts, given: ir.Given) -> Entry:
+def entry(group: int, used: Facts, given: ir.Given) -> ClauseEntry:
     """The entry of a group of clauses that need ``used``, at places that give that much."""
-    need, printer = fetched(given, used), Expressions(0, 0)  # there are neither strings nor variables
+    need, printer = fetched(given, used), ExpressionPrinter(0, 0)  # there are neither strings nor variables
     assert not need.does & (Does.FAILS | Does.SCRATCH), given
     select = "" if given.select is None else printer.emit(given.select)
-    return Entry(
+    return ClauseEntry(
         group, _takes(given, used, need), used.calls or need.calls, bool(need.does & Does.BEGINS),
         "".join(f"\t{line}\n" for line in _event(given, used, printer)), select,
     )  # fmt: skip
@@ -64,7 +64,7 @@ def _takes(given: ir.Given, used: Facts, need: Facts) -> Takes:
     return Takes.VALUES if need.registers else Takes.NOTHING
 
 
-def _event(given: ir.Given, used: Facts, printer: Expressions) -> list[str]:
+def _event(given: ir.Given, used: Facts, printer: ExpressionPrinter) -> list[str]:
     """Statements that make the event, or leave where nothing fires."""
     lines = []
     if given.condition is not None:  # which may take a system call
@@ -80,7 +80,7 @@ def _event(given: ir.Given, used: Facts, printer: Expressions) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SiteStep:
     """Something that is done at a place before clauses run there, or behind them."""
 
     code: str
@@ -95,10 +95,10 @@ class Step:
 
 
 #: Steps at places where one of several system calls is made: its number is noted until it returns.
-NOTE, FORGET = Step("d_note(regs);"), Step("d_forget(regs);")
+NOTE, FORGET = SiteStep("d_note(regs);"), SiteStep("d_forget(regs);")
 #: The size of the notes of one thread, in bytes.
 NOTES = 128
-Kind = Entry | Step
+Kind = ClauseEntry | SiteStep
 
 
 ENTER = "d_enter"
@@ -144,7 +144,7 @@ def entries(
 
 
 def _entry(number: int, entry: Kind, takes: Takes) -> str:
-    if isinstance(entry, Step):
+    if isinstance(entry, SiteStep):
         return _STEP.format(number=number, code=entry.code)
     body = entry.body
     if entry.select:
@@ -156,7 +156,7 @@ def _entry(number: int, entry: Kind, takes: Takes) -> str:
 
 def _starts(kinds: Iterable[Kind]) -> bool:
     """Whether it matters where functions begin. Else nothing is said of it, and the code is the same in all runs."""
-    return any(isinstance(kind, Entry) and kind.begins for kind in kinds)
+    return any(isinstance(kind, ClauseEntry) and kind.begins for kind in kinds)
 
 
 _START = "\tconst gd_u64 start = d_starts[iid];\n"

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.lang.data import Aggregation
 from gilk.lang.types import text as type_text
 from gilk.render.d import distribution
@@ -93,7 +93,7 @@ def value(one: Value) -> Any:
             return {"distribution": distribution.rows(one)}
 
 
-def _probe(probe: Probe) -> Json:
+def _probe(probe: DProbe) -> Json:
     names = ((name, getattr(probe, name)) for name in ("provider", "module", "function", "name"))
     return {"id": probe.number, **{name: string(text) for name, text in names}}
 

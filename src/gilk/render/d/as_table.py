@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.render.d import distribution
 from gilk.render.d.messages import FAULTS, kind_of
 from gilk.render.d.text import text_of
@@ -90,7 +90,7 @@ class Rows:
         }
 
 
-def _where(probe: Probe, clause: int) -> Row:
+def _where(probe: DProbe, clause: int) -> Row:
     return {"probe": _string(str(probe)), "clause": clause}
 
 

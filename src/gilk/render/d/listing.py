@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.lang.d.stability import Attributes
 
 LISTING_HEADER = f"{'ID':>5} {'PROVIDER':>10} {'MODULE':>17} {'FUNCTION':>33} NAME\n"
 
 
-def listing(probe: Probe) -> str:
+def listing(probe: DProbe) -> str:
     return f"{probe.number:5} {probe.provider:>10} {probe.module:>17} {probe.function:>33} {probe.name}\n"
 
 

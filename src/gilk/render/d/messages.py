@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.lang.syntax.source import Diagnostic
 from gilk.lang.types import signed
 from gilk.trace.d.events import DropKind
@@ -102,14 +102,14 @@ class Messages:
     def corrupt(self, what: str) -> str:
         return self.error(f"stream-corrupt: the process wrote into gilk's own memory: {what}")
 
-    def fault(self, clause: str, probe: Probe, fault: int, address: int = 0, pc: int | None = None) -> str:
+    def fault(self, clause: str, probe: DProbe, fault: int, address: int = 0, pc: int | None = None) -> str:
         """A run-time error in a clause. ``pc``: where in its code, if that is known."""
         kind = kind_of(fault)
         where = "" if pc is None else f" at BPF pc {pc}"
         text = f"error in {clause} for probe ID {probe.number} ({probe}): "
         return self.error(f"{text}{FAULTS[kind]}{_details(kind, address)}{where}")
 
-    def library_fault(self, clause: str, probe: Probe, what: str) -> str:
+    def library_fault(self, clause: str, probe: DProbe, what: str) -> str:
         """The message about a fault of the consumer's own: in freopen(), setopt()."""
         return self.error(f"error in {clause} for probe ID {probe.number} ({probe}): {what}")
 

@@ -12,7 +12,7 @@ _BASES = {"o": "o", "x": "x", "X": "X", "u": "d", "d": "d", "i": "d"}
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class NumberFormat:
     """A negative ``width`` is one to the left. ``precision`` None: not given."""
 
     flags: Flags = Flags.NONE
@@ -27,7 +27,7 @@ class Shape:
         return text.ljust(abs(self.width)) if self.left else text.rjust(abs(self.width))
 
 
-def integer(shape: Shape, letter: str, value: int) -> bytes:
+def integer(shape: NumberFormat, letter: str, value: int) -> bytes:
     """``letter``: d, i, u, o, x or X. The last four are given no negative value."""
     digits = format(abs(value), _BASES[letter]) if value or shape.precision != 0 else ""
     digits = digits.rjust(shape.precision or 0, "0")
@@ -42,7 +42,7 @@ def integer(shape: Shape, letter: str, value: int) -> bytes:
     return shape.pad((lead + digits).encode())
 
 
-def floating(shape: Shape, letter: str, value: float) -> bytes:
+def floating(shape: NumberFormat, letter: str, value: float) -> bytes:
     """``letter``: e, E, f, g or G."""
     marks = "#" if Flags.ALTERNATE in shape.flags else ""
     precision = 6 if shape.precision is None else shape.precision
@@ -53,9 +53,9 @@ def floating(shape: Shape, letter: str, value: float) -> bytes:
     return shape.pad((lead + digits).encode())
 
 
-def string(shape: Shape, text: bytes) -> bytes:
+def string(shape: NumberFormat, text: bytes) -> bytes:
     return shape.pad(text if shape.precision is None else text[: shape.precision])
 
 
-def _sign(shape: Shape, value: float) -> str:
+def _sign(shape: NumberFormat, value: float) -> str:
     return "-" if value < 0 else "+" if Flags.PLUS in shape.flags else " " if Flags.SPACE in shape.flags else ""

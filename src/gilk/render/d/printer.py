@@ -31,7 +31,7 @@ class Printer:
     messages: Messages
     style: Style
     _record: Style = field(init=False)  # of the record that has begun
-    _flows: dict[int, records.Flow] = field(default_factory=dict)
+    _flows: dict[int, records.FlowIndent] = field(default_factory=dict)
 
     def output(self, event: events.Event) -> bytes:
         """The bytes to print for an event. Every event is to be given once, in order."""
@@ -82,7 +82,7 @@ class Printer:
     def _prefix(self, fired: events.ProbeFired) -> bytes:
         if not self.style.flow:
             return records.prefix(self.style, fired.cpu, fired.probe)
-        flow = self._flows.get(fired.cpu, records.Flow())
+        flow = self._flows.get(fired.cpu, records.FlowIndent())
         text, self._flows[fired.cpu] = records.flow_prefix(self.style, fired.cpu, fired.probe, fired.clause, flow)
         return text
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain, repeat
 
-from gilk.lang.d.printf import Conversion, Flags, Literal, Rule, Shows, parse_format
+from gilk.lang.d.printf import Conversion, Flags, LiteralText, Rule, Shows, parse_format
 from gilk.render.d import numbers
 from gilk.render.d.distribution import drawn
-from gilk.render.d.numbers import Shape
+from gilk.render.d.numbers import NumberFormat
 from gilk.render.d.stacks import block
 from gilk.trace.d.events import Printed
 from gilk.trace.d.values import Bytes, Distribution, Floating, Integer, Stack, Symbol, Text, Value, c_string, encoded
@@ -45,12 +45,12 @@ def named(names: Sequence[tuple[int, bytes]]) -> Name:
 
 
 @cache
-def pieces(text: str) -> tuple[Literal | Conversion, ...]:
+def pieces(text: str) -> tuple[LiteralText | Conversion, ...]:
     return parse_format(text)
 
 
 def render(
-    pieces: Sequence[Literal | Conversion],
+    pieces: Sequence[LiteralText | Conversion],
     values: Sequence[Value],
     aggregates: Sequence[Value] = (),
     name: Name = nameless,
@@ -60,7 +60,7 @@ def render(
     given = iter(values)
     totals = chain(aggregates, repeat(aggregates[-1])) if aggregates else iter(())
     return b"".join(
-        encoded(piece.text) if isinstance(piece, Literal) else _converted(piece, given, totals, name)
+        encoded(piece.text) if isinstance(piece, LiteralText) else _converted(piece, given, totals, name)
         for piece in pieces
     )
 
@@ -75,7 +75,7 @@ def _converted(one: Conversion, given: Iterator[Value], totals: Iterator[Value],
     if isinstance(value, Distribution):
         return drawn(value)  # whatever the conversion
     width, precision = max(-WIDEST, min(width, WIDEST)), min(precision, WIDEST)
-    shape = Shape(one.flags, width, precision if precision > 0 else None)
+    shape = NumberFormat(one.flags, width, precision if precision > 0 else None)
     if one.rule.shows is Shows.ADDRESS and isinstance(value, Integer):
         value = Symbol(name(value.as_unsigned))
     if isinstance(value, Stack):
@@ -88,23 +88,23 @@ def _dynamic(value: Value) -> int:
     return Integer(value.as_typed, 4).as_signed if isinstance(value, Integer) else 0
 
 
-def _stack(value: Stack, shape: Shape, dynamic: bool) -> bytes:
+def _stack(value: Stack, shape: NumberFormat, dynamic: bool) -> bytes:
     """Flush left; ``%-20k`` and a negative ``*`` indent every line by so much. A width without ``-`` pads each."""
     indent = -shape.width if dynamic and shape.width < 0 else shape.width if Flags.LEFT in shape.flags else 0
     if Flags.LEFT in shape.flags:
-        shape = Shape(shape.flags, 0, shape.precision)
+        shape = NumberFormat(shape.flags, 0, shape.precision)
     return block(tuple(numbers.string(shape, line) for line in value.lines), indent)
 
 
-def _signed(rule: Rule, shape: Shape, value: Value) -> bytes:
+def _signed(rule: Rule, shape: NumberFormat, value: Value) -> bytes:
     return numbers.integer(shape, rule.letter, _integer(value).as_signed)
 
 
-def _unsigned(rule: Rule, shape: Shape, value: Value) -> bytes:
+def _unsigned(rule: Rule, shape: NumberFormat, value: Value) -> bytes:
     return numbers.integer(shape, rule.letter, _integer(value).as_unsigned)
 
 
-def _either(rule: Rule, shape: Shape, value: Value) -> bytes:
+def _either(rule: Rule, shape: NumberFormat, value: Value) -> bytes:
     one = _integer(value)
     return numbers.integer(shape, rule.letter if one.signed else "u", one.as_typed)
 
@@ -113,19 +113,19 @@ def _integer(value: Value) -> Integer:
     return value if isinstance(value, Integer) else Integer(0)
 
 
-def _character(_: Rule, shape: Shape, value: Value) -> bytes:
+def _character(_: Rule, shape: NumberFormat, value: Value) -> bytes:
     return shape.pad(bytes([_integer(value).value & 0xFF]))
 
 
-def _wide_character(_: Rule, shape: Shape, value: Value) -> bytes:
+def _wide_character(_: Rule, shape: NumberFormat, value: Value) -> bytes:
     return shape.pad(_code_point(_integer(value).as_unsigned))
 
 
-def _floating(rule: Rule, shape: Shape, value: Value) -> bytes:
+def _floating(rule: Rule, shape: NumberFormat, value: Value) -> bytes:
     return numbers.floating(shape, rule.letter, value.value if isinstance(value, Floating) else 0.0)
 
 
-def _text(_: Rule, shape: Shape, value: Value) -> bytes:
+def _text(_: Rule, shape: NumberFormat, value: Value) -> bytes:
     return numbers.string(shape, _as_text(value))
 
 
@@ -140,7 +140,7 @@ def _as_text(value: Value) -> bytes:
     return b""
 
 
-def _wide_text(_: Rule, shape: Shape, value: Value) -> bytes:
+def _wide_text(_: Rule, shape: NumberFormat, value: Value) -> bytes:
     data = value.data if isinstance(value, Bytes) else b""
     points = [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data) // 4 * 4, 4)]
     ended = points[: points.index(0)] if 0 in points else points
@@ -151,7 +151,7 @@ def _code_point(number: int) -> bytes:
     return chr(number).encode(errors="replace") if number < 0x110000 else b"?"
 
 
-def _escaped(_: Rule, shape: Shape, value: Value) -> bytes:
+def _escaped(_: Rule, shape: NumberFormat, value: Value) -> bytes:
     return numbers.string(shape, escaped(value))
 
 
@@ -176,14 +176,14 @@ def _escape(byte: int) -> bytes:
     return bytes([byte]) if ord(" ") <= byte <= ord("~") else b"\\%03o" % byte
 
 
-def _time(_: Rule, shape: Shape, value: Value) -> bytes:
+def _time(_: Rule, shape: NumberFormat, value: Value) -> bytes:
     when = time.localtime(_integer(value).as_unsigned // _NANOSECONDS)
     clock = f"{when.tm_hour:02}:{when.tm_min:02}:{when.tm_sec:02}"
     text = f"{when.tm_year} {_MONTHS[when.tm_mon - 1]} {when.tm_mday:2} {clock}"
     return numbers.string(shape, text.encode())
 
 
-def _mail_time(_: Rule, shape: Shape, value: Value) -> bytes:
+def _mail_time(_: Rule, shape: NumberFormat, value: Value) -> bytes:
     """The year is that of the ISO week, as DTrace has it."""
     when = time.localtime(_integer(value).as_unsigned // _NANOSECONDS)
     date = f"{_DAYS[when.tm_wday]}, {when.tm_mday:02} {_MONTHS[when.tm_mon - 1]} {time.strftime('%G', when)}"
@@ -191,7 +191,7 @@ def _mail_time(_: Rule, shape: Shape, value: Value) -> bytes:
     return numbers.string(shape, f"{date} {clock}".encode())
 
 
-_SHOW: dict[Shows, Callable[[Rule, Shape, Value], bytes]] = {
+_SHOW: dict[Shows, Callable[[Rule, NumberFormat, Value], bytes]] = {
     Shows.SIGNED: _signed,
     Shows.UNSIGNED: _unsigned,
     Shows.EITHER: _either,

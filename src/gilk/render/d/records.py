@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.render.d.columns import left, right
 from gilk.render.d.style import Style
 from gilk.values import dataclass
@@ -22,7 +22,7 @@ class Turn(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class FlowIndent:
     """``last``: the probe and the clause of the record before, on this processor."""
 
     indent: int = 0
@@ -39,7 +39,7 @@ def header(style: Style) -> bytes:
     return names if style.testing else b"CPU     ID " + names
 
 
-def prefix(style: Style, cpu: int, probe: Probe) -> bytes:
+def prefix(style: Style, cpu: int, probe: DProbe) -> bytes:
     """Without -F."""
     if style.quiet:
         return b""
@@ -47,7 +47,7 @@ def prefix(style: Style, cpu: int, probe: Probe) -> bytes:
     return name if style.testing else b"%3d %6d " % (cpu, probe.number) + name
 
 
-def flow_prefix(style: Style, cpu: int, probe: Probe, clause: int, flow: Flow) -> tuple[bytes, Flow]:
+def flow_prefix(style: Style, cpu: int, probe: DProbe, clause: int, flow: FlowIndent) -> tuple[bytes, FlowIndent]:
     """With -F, and the state afterwards."""
     turn = _turn(probe, clause, flow)
     indent = max(flow.indent - 2, 0) if turn is Turn.RETURN else flow.indent
@@ -57,7 +57,7 @@ def flow_prefix(style: Style, cpu: int, probe: Probe, clause: int, flow: Flow) -
         arrow = turn.value.replace("-", "=") if probe.provider == "syscall" else turn.value
         what = f" {arrow} {probe.function}"
     line = left(" " * indent + what, 41) + b" "
-    after = Flow(indent + 2 * (turn is Turn.ENTRY), (probe.number, clause))
+    after = FlowIndent(indent + 2 * (turn is Turn.ENTRY), (probe.number, clause))
     return (line if style.testing else b"%3d " % cpu + line), after
 
 
@@ -66,7 +66,7 @@ def end(style: Style) -> bytes:
     return b"" if style.quiet else b"\n"
 
 
-def _turn(probe: Probe, clause: int, flow: Flow) -> Turn:
+def _turn(probe: DProbe, clause: int, flow: FlowIndent) -> Turn:
     """A second clause of the same entry does not indent again."""
     if _named(probe.name, "entry"):
         again = flow.last is not None and flow.last[0] == probe.number and flow.last[1] != clause

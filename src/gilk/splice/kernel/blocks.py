@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gilk.analysis.kernel import KernelAnalysis
 from gilk.image.kernel.build import Kernel
 from gilk.image.kernel.kallsyms import Addresses
-from gilk.image.kernel.opcodes import Flow
+from gilk.image.kernel.opcodes import OpcodeFlow
 from gilk.image.kernel.sweep import distinct
 from gilk.values import dataclass
 
@@ -23,7 +23,7 @@ Rows = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 #: Flows after which control never reaches the next byte.
-_CLOSED: Final = (Flow.JUMP, Flow.JUMP_INDIRECT, Flow.RETURN, Flow.STOP)
+_CLOSED: Final = (OpcodeFlow.JUMP, OpcodeFlow.JUMP_INDIRECT, OpcodeFlow.RETURN, OpcodeFlow.STOP)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Instructions:
     def dropped(self) -> Flags:
         """Calls that do not come back."""
         sweep, spans = self.kernel.sweep, self.analysis.spans
-        calls = sweep.direct[sweep.flows[sweep.direct] == Flow.CALL]
+        calls = sweep.direct[sweep.flows[sweep.direct] == OpcodeFlow.CALL]
         near = spans.near(sweep.targets[calls])
         never = (spans.starts[near] == sweep.targets[calls]) & ~self.analysis.returning[near]
         found = np.zeros(len(sweep.starts), np.bool_)
@@ -67,13 +67,13 @@ class Instructions:
     @cached_property
     def ending(self) -> Flags:
         """The last of its block."""
-        found: Flags = self.closed | self.detoured | self.dropped | (self.kernel.sweep.flows == Flow.BRANCH)
+        found: Flags = self.closed | self.detoured | self.dropped | (self.kernel.sweep.flows == OpcodeFlow.BRANCH)
         return found
 
     @cached_property
     def calls(self) -> Flags:
         flows = self.kernel.sweep.flows
-        found: Flags = (flows == Flow.CALL) | (flows == Flow.CALL_INDIRECT)
+        found: Flags = (flows == OpcodeFlow.CALL) | (flows == OpcodeFlow.CALL_INDIRECT)
         return found
 
     @cached_property
@@ -82,7 +82,7 @@ class Instructions:
         sweep, jumps = self.kernel.sweep, self.analysis.jumps
         direct = sweep.targets[sweep.direct]
         detours = [to for others in self.kernel.image.detours.values() for to in others]
-        behind = sweep.ends[self.detoured | (sweep.flows == Flow.BRANCH)]
+        behind = sweep.ends[self.detoured | (sweep.flows == OpcodeFlow.BRANCH)]
         others = (jumps.taken.view(np.uint64), jumps.pointers.view(np.uint64), np.array(detours, np.uint64))
         return distinct(np.concatenate((self.analysis.spans.starts, direct, behind, *others)))
 
@@ -156,7 +156,7 @@ def _edges(code: Instructions, first: Rows, last: Rows, owner: Rows) -> tuple[Ro
     """From block to block of one function."""
     sweep, blocks = code.kernel.sweep, np.arange(len(first))
     falls = blocks[:-1][~(code.closed | code.dropped)[last[:-1]] & (first[1:] == last[:-1] + 1)]
-    jumps = blocks[np.isin(sweep.flows[last], (Flow.BRANCH, Flow.JUMP))]
+    jumps = blocks[np.isin(sweep.flows[last], (OpcodeFlow.BRANCH, OpcodeFlow.JUMP))]
     pairs = [(site, to) for site, others in code.kernel.image.detours.items() for to in others]
     more = np.array(pairs, np.uint64).reshape(-1, 2)
     sites = np.searchsorted(last, sweep.row(more[:, 0]))

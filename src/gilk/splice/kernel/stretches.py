@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gilk.arch.asm import CALL_SIZE, JUMP_SIZE
 from gilk.image.kernel import opcodes
 from gilk.image.kernel.kallsyms import Addresses
-from gilk.image.kernel.opcodes import Flow
+from gilk.image.kernel.opcodes import OpcodeFlow
 from gilk.splice.kernel.blocks import Blocks, Flags, Instructions, Rows
 from gilk.splice.plan import Refusal
 from gilk.splice.policy import KERNEL
@@ -61,7 +61,7 @@ class Cuts:
         others = np.flatnonzero(sweep.codes != Code.INT3)
         following = np.append(others, len(sweep.starts) - 1)[np.searchsorted(others, last + 1)]
         traps = np.minimum(sweep.starts[following], self.padding)
-        return np.where(sweep.flows[last] == Flow.RETURN, np.maximum(traps, sweep.ends[last]), sweep.ends[last])
+        return np.where(sweep.flows[last] == OpcodeFlow.RETURN, np.maximum(traps, sweep.ends[last]), sweep.ends[last])
 
     @cached_property
     def padding(self) -> Addresses:
@@ -125,7 +125,7 @@ class Cuts:
     @cached_property
     def strict(self) -> Flags:
         """Whether, in each function, a jump of unknown target may lead anywhere."""
-        rows = self.code.owner[self.code.kernel.sweep.flows == Flow.JUMP_INDIRECT]
+        rows = self.code.owner[self.code.kernel.sweep.flows == OpcodeFlow.JUMP_INDIRECT]
         found = np.zeros(len(self.code.analysis.spans.starts), np.bool_)
         found[rows[rows >= 0]] = True
         return found

@@ -18,7 +18,7 @@ from gilk.values import dataclass
 Read = Callable[[int, int], bytes]
 
 
-class Kind(IntEnum):
+class UnitKind(IntEnum):
     SINGLE = 1
     MULTI = 2
     SHORT = 3
@@ -34,7 +34,7 @@ class Unit:
     A SHORT has in ``pad`` the address of the PAD it leads to; ``several`` says whether it covers several instructions.
     """
 
-    kind: Kind
+    kind: UnitKind
     address: int
     old: bytes
     new: bytes

@@ -7,12 +7,19 @@ from collections.abc import Iterable
 from typing import Final
 
 from gilk.arch.asm import INT3
-from gilk.splice.kernel.unit import Kind, Read, Unit, Windows
+from gilk.splice.kernel.unit import Read, Unit, UnitKind, Windows
 from gilk.splice.plan import FunctionPlan, Patch
 from gilk.splice.tactics.table import TACTICS
 
 #: Units that others depend on come first: a pad may lie in the window of another unit, and a short jump leads to a pad.
-_ORDER: Final = {Kind.FENTRY: 0, Kind.SINGLE: 1, Kind.MULTI: 1, Kind.TRAP: 1, Kind.PAD: 2, Kind.SHORT: 3}
+_ORDER: Final = {
+    UnitKind.FENTRY: 0,
+    UnitKind.SINGLE: 1,
+    UnitKind.MULTI: 1,
+    UnitKind.TRAP: 1,
+    UnitKind.PAD: 2,
+    UnitKind.SHORT: 3,
+}
 
 
 def units(plan: FunctionPlan, read: Read) -> tuple[Unit, ...]:
@@ -42,4 +49,4 @@ def fills(plans: Iterable[FunctionPlan]) -> list[Patch]:
     return [Patch(address, bytes(data)) for address, data in joined]
 
 
-__all__ = ["Kind", "Unit", "fills", "units"]
+__all__ = ["Unit", "UnitKind", "fills", "units"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gilk.arch import decode as x86
 from gilk.arch.asm import JMP8, JMP8_SIZE, JUMP_SIZE
-from gilk.splice.kernel.unit import Kind, Unit, Windows, filled
+from gilk.splice.kernel.unit import Unit, UnitKind, Windows, filled
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Site, Splice
 from gilk.splice.policy import Policy
@@ -71,7 +71,7 @@ class BounceTactic(Tactic):
         code, several = windows.code(splice)
         yield _pad(pad, splice, windows)
         new = filled(window.new, code)
-        yield Unit(Kind.SHORT, window.address, code, new, splice.patch, splice.copy, pad.address, several)
+        yield Unit(UnitKind.SHORT, window.address, code, new, splice.patch, splice.copy, pad.address, several)
 
     def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
         """Possible when there is any room for its jump within reach: which of several gets which room is not said."""
@@ -94,11 +94,11 @@ def _pad(pad: Site, splice: Splice, windows: Windows) -> Unit:
     host = windows.hosts.get(splice.host)
     if host:
         at = pad.address - host.address
-        return Unit(Kind.PAD, pad.address, host.new[at : at + len(pad.new)], pad.new, splice.patch)
+        return Unit(UnitKind.PAD, pad.address, host.new[at : at + len(pad.new)], pad.new, splice.patch)
     code = windows.read(pad.address, len(pad.new) + _LONGEST)
     end = next(i.next_ip for i in x86.decode(code, pad.address) if i.next_ip >= pad.end)
     code = code[: end - pad.address]
-    return Unit(Kind.PAD, pad.address, code, filled(pad.new, code), splice.patch)
+    return Unit(UnitKind.PAD, pad.address, code, filled(pad.new, code), splice.patch)
 
 
 # Where the jump may be.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from gilk.arch.asm import CALL32, CALL_SIZE
 from gilk.image.model import Image
-from gilk.splice.code import Code, CodeBuilder
+from gilk.splice.code import CodeBuilder, PatchCode
 from gilk.splice.emit import RETURN_ADDRESS, emit_instruments
 from gilk.splice.host import Host
-from gilk.splice.kernel.unit import Kind, Unit, Windows
+from gilk.splice.kernel.unit import Unit, UnitKind, Windows
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Splice
 from gilk.splice.puns import IDLE_PREFIX
@@ -42,7 +42,7 @@ class CallTactic(Tactic):
             return None
         return Choice(segment, self, first, first, end - start)
 
-    def code(self, choice: Choice, image: Image, bias: int, host: Host) -> Code:
+    def code(self, choice: Choice, image: Image, bias: int, host: Host) -> PatchCode:
         """The return address is on the stack already."""
         builder = CodeBuilder()
         step = choice.segment.steps[choice.first]
@@ -62,7 +62,7 @@ class CallTactic(Tactic):
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
         """The driver needs no copy: whoever comes by while it is taken out calls the callee itself."""
         address, old, new = splice.window
-        yield Unit(Kind.SINGLE, address, old, new, splice.patch)
+        yield Unit(UnitKind.SINGLE, address, old, new, splice.patch)
 
     def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
         return stretches.single_call(CALL_SIZE)[which]

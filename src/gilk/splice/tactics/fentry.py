@@ -14,7 +14,7 @@ from gilk.analysis.model import Function
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.emit import RETURN_ADDRESS, emit_instruments
-from gilk.splice.kernel.unit import Kind, Unit, Windows
+from gilk.splice.kernel.unit import Unit, UnitKind, Windows
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Equivalence, FunctionPlan, Patch, Refusal, Site, Splice, Want
 from gilk.splice.policy import Policy
@@ -64,7 +64,7 @@ class FentryTactic(Tactic):
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
         """The driver compares ftrace's call, and leaves it."""
         code = windows.read(splice.window.address, asm.CALL_SIZE)
-        yield Unit(Kind.FENTRY, splice.window.address, code, code, splice.patch)
+        yield Unit(UnitKind.FENTRY, splice.window.address, code, code, splice.patch)
 
     def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
         return stretches.traced[which]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from gilk.arch.asm import JUMP_SIZE
-from gilk.splice.kernel.unit import Kind, Unit, Windows, filled
+from gilk.splice.kernel.unit import Unit, UnitKind, Windows, filled
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Splice
 from gilk.splice.segments import Segment
@@ -43,7 +43,7 @@ class JumpTactic(Tactic):
 
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
         code, several = windows.code(splice)
-        kind = Kind.MULTI if several else Kind.SINGLE
+        kind = UnitKind.MULTI if several else UnitKind.SINGLE
         yield Unit(kind, splice.window.address, code, filled(splice.window.new, code), splice.patch, splice.copy)
 
     def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:

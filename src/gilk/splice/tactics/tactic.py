@@ -17,7 +17,7 @@ import numpy as np
 from gilk.arch.asm import JUMP_SIZE
 from gilk.image.model import Image
 from gilk.splice.byte_registry import Registry
-from gilk.splice.code import Code
+from gilk.splice.code import PatchCode
 from gilk.splice.emit import emit_patch
 from gilk.splice.function_layout import FunctionLayout
 from gilk.splice.host import Host
@@ -250,7 +250,7 @@ class Tactic:
         """
         return None
 
-    def code(self, choice: Choice, image: Image, bias: int, host: Host) -> Code:
+    def code(self, choice: Choice, image: Image, bias: int, host: Host) -> PatchCode:
         """The patch. The choice's steps are known to be relocatable."""
         return emit_patch(choice.segment, choice.first, choice.last, image, bias, host)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from gilk.arch.asm import INT3
-from gilk.splice.kernel.unit import Kind, Unit, Windows
+from gilk.splice.kernel.unit import Unit, UnitKind, Windows
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import Splice
 from gilk.splice.policy import Policy
@@ -33,7 +33,7 @@ class TrapTactic(Tactic):
 
     def units(self, splice: Splice, windows: Windows) -> Iterator[Unit]:
         code, _ = windows.code(splice)
-        yield Unit(Kind.TRAP, splice.window.address, code, splice.window.new + code[1:], splice.patch)
+        yield Unit(UnitKind.TRAP, splice.window.address, code, splice.window.new + code[1:], splice.patch)
 
     def among(self, stretches: Stretches, which: Rows, effort: Effort) -> Flags:
         return which >= 0  # one byte can be had of any

@@ -14,8 +14,8 @@ from dataclasses import field
 from gilk.errors import StoreError
 from gilk.lang.data import Aggregation, Function
 from gilk.trace.d.layout import BANKS
-from gilk.trace.d.memory import Memory
-from gilk.trace.d.tables import Cells, Entry, Key, entries, merge, minus, shown, wipe
+from gilk.trace.d.memory import ProgramMemory
+from gilk.trace.d.tables import Cells, Key, TableEntry, entries, merge, minus, shown, wipe
 from gilk.trace.possible import Possible
 from gilk.values import dataclass
 
@@ -41,10 +41,10 @@ class _Past:
     last: dict[bytes, Cells] = field(default_factory=dict)  # as in the last snapshot
 
 
-class Aggregations:
+class AggregationReader:
     """The reading end of the tables. One per memory object."""
 
-    def __init__(self, memory: Memory, known: Iterable[Aggregation]) -> None:
+    def __init__(self, memory: ProgramMemory, known: Iterable[Aggregation]) -> None:
         self._memory = memory
         self._known = {aggregation.number: aggregation for aggregation in known}
         self._past = {number: _Past() for number in self._known}
@@ -135,7 +135,7 @@ class Aggregations:
     def _bank(self) -> int:
         return int(self._memory.control.bank) % BANKS
 
-    def _entries(self, banks: Iterable[int]) -> Iterable[Entry]:
+    def _entries(self, banks: Iterable[int]) -> Iterable[TableEntry]:
         for bank in banks:
             for shard in range(self._memory.layout.shards):
                 yield from entries(self._memory, bank, shard, self._known, self.errors)

@@ -18,7 +18,7 @@ _128 = (1 << 128) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AggregationRow:
     """``key`` as it was recorded, which is what rows are sorted by; ``keys``, decoded from it, are what is printed.
 
     ``raw``: all keys that are shown as this one.
@@ -37,7 +37,7 @@ class Contents:
     """``normal``: normalize()'s factor, 1 after denormalize()."""
 
     aggregation: Aggregation
-    rows: tuple[Row, ...] = ()
+    rows: tuple[AggregationRow, ...] = ()
     normal: int = 1
 
     def normalized(self, by: int) -> Contents:

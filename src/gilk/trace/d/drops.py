@@ -6,7 +6,7 @@ from __future__ import annotations
 from gilk.errors import StoreError
 from gilk.trace.d.events import DropKind, Dropped
 from gilk.trace.d.layout import DROPS
-from gilk.trace.d.memory import Memory
+from gilk.trace.d.memory import ProgramMemory
 from gilk.trace.possible import Possible
 
 
@@ -16,7 +16,7 @@ class Drops:
     One that goes down, or says more than there can have been, is not told of any more, and reported once.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: ProgramMemory) -> None:
         self._memory = memory
         self._seen = [0] * len(memory.drops)
         self._bad: set[int] = set()

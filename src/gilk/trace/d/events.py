@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TypeAlias
 
-from gilk.lang.d.probes import Probe
+from gilk.lang.d.probes import DProbe
 from gilk.lang.data import Aggregation
 from gilk.trace.d.values import Value
 from gilk.values import dataclass
@@ -32,14 +32,14 @@ class Matched:
 class Listed:
     """A probe that is meant, of -l."""
 
-    probe: Probe
+    probe: DProbe
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A probe that cannot be had."""
 
-    probe: Probe
+    probe: DProbe
     reason: str
 
 
@@ -85,7 +85,7 @@ class Exited:
 class ProbeFired:
     """The beginning of a record, which clause ``clause`` (from 1) made. ``time``: ns, as D's ``timestamp``."""
 
-    probe: Probe
+    probe: DProbe
     cpu: int
     clause: int
     time: int = 0
@@ -231,7 +231,7 @@ class Dropped:
 class Faulted:
     """A run-time error of a clause; ``kind`` is arg4 of dtrace:::ERROR."""
 
-    probe: Probe
+    probe: DProbe
     clause: int
     kind: int
     address: int
@@ -241,7 +241,7 @@ class Faulted:
 class ActionFailed:
     """One that gilk was to carry out. ``why`` is a sentence."""
 
-    probe: Probe
+    probe: DProbe
     clause: int
     why: str
 

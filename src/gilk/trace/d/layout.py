@@ -35,7 +35,7 @@ class State(IntEnum):
     DRAINING = 2
 
 
-class Policy(IntEnum):
+class BufferPolicy(IntEnum):
     SWITCH = 0
     FILL = 1
     RING = 2
@@ -57,7 +57,7 @@ MARK_GRANULES, MARK_TID, MARK_LAP = 2, 18, 40
 _U64, _U32 = ctypes.c_uint64, ctypes.c_uint32
 
 
-class Record(ctypes.Structure):
+class RecordHead(ctypes.Structure):
     """struct gd_record: what the first granule of a record begins with."""
 
     _fields_ = (
@@ -81,19 +81,19 @@ class Buffer(ctypes.Structure):
     )
 
 
-class Table(ctypes.Structure):
+class TableHead(ctypes.Structure):
     """struct gd_table"""
 
     _fields_ = (("used", _U64), ("reserved", _U64 * 7))
 
 
-class Entry(ctypes.Structure):
+class EntryHead(ctypes.Structure):
     """struct gd_entry"""
 
     _fields_ = (("number", _U32), ("key_size", _U32), ("cells", _U32), ("touched", _U32))
 
 
-class Variable(ctypes.Structure):
+class VariableHead(ctypes.Structure):
     """struct gd_variable"""
 
     _fields_ = (("thread", _U64), ("variable", _U32), ("key_size", _U32))
@@ -146,7 +146,7 @@ class Sizes:
             raise ValueError(f"not a power of two, in {self}")
         if any(not 0 <= value <= LARGEST for value in asdict(self).values()):
             raise ValueError(f"out of bounds, in {self}")
-        if self.buffer_size < PAGE or self.heap_size > 8 << 32 or self.policy not in list(Policy):
+        if self.buffer_size < PAGE or self.heap_size > 8 << 32 or self.policy not in list(BufferPolicy):
             raise ValueError(f"too small or too large, in {self}")
         eights = (self.heap_size, self.dynamic_stride, self.scratch_size, self.speculation_size % GRANULE)
         if self.speculation_size > GRANULE << 24 or any(value % 8 for value in eights) or eights[-1]:
@@ -154,7 +154,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MemoryLayout:
     """struct gd_layout, member by member. Offsets are bytes from the start of the memory, or of the part."""
 
     size: int
@@ -196,7 +196,7 @@ class Layout:
     unwind_size: int
 
     @classmethod
-    def place(cls, sizes: Sizes) -> Layout:
+    def place(cls, sizes: Sizes) -> MemoryLayout:
         """Parts begin at pages, in the order of the header comment. Raises ValueError."""
         sizes.check()
         at = _Cursor(PAGE)
@@ -234,7 +234,7 @@ class Layout:
         return Sizes(**{field.name: getattr(self, field.name) for field in fields(Sizes)})
 
     @classmethod
-    def read(cls, view: memoryview) -> Layout:
+    def read(cls, view: memoryview) -> MemoryLayout:
         """The layout that an initialised memory gives; raises StoreError('stream-corrupt') when it cannot be."""
         if len(view) < PAGE:
             raise StoreError("stream-corrupt", f"shared memory of {len(view)} bytes has no control page")
@@ -265,10 +265,10 @@ class _Cursor:
         return start
 
 
-LAYOUT_FIELDS = tuple(field.name for field in fields(Layout))
+LAYOUT_FIELDS = tuple(field.name for field in fields(MemoryLayout))
 
 
-class Placed(ctypes.Structure):
+class LayoutMembers(ctypes.Structure):
     """struct gd_layout"""
 
     _fields_ = tuple((name, _U64) for name in LAYOUT_FIELDS)
@@ -279,5 +279,5 @@ class Control(ctypes.Structure):
 
     _fields_ = (
         *(("magic", _U64), ("version", _U32), ("state", _U32), ("bank", _U32), ("exit_status", _U32)),
-        *(("reserved", _U64), ("layout", Placed)),
+        *(("reserved", _U64), ("layout", LayoutMembers)),
     )

@@ -21,20 +21,20 @@ from gilk.trace.d.layout import (
     THREAD_TID,
     VERSION,
     Buffer,
+    BufferPolicy,
     Control,
-    Layout,
-    Policy,
+    MemoryLayout,
     Sizes,
     State,
-    Table,
-    Variable,
+    TableHead,
+    VariableHead,
     power_of_two,
 )
 from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class MemoryOptions:
     """The options of a program that fix its memory; the names are D's. Sizes are bytes of each buffer, table or
     speculation.
 
@@ -44,7 +44,7 @@ class Options:
 
     processors: int
     bufsize: int = 4 << 20
-    policy: Policy = Policy.SWITCH
+    policy: BufferPolicy = BufferPolicy.SWITCH
     aggsize: int = 4 << 20
     dynvarsize: int = 1 << 20
     largest_variable: int = 16
@@ -58,7 +58,7 @@ class Options:
     unwind_size: int = 0
 
     def sizes(self) -> Sizes:
-        stride = (ctypes.sizeof(Variable) + self.largest_variable + 7) & -8
+        stride = (ctypes.sizeof(VariableHead) + self.largest_variable + 7) & -8
         heap = (max(self.aggsize, PAGE) + 7) & -8
         scratch = self.scratchsize or PAGE + 16 * self.strsize
         return Sizes(
@@ -81,17 +81,17 @@ class Options:
             unwind_size=self.unwind_size,
         )
 
-    def layout(self) -> Layout:
-        return Layout.place(self.sizes())
+    def layout(self) -> MemoryLayout:
+        return MemoryLayout.place(self.sizes())
 
 
-class Memory:
+class ProgramMemory:
     """Names for the parts of a writable buffer laid out by `layout`.
 
     Making one touches no page. A mapped buffer cannot be closed while one of these lives.
     """
 
-    def __init__(self, layout: Layout, buffer: Any) -> None:
+    def __init__(self, layout: MemoryLayout, buffer: Any) -> None:
         self.layout = layout
         self._bytes = memoryview(buffer).cast("B")
         self.control = Control.from_buffer(buffer)
@@ -152,8 +152,8 @@ class Memory:
         at = self.layout.buffer_first + buffer * self.layout.buffer_stride + self.layout.buffer_data
         return self._bytes[at : at + self.layout.buffer_size]
 
-    def table(self, bank: int, shard: int) -> Table:
-        return Table.from_buffer(self._bytes, self._table_at(bank, shard))
+    def table(self, bank: int, shard: int) -> TableHead:
+        return TableHead.from_buffer(self._bytes, self._table_at(bank, shard))
 
     def direct(self, bank: int, shard: int) -> memoryview:
         """The places of a table's entries with keys of no bytes, 32 bits each, by number of the aggregation.
@@ -182,7 +182,7 @@ class Memory:
 
         words = np.ndarray((layout.dynamic_slots,), "<u8", self._bytes, layout.dynamic_words)
         members = np.flatnonzero((words & np.uint64(7)) == SLOT_MEMBER)
-        at = layout.dynamic_first + Variable.thread.offset
+        at = layout.dynamic_first + VariableHead.thread.offset
         threads = np.ndarray((layout.dynamic_slots,), "<u8", self._bytes, at, (layout.dynamic_stride,))
         owners = threads[members]
         dead = [int(owner) for owner in np.unique(owners) if owner and gone(int(owner) & THREAD_TID)]

@@ -15,17 +15,17 @@ from operator import attrgetter
 from gilk.errors import StoreError
 from gilk.targets.threads import Gone, thread_is_gone
 from gilk.trace.d import layout
-from gilk.trace.d.layout import GRANULE, MARK_GRANULES, MARK_LAP, MARK_TID, Mark, Policy
-from gilk.trace.d.memory import Memory
+from gilk.trace.d.layout import GRANULE, MARK_GRANULES, MARK_LAP, MARK_TID, BufferPolicy, Mark
+from gilk.trace.d.memory import ProgramMemory
 from gilk.values import dataclass
 
 _FARTHEST = 1 << 62  # no position gets there
 #: All of a layout.Record at once, which is faster than member by member.
-_HEAD = struct.Struct("<" + "".join("Q" if ctypes.sizeof(kind) == 8 else "I" for _, kind in layout.Record._fields_))
+_HEAD = struct.Struct("<" + "".join("Q" if ctypes.sizeof(kind) == 8 else "I" for _, kind in layout.RecordHead._fields_))
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ClauseRecord:
     epid: int
     tsc: int
     tid: int
@@ -51,12 +51,12 @@ class Records:
     `abandoned` counts records whose writers died before they were whole.
     """
 
-    def __init__(self, memory: Memory, gone: Gone = thread_is_gone) -> None:
+    def __init__(self, memory: ProgramMemory, gone: Gone = thread_is_gone) -> None:
         self._memory = memory
         self._gone = gone
         self._taken = [0] * memory.layout.buffers
         self._bad: set[int] = set()
-        self._pending: list[Record] = []
+        self._pending: list[ClauseRecord] = []
         self.abandoned = 0
         self.errors: list[StoreError] = []
 
@@ -65,7 +65,7 @@ class Records:
         """With the policy `fill`: a buffer is, and the session is to end."""
         return any(head.full for head in self._memory.heads)
 
-    def poll(self, until: int | None = None, final: bool = False) -> list[Record]:
+    def poll(self, until: int | None = None, final: bool = False) -> list[ClauseRecord]:
         """The records committed since the last call, in order of time; equal times in the order of their buffers.
 
         `until`: leave those that are later than this for the next call: when it lies a little before the present, what
@@ -73,11 +73,11 @@ class Records:
         runs any more: a record that was never committed is then passed over, and all that is left is returned. With the
         policies `fill` and `ring` records come only then.
         """
-        if final or self._memory.layout.policy == Policy.SWITCH:
+        if final or self._memory.layout.policy == BufferPolicy.SWITCH:
             for buffer in range(self._memory.layout.buffers):
                 if buffer not in self._bad:
                     self._pending.extend(self._poll_buffer(buffer, final))
-        elif self._memory.layout.policy == Policy.RING:
+        elif self._memory.layout.policy == BufferPolicy.RING:
             for buffer in range(self._memory.layout.buffers):
                 self._bury(buffer)
         self._pending.sort(key=attrgetter("tsc"))
@@ -88,7 +88,7 @@ class Records:
         ready, self._pending = self._pending[:count], self._pending[count:]
         return ready
 
-    def _poll_buffer(self, buffer: int, final: bool) -> list[Record]:
+    def _poll_buffer(self, buffer: int, final: bool) -> list[ClauseRecord]:
         try:
             start, end = self._range(buffer)
             passed = list(self._walk(buffer, start, end))
@@ -101,7 +101,7 @@ class Records:
             return []
         self.abandoned += sum(one.state == Mark.BUSY for one in passed)
         self._taken[buffer] = end = start + sum(one.size for one in passed)
-        if self._memory.layout.policy == Policy.SWITCH:
+        if self._memory.layout.policy == BufferPolicy.SWITCH:
             self._memory.heads[buffer].limit = end + self._memory.layout.buffer_size
         return records
 
@@ -109,7 +109,7 @@ class Records:
         """From the position up to which it was read, or what is left in a ring, to that which is reserved."""
         head, size = self._memory.heads[buffer], self._memory.layout.buffer_size
         start, end = self._taken[buffer], head.wpos
-        if self._memory.layout.policy == Policy.RING:
+        if self._memory.layout.policy == BufferPolicy.RING:
             start = max(head.limit - size, start)
         if not 0 <= start <= end <= min(start + size, _FARTHEST) or end % GRANULE or start % GRANULE:
             raise StoreError("stream-corrupt", f"buffer {buffer}: position {end} cannot follow {start} in {size} bytes")
@@ -143,14 +143,14 @@ class Records:
                 one.state = self._memory.marks(buffer)[one.offset // GRANULE] & 3
         return len(marked)
 
-    def _copy(self, buffer: int, one: _Marked) -> Record:
+    def _copy(self, buffer: int, one: _Marked) -> ClauseRecord:
         content = self._memory.data(buffer)[one.offset : one.offset + one.size].tobytes()
         if len(content) != one.size:
             raise StoreError("stream-corrupt", f"buffer {buffer}: a record runs past the end")
         length, epid, tsc, tid, pid, cpu, probe = _HEAD.unpack_from(content)
         if not one.size - GRANULE < length <= one.size:
             raise StoreError("stream-corrupt", f"buffer {buffer}: a record of {length} bytes in {one.size}")
-        return Record(epid, tsc, tid, cpu, content[GRANULE:length], pid, probe)
+        return ClauseRecord(epid, tsc, tid, cpu, content[GRANULE:length], pid, probe)
 
     def _bury(self, buffer: int) -> None:
         """The oldest record of a ring, if its writer has died: it would keep all others from being given up.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from gilk.trace.d.aggregations import Aggregations
+from gilk.trace.d.aggregations import AggregationReader
 
 _SYS_MEMBARRIER, _QUERY, _GLOBAL = 324, 0, 1
 _FULL = 0.25  # of a table; what is left is for what comes until the next look
@@ -29,7 +29,7 @@ def has_barrier() -> bool:
 class Recycling:
     """``inside``: threads that run clauses just now, by anything that two of them never share."""
 
-    def __init__(self, aggregations: Aggregations, inside: Callable[[], set[int]]) -> None:
+    def __init__(self, aggregations: AggregationReader, inside: Callable[[], set[int]]) -> None:
         self._aggregations, self._inside = aggregations, inside
         self._waiting: set[int] | None = None  # for these, since the tables were switched
         self._possible = has_barrier()

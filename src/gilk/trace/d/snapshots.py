@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from gilk.trace.d.contents import Contents, Row
+from gilk.trace.d.contents import AggregationRow, Contents
 from gilk.trace.d.events import Column, Snapshot, SnapshotRow
 from gilk.trace.d.sorting import BY_VALUE, Keys, Order, key_rank, ordered, weight
 from gilk.values import dataclass
 
-Joined = tuple[Row, list[tuple[Contents, Row]]]  # a row with the keys, and the row of each aggregation
+Joined = tuple[
+    AggregationRow, list[tuple[Contents, AggregationRow]]
+]  # a row with the keys, and the row of each aggregation
 
 
 def snapshot(contents: Sequence[Contents], order: Order = BY_VALUE, format_: str | None = None) -> Snapshot:
@@ -33,7 +35,7 @@ def _columns(contents: Sequence[Contents]) -> tuple[Column, ...]:
     return tuple(Column(one.aggregation, one.normal) for one in contents)
 
 
-def _row(key: Row, totals: list[tuple[Contents, Row]]) -> SnapshotRow:
+def _row(key: AggregationRow, totals: list[tuple[Contents, AggregationRow]]) -> SnapshotRow:
     processors = tuple(tuple((cpu, one.total(cells)) for cpu, cells in row.processors) for one, row in totals)
     return SnapshotRow(key.keys, tuple(one.total(row.cells) for one, row in totals), processors)
 
@@ -46,8 +48,8 @@ def _rows(contents: Sequence[Contents], order: Order) -> list[Joined]:
 
 @dataclass(slots=True)
 class _Bundle:
-    key: Row
-    rows: dict[int, Row] = field(default_factory=dict)  # by number of the aggregation
+    key: AggregationRow
+    rows: dict[int, AggregationRow] = field(default_factory=dict)  # by number of the aggregation
 
 
 def joined(contents: Sequence[Contents], order: Order = BY_VALUE) -> list[Joined]:
@@ -68,6 +70,6 @@ def joined(contents: Sequence[Contents], order: Order = BY_VALUE) -> list[Joined
     return sorted(found, key=rank, reverse=order.reverse)
 
 
-def _row_of(bundle: _Bundle, one: Contents) -> Row:
-    zeroes = Row(bundle.key.key, bundle.key.keys, (0,) * one.aggregation.what.cells)
+def _row_of(bundle: _Bundle, one: Contents) -> AggregationRow:
+    zeroes = AggregationRow(bundle.key.key, bundle.key.keys, (0,) * one.aggregation.what.cells)
     return bundle.rows.get(one.aggregation.number, zeroes)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from gilk.lang.d import buckets
 from gilk.lang.data import Aggregating, Aggregation, Datum, Kind
 from gilk.lang.types import signed
-from gilk.trace.d.contents import DISTRIBUTIONS, Contents, Row, number
+from gilk.trace.d.contents import DISTRIBUTIONS, AggregationRow, Contents, number
 from gilk.values import dataclass
 
 Keys: TypeAlias = tuple[int | bytes | tuple[int, ...], ...]
@@ -33,11 +33,11 @@ class Order:
 BY_VALUE = Order()
 
 
-def ordered(contents: Sequence[Contents], order: Order = BY_VALUE) -> list[tuple[Contents, Row]]:
+def ordered(contents: Sequence[Contents], order: Order = BY_VALUE) -> list[tuple[Contents, AggregationRow]]:
     """All rows: those of one aggregation together, in the order of their numbers."""
     pairs = [(one, row) for one in contents for row in one.rows]
 
-    def rank(pair: tuple[Contents, Row]) -> tuple[int, Values, Keys]:
+    def rank(pair: tuple[Contents, AggregationRow]) -> tuple[int, Values, Keys]:
         one, row = pair
         weights = () if order.by_key else weight(one.aggregation.what, row.cells)
         return one.aggregation.number, weights, key_rank(one.aggregation, row.key, order.key_position)

@@ -11,7 +11,7 @@ from gilk.lang.data import Aggregation, Function, Kind
 from gilk.lang.types import signed
 from gilk.trace.d import layout
 from gilk.trace.d.layout import GRANULE, MAX_FLIP, MIN_FLIP, PAGE
-from gilk.trace.d.memory import Memory
+from gilk.trace.d.memory import ProgramMemory
 from gilk.values import dataclass
 
 #: An aggregation's number, and the bytes of a key.
@@ -21,12 +21,12 @@ Key = tuple[int, bytes]
 Cells = list[int]
 
 _MASK = (1 << 64) - 1
-_HEAD_WORDS = ctypes.sizeof(layout.Entry) // 8
+_HEAD_WORDS = ctypes.sizeof(layout.EntryHead) // 8
 _UNSIGNED = {Function.COUNT: (0,), Function.AVG: (0,), Function.STDDEV: (0, 2, 3)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class TableEntry:
     number: int
     key: bytes
     touched: int
@@ -47,8 +47,8 @@ def physical(aggregation: Aggregation) -> int:
 
 
 def entries(
-    memory: Memory, bank: int, shard: int, known: Mapping[int, Aggregation], errors: list[StoreError]
-) -> Iterator[Entry]:
+    memory: ProgramMemory, bank: int, shard: int, known: Mapping[int, Aggregation], errors: list[StoreError]
+) -> Iterator[TableEntry]:
     """All that have been published. One that cannot be is left out, and reported once for the table."""
     if memory.table(bank, shard).used == GRANULE:
         return  # and its slots need not be looked at, which would allocate them
@@ -75,7 +75,7 @@ def _places(slots: memoryview) -> Iterator[int]:
             yield from (slot & 0xFFFFFFFF for slot in memoryview(page).cast("Q") if slot)
 
 
-def _entry(heap: memoryview, place: int, known: Mapping[int, Aggregation]) -> Entry | None:
+def _entry(heap: memoryview, place: int, known: Mapping[int, Aggregation]) -> TableEntry | None:
     if not GRANULE // 8 <= place <= len(heap) - _HEAD_WORDS:
         return None
     number, key_size, cells, touched = heap[place : place + _HEAD_WORDS].cast("B").cast("I").tolist()
@@ -89,10 +89,10 @@ def _entry(heap: memoryview, place: int, known: Mapping[int, Aggregation]) -> En
     key = heap[start:end].tobytes()[:key_size]
     if aggregation.keys and aggregation.keys[-1].kind is Kind.USTACK:  # which was recorded as deep as it is
         key = key.ljust(aggregation.key_size, b"\0")
-    return Entry(number, key, touched, heap[end : end + cells])
+    return TableEntry(number, key, touched, heap[end : end + cells])
 
 
-def wipe(memory: Memory, bank: int, shard: int) -> None:
+def wipe(memory: ProgramMemory, bank: int, shard: int) -> None:
     """Empty a table that no one uses."""
     table, heap = memory.table(bank, shard), memory.heap(bank, shard)
     for part in (heap[: (table.used + 7) // 8], memory.slots(bank, shard), memory.direct(bank, shard)):

@@ -33,7 +33,7 @@ _SPARE = 32 << 20  # bytes for what is mapped later; memory that is not used is 
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class MappedCode:
     """Executable code at [start, end) of a process; ``unwind``, if there is any, was made for ``bias`` less."""
 
     start: int
@@ -77,7 +77,7 @@ class Tables:
             self._head["missed"] = 0
         return found
 
-    def publish(self, mapped: Sequence[Code]) -> None:
+    def publish(self, mapped: Sequence[MappedCode]) -> None:
         """Write the list of mapped code, and where its tables are, for the stacks that clauses record from now on.
 
         When there is no room for it, the list before stays.
@@ -93,7 +93,7 @@ class Tables:
         self._head["map"] = at
         self._cache[:] = 0
 
-    def _module(self, code: Code) -> tuple[int, ...]:
+    def _module(self, code: MappedCode) -> tuple[int, ...]:
         table = code.unwind
         places = None if table is None or not len(table.starts) else self._place(table)
         if table is None or places is None:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from gilk.lang.d import items
-from gilk.lang.d.passes.state import Symbols
-from gilk.lang.d.passes.values import Unit
+from gilk.lang.d.passes.state import SharedNames
+from gilk.lang.d.passes.values import ParsedText
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Rejected
 
 
-def run(unit: Unit, state: Symbols) -> Unit:
+def run(unit: ParsedText, state: SharedNames) -> ParsedText:
     """Raises Rejected."""
     for item in unit.program.items:
         state.scope.extent.begin()
@@ -18,7 +18,7 @@ def run(unit: Unit, state: Symbols) -> Unit:
     return unit
 
 
-def _declare(item: items.Item, library: bool, state: Symbols) -> None:
+def _declare(item: items.Item, library: bool, state: SharedNames) -> None:
     match item:
         case items.Clause() if library:
             raise Rejected(Tag.D_SYNTAX, item.span, "a library has no clauses")

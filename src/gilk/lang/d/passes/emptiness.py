@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from gilk.lang.d import items
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.passes.state import Symbols
-from gilk.lang.d.passes.values import Unit
+from gilk.lang.d.passes.state import SharedNames
+from gilk.lang.d.passes.values import ParsedText
 from gilk.lang.syntax.source import Rejected, Span
 
 
-def run(unit: Unit, state: Symbols) -> Unit:
+def run(unit: ParsedText, state: SharedNames) -> ParsedText:
     """Raises Rejected."""
     if unit.text.is_library or state.empty or any(not isinstance(each, items.Pragma) for each in unit.program.items):
         return unit

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from gilk.lang.d import items
 from gilk.lang.d.meaning.reliance import Reliance
-from gilk.lang.d.passes.state import Symbols
-from gilk.lang.d.passes.values import Unit
+from gilk.lang.d.passes.state import SharedNames
+from gilk.lang.d.passes.values import ParsedText
 
 
-def run(unit: Unit, state: Symbols) -> Unit:
+def run(unit: ParsedText, state: SharedNames) -> ParsedText:
     """Raises Rejected."""
     for item in unit.program.items:
         if isinstance(item, items.Inline):

@@ -26,8 +26,8 @@ from gilk.lang.d.passes import (
     stability,
     types,
 )
-from gilk.lang.d.passes.state import Invocation, Symbols, symbols
-from gilk.lang.d.passes.values import Text, Unit, Units, Unread
+from gilk.lang.d.passes.state import Invocation, SharedNames, symbols
+from gilk.lang.d.passes.values import ParsedText, ProgramText, Units, Unread
 from gilk.values import dataclass
 
 
@@ -109,11 +109,11 @@ OF_EACH_CLAUSE = (
 
 def run(
     unread: Unread, invocation: Invocation, world: World | None = None
-) -> tuple[tree.Program, tuple[Text, ...], Symbols]:
+) -> tuple[tree.Program, tuple[ProgramText, ...], SharedNames]:
     """The program; for each of its clauses the text that it is of; and what its names mean. Raises DoesNotCompile."""
     units: Units = _through(OF_ALL, unread, invocation)
     state = symbols(invocation.options, world)
-    origins: list[Text] = []
+    origins: list[ProgramText] = []
     for unit in (*units.libraries, *units.programs):
         with unit.blamed():
             _text(unit, state)
@@ -121,8 +121,8 @@ def run(
     return state.program(), tuple(origins), state
 
 
-def _text(unit: Unit, state: Symbols) -> None:
-    checked: Unit = _through(OF_EACH_TEXT, unit, state)
+def _text(unit: ParsedText, state: SharedNames) -> None:
+    checked: ParsedText = _through(OF_EACH_TEXT, unit, state)
     for item in checked.program.items:
         if isinstance(item, items.Clause):
             clause: tree.Clause = _through(OF_EACH_CLAUSE, item, state)

@@ -9,7 +9,7 @@ from gilk.lang.d import items
 from gilk.lang.d.macros import Macros
 from gilk.lang.d.parser import parse
 from gilk.lang.d.passes.state import Invocation
-from gilk.lang.d.passes.values import DoesNotCompile, Text, Unit, Units, Unread, Wrong
+from gilk.lang.d.passes.values import DoesNotCompile, ParsedText, ProgramText, Units, Unread, Wrong
 from gilk.lang.d.tags import Tag
 from gilk.lang.syntax.source import Diagnostic, Span
 
@@ -24,7 +24,7 @@ def run(unread: Unread, state: Invocation) -> Units:
     return Units(tuple(libraries), tuple(_parsed(text, state.macros, types) for text in unread.texts))
 
 
-def _parsed(text: Text, macros: Macros, types: set[str]) -> Unit:
+def _parsed(text: ProgramText, macros: Macros, types: set[str]) -> ParsedText:
     if text.overspecified:
         what = f'invalid probe description "{text.overspecified}": Overspecified probe description'
         raise DoesNotCompile(Wrong(text, text.source.name, 0, Diagnostic(Tag.D_PDESC_INVAL, Span(0, 0), what)))
@@ -32,10 +32,10 @@ def _parsed(text: Text, macros: Macros, types: set[str]) -> Unit:
     if found.program is None:
         diagnostic = found.diagnostics[0]
         raise DoesNotCompile(Wrong(text, *items.place(text.source, found.markers, diagnostic.span), diagnostic))
-    return Unit(text, found.program, found.used)
+    return ParsedText(text, found.program, found.used)
 
 
-def _typedefs(program: items.Program) -> set[str]:
+def _typedefs(program: items.ProgramSyntax) -> set[str]:
     """Names of types that it declares."""
     declared = (item for item in program.items if isinstance(item, items.Declaration) and item.storage == "typedef")
     return {each.name for item in declared for each in item.declarators if each.name is not None}

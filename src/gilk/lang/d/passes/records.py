@@ -11,7 +11,7 @@ from gilk.lang.d.meaning.aggregating import Aggregations
 from gilk.lang.d.meaning.calls import is_of_another_context
 from gilk.lang.d.meaning.functions import Role
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.passes.state import Symbols
+from gilk.lang.d.passes.state import SharedNames
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import DYNAMIC
 from gilk.lang.walk import walk
@@ -53,7 +53,7 @@ class _Order:
             raise Rejected(tag, span, message)
 
 
-def run(clause: typed.Clause, state: Symbols) -> tree.Clause:
+def run(clause: typed.Clause, state: SharedNames) -> tree.Clause:
     """Raises Rejected."""
     number = len(state.clauses) + 1
     if clause.statements is None:
@@ -67,7 +67,7 @@ def run(clause: typed.Clause, state: Symbols) -> tree.Clause:
 class _Records:
     """The records of one clause."""
 
-    def __init__(self, state: Symbols) -> None:
+    def __init__(self, state: SharedNames) -> None:
         self._state = state
         self._actions = Actions(state.scope, state.expressions.declarations)
         self._aggregations = Aggregations(state.scope)

@@ -8,12 +8,12 @@ from functools import reduce
 
 from gilk.lang.d.meaning import typed
 from gilk.lang.d.meaning.reliance import Reliance
-from gilk.lang.d.passes.state import Symbols
+from gilk.lang.d.passes.state import SharedNames
 from gilk.lang.d.probes import described
 from gilk.lang.d.stability import USUAL, Attributes, of_provider
 
 
-def run(clause: typed.Clause, state: Symbols) -> typed.Clause:
+def run(clause: typed.Clause, state: SharedNames) -> typed.Clause:
     """With the lowest of all that it uses, at any of its probes. Raises Rejected."""
     found = USUAL
     for probe in clause.probes:

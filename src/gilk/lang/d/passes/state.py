@@ -26,7 +26,7 @@ class Invocation:
 
 
 @dataclass
-class Symbols:
+class SharedNames:
     """The names that all programs share. ``inlines``: how far one may rely on each. ``least``: the
     option amin. ``clauses`` so far; ``destructive``: where the first such action stands.
     """
@@ -57,11 +57,11 @@ class Symbols:
         )
 
 
-def symbols(options: Options, world: World | None) -> Symbols:
+def symbols(options: Options, world: World | None) -> SharedNames:
     """Nothing is declared yet. The options are those of the command line and of all pragmas."""
     frames = Frames(options.number("ustackframes"), options.number("maxframes"))
     scope = Scope(options.number("strsize"), world or Nothing(), frames, by_processor=options.flag("aggpercpu"))
     scope.scratchsize = options.number("scratchsize")
     expressions = Expressions(scope)
     pragmas = Pragmas(scope, expressions.arguments)
-    return Symbols(scope, expressions, pragmas, read(options.text("amin")), empty=options.flag("empty"))
+    return SharedNames(scope, expressions, pragmas, read(options.text("amin")), empty=options.flag("empty"))

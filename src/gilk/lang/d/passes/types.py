@@ -8,12 +8,12 @@ from gilk.lang.d import ast, items
 from gilk.lang.d.meaning import constants, typed
 from gilk.lang.d.meaning.functions import FUNCTIONS, Role
 from gilk.lang.d.meaning.tags import Tag
-from gilk.lang.d.passes.state import Symbols
+from gilk.lang.d.passes.state import SharedNames
 from gilk.lang.syntax.source import Rejected
 from gilk.lang.types import Special
 
 
-def run(clause: items.Clause, state: Symbols) -> typed.Clause:
+def run(clause: items.Clause, state: SharedNames) -> typed.Clause:
     """Raises Rejected."""
     probes = tuple(probe.text for probe in clause.probes)
     state.expressions.arguments.begin(probes)
@@ -27,24 +27,24 @@ def run(clause: items.Clause, state: Symbols) -> typed.Clause:
     return typed.Clause(clause, probes, _test(clause, state), statements)
 
 
-def _test(clause: items.Clause, state: Symbols) -> ir.Expression | None:
+def _test(clause: items.Clause, state: SharedNames) -> ir.Expression | None:
     """It comes after the statements: DTrace knows in a predicate what they declare."""
     if clause.predicate is None:
         return None
     return state.expressions.condition(clause.predicate, Tag.D_PRED_SCALAR, "predicate result")
 
 
-def _statements(clause: items.Clause, state: Symbols) -> tuple[typed.Statement, ...] | None:
+def _statements(clause: items.Clause, state: SharedNames) -> tuple[typed.Statement, ...] | None:
     state.scope.extent.begin()
     return None if clause.body is None or not clause.body.statements else _block(clause.body, state)
 
 
-def _block(block: items.Block | None, state: Symbols) -> tuple[typed.Statement, ...]:
+def _block(block: items.Block | None, state: SharedNames) -> tuple[typed.Statement, ...]:
     statements = () if block is None else block.statements
     return tuple(one for statement in statements for one in _statement(statement, state))
 
 
-def _statement(statement: items.Statement, state: Symbols) -> tuple[typed.Statement, ...]:
+def _statement(statement: items.Statement, state: SharedNames) -> tuple[typed.Statement, ...]:
     match statement:
         case items.Block():
             return _block(statement, state)
@@ -54,7 +54,7 @@ def _statement(statement: items.Statement, state: Symbols) -> tuple[typed.Statem
             return _expression(statement.value, state)
 
 
-def _if(statement: items.If, state: Symbols) -> tuple[typed.Statement, ...]:
+def _if(statement: items.If, state: SharedNames) -> tuple[typed.Statement, ...]:
     """One whose condition is known is what it chooses."""
     test = state.expressions.condition(statement.test, Tag.D_OP_SCALAR, "the condition of if")
     known = constants.truth(test)
@@ -63,7 +63,7 @@ def _if(statement: items.If, state: Symbols) -> tuple[typed.Statement, ...]:
     return (typed.If(test, _block(statement.then, state), _block(statement.otherwise, state)),)
 
 
-def _expression(expression: ast.Expr, state: Symbols) -> tuple[typed.Statement, ...]:
+def _expression(expression: ast.Expr, state: SharedNames) -> tuple[typed.Statement, ...]:
     match expression:
         case ast.Assign(target=ast.Aggregate() as target):
             return (_aggregating(expression, target, state),)
@@ -76,7 +76,7 @@ def _expression(expression: ast.Expr, state: Symbols) -> tuple[typed.Statement, 
     return (typed.Evaluation(expression.span, state.expressions.check(expression)),)
 
 
-def _conditional(expression: ast.Conditional, state: Symbols) -> tuple[typed.Statement, ...]:
+def _conditional(expression: ast.Conditional, state: SharedNames) -> tuple[typed.Statement, ...]:
     """One whose condition is known chooses what the clause does: also among actions, which have no value."""
     test = state.expressions.condition(expression.test, Tag.D_OP_SCALAR, "operator ?: expression")
     known = constants.truth(test)
@@ -87,7 +87,7 @@ def _conditional(expression: ast.Conditional, state: Symbols) -> tuple[typed.Sta
     return (typed.If(test, _expression(expression.yes, state), _expression(expression.no, state)),)
 
 
-def _call(call: ast.Call, state: Symbols) -> typed.Statement:
+def _call(call: ast.Call, state: SharedNames) -> typed.Statement:
     known = FUNCTIONS.get(call.name)
     if known is None or known.role in (Role.SUBROUTINE, Role.AGGREGATING):
         return typed.Evaluation(call.span, state.expressions.check(call))
@@ -104,7 +104,7 @@ def _argument(given: ast.Expr, value: ir.Expression) -> typed.Argument:
     return given if isinstance(given, ast.Aggregate) else value
 
 
-def _aggregating(assign: ast.Assign, target: ast.Aggregate, state: Symbols) -> typed.AggregateCall:
+def _aggregating(assign: ast.Assign, target: ast.Aggregate, state: SharedNames) -> typed.AggregateCall:
     call = assign.value
     if isinstance(call, ast.Call) and call.name not in FUNCTIONS:
         raise Rejected(Tag.D_FUNC_UNDEF, call.span, f"undefined function name: {call.name}")

@@ -12,7 +12,7 @@ from gilk.values import dataclass
 
 
 @dataclass(frozen=True)
-class Text:
+class ProgramText:
     """A program: ``kind`` is ``description`` of -n and the like, ``script`` of -s, or ``library``.
 
     ``overspecified``: a description that says more than its option is about, as ``-P syscall:::`` does.
@@ -39,7 +39,7 @@ class Text:
 class Wrong:
     """``line`` 0: of no line. ``file``: what the message calls it."""
 
-    text: Text
+    text: ProgramText
     file: str
     line: int
     diagnostic: Diagnostic
@@ -55,16 +55,16 @@ class DoesNotCompile(Exception):
 class Unread:
     """``libraries`` in the order of what they depend on, ``texts`` in that of the command line."""
 
-    libraries: tuple[Text, ...]
-    texts: tuple[Text, ...]
+    libraries: tuple[ProgramText, ...]
+    texts: tuple[ProgramText, ...]
 
 
 @dataclass(frozen=True)
-class Unit:
+class ParsedText:
     """A text that was parsed; ``used``: the numbers of the arguments that it has use for."""
 
-    text: Text
-    program: items.Program
+    text: ProgramText
+    program: items.ProgramSyntax
     used: frozenset[int] = frozenset()
 
     @contextmanager
@@ -81,5 +81,5 @@ class Unit:
 class Units:
     """All of one compilation, in the order of ``Unread``."""
 
-    libraries: tuple[Unit, ...]
-    programs: tuple[Unit, ...]
+    libraries: tuple[ParsedText, ...]
+    programs: tuple[ParsedText, ...]
