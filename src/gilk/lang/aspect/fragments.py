@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Fragments of C as trees, as far as their grammar is that of D's expressions; what is not is None.
+
+Statements are expressions, declarations with an initial value, if, return and blocks.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TypeAlias
+
+from gilk.lang.d import ast
+from gilk.lang.d.depth import HEIGHT, check_height, too_deep
+from gilk.lang.d.lexer import Kind, Lexer
+from gilk.lang.d.macros import Macros, Substitution
+from gilk.lang.d.parser import Parser
+from gilk.lang.d.unparse import expression as unparsed
+from gilk.lang.syntax.source import Rejected, Source
+from gilk.lang.types import ALIASES, VOID, Array, Pointer, Type, basic
+from gilk.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    value: ast.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Declaring:
+    """``value`` is None where it has none at first."""
+
+    name: str
+    type: Type | None
+    value: ast.Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNames:
+    names: tuple[Declaring, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Returning:
+    value: ast.Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Branching:
+    test: ast.Expr
+    then: Fragment
+    otherwise: Fragment | None
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    statements: tuple[Fragment, ...]
+
+
+#: How many fragments' trees are kept: those of an aspect are asked for at each event.
+_KEPT = 4096
+
+Fragment: TypeAlias = Doing | LocalNames | Returning | Branching | Several
+
+
+@functools.lru_cache(_KEPT)
+def expression(text: str) -> ast.Expr | None:
+    """Its tree; None where it has what C has and D has not."""
+    try:
+        parser = _Fragments(_lexer(text))
+        found = parser.expression()
+        parser.end()
+        check_height(found)
+    except Rejected:
+        return None
+    return found
+
+
+@functools.lru_cache(_KEPT)
+def block(text: str) -> Fragment | None:
+    """The tree of a block in braces, or of one call; None where a statement is of another kind."""
+    try:
+        parser = _Fragments(_lexer(text))
+        found = parser.fragment() if parser.at("{") else Doing(parser.expression())
+        parser.end()
+    except Rejected:
+        return None
+    return found
+
+
+@functools.lru_cache(_KEPT)
+def normal(text: str) -> str:
+    """An expression's text, alike for all ways to write blanks and brackets."""
+    found = expression(text)
+    return unparsed(found) if found is not None else " ".join(text.split())
+
+
+@functools.lru_cache(_KEPT)
+def ctype(text: str) -> Type | None:
+    """The type that C's words stand for; a pointer to what is not known leads to void. None of a struct or typedef."""
+    try:
+        parser = _Fragments(_lexer(text))
+        found = parser.type_name()
+        parser.end()
+    except Rejected:
+        return None
+    return _type(found.base, found.declarator)
+
+
+def _lexer(text: str) -> Lexer:
+    return Lexer(Source("fragment", text), Substitution(Macros()))
+
+
+def _type(base: ast.BaseType, declarator: ast.Declarator) -> Type | None:
+    found: Type | None = None
+    if isinstance(base, ast.BasicType):
+        plain = tuple(word for word in base.words if word not in ("const", "volatile", "restrict"))
+        found = ALIASES.get(plain[0]) if len(plain) == 1 and plain[0] in ALIASES else basic(base.words)
+    for shape in reversed(declarator.shape):
+        match shape:
+            case ast.Pointer() | ast.ArrayOf(size=None):
+                found = Pointer(found if found is not None else VOID)
+            case ast.ArrayOf(size=ast.Number(value=count)) if found is not None:
+                found = Array(found, count)
+            case _:
+                return None
+    return found
+
+
+class _Fragments(Parser):
+    """Statements; of the other productions only those of expressions and types are used."""
+
+    def end(self) -> None:
+        if self.peek().kind is not Kind.END:
+            raise self.unexpected("expected the end")
+
+    def fragment(self) -> Fragment:
+        """fragment: '{' fragment* '}' | if | return | declaration | [expression] ';'"""
+        match self.peek().text:
+            case "{":
+                return self._several()
+            case "if":
+                return self._branching()
+            case ";":
+                self.take()
+                return Several(())
+            case "return":
+                return self._returning()
+        if self._at_declaration():
+            return self._declaring()
+        found = self._low()
+        self.expect(";")
+        return Doing(found)
+
+    def _low(self) -> ast.Expr:
+        found = self.expression()
+        check_height(found)
+        return found
+
+    def _several(self) -> Fragment:
+        """'{' fragment* '}'"""
+        self.expect("{")
+        found: list[Fragment] = []
+        with self.nested():
+            while not self.accept("}"):
+                found.append(self.fragment())
+        return Several(tuple(found))
+
+    def _branching(self) -> Fragment:
+        """'if' '(' expression ')' fragment ['else' fragment]"""
+        self.expect("if")
+        self.expect("(")
+        test = self._low()
+        self.expect(")")
+        with self.nested():
+            then = self.fragment()
+            otherwise = self.fragment() if self.accept("else") else None
+        return Branching(test, then, otherwise)
+
+    def _returning(self) -> Fragment:
+        """'return' [expression] ';'"""
+        self.expect("return")
+        value = None if self.at(";") else self._low()
+        self.expect(";")
+        return Returning(value)
+
+    def _at_declaration(self) -> bool:
+        """A type comes first: a keyword, or a name before another one or before a star and a name."""
+        token = self.peek()
+        if token.kind is not Kind.NAME:
+            return token.kind is Kind.KEYWORD and token.text not in ("sizeof", "offsetof")
+        after = 1
+        while self.peek(after).text == "*":
+            after += 1
+        then = self.peek(after).kind is Kind.NAME and self.peek(after + 1).text in ("=", ";", ",", "[")
+        return then and (after == 1 or token.word in self.types)
+
+    def _declaring(self) -> Fragment:
+        """type declarator ['=' assignment] (',' declarator ['=' assignment])* ';'"""
+        base = self.specifiers(storage=False)[1]
+        found: list[Declaring] = []
+        while True:
+            declarator = self.declarator()
+            if declarator.name is None:
+                raise self.unexpected("expected a name")
+            value = self.assignment() if self.accept("=") else None
+            found.append(Declaring(declarator.name, _type(base, declarator), value))
+            if len(found) > HEIGHT:
+                raise too_deep(self.last)
+            if not self.accept(","):
+                break
+        self.expect(";")
+        return LocalNames(tuple(found))
