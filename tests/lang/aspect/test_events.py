@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The format of events: what a line says, and that a hostile one gives an error with a name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from gilk.lang.aspect.model import AspectModel
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.lang.aspect.automata import calling, element, sequence
+
+from gilk.errors import UsageError
+from gilk.lang.aspect.events import AspectEvent, EventKind, read_events
+
+
+def one(**keys: Any) -> AspectEvent:
+    return read_events([json.dumps(keys)])[0]
+
+
+def test_a_call_has_arguments_and_may_name_its_image() -> None:
+    event = one(call="libc:open", args=["/a", 0], pid=7, at="2s", kernel=True, values={"x": 1})
+    assert (event.image, event.function, event.arguments) == ("libc", "open", ("/a", 0))
+    assert (event.pid, event.tid, event.at, event.kernel, event.values) == (7, 7, 2_000_000_000, True, (("x", 1),))
+
+
+def test_two_colons_belong_to_a_name() -> None:
+    assert one(call="A::b(int)").function == "A::b(int)"
+    assert one(call="A::b(int)", image="x").image == "x"
+
+
+def test_an_access_is_of_a_variable_or_an_address() -> None:
+    assert one(write="x.y", value=2, old=1).variable == "x.y"
+    assert (one(read=4096, size=4).address, one(read=4096, size=4).size) == (4096, 4)
+
+
+def test_time_goes_on_where_a_line_says_none_and_comments_say_nothing() -> None:
+    found = read_events(['{"call": "a", "at": 5}', "", "# a comment", '{"call": "b"}'])
+    assert [(event.at, event.line) for event in found] == [(5, 1), (5, 4)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "call",
+        "[]",
+        "{}",
+        '{"call": "a", "return": "a"}',
+        '{"call": ""}',
+        '{"call": 5}',
+        '{"call": "a", "call": "b"}',
+        '{"call": "a", "value": 5}',
+        '{"call": "a", "args": 5}',
+        '{"call": "a", "args": [null]}',
+        '{"call": "a", "args": [[1]]}',
+        '{"call": "a", "args": [18446744073709551616]}',
+        '{"call": "a", "args": [NaN]}',
+        '{"call": "a", "args": [1e999]}',
+        '{"call": "a", "pid": 0}',
+        '{"call": "a", "pid": true}',
+        '{"call": "a", "at": -1}',
+        '{"call": "a", "at": "soon"}',
+        '{"call": "a", "at": null}',
+        '{"call": "a", "kernel": 1}',
+        '{"call": "a", "values": []}',
+        '{"call": "a", "values": {"x": {}}}',
+        '{"call": "a", "inside": 3}',
+        '{"read": -1}',
+        '{"read": ""}',
+        '{"write": "x", "size": 0}',
+        '{"unwind": 0}',
+        '{"exit": "all"}',
+        '{"groups": {"A": 5}}',
+        '{"groups": {"A": ["x"]}}',
+        '{"groups": []}',
+        '{"join": 5}',
+        '{"call": "a"' + "[" * 100_000,
+        '{"call": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"call": "a", "args": [' + "9" * 10_000 + "]}",
+        '{"call": "' + "a" * (1 << 20) + '"}',
+    ],
+)
+def test_a_line_that_is_no_event_is_refused_with_its_number(line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_events(["# first", line])
+    assert caught.value.slug == "bad-events" and "line 2" in caught.value.message
+
+
+def test_time_does_not_go_back() -> None:
+    with pytest.raises(UsageError, match="line 2"):
+        read_events(['{"call": "a", "at": 5}', '{"call": "a", "at": 4}'])
+
+
+_KEYS = (
+    *EventKind,
+    "args",
+    "value",
+    "old",
+    "pid",
+    "tid",
+    "at",
+    "kernel",
+    "inside",
+    "values",
+    "size",
+    "address",
+    "function",
+)
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["a", "process"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "A", "*p"]), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(_KEYS), _JSON, min_size=1, max_size=4).map(json.dumps) | st.text(), max_size=5
+    )
+)
+def test_whatever_comes_is_read_and_run_or_refused_by_name(lines: list[str]) -> None:
+    model = AspectModel((sequence(element(calling("*", "n"), "*n > 1"), element(calling("a"), "return r")),))
+    try:
+        model.run(read_events(lines))
+    except UsageError as error:
+        assert error.slug in ("bad-events", "event-lacks-value")
