@@ -7,13 +7,13 @@ import json
 from typing import Any
 
 import pytest
-from gilk.lang.aspect.model import AspectModel
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.lang.aspect.automata import calling, element, sequence
 
 from gilk.errors import UsageError
 from gilk.lang.aspect.events import AspectEvent, EventKind, read_events
+from gilk.lang.aspect.model import AspectModel
+from tests.lang.aspect.automata import calling, element, sequence
 
 
 def one(**keys: Any) -> AspectEvent:

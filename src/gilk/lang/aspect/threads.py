@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""ModelThreads as the model follows them: the calls that each is in, and who is a member of which group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
+
+from gilk.lang.aspect.automaton import KERNEL
+from gilk.lang.aspect.events import AspectEvent
+from gilk.lang.aspect.hits import CallFrame
+from gilk.lang.aspect.nesting import Nest
+from gilk.values import dataclass
+
+
+@dataclass(eq=False)
+class ModelCall:
+    """A call that has not returned. ``event``: its entry; ``ready``: elements of each aspect that matched then at all.
+
+    ``skipped``: it is within a call that does not take place; ``replaced``: it is one itself, for advice in place has
+    returned in its stead. ``result``: its return, from then on; advice may go on behind it.
+    """
+
+    frame: CallFrame
+    event: AspectEvent
+    ready: tuple[frozenset[int], ...] = ()
+    skipped: bool = False
+    replaced: bool = False
+    result: AspectEvent | None = None
+    nest: Nest | None = None
+
+
+@dataclass(eq=False)
+class ModelThread:
+    """``calls``: outermost first."""
+
+    calls: list[ModelCall] = field(default_factory=list)
+
+    @property
+    def frames(self) -> tuple[CallFrame, ...]:
+        """Those of calls that take place."""
+        return tuple(call.frame for call in self.calls if not call.skipped and not call.replaced)
+
+    @property
+    def skipping(self) -> bool:
+        """It is within a call that does not take place."""
+        return any(call.replaced for call in self.calls)
+
+    def left_until(self, function: str, image: str) -> list[ModelCall]:
+        """Take the newest call of a function, and those within it, off: all in the order of leaving, it last.
+
+        Empty if there is none: then it was entered before anybody looked.
+        """
+        return self._left(lambda call: call.frame.function == function and image in ("", call.frame.image))
+
+    def left(self, count: int) -> list[ModelCall]:
+        """Take that many off, or all there are."""
+        return [self.calls.pop() for _ in range(min(count, len(self.calls)))]
+
+    def _left(self, which: Callable[[ModelCall], bool]) -> list[ModelCall]:
+        for count, call in enumerate(reversed(self.calls), 1):
+            if which(call):
+                return self.left(count)
+        return []
+
+    def forked(self) -> ModelThread:
+        """The child's. Advice that waits in the parent is not followed there."""
+        return ModelThread(
+            [ModelCall(call.frame, call.event, call.ready, call.skipped, call.replaced) for call in self.calls]
+        )
+
+
+class ModelThreads:
+    def __init__(self) -> None:
+        self._threads: dict[tuple[int, int], ModelThread] = {}
+
+    def of(self, event: AspectEvent) -> ModelThread:
+        return self._threads.setdefault((event.pid, event.tid), ModelThread())
+
+    def fork(self, event: AspectEvent, child: int) -> None:
+        self._threads[(child, child)] = self.of(event).forked()
+
+    def ended(self, pid: int, tid: int | None) -> Iterator[ModelThread]:
+        """Take off the thread, or all of the process if ``tid`` is None."""
+        for key in [one for one in self._threads if one[0] == pid and tid in (None, one[1])]:
+            yield self._threads.pop(key)
+
+
+class Groups:
+    """Members by process or thread; a group that nobody has said anything about has all processes."""
+
+    def __init__(self, members: Mapping[str, tuple[int, ...]]) -> None:
+        self._members = {group: set(numbers) for group, numbers in members.items()}
+        self._without: dict[str, set[int]] = {}
+
+    def join(self, group: str, number: int) -> None:
+        if group in self._members:
+            self._members[group].add(number)
+        self._without.get(group, set()).discard(number)
+
+    def leave(self, group: str, number: int) -> None:
+        if group in self._members:
+            self._members[group].discard(number)
+        else:
+            self._without.setdefault(group, set()).add(number)
+
+    def fork(self, pid: int, child: int) -> None:
+        for numbers in (*self._members.values(), *self._without.values()):
+            if pid in numbers:
+                numbers.add(child)
+
+    def has(self, places: tuple[str, ...], event: AspectEvent) -> bool:
+        """Whether an event takes place in one of them; without any, in a process."""
+        if event.kernel:
+            return KERNEL in places
+        return not places or any(group != KERNEL and self._is_member(group, event) for group in places)
+
+    def _is_member(self, group: str, event: AspectEvent) -> bool:
+        numbers = {event.pid, event.tid}
+        if group in self._members:
+            return bool(numbers & self._members[group])
+        return not numbers & self._without.get(group, set())
