@@ -21,7 +21,7 @@ LANE = """
     test_layers.py test_words.py test_quick.py test_digest.py
     session/test_ledger.py session/test_request.py session/test_without_entry.py
     engines/dtrace/test_names.py
-    lang/test_facts.py lang/test_runtime.py lang/aspect
+    lang/test_facts.py lang/test_runtime.py lang/aspect/test_model.py lang/aspect/test_events.py
     lang/d/test_parser.py lang/d/test_lexer.py lang/d/test_meaning.py lang/d/test_passes.py lang/d/test_world.py
     lang/d/test_buckets.py lang/d/test_stability.py lang/d/test_printf_format.py
     splice/test_byte_registry.py
