@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gilk.lang.aspect.cost import hit_costs
 
 from gilk.lang.aspect import derived
 from gilk.lang.aspect.automaton import AliasAccess, Alternative, Automaton, BoundName, Element, Sharing, Word
+from gilk.lang.aspect.cost import hit_costs
 from tests.lang.aspect.automata import calling, element, name, qualifier, sequence
 
 FIRST = element(calling("a", "k", "m"))

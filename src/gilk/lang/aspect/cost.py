@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""About how long a hit of an element takes, by what it finds: read off the automaton, before there is any code of it.
+
+Nanoseconds of the limits in docs/bench.md, added up along the way that a hit goes: good for comparing elements and
+aspects with each other, not for promises. What the program's own functions and macros take in a condition, and advice
+itself, is not in it.
+"""
+
+from __future__ import annotations
+
+from gilk.lang.aspect.automaton import (
+    Advising,
+    AliasAccess,
+    Alternative,
+    Automaton,
+    BoundName,
+    ControlFlow,
+    Demand,
+    Element,
+    Moment,
+    Sharing,
+    Take,
+)
+from gilk.lang.aspect.derived import elements, keys, record
+from gilk.lang.aspect.fragments import ctype, expression
+from gilk.lang.d import ast
+from gilk.lang.d.depth import children
+from gilk.lang.types import size_of
+from gilk.values import dataclass
+
+JUMPS = 0.62  # to a patch and back
+CALL = 1.23
+SWAP = 2.39  # a compare-and-swap: the transition itself
+_STEP = 0.31  # an instruction or two that wait for those before them: a load, a test, an operator
+_ACTIVATION = 5.0  # what is kept from an entry to its return, and the compare at each return point
+_SIDE_STACK = 8.6  # to advice in place that proceeds, and back
+_COUNTER = 1.0  # of the functions of a control flow, looked at by its last element
+_HASH, _PROBE = 4 * _STEP, 6 * _STEP
+_WORD = 2 * _STEP  # eight bytes of a record: read, written
+
+
+@dataclass(frozen=True, slots=True)
+class HitCost:
+    """``idle``: no instance is open that it could move, and it is not the first. ``passed``: some are, it moves none.
+    ``moved``: it moves one, or begins one. ``each``: more for every open instance that has to be looked at.
+    """
+
+    idle: float
+    passed: float
+    moved: float
+    each: float
+
+
+def hit_costs(automaton: Automaton) -> tuple[HitCost, ...]:
+    """In nanoseconds, for each element, those of ``until`` last."""
+    return tuple(_cost(automaton, number, one) for number, one in enumerate(elements(automaton)))
+
+
+def _cost(automaton: Automaton, number: int, element: Element) -> HitCost:
+    reach = JUMPS + max(_reach(element, one) for one in element.alternatives)
+    test = sum(map(_tests, element.alternatives))
+    if automaton.after(0) is None:
+        return HitCost(reach, reach + test, reach + test + _advice(element), 0)
+    copied = record(automaton).size / 8 * _WORD
+    keyed = bool(keys(automaton, number))
+    search = _search(automaton, number, element)
+    own = automaton.sharing is not Sharing.ANY and not keyed and number > 0
+    turn = _STEP if own and automaton.sharing is Sharing.THREAD else SWAP
+    idle = reach + _STEP
+    moved = reach + search + test + copied + turn + (SWAP if number == 0 else 0) + _advice(element)
+    each = 0 if keyed or number == 0 else _STEP * 2 + test
+    return HitCost(idle if number else reach + test, reach + search + (0 if keyed else test), moved, each)
+
+
+def _search(automaton: Automaton, number: int, element: Element) -> float:
+    """To find the instance; of the first element, a free slot, and an equal one where they are unique."""
+    if number == 0:
+        return _PROBE * (1 + bool(automaton.unique))
+    names = {*keys(automaton, number)}
+    size = sum(_size(one) for each in element.alternatives[:1] for one in each.binds if one.name in names)
+    return _HASH + size / 8 * _WORD + _PROBE if names else _STEP
+
+
+def _reach(element: Element, alternative: Alternative) -> float:
+    """To where conditions are tested: the call of advice's function, or of the matcher's."""
+    after = element.moment(alternative) is Moment.AFTER
+    found = CALL
+    match alternative.point:
+        case ControlFlow(outer=outer):
+            found += _COUNTER * len(outer)
+        case AliasAccess():
+            return found + 4 * _STEP  # two compares, or a bit of a map
+    return found + (_ACTIVATION if after else 0)
+
+
+def _advice(element: Element) -> float:
+    if element.advice is None:
+        return 0
+    proceeds = element.advice.when is Advising.INPLACE and "proceed" in element.advice.text
+    return CALL + (_SIDE_STACK if proceeds else 0)
+
+
+def _tests(alternative: Alternative) -> float:
+    """Conditions and binds: a step for each operator, a call for each function that they call."""
+    found = 0.0
+    for one in alternative.qualifiers:
+        if isinstance(one, Take):
+            continue
+        tree = expression(one.expression)
+        found += CALL if tree is None else _computed(tree)
+        found += 0 if isinstance(one, Demand) else _size(one.name) / 8 * _WORD
+    return found
+
+
+def _computed(tree: ast.Node) -> float:
+    own = CALL if isinstance(tree, ast.Call) else 0 if isinstance(tree, ast.Name | ast.Number) else _STEP
+    return own + sum(map(_computed, children(tree)))
+
+
+def _size(name: BoundName) -> int:
+    known = ctype(name.ctype) if name.ctype else None
+    return (size_of(known, 0) if known is not None else 0) or 8
