@@ -10,7 +10,7 @@ import pytest
 from gilk.lang.aspect import derived
 from gilk.lang.aspect.automaton import AliasAccess, Alternative, Automaton, BoundName, Element, Sharing, Word
 from gilk.lang.aspect.cost import hit_costs
-from tests.lang.aspect.automata import calling, element, name, qualifier, sequence
+from tests.lang.aspect.automata import calling, element, qualifier, sequence
 
 FIRST = element(calling("a", "k", "m"))
 
@@ -115,4 +115,3 @@ def test_what_is_asked_for_costs() -> None:
     assert plain < moved(element(calling("b", "k"), "return r"))
     wide = sequence(element(calling("a", "p"), "char q[256] = p"), element(calling("b", "p"), "char q[256] = p"))
     assert plain < hit_costs(wide)[1].moved
-    assert name("char q[256]").ctype == "char [256]"
