@@ -17,7 +17,7 @@ from gilk.lang.aspect.fragments import ctype, expression
 from gilk.lang.d import ast
 from gilk.lang.d.unparse import expression as unparsed
 from gilk.lang.d.unparse import type_name
-from gilk.lang.types import CHAR, INT, LONG, LONG_LONG, UINT, UINT64, ULONG, ULONG_LONG, size_of
+from gilk.lang.types import CHAR, INT, LONG, LONG_LONG, UINT, UINT64, ULONG, ULONG_LONG, Integer, common, size_of
 from gilk.values import dataclass
 
 
@@ -106,8 +106,8 @@ def _of(node: ast.Expr, scope: NameScope) -> Evaluation:
             first = yield from _of(left, scope)
             return binary(op, first, (yield from _of(right, scope)))
         case ast.Conditional(test=test, yes=yes, no=no):
-            chosen = yes if truth((yield from _of(test, scope))) else no
-            return (yield from _of(chosen, scope))
+            chosen, other = (yes, no) if truth((yield from _of(test, scope))) else (no, yes)
+            return _alike((yield from _of(chosen, scope)), _supposed(other, scope))
         case ast.Comma(left=left, right=right):
             yield from _of(left, scope)
             return (yield from _of(right, scope))
@@ -144,6 +144,38 @@ def _name(name: str, scope: NameScope) -> Cell:
     if found is None:
         raise NotTold(name)
     return found
+
+
+class _Untouched:
+    """A scope in which nothing is written."""
+
+    def __init__(self, scope: NameScope) -> None:
+        self.named, self.told = scope.named, scope.told
+
+    def assign(self, name: str, value: Cell) -> bool:
+        return True
+
+    def store(self, text: str, value: Cell) -> None:
+        pass
+
+
+def _supposed(node: ast.Expr, scope: NameScope) -> Cell | None:
+    """The value of a way that is not taken, for the sake of its type; None where it cannot be known."""
+    try:
+        next(_of(node, _Untouched(scope)))
+    except StopIteration as end:
+        found: Cell = end.value
+        return found
+    except (NotTold, Undefined):
+        return None
+    return None
+
+
+def _alike(taken: Cell, other: Cell | None) -> Cell:
+    """The value of ``?:`` has the type that both ways are converted to."""
+    if other is None or not (isinstance(taken.type, Integer) and isinstance(other.type, Integer)):
+        return taken
+    return converted(taken, common(taken.type, other.type))
 
 
 def _logic(node: ast.Binary, scope: NameScope) -> Evaluation:
