@@ -54,14 +54,15 @@ def _lines(automaton: Automaton) -> Iterator[str]:
     yield from _rows(automaton)
     if count > 1:
         yield f"  an instance has {_state(automaton)}; {automaton.instances} may be open"
-        yield f"  it ends by {', '.join(cell(one) for one in derived.endings(automaton))}{_limit(automaton)}"
+        yield f"  it ends by {', '.join(_ending(automaton, one) for one in derived.endings(automaton))}"
     for one in derived.warnings(automaton):
         at = f" (line {one.line})" if one.line else ""
         yield f"  warning {one.tag}{at}: {cell(one.message)}; {cell(one.hint)}"
 
 
-def _limit(automaton: Automaton) -> str:
-    return "" if automaton.within is None else f" of {nanoseconds(automaton.within)}"
+def _ending(automaton: Automaton, how: str) -> str:
+    age = automaton.within is not None and how == "age"
+    return f"an age over {nanoseconds(automaton.within or 0)}" if age else cell(how)
 
 
 def _rows(automaton: Automaton) -> Iterator[str]:
