@@ -105,7 +105,7 @@ def _keys(alternative: Alternative, known: dict[str, BoundName]) -> set[str]:
         found.add(alternative.point.address)
     for one in alternative.qualifiers:
         if isinstance(one, Compute):
-            free = not (_mentioned(one.expression) & of_instance)
+            free = not (_looked_at(one.expression) & of_instance)
             if one.name.name in known and free:
                 found.add(one.name.name)
             elif not free:
@@ -142,6 +142,12 @@ def _names(tree: ast.Node) -> Iterator[str]:
         yield tree.name
     for child in children(tree):
         yield from _names(child)
+
+
+def _looked_at(text: str) -> set[str]:
+    """Names in an expression; every word of one that cannot be read, those of functions too."""
+    tree = expression(text)
+    return set(_names(tree)) if tree is not None else _mentioned(text)
 
 
 def _mentioned(text: str) -> set[str]:
