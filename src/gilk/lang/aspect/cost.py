@@ -2,8 +2,8 @@
 """About how long a hit of an element takes, by what it finds: read off the automaton, before there is any code of it.
 
 Nanoseconds of the limits in docs/bench.md, added up along the way that a hit goes: good for comparing elements and
-aspects with each other, not for promises. What the program's own functions and macros take in a condition, and advice
-itself, is not in it.
+aspects with each other, not for promises. The program's own functions and macros in a condition, and advice itself,
+are not in it.
 """
 
 from __future__ import annotations
