@@ -36,7 +36,7 @@ _WORD = re.compile(r"(?<![.\w])(?<!->)[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RecordedName:
     """A name that instances keep, at ``offset`` of their record; ``size`` is None where only a compiler knows it."""
 
     name: str
@@ -49,7 +49,7 @@ class Kept:
 class InstanceRecord:
     """``size`` in bytes, with what alignment takes; ``whole`` is False if there are names whose size is not known."""
 
-    names: tuple[Kept, ...]
+    names: tuple[RecordedName, ...]
     size: int
     whole: bool
 
@@ -184,12 +184,12 @@ def record(automaton: Automaton) -> InstanceRecord:
 
 
 def _laid_out(names: Iterable[BoundName]) -> InstanceRecord:
-    kept: list[Kept] = []
+    kept: list[RecordedName] = []
     offset = 0
     sized = [(_size_and_align(one.ctype), one) for one in names]
     for (size, align), one in sorted(sized, key=lambda each: -each[0][1]):
         offset = -(-offset // align) * align
-        kept.append(Kept(one.name, one.ctype or "long", offset, size))
+        kept.append(RecordedName(one.name, one.ctype or "long", offset, size))
         offset += size or 0
     return InstanceRecord(tuple(kept), -(-offset // 8) * 8, all(one.size is not None for one in kept))
 
