@@ -25,6 +25,7 @@ DOCSTRINGS_ALLOWED = {"session/broker": 4}
 
 #: Public classes that share their name with another one.
 NAMES_ALLOWED = """
+    Sharing
     Aggregate Argument Arguments Assign Binary Block Call CallWithRegisters Chunk Clause Closed Comma Compiled
     Conditional Count End Function Functions If Inline Integer Interrupts Keeper Kernel Kind Member Memory Part
     Place Places Pointer Result Rings Site Span Staged Stamp Symbol Tag Target Text Translator Unary Unit

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from gilk.lang.d import ast
 from gilk.lang.d.depth import HEIGHT, check_height, too_deep
-from gilk.lang.d.lexer import Kind, Lexer
+from gilk.lang.d.lexer import Lexer, TokenKind
 from gilk.lang.d.macros import Macros, Substitution
 from gilk.lang.d.parser import Parser
 from gilk.lang.d.unparse import expression as unparsed
@@ -130,7 +130,7 @@ class _Fragments(Parser):
     """Statements; of the other productions only those of expressions and types are used."""
 
     def end(self) -> None:
-        if self.peek().kind is not Kind.END:
+        if self.peek().kind is not TokenKind.END:
             raise self.unexpected("expected the end")
 
     def fragment(self) -> Fragment:
@@ -186,12 +186,12 @@ class _Fragments(Parser):
     def _at_declaration(self) -> bool:
         """A type comes first: a keyword, or a name before another one or before a star and a name."""
         token = self.peek()
-        if token.kind is not Kind.NAME:
-            return token.kind is Kind.KEYWORD and token.text not in ("sizeof", "offsetof")
+        if token.kind is not TokenKind.NAME:
+            return token.kind is TokenKind.KEYWORD and token.text not in ("sizeof", "offsetof")
         after = 1
         while self.peek(after).text == "*":
             after += 1
-        then = self.peek(after).kind is Kind.NAME and self.peek(after + 1).text in ("=", ";", ",", "[")
+        then = self.peek(after).kind is TokenKind.NAME and self.peek(after + 1).text in ("=", ";", ",", "[")
         return then and (after == 1 or token.word in self.types)
 
     def _declaring(self) -> Fragment:
