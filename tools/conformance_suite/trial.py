@@ -21,7 +21,7 @@ _TRIGGERS = Path("test") / "triggers"
 
 def trial(case: Case, command: list[str], patience: float) -> Verdict:
     """``command`` takes the place of dtrace; ``patience``: deadlines are that many times as long."""
-    marked = case.path.with_suffix(".x").exists() or "skip" in case.directives
+    marked = case.beside(".x").exists() or "skip" in case.directives
     if "no-xfail" not in case.directives and (marked or "xfail" in case.directives):
         return Verdict("skipped", "the suite says so")
     trigger = case.root / _TRIGGERS / case.trigger.split(" ")[0]

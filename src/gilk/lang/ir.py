@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from gilk.lang.data import Aggregation, Datum
 from gilk.lang.machine import Machine
-from gilk.lang.types import INT, Integer, String, Translated, Type
+from gilk.lang.types import INT, Integer, Pointer, String, Translated, Type
 from gilk.values import dataclass
 
 # Expressions of any function: values.
@@ -113,6 +113,14 @@ class Part:
     indices: tuple[tuple[Expression, int, int], ...] = ()
     bits: int = 0
     shift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where part of a variable at a fixed place lies."""
+
+    type: Pointer
+    of: Place | Part
 
 
 # Operators.
@@ -240,8 +248,8 @@ class Ask:
 #: A Field is one in scratch memory, or else a fault.
 Target: TypeAlias = Place | Keyed | Part | Field
 Expression: TypeAlias = (
-    Constant | Literal | Argument | Register | Call | Place | Keyed | Field | Part | Unary | Binary | Conditional
-    | Convert | Assign | Step | Comma | Bound | Let | Xlate | Peek | Ask | Machine
+    Constant | Literal | Argument | Register | Call | Place | Keyed | Field | Part | Address | Unary | Binary
+    | Conditional | Convert | Assign | Step | Comma | Bound | Let | Xlate | Peek | Ask | Machine
 )  # fmt: skip
 
 # Statements.

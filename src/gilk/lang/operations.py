@@ -29,6 +29,8 @@ _STRINGS = """
     is_set          gd_is_set
     strlen          gd_strlen
     character       gd_character
+    after           gd_after
+    placed          gd_alloca gd_put_string
     strjoin         gd_alloca gd_strjoin
     substr          gd_alloca gd_substr
     basename        gd_alloca gd_basename
@@ -56,6 +58,7 @@ _OTHERS = """
     copyinstr       gd_alloca gd_copyin_string
     copyinto!       gd_copy
     bcopy!          gd_copy
+    bcopy_string!   gd_copy_string
     fdpath          gd_alloca gd_fdpath
     fdoffset        gd_fdoffset
     fdflags         gd_fdflags

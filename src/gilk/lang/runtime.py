@@ -76,6 +76,7 @@ _ROWS = """
     gd_load                 READS CALLS FAILS
     gd_copyin_string        READS CALLS FAILS
     gd_copy                 READS CALLS FAILS
+    gd_copy_string          FAILS
     gd_assign               FAILS
     gd_store                WRITES CALLS FAILS
     gd_store_string         WRITES CALLS FAILS
@@ -101,6 +102,7 @@ _ROWS = """
 
     gd_strlen
     gd_character            FAILS
+    gd_after                FAILS
     gd_strcmp
     gd_strjoin
     gd_substr

@@ -49,6 +49,7 @@ _OPERANDS: dict[type, Callable[[Any], tuple[ir.Expression | ir.Statement, ...]]]
     ir.Keyed: lambda node: node.keys,
     ir.Field: lambda node: (node.address,),
     ir.Part: lambda node: (node.whole, *(index for index, _, _ in node.indices)),
+    ir.Address: lambda node: (node.of,),
     ir.Unary: lambda node: (node.operand,),
     ir.Binary: lambda node: (node.left, node.right),
     ir.Conditional: lambda node: (node.test, node.yes, node.no),

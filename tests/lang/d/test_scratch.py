@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stores through pointers go to scratch memory of the clause, to no byte before or behind it, and nowhere else."""
+"""Loads and stores through pointers reach the scratch memory of the clause, and no byte before or behind it."""
 
 from __future__ import annotations
 
@@ -51,3 +51,22 @@ def test_a_store_inside(statements: str) -> None:
 )
 def test_a_store_elsewhere(statements: str) -> None:
     assert faults(statements) == [Kind.BAD_ADDRESS]
+
+
+@pytest.mark.parametrize(
+    ("statements", "kind"),
+    [
+        ("this->p = (char *)alloca(15); this->p[14] = n; n = this->p[14];", None),
+        ("this->p = (char *)alloca(15); n = this->p[-1];", Kind.BAD_ADDRESS),
+        ("this->p = (char *)alloca(15); n = this->p[16];", Kind.BAD_ADDRESS),
+        ("this->p = (int *)alloca(10); n = this->p[-1];", Kind.BAD_ADDRESS),
+        ("n = old->a;", Kind.BAD_ADDRESS),
+        ("this->p = alloca(16); this->q = alloca(8); bcopy(this->q, this->p, 16);", Kind.BAD_SIZE),
+        ("this->p = alloca(4); bcopy(\"long\", this->p, 4);", None),
+        ("this->p = (char *)alloca(4); bcopy(\"long\", this->p - 1, 1);", Kind.BAD_ADDRESS),
+        ("this->p = (char *)alloca(4); bcopy(\"long\", &this->p[8], 1);", Kind.BAD_ADDRESS),
+        ("bcopy(\"long\", alloca(4), -1);", Kind.BAD_SIZE),
+    ],
+)  # fmt: skip
+def test_what_is_looked_at_and_copied(statements: str, kind: Kind | None) -> None:
+    assert faults(statements) == ([] if kind is None else [kind])

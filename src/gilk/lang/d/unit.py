@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gilk.lang import ir
 from gilk.lang.d import tree
 from gilk.lang.facts import Facts, facts, union
 from gilk.lang.runtime import Does
 from gilk.lang.to_c.emit import string
 from gilk.lang.to_c.functions import FunctionPrinter, RecordPart
 from gilk.lang.variables import BUILT_INS
+from gilk.lang.walk import walk
 from gilk.values import dataclass
 
 #: At the start of the globals lies the environment (native/runtime/d/program.h).
@@ -49,12 +51,23 @@ def unit(
     named = probes if does & Does.NAMES else []
     speculates = int(bool(does & Does.SPECULATES))
     names = _probe_names([("", "", "", ""), *named])
-    text = _HEAD.format(speculates=speculates, headers=_HEADERS, layout=fields, names=names)
+    local = program.this_size if any(map(_has_local_pointers, program.clauses)) else 0
+    text = _HEAD.format(speculates=speculates, local=local, headers=_HEADERS, layout=fields, names=names)
     text += "\n".join(functions)
     for number, group in enumerate(groups):
         asks = any(needs[clause].does & Does.SIGNALS for clause in group)
         text += _group(number, group, program.this_size, asks)
     return TranslationUnit(text, tuple(printer.parts), needs)
+
+
+def _has_local_pointers(clause: tree.Clause) -> bool:
+    """Whether it asks where a clause-local variable lies."""
+    return any(
+        isinstance(each, ir.Place) and each.scope == "this"
+        for node in walk(clause.function)
+        if isinstance(node, ir.Address)
+        for each in walk(node)
+    )
 
 
 def _probe_names(names: list[ProbeName]) -> str:
@@ -73,6 +86,7 @@ def _group(number: int, clauses: tuple[int, ...], this_size: int, asks: bool) ->
 
 _HEAD = """\
 #define GD_SPECULATES {speculates}
+#define GD_LOCALS {local}
 #include "runtime/d/deeds.h"
 {headers}
 #ifdef D_MARKED /* where the thread's block says that it runs clauses */
@@ -128,6 +142,8 @@ _SEND = """\
 _CALL = """\
 	gd_begin(&context, memory, &layout, event);
 	context.no_memory = own & 1;
+	if (GD_LOCALS)
+		context.local = (const gd_u8 *)local;
 	context.self = own & 4 ? event->pid : 0;
 	if (own & 2 || gd_active(&context))
 		clause_{clause}(&context, (gd_u8 *)local);

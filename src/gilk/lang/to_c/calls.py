@@ -106,6 +106,11 @@ _SPECIAL = {
     ),
     "strlen": "gd_strlen(c{given})",
     "character": "({{ char {v} = gd_character(c{given}); if (c->fault) goto fault; (gd_s8){v}; }})",
+    "after": "({{ const char *{v} = gd_after(c{given}); if (c->fault) goto fault; {v}; }})",
+    "placed": (
+        "({{ char *{v} = gd_alloca(c, {strsize}); if (!{v}) goto fault; gd_put_string({v}, {0}, {strsize}); "
+        "(gd_u64){v}; }})"
+    ),
     "index": "((gd_s32)gd_index(c{given}))",
     "rindex": "((gd_s32)gd_rindex(c{given}))",
     "strtoll": "({{ gd_s64 {v} = gd_strtoll(c{given}); if (c->fault) goto fault; {v}; }})",
@@ -127,5 +132,6 @@ _SPECIAL = {
     ),
     "copyinto": "({{ if (!gd_copy(c, {2}, {0}, {1})) goto fault; }})",
     "bcopy": "({{ if (!gd_copy(c, {1}, {0}, {2})) goto fault; }})",
+    "bcopy_string": "({{ if (!gd_copy_string(c, {1}, {0}, {2})) goto fault; }})",
     "progenyof": "((gd_s32)(c->event->pid == (gd_u32)({0})))",
 }

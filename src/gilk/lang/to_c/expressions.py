@@ -80,6 +80,9 @@ class ExpressionPrinter:
         read = bit_field(value, node.type, node.bits, node.shift) if node.bits else value
         return f"({{ {c_type(node.type)} {value}; {load} {read}; }})"
 
+    def _address(self, node: ir.Address) -> str:
+        return f"((gd_u64){self.places.start(node.of)})"
+
     # Operators.
 
     def _unary(self, node: ir.Unary) -> str:
@@ -232,6 +235,7 @@ _HANDLERS: dict[type, Callable[[ExpressionPrinter, Any], str]] = {
     ir.Keyed: ExpressionPrinter._place,
     ir.Part: ExpressionPrinter._place,
     ir.Field: ExpressionPrinter._field,
+    ir.Address: ExpressionPrinter._address,
     ir.Unary: ExpressionPrinter._unary,
     ir.Binary: ExpressionPrinter._binary,
     ir.Conditional: ExpressionPrinter._conditional,

@@ -71,6 +71,13 @@ class PlacePrinter:
             f"{self._at(target.type, at, target.bits, target.shift)}; }})"
         )
 
+    def start(self, target: ir.Place | ir.Part) -> str:
+        """A pointer to where it begins."""
+        if isinstance(target, ir.Place):
+            return self.address(target)
+        at = self._name("p")
+        return f"({{ gd_u8 *{at} = {self._whole(target)}; {self._moved(at, target)}{at}; }})"
+
     def _whole(self, target: ir.Part) -> str:
         if isinstance(target.whole, ir.Place):
             return self.address(target.whole)

@@ -22,6 +22,7 @@ from gilk.lang.types import (
     Pointer,
     Record,
     Special,
+    String,
     Type,
     is_arithmetic,
     is_scalar,
@@ -32,6 +33,7 @@ from gilk.lang.types import (
 _PROTOTYPES = {
     "addr": "uintptr_t",
     "ptr": "void *",
+    "mem": "void *",
     "in6": "struct in6_addr *",
     "object": "struct mutex *",
     "str": "char *",
@@ -92,6 +94,8 @@ class Calls:
             raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
         if known.name == "inet_ntoa6" and len(arguments) > 1 and not isinstance(arguments[1], ir.Constant):
             raise Rejected(Tag.D_PROTO_ARG, call.span, "inet_ntoa6( ) argument #2 must be an integer constant")
+        if known.name == "bcopy" and isinstance(arguments[0].type, String):
+            return ir.Call(known.type, "bcopy_string", arguments)
         if known.name == "alloca":
             self._check_room(call, arguments[0])
         if known.name == "strtok":
@@ -172,12 +176,14 @@ def fit(call: ast.Call, number: int, parameter: str, value: ir.Expression) -> ir
         if not operands.is_text(operands.decayed(value).type) and not operands.holds_text(value):
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
         return value if kind == "fmt" else operands.as_string(value, given.span)
-    value = operands.decayed(value)
+    if kind == "mem" and isinstance(value.type, String):
+        return value
+    value = operands.placed(value)
     if kind == "addr":
         if not is_scalar(value.type):
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))
         return constants.convert(UINT64, value)
-    if kind in ("ptr", "in6", "object"):
+    if kind in ("ptr", "mem", "in6", "object"):
         is_pointer = isinstance(value.type, Pointer) and (kind != "in6" or _is_in6(value.type.to))
         if not is_pointer and not operands.is_null(value):
             raise mismatch(call, number, _PROTOTYPES[kind], text(value.type))

@@ -92,3 +92,8 @@ def truth(operand: ir.Expression) -> bool | None:
 
 def integer(value: int, type_: Integer = INT) -> ir.Constant:
     return ir.Constant(type_, wrapped(value, type_))
+
+
+def holds(type_: Integer, value: int) -> bool:
+    """Whether ``value``, which is not negative, is one of that type."""
+    return value < 1 << (8 * type_.size - type_.signed)

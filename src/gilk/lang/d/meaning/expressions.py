@@ -30,7 +30,6 @@ from gilk.lang.types import (
     VOID,
     Array,
     Dynamic,
-    Integer,
     Pointer,
     Record,
     Special,
@@ -80,7 +79,7 @@ class Expressions:
         types = _BY_SUFFIX.get(number.suffix, (ULONG,))
         if not number.suffix and number.decimal:
             types = (INT, LONG, ULONG)
-        return ir.Constant(next((t for t in types if _holds(t, number.value)), ULONG), number.value)
+        return ir.Constant(next((t for t in types if constants.holds(t, number.value)), ULONG), number.value)
 
     def _text(self, literal: ast.Text) -> ir.Expression:
         return ir.Literal(literal.value)
@@ -160,6 +159,8 @@ class Expressions:
             raise Rejected(Tag.D_ADDROF_VAR, expression.span, "cannot take address of dynamic variable")
         if isinstance(operand, ir.Part | ir.Field) and operand.bits:
             raise Rejected(Tag.D_ADDROF_BITFIELD, expression.span, "cannot take address of bit-field")
+        if isinstance(operand, ir.Part) and operands.is_placed(operand):
+            return ir.Address(Pointer(operand.type), operand)
         if isinstance(operand, ir.Place | ir.Keyed | ir.Part) or is_builtin(operand):
             raise Rejected(Tag.D_ADDROF_VAR, expression.span, "cannot take address of dynamic variable")
         raise Rejected(Tag.D_ADDROF_LVAL, expression.span, "unacceptable operand for unary & operator")
@@ -243,7 +244,8 @@ class Expressions:
     # Types.
 
     def _cast(self, expression: ast.Cast) -> ir.Expression:
-        type_, value = self.declarations.type_name(expression.type), self.value(expression.operand)
+        type_, value = self.declarations.type_name(expression.type), self.check(expression.operand)
+        value = operands.placed(value) if isinstance(type_, Pointer) else operands.decayed(value)
         if isinstance(type_, String):
             return operands.as_string(value, expression.span, "cast")
         if isinstance(type_, Void):
@@ -319,10 +321,6 @@ def _is_number(expression: ast.Expr) -> bool:
         case ast.Binary(left=left, right=right):
             return _is_number(left) and _is_number(right)
     return False
-
-
-def _holds(type_: Integer, value: int) -> bool:
-    return value < 1 << (8 * type_.size - type_.signed)
 
 
 _HANDLERS: dict[type, Callable[[Expressions, Any], ir.Expression]] = {

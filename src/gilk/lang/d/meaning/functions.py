@@ -7,6 +7,7 @@ Parameters are named by what they take:
     addr    a pointer or an integer, an address in the process     ptr  a pointer, or 0
     in6     a pointer to a struct in6_addr, or 0
     object  a pointer to what only the kernel has
+    mem     the same, or a string
     str     a string, or a pointer to characters, which is then copied in
     fmt     a string constant    agg     an aggregation
     any     whatever has a value that can be recorded
@@ -84,7 +85,7 @@ FUNCTIONS: dict[str, Callable_] = {
     **_rows(Role.SUBROUTINE, "strlen str\nrand", UINT64),
     **_rows(Role.SUBROUTINE, "progenyof pid_t\nfdflags int\nfdmount int", INT),
     **_rows(Role.SUBROUTINE, "alloca size_t\ncopyin addr size_t", Pointer(VOID)),
-    **_rows(Role.SUBROUTINE, "bcopy ptr ptr size_t\ncopyinto addr size_t ptr"),
+    **_rows(Role.SUBROUTINE, "bcopy mem ptr size_t\ncopyinto addr size_t ptr"),
     **_rows(Role.SUBROUTINE, "htons uint16_t\nntohs uint16_t", _U16),
     **_rows(Role.SUBROUTINE, "htonl uint32_t\nntohl uint32_t", _U32),
     **_rows(Role.SUBROUTINE, "htonll uint64_t\nntohll uint64_t", UINT64),

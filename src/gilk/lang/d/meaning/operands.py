@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from gilk.lang import ir
 from gilk.lang.d.meaning import constants
 from gilk.lang.d.meaning.tags import Tag
@@ -19,6 +21,7 @@ from gilk.lang.types import (
     Pointer,
     String,
     Type,
+    Void,
     common,
     is_arithmetic,
     is_scalar,
@@ -36,6 +39,20 @@ def decayed(value: ir.Expression) -> ir.Expression:
     if isinstance(value, ir.Field) and isinstance(value.type, Array):
         return ir.Convert(Pointer(value.type.of), value.address)
     return value
+
+
+def placed(value: ir.Expression) -> ir.Expression:
+    """The same of one in a variable at a fixed place: for what takes pointers."""
+    if isinstance(value.type, Array) and is_placed(value):
+        return ir.Address(Pointer(value.type.of), value)
+    return decayed(value)
+
+
+def is_placed(value: ir.Expression) -> TypeGuard[ir.Place | ir.Part]:
+    """Whether it lies at a fixed place, and has an address."""
+    if isinstance(value, ir.Part):
+        return isinstance(value.whole, ir.Place) and not value.bits
+    return isinstance(value, ir.Place)
 
 
 def is_text(type_: Type) -> bool:
@@ -77,6 +94,8 @@ NO_STRING = ir.Constant(STRING, 0)
 def is_assignable(to: Type, from_: Type) -> bool:
     if isinstance(to, String):
         return is_text(from_) or is_characters(from_)
+    if isinstance(to, Pointer) and isinstance(from_, String):
+        return is_text(to)
     if is_scalar(to):
         return is_scalar(from_)
     return to == from_
@@ -86,6 +105,8 @@ def converted(to: Type, value: ir.Expression, span: Span) -> ir.Expression:
     """``value`` as a value of type ``to``, for which it is fit."""
     if isinstance(to, String):
         return as_string(value, span)
+    if isinstance(value.type, String):
+        return ir.Call(to, "placed", (value,))
     return constants.convert(to, decayed(value))
 
 
@@ -109,6 +130,8 @@ def binary(operator: str, left: ir.Expression, right: ir.Expression, span: Span,
         return _logic(operator, left, right, span)
     if operator in COMPARISONS:
         return _comparison(operator, left, right, span)
+    if operator == "+" and (isinstance(left.type, String) or isinstance(right.type, String)):
+        return _after(left, right, span)
     if operator in ("+", "-") and (isinstance(left.type, Pointer) or isinstance(right.type, Pointer)):
         return _pointer(operator, left, right, span, strsize)
     if not is_arithmetic(left.type) or not is_arithmetic(right.type):
@@ -120,6 +143,14 @@ def binary(operator: str, left: ir.Expression, right: ir.Expression, span: Span,
         return constants.binary(operator, type_, constants.convert(type_, left), constants.convert(INT64, right))
     type_ = common(left.type, right.type)
     return constants.binary(operator, type_, constants.convert(type_, left), constants.convert(type_, right))
+
+
+def _after(left: ir.Expression, right: ir.Expression, span: Span) -> ir.Expression:
+    """The rest of a string, from so many bytes on."""
+    value, by = (left, right) if isinstance(left.type, String) else (right, left)
+    if not is_arithmetic(by.type):
+        raise Rejected(*incompatible("+", left.type, right.type, span))
+    return ir.Call(STRING, "after", (value, constants.convert(INT64, by)))
 
 
 def _not_arithmetic(operator: str, span: Span) -> tuple[str, Span, str]:
@@ -175,7 +206,8 @@ def _pointer(operator: str, left: ir.Expression, right: ir.Expression, span: Spa
     if operator == "-" and isinstance(right.type, Pointer):
         raise Rejected(*incompatible(operator, left.type, right.type, span))
     pointer, index = (left, right) if isinstance(left.type, Pointer) else (right, left)
-    if not is_arithmetic(index.type):
+    assert isinstance(pointer.type, Pointer)
+    if not is_arithmetic(index.type) or isinstance(pointer.type.to, Void):
         raise Rejected(*incompatible(operator, left.type, right.type, span))
     return offset(pointer, operator, index, strsize)
 

@@ -41,6 +41,7 @@ struct gd_context {
 	gd_u64 *mark;	/* that record's; null while speculating */
 	gd_u64 done;	/* what the mark will be */
 	gd_u8 *scratch; /* null: none claimed */
+	const gd_u8 *local; /* clause-local variables; set only where the program has pointers into them */
 	const char *token; /* where strtok(NULL, ...) goes on; null: nowhere */
 	gd_u64 *signals; /* bit number - 1: to be sent when all clauses have run; set only where there may be any */
 	gd_u64 address; /* of the fault */

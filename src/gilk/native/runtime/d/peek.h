@@ -25,6 +25,33 @@ static inline bool gd_is_ours(struct gd_context *ctx, gd_u64 address, gd_u64 siz
 	return at < ctx->layout->size && size <= ctx->layout->size - at;
 }
 
+#ifndef GD_LOCALS
+#define GD_LOCALS 0UL /* bytes of clause-local variables, where the program has pointers into them */
+#endif
+
+/* How much of it, from there on, a clause may look at: D's variables, and the scratch memory that it has itself. */
+static inline gd_u64 gd_readable(struct gd_context *ctx, gd_u64 address)
+{
+	gd_u64 of_globals = address - (gd_u64)ctx->memory - ctx->layout->globals;
+	gd_u64 of_scratch = address - (gd_u64)ctx->scratch;
+
+	if (of_globals < ctx->layout->globals_size)
+		return ctx->layout->globals_size - of_globals;
+	if (ctx->scratch && of_scratch < ctx->scratch_used)
+		return ctx->scratch_used - of_scratch;
+	return 0;
+}
+
+static inline bool gd_is_local(struct gd_context *ctx, gd_u64 address, gd_u64 size)
+{
+	gd_u64 room = GD_LOCALS, at;
+
+	if (!room)
+		return false;
+	at = address - (gd_u64)ctx->local;
+	return at < room && size <= room - at;
+}
+
 /* Whether any of it is. */
 static inline bool gd_meets_ours(struct gd_context *ctx, gd_u64 address, gd_u64 size)
 {
@@ -36,6 +63,14 @@ static inline bool gd_meets_ours(struct gd_context *ctx, gd_u64 address, gd_u64 
 static inline bool gd_load(struct gd_context *ctx, void *to, gd_u64 address, gd_u64 size)
 {
 	if (gd_is_ours(ctx, address, size)) {
+		gd_u64 room = gd_readable(ctx, address);
+
+		if (!room || size > room)
+			return gd_fail(ctx, room ? GD_FAULT_SIZE : GD_FAULT_ADDRESS, room ? size : address);
+		gd_bcopy(to, (const void *)address, size);
+		return true;
+	}
+	if (gd_is_local(ctx, address, size)) {
 		gd_bcopy(to, (const void *)address, size);
 		return true;
 	}
@@ -65,17 +100,25 @@ static inline bool gd_ends(const char *text, gd_u64 size)
 	return false;
 }
 
+/* How much of a string at an address in our memory there can be: it ends with what it lies in, at the latest. */
+static inline gd_u64 gd_string_room(struct gd_context *ctx, gd_u64 from, gd_u64 size)
+{
+	gd_u64 own = gd_is_ours(ctx, from, 1) ? gd_readable(ctx, from) : 0;
+
+	return own && own < size ? own : size;
+}
+
 /* Page by page, and a page only when the string has not ended before it. */
 static inline bool gd_copyin_string(struct gd_context *ctx, char *to, gd_u64 from, gd_u64 size)
 {
-	gd_u64 got = 0;
+	gd_u64 got = 0, room = gd_string_room(ctx, from, size);
 
 	if (!size)
 		return gd_fail(ctx, GD_FAULT_SIZE, 0);
-	while (got < size) {
+	while (got < room) {
 		gd_u64 part = GILK_PAGE - ((from + got) & (GILK_PAGE - 1));
 
-		part = part < size - got ? part : size - got;
+		part = part < room - got ? part : room - got;
 		if (!gd_load(ctx, to + got, from + got, part)) {
 			to[0] = 0;
 			return false;
@@ -84,7 +127,7 @@ static inline bool gd_copyin_string(struct gd_context *ctx, char *to, gd_u64 fro
 			return true;
 		got += part;
 	}
-	to[size - 1] = 0;
+	to[room < size ? room : size - 1] = 0;
 	return true;
 }
 

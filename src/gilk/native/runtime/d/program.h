@@ -109,23 +109,51 @@ static inline gd_u64 gd_register(struct gd_context *c, gd_u64 index)
 	return c->event->regs[gd_register_places[index]];
 }
 
-/* bcopy() and copyinto(): stores go to scratch memory of this very clause, and nowhere else. */
-static inline bool gd_copy(struct gd_context *c, gd_u64 to, gd_u64 from, gd_u64 size)
+/* Stores go to scratch memory of this very clause, and nowhere else. */
+static inline bool gd_is_writable(struct gd_context *c, gd_u64 to, gd_u64 size)
 {
 	gd_u64 at = to - (gd_u64)c->scratch;
 
 	if (!c->scratch || at > c->scratch_used || size > c->scratch_used - at)
 		return gd_fail(c, GD_FAULT_ADDRESS, to);
-	return gd_load(c, (void *)to, from, size);
+	return true;
 }
 
-/* A store through a pointer: the same holds. `from` is the program's own. */
+/* The same, of what is told beforehand how much it is to copy. */
+static inline bool gd_is_copyable(struct gd_context *c, gd_u64 to, gd_u64 size)
+{
+	if (size > c->layout->scratch_size)
+		return gd_fail(c, GD_FAULT_SIZE, size);
+	return gd_is_writable(c, to, size);
+}
+
+/* bcopy() and copyinto() */
+static inline bool gd_copy(struct gd_context *c, gd_u64 to, gd_u64 from, gd_u64 size)
+{
+	return gd_is_copyable(c, to, size) && gd_load(c, (void *)to, from, size);
+}
+
+/* bcopy() of a string: what is asked for behind its end is zero. */
+static inline bool gd_copy_string(struct gd_context *c, gd_u64 to, const char *from, gd_u64 size)
+{
+	char *out = (char *)to;
+	gd_u64 i = 0;
+
+	if (!gd_is_copyable(c, to, size))
+		return false;
+	for (; i < size && i < c->layout->strsize && from[i]; i++) {
+		out[i] = from[i];
+		GD_LOOP();
+	}
+	gd_zero(out + i, size - i);
+	return true;
+}
+
+/* A store through a pointer. `from` is the program's own. */
 static inline bool gd_assign(struct gd_context *c, gd_u64 to, const void *from, gd_u64 size)
 {
-	gd_u64 at = to - (gd_u64)c->scratch;
-
-	if (!c->scratch || at > c->scratch_used || size > c->scratch_used - at)
-		return gd_fail(c, GD_FAULT_ADDRESS, to);
+	if (!gd_is_writable(c, to, size))
+		return false;
 	gd_bcopy((void *)to, from, size);
 	return true;
 }

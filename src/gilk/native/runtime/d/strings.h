@@ -21,6 +21,19 @@ static inline gd_u64 gd_strlen(struct gd_context *ctx, const char *text)
 	return n;
 }
 
+/* text + by: empty behind its end. */
+static inline const char *gd_after(struct gd_context *ctx, const char *text, gd_s64 by)
+{
+	gd_s64 all;
+
+	if (!text || by < 0) {
+		gd_fail(ctx, GD_FAULT_ADDRESS, (gd_u64)by);
+		return 0;
+	}
+	all = (gd_s64)gd_strlen(ctx, text);
+	return text + (by < all ? by : all);
+}
+
 /* text[index]: 0 behind its end, a fault where no string could have one. */
 static inline char gd_character(struct gd_context *ctx, const char *text, gd_u64 index)
 {
