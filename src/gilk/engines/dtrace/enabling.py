@@ -67,6 +67,10 @@ class Enabled:
         found = (self.probes[number] for number in sorted(self.probes))
         return [(probe.provider, probe.module, probe.function, probe.name) for probe in found]
 
+    def fires_here(self, probe: Probe) -> bool:
+        """Whether it is the consumer that lets it fire."""
+        return probe in own.PROBES or any(probe == each for each, _ in self.ticks)
+
     def groups(self) -> list[tuple[int, ...]]:
         """Lists of clauses that probes run."""
         return sorted({tuple(each) for each in self.clauses.values()})

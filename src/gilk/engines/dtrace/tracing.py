@@ -79,7 +79,8 @@ class Engine:
         self._clock = clock.calibrate()
         self.notes: list[str] = []  # at the end: what the user is to know of the process
         fields = {name: int(getattr(layout, name)) for name in LAYOUT_FIELDS}
-        made = unit(program, fields, self._groups, enabled.names())
+        error = tuple(enabled.clauses.get(own.ERROR.number, ()))
+        made = unit(program, fields, self._groups, enabled.names(), error)
         self._parts = {part.epid: part for part in made.parts}
         self._native: Native | None = None
         self._process = target
@@ -107,8 +108,8 @@ class Engine:
 
     def begin(self) -> None:
         """BEGIN first; probes in the process are put in before it, and find the program inactive."""
-        here = {probe.number for probe in (*own.PROBES, *(probe for probe, _ in self.enabled.ticks))}
-        with compiling(self.text) if here & self.enabled.clauses.keys() else nullcontext() as compiled:
+        here = any(self.enabled.fires_here(self.enabled.probes[number]) for number in self.enabled.clauses)
+        with compiling(self.text) if here else nullcontext() as compiled:
             if self._inside is not None:
                 self.refused = self._inside.insert(marked=self._is_keyed)
             if compiled is not None:
@@ -256,9 +257,12 @@ class Engine:
             self.memory.drops[DropKind.DBLERROR] = so_far + 1 & (1 << 64) - 1  # the process may have written anything
             return
         told = FaultData.from_buffer_copy(record.data)
-        fault = Faulted(probe, told.action, told.fault, told.address)
-        yield fault
-        self._fire(own.ERROR, (0, probe.number, fault.clause - 1, 0, fault.kind, fault.address))
+        clauses, clause = self.program.clauses, told.action
+        if 1 <= clause <= len(clauses):  # the process may have written anything
+            clause = self.program.firsts[clause - 1] + clauses[clause - 1].place(probe.name) + 1
+        yield Faulted(probe, clause, told.fault, told.address)
+        if not self.enabled.fires_here(probe):  # else ERROR has fired at once
+            self._fire(own.ERROR, (0, probe.number, clause - 1, 0, told.fault, told.address))
 
 
 def _unwinding(process: Target) -> Unwinding:

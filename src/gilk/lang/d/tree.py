@@ -7,6 +7,7 @@ The checker makes it; the passes behind it, the engine and the printers read it.
 from __future__ import annotations
 
 from dataclasses import field
+from itertools import accumulate
 
 from gilk.lang.d.stability import USUAL, Attributes, ProviderAttributes
 from gilk.lang.data import Aggregation
@@ -33,6 +34,11 @@ class Clause:
     def number(self) -> int:
         """From 1."""
         return self.function.number
+
+    def place(self, name: str) -> int:
+        """Which of its descriptions names that probe, from 0; 0 where none does so as it is."""
+        last = [text.rpartition(":")[2] for text in self.probes]
+        return last.index(name) if name in last else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +77,9 @@ class Program:
     stacks: bool = False
     interfaces: tuple[Interface, ...] = ()
     providers: dict[str, ProviderAttributes] = field(default_factory=dict)
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """By place of a clause: the number, from 0, that DTrace gives what its first description has it do. It counts
+        the clause once for each description."""
+        return (0, *accumulate(len(clause.probes) for clause in self.clauses))

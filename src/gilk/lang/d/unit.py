@@ -39,9 +39,11 @@ def unit(
     layout: Mapping[str, int],
     groups: list[tuple[int, ...]],
     probes: list[ProbeName],
+    error: tuple[int, ...] = (),
 ) -> TranslationUnit:
     """``layout``: fields of struct gd_layout. ``groups``: numbers of clauses that some probes have in common, in order.
-    ``probes``: names by number, from 1. Raises Rejected for what cannot be done yet.
+    ``probes``: names by number, from 1. ``error``: the group of ERROR, which fires here as soon as a clause has failed.
+    Raises Rejected for what cannot be done yet.
     """
     printer = FunctionPrinter(program.strsize, GLOBALS_START)
     functions = [printer.function(clause.function) for clause in program.clauses]
@@ -54,9 +56,12 @@ def unit(
     local = program.this_size if any(map(_has_local_pointers, program.clauses)) else 0
     text = _HEAD.format(speculates=speculates, local=local, headers=_HEADERS, layout=fields, names=names)
     text += "\n".join(functions)
+    text += _MAY_FAIL * bool(error)
     for number, group in enumerate(groups):
         asks = any(needs[clause].does & Does.SIGNALS for clause in group)
-        text += _group(number, group, program.this_size, asks)
+        failing = {clause: program.firsts[clause - 1] for clause in group} if error else {}
+        text += _group(number, group, program.this_size, asks, failing)
+    text += _ERROR.format(group=groups.index(error)) if error else ""
     return TranslationUnit(text, tuple(printer.parts), needs)
 
 
@@ -76,9 +81,13 @@ def _probe_names(names: list[ProbeName]) -> str:
     return f'static const char *const probe_names[][4] = {{\n{rows}\t{{ "", "", "", "" }}\n}};\n'
 
 
-def _group(number: int, clauses: tuple[int, ...], this_size: int, asks: bool) -> str:
-    """``asks``: any of them may ask for signals."""
-    calls = "".join(_CALL.format(clause=clause) for clause in clauses)
+def _group(number: int, clauses: tuple[int, ...], this_size: int, asks: bool, failing: Mapping[int, int]) -> str:
+    """``asks``: any of them may ask for signals. ``failing``: numbers that ERROR is told, of those that may fail."""
+    calls = ""
+    for clause in clauses:
+        calls += _CALL.format(clause=clause)
+        if clause in failing:
+            calls += _FAILED.format(first=failing[clause])
     if asks:
         calls = f"\tcontext.signals = &signals;\n{calls}{_SEND}"
     return _GROUP.format(number=number, size=max(this_size, 8), calls=calls, more="\tgd_u64 signals = 0;\n" * asks)
@@ -137,6 +146,36 @@ _SEND = """\
 		gd_send_signals(signals);
 		D_COMES_BACK();
 	}
+"""
+
+#: Here, and not in a process: there the consumer lets ERROR fire when it finds the record of the fault.
+_MAY_FAIL = """
+#ifndef D_INSIDE
+static void d_error(unsigned char *memory, const struct gd_event *of, const struct gd_context *failed, gd_u64 clause,
+	unsigned int own);
+#endif
+"""
+_FAILED = """\
+#ifndef D_INSIDE
+	if (context.fault)
+		d_error(memory, event, &context, {first}, own);
+#endif
+"""
+_ERROR = """
+#ifndef D_INSIDE
+#define D_ERROR 3 /* providers/own.py */
+
+/* The next clauses run when those of ERROR have; a fault in one of these is only counted. */
+static void d_error(unsigned char *memory, const struct gd_event *of, const struct gd_context *failed, gd_u64 clause,
+	unsigned int own)
+{{
+	struct gd_event event = {{.arg = {{0, of->probe, clause, 0, failed->fault, failed->address}}, .time = of->time,
+				  .thread = of->thread, .probe = D_ERROR, .cpu = of->cpu, .pid = of->pid, .tid = of->tid}};
+
+	if (of->probe != D_ERROR)
+		d_run_{group}(memory, &event, own | 2);
+}}
+#endif
 """
 
 _CALL = """\

@@ -39,12 +39,14 @@ class FunctionPrinter:
 
     def function(self, function: ir.Function) -> str:
         """``static void clause_N(context, memory of this firing)``."""
+        first = len(self.parts) + 1
         lines = self._statements(function, function.body)
         test = function.guard
         body = [f"if (!{self._expressions.emit(test)}) goto done;"] if test is not None else []
         body += lines
         indented = "\n".join(f"\t{line}" for line in body)
-        return _FUNCTION.format(number=function.number, body=indented)
+        epid = first if len(self.parts) >= first else 0
+        return _FUNCTION.format(number=function.number, epid=epid, body=indented)
 
     def _statements(self, function: ir.Function, statements: tuple[ir.Statement, ...]) -> list[str]:
         lines: list[str] = []
@@ -169,7 +171,7 @@ _FUNCTION = """\
 static void clause_{number}(struct gd_context *c, gd_u8 *t)
 {{
 	gd_u64 vtime __attribute__((unused)) = 0;
-	gd_u32 epid = 0;
+	gd_u32 epid = {epid};
 
 	(void)t;
 {body}
