@@ -65,8 +65,16 @@ def _words(case: Case, tool: Path, environment: dict[str, str], traced: subproce
     words = [str(tool), *(["-e"] if case.kind == "demo" and "trigger" not in case.directives else []), *_INCLUDES]
     words += ["-xerrtags"] if case.tag.startswith("D_") else []
     words += ["-xdroptags"] if case.kind == "drp" else []
-    words += ["-s", case.name, *_options(case, environment, traced)]
+    words += [*_own_options(case), "-s", case.name, *_options(case, environment, traced)]
     return words + (["-c", str(_TRIGGERS / case.trigger)] if case.trigger and traced is None else [])
+
+
+def _own_options(case: Case) -> list[str]:
+    """Those that its first line gives the command that it is for, before it gives it the file."""
+    first = case.path.read_text(errors="replace").partition("\n")[0]
+    given = first.removeprefix("#!dtrace -")
+    letters = given.split(" ")[0].removesuffix("s")
+    return [f"-{letters}"] if given != first and letters.isalpha() else []
 
 
 def _options(case: Case, environment: dict[str, str], traced: subprocess.Popen[bytes] | None) -> list[str]:

@@ -86,7 +86,7 @@ class JsonOutput:
         from gilk.render.d.as_json import Encoder
 
         options = consumer.options
-        self._encoder: Encoder = Encoder(options.number("printsize"), options.number("strsize"))
+        self._encoder: Encoder = Encoder(options.number("printsize"), options.string_bytes)
         return d_programs.Aside()
 
     def take(self, event: d_programs.events.Event) -> None:
@@ -132,7 +132,7 @@ class TableOutput(TextOutput):
         options = consumer.options
         self._printer = Printer(self._messages, Style.of(options, self._manner.testing))
         assert self._manner.output is not None
-        sizes = options.number("printsize"), options.number("strsize")
+        sizes = options.number("printsize"), options.string_bytes
         self._file: EventFile = EventFile(self._manner.output, VERSION, *sizes)
         return d_programs.Aside()
 

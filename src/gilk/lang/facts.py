@@ -144,6 +144,7 @@ _OWN: dict[type, Callable[[Any], Facts]] = {
     ir.Register: lambda node: _of("gd_register"),
     ir.Call: lambda node: _BY_OPERATION[node.name],
     ir.Act: lambda node: _BY_OPERATION[node.action],
+    ir.Place: lambda node: _FAILING if isinstance(node.type, String) else NOTHING,  # it may be NULL
     ir.Keyed: _keyed,
     ir.Part: _indexed,
     ir.Field: lambda node: _LOADED if is_scalar(node.type) else _MEMORY,

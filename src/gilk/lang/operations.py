@@ -49,6 +49,7 @@ _STRINGS = """
     inet_ntoa       gd_alloca gd_load gd_inet_ntoa
     inet_ntoa6      gd_alloca gd_load gd_inet_ntoa6 gd_inet_ntoa6_short
     inet_ntop       gd_alloca gd_inet_ntop
+    link_ntop       gd_alloca gd_link_ntop
 """
 _OTHERS = """
     rand!           gd_rand

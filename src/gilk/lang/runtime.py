@@ -104,6 +104,9 @@ _ROWS = """
     gd_character            FAILS
     gd_after                FAILS
     gd_strcmp
+    gd_compare
+    gd_text
+    gd_put_text
     gd_strjoin
     gd_substr
     gd_basename
@@ -124,6 +127,7 @@ _ROWS = """
     gd_inet_ntoa6
     gd_inet_ntoa6_short
     gd_inet_ntop            READS CALLS FAILS
+    gd_link_ntop            READS CALLS FAILS
     gd_is_set
     gd_rand
 

@@ -285,7 +285,7 @@ def text(type_: Type) -> str:
         case Array():
             return f"{text(type_.of)} [{type_.count}]"
         case Record():
-            return f"{type_.kind} {type_.tag or '(anon)'}"
+            return f"{type_.kind} {'' if type_.tag.startswith('(anon') else type_.tag}"
         case Enumeration():
             return f"enum {type_.tag or '(anon)'}"
         case Translated():

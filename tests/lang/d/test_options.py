@@ -30,7 +30,7 @@ def test_no_option_is_both_there_and_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("bufsize", "2t"),
+        ("bufsize", "8388608t"),
         ("bufpolicy", "none"),
         ("bufresize", "no"),
         ("amin", "Stable/Stable"),

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 _SIZES = ("bufsize", "aggsize", "dynvarsize", "specsize")
 _SMALLEST = 4096
-_LEAST = 16  # bytes: DTrace's smallest record
+_LEAST = 16  # bytes: DTrace's smallest record,
+_LEAST_BUFFER = 60  # and with what the kernel has before one in a buffer
 _LONGEST = 0.1  # seconds between looks at signals and at the process
 
 
@@ -75,7 +76,8 @@ class Consumer:
         program = self.compiled.program
         keyed = any(each.keys is not None and each.scope == "global" for each in program.variables)
         used = {"bufsize": True, "aggsize": bool(program.aggregations), "dynvarsize": keyed}
-        return all(self.options.number(name) >= _LEAST or not asked for name, asked in used.items())
+        least = {"bufsize": _LEAST_BUFFER}
+        return all(self.options.number(name) >= least.get(name, _LEAST) for name, asked in used.items() if asked)
 
     @property
     def matched(self) -> list[Matched]:

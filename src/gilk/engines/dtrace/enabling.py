@@ -67,7 +67,7 @@ class Enabled:
         found = (self.probes[number] for number in sorted(self.probes))
         return [(probe.provider, probe.module, probe.function, probe.name) for probe in found]
 
-    def fires_here(self, probe: Probe) -> bool:
+    def fires_here(self, probe: DProbe) -> bool:
         """Whether it is the consumer that lets it fire."""
         return probe in own.PROBES or any(probe == each for each, _ in self.ticks)
 

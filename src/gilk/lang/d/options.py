@@ -156,6 +156,11 @@ class Options:
     def number(self, name: str) -> int:
         return int(self.values[name])
 
+    @property
+    def string_bytes(self) -> int:
+        """Room for a string, with its NUL, which strsize does not count."""
+        return self.number("strsize") + 1
+
     def flag(self, name: str) -> bool:
         return bool(self.values[name])
 
@@ -189,7 +194,7 @@ def _size(value: str | None) -> int:
     if found is None:
         raise BadOption("Invalid value for specified option")
     size = int(found[1]) << 10 * " kmgt".index(found[2].lower() or " ")
-    if size > 1 << 40:
+    if size >= 1 << 63:
         raise BadOption("Invalid value for specified option")
     return size
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from gilk.lang import ir
 from gilk.lang.d import tree
 from gilk.lang.facts import Facts, facts, union
+from gilk.lang.nulls import Nulls
 from gilk.lang.runtime import Does
 from gilk.lang.to_c.emit import string
 from gilk.lang.to_c.functions import FunctionPrinter, RecordPart
@@ -45,7 +46,8 @@ def unit(
     ``probes``: names by number, from 1. ``error``: the group of ERROR, which fires here as soon as a clause has failed.
     Raises Rejected for what cannot be done yet.
     """
-    printer = FunctionPrinter(program.strsize, GLOBALS_START)
+    nulls = Nulls(clause.function for clause in program.clauses)
+    printer = FunctionPrinter(program.strsize, GLOBALS_START, nulls)
     functions = [printer.function(clause.function) for clause in program.clauses]
     needs = {clause.number: facts(clause.function) for clause in program.clauses}
     does = union(needs.values()).does
@@ -169,8 +171,10 @@ _ERROR = """
 static void d_error(unsigned char *memory, const struct gd_event *of, const struct gd_context *failed, gd_u64 clause,
 	unsigned int own)
 {{
-	struct gd_event event = {{.arg = {{0, of->probe, clause, 0, failed->fault, failed->address}}, .time = of->time,
-				  .thread = of->thread, .probe = D_ERROR, .cpu = of->cpu, .pid = of->pid, .tid = of->tid}};
+	struct gd_event event = {{
+		.arg = {{0, of->probe, clause, 0, failed->fault, failed->address}}, .time = of->time, .thread = of->thread,
+		.probe = D_ERROR, .cpu = of->cpu, .pid = of->pid, .tid = of->tid,
+	}};
 
 	if (of->probe != D_ERROR)
 		d_run_{group}(memory, &event, own | 2);

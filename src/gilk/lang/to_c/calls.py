@@ -38,8 +38,8 @@ _MAKE = frozenset(
 )
 #: Operations that may find that an argument makes no sense.
 _FAULTY = frozenset(("lltostr",))
-#: Operations that give no string when they find nothing.
-NULLABLE = frozenset(("strtok", "strchr", "strrchr", "strstr"))
+#: Operations that find out themselves whether a string is NULL.
+TAKE_NULL = frozenset(("is_set", "character", "after"))
 #: (number of arguments, the last of them when it is left out) of an operation.
 _DEFAULTS = {
     "copyinstr": (2, "~0UL"),
@@ -96,10 +96,13 @@ _SPECIAL = {
         "({{ char *{v} = gd_alloca(c, {strsize}); gd_u8 {w}[16]; if (!{v} || !gd_load(c, {w}, {0}, 16)) goto fault; "
         "(const char *)({1} ? gd_inet_ntoa6(c, {v}, {w}) : gd_inet_ntoa6_short(c, {v}, {w})); }})"
     ),
-    "inet_ntop": (
-        "({{ char *{v} = gd_alloca(c, {strsize}); const char *{w} = {v} ? gd_inet_ntop(c, {v}, {0}, {1}) : 0; "
-        "if (!{w}) goto fault; {w}; }})"
-    ),
+    **{
+        name: (
+            f"({{{{ char *{{v}} = gd_alloca(c, {{strsize}}); const char *{{w}} = {{v}} ? gd_{name}(c, {{v}}, {{0}}, "
+            "{1}) : 0; if (!{w}) goto fault; {w}; }})"
+        )
+        for name in ("inet_ntop", "link_ntop")
+    },
     "inet_ntoa": (
         "({{ char *{v} = gd_alloca(c, {strsize}); gd_u8 {w}[4]; "
         "if (!{v} || !gd_load(c, {w}, {0}, 4)) goto fault; (const char *)gd_inet_ntoa(c, {v}, {w}); }})"

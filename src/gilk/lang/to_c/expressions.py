@@ -11,24 +11,38 @@ from dataclasses import replace
 from typing import Any, cast
 
 from gilk.lang import effects, ir
+from gilk.lang.nulls import Nulls
 from gilk.lang.to_c import calls
 from gilk.lang.to_c.emit import FreshNames, c_type, constant, string
 from gilk.lang.to_c.machine import PRINTERS
 from gilk.lang.to_c.places import Emit, PlacePrinter, bit_field
-from gilk.lang.types import UINT64, Array, Integer, Record, String, Type, Void, promoted
+from gilk.lang.types import STRING, UINT64, Array, Integer, Record, String, Type, Void, promoted
 from gilk.lang.walk import with_parts
 from gilk.values import dataclass
 
+#: What strtok() goes on with.
+NO_STRING = ir.Constant(STRING, 0)
+
 
 class ExpressionPrinter:
-    def __init__(self, strsize: int, globals_start: int) -> None:
+    def __init__(self, strsize: int, globals_start: int, nulls: Nulls | None = None) -> None:
         self._strsize = strsize
+        self._nulls = nulls or Nulls()
         self._name = FreshNames()
         self._bound: dict[int, str] = {}
-        self.places = PlacePrinter(self.emit, self._name, strsize, globals_start)
+        self.places = PlacePrinter(self.emit, self._name, strsize, globals_start, self._nulls)
 
     def emit(self, expression: ir.Expression) -> str:
-        """The expression in C, of the C type that goes with its type."""
+        """Of the C type that goes with its type. A string that is NULL is an address that cannot be used."""
+        text = self.nullable(expression)
+        if not self._nulls.may_be(expression):
+            return text
+        value = self._name("s")
+        check = f"if (!{value}) {{ gd_fail(c, GD_FAULT_ADDRESS, 0); goto fault; }}"
+        return f"({{ const char *{value} = {text}; {check} {value}; }})"
+
+    def nullable(self, expression: ir.Expression) -> str:
+        """The same where NULL will do."""
         handler: Callable[[Any, Any], str] | None = _HANDLERS.get(type(expression))
         return handler(self, expression) if handler is not None else PRINTERS[type(expression)](self.emit, expression)
 
@@ -45,9 +59,9 @@ class ExpressionPrinter:
         text, names, outer = "", {}, self._bound
         for number, value in node.bindings:
             names[number] = self._name()
-            text += f"{c_type(value.type)} {names[number]} = {self.emit(value)}; "
+            text += f"{c_type(value.type)} {names[number]} = {self.nullable(value)}; "
         self._bound = {**outer, **names}
-        body = self.emit(node.body)
+        body = self.nullable(node.body)
         self._bound = outer
         return f"({{ {text}{body}; }})"
 
@@ -90,17 +104,18 @@ class ExpressionPrinter:
 
     def _binary(self, node: ir.Binary) -> str:
         if node.operator not in ("&&", "||"):
-            before, (first, second) = self.in_order((node.left, node.right))
+            before, (first, second) = self.in_order((node.left, node.right), self.nullable)
             if before:
                 return f"({{ {before}{self._operated(node, first, second)}; }})"
-        return self._operated(node, self.emit(node.left), self.emit(node.right))
+        return self._operated(node, self.nullable(node.left), self.nullable(node.right))
 
     def _operated(self, node: ir.Binary, left: str, right: str) -> str:
         kind = c_type(node.type)
         if node.operator == "^^":
             return f"((gd_s32)(!{left} != !{right}))"
         if isinstance(node.left.type, String):
-            return f"((gd_s32)(gd_strcmp(c, {left}, {right}) {node.operator} 0))"
+            compare = "gd_compare" if any(map(self._nulls.may_be, (node.left, node.right))) else "gd_strcmp"
+            return f"((gd_s32)({compare}(c, {left}, {right}) {node.operator} 0))"
         if node.operator in ("/", "%"):
             return self._divide(node.operator, kind, left, right, isinstance(node.type, Integer) and node.type.signed)
         if node.operator in ("<<", ">>"):
@@ -127,12 +142,12 @@ class ExpressionPrinter:
         return f"({{ {kind} {a} = {left}, {b} = {right}; {check} ({kind})({value}); }})"
 
     def _conditional(self, node: ir.Conditional) -> str:
-        return f"({self.emit(node.test)} ? {self.emit(node.yes)} : {self.emit(node.no)})"
+        return f"({self.emit(node.test)} ? {self.nullable(node.yes)} : {self.nullable(node.no)})"
 
     def _comma(self, node: ir.Comma) -> str:
         if isinstance(node.left.type, Void):
-            return f"({{ {self.emit(node.left)}; {self.emit(node.right)}; }})"
-        return f"({{ (void){self.emit(node.left)}; {self.emit(node.right)}; }})"
+            return f"({{ {self.emit(node.left)}; {self.nullable(node.right)}; }})"
+        return f"({{ (void){self.nullable(node.left)}; {self.nullable(node.right)}; }})"
 
     def _convert(self, node: ir.Convert) -> str:
         operand = node.operand
@@ -161,7 +176,7 @@ class ExpressionPrinter:
         value, kind = self._name(), c_type(node.target.type)
         if not node.operator:
             write = self.places.write(node.target, value)
-            return f"({{ {kind} {value} = {self._nullable(node.value)}; {write}{_kept(node.target, value)}; }})"
+            return f"({{ {kind} {value} = {self.nullable(node.value)}; {write}{_kept(node.target, value)}; }})"
         before, target = self._once(node.target)
         given = self._binary(_applied(replace(node, target=target)))
         write = self.places.write(target, value)
@@ -188,21 +203,15 @@ class ExpressionPrinter:
         return f"({{ {text}{self.places.write(target, new)}{_kept(target, new) if node.before else old}; }})"
 
     def _call(self, node: ir.Call) -> str:
-        """A string that is not there is an address that cannot be used."""
-        text = self._nullable(node)
-        if node.name not in calls.NULLABLE:
-            return text
-        value = self._name("s")
-        check = f"if (!{value}) {{ gd_fail(c, GD_FAULT_ADDRESS, 0); goto fault; }}"
-        return f"({{ const char *{value} = {text}; {check} {value}; }})"
-
-    def _nullable(self, node: ir.Expression) -> str:
-        """Where NULL will do, for what may be."""
-        if not isinstance(node, ir.Call):
-            return self.emit(node)
-        before, arguments = self.in_order(node.arguments, self._nullable if node.name == "is_set" else None)
+        before, arguments = self.in_order(node.arguments, self._argument_of(node))
         text = calls.call(node, arguments, self._strsize, self._name)
         return f"({{ {before}{text}; }})" if before else text
+
+    def _argument_of(self, node: ir.Call) -> Emit:
+        """NULL stands for something where strtok() is given it as it is; some tell of it what they would read."""
+        if node.name in calls.TAKE_NULL or (node.name == "strtok" and node.arguments[0] == NO_STRING):
+            return self.nullable
+        return self.emit
 
 
 @dataclass(frozen=True, slots=True)

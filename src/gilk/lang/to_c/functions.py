@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from gilk.lang import ir
 from gilk.lang.data import Datum, Function, Kind
+from gilk.lang.nulls import Nulls
 from gilk.lang.to_c.expressions import ExpressionPrinter
 from gilk.lang.types import Void
 from gilk.values import dataclass
@@ -33,8 +34,8 @@ class RecordPart:
 class FunctionPrinter:
     """Emits one after another; ``parts`` are those of all of them."""
 
-    def __init__(self, strsize: int, globals_start: int) -> None:
-        self._expressions = ExpressionPrinter(strsize, globals_start)
+    def __init__(self, strsize: int, globals_start: int, nulls: Nulls | None = None) -> None:
+        self._expressions = ExpressionPrinter(strsize, globals_start, nulls)
         self.parts: list[RecordPart] = []
 
     def function(self, function: ir.Function) -> str:
@@ -108,7 +109,7 @@ class FunctionPrinter:
     def _statement(self, statement: ir.Statement) -> str:
         match statement:
             case ir.Evaluate(expression=expression):
-                value = self._expressions.emit(expression)
+                value = self._expressions.nullable(expression)
                 return f"{value};" if isinstance(expression.type, Void) else f"(void){value};"
             case ir.Aggregate():
                 return self._aggregate(statement)

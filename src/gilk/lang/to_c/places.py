@@ -8,6 +8,7 @@ from collections.abc import Callable
 from gilk.lang import ir
 from gilk.lang.data import Datum, Kind
 from gilk.lang.facts import LARGE_KEY
+from gilk.lang.nulls import Nulls
 from gilk.lang.to_c.emit import FreshNames, c_type
 from gilk.lang.types import Enumeration, Integer, String, Type, is_scalar, size_of
 
@@ -17,11 +18,12 @@ Emit = Callable[[ir.Expression], str]
 class PlacePrinter:
     """``emit`` gives the C of an expression. All of it may jump to ``fault``, a label of the function."""
 
-    def __init__(self, emit: Emit, names: FreshNames, strsize: int, globals_start: int) -> None:
+    def __init__(self, emit: Emit, names: FreshNames, strsize: int, globals_start: int, nulls: Nulls) -> None:
         self._emit = emit
         self._name = names
         self._strsize = strsize
         self._globals_start = globals_start
+        self._nulls = nulls
 
     def size(self, type_: Type) -> int:
         return size_of(type_, self._strsize)
@@ -35,6 +37,8 @@ class PlacePrinter:
 
     def read(self, target: ir.Target) -> str:
         match target:
+            case ir.Place(type=String()) if self._nulls.is_marked(target):
+                return f"gd_text((const char *){self.address(target)})"
             case ir.Place():
                 return self._at(target.type, self.address(target))
             case ir.Keyed():
@@ -60,8 +64,9 @@ class PlacePrinter:
             return f"({{ {key[0]}{c_type(target.type)} {value}; {load} {value}; }})"
         load = f"gd_dynamic_load(c, {variable}, {key[1]}, {target.key_size}, {value}, {self.size(target.type)});"
         room = f"gd_u8 *{value} = gd_alloca(c, {self.size(target.type)}); if (!{value}) goto fault;"
-        cast = "(const char *)" if isinstance(target.type, String) else "(gd_u64)"
-        return f"({{ {key[0]}{room} {load} {cast}{value}; }})"
+        if isinstance(target.type, String):
+            return f"({{ {key[0]}{room} {load[:-1]} ? (const char *){value} : 0; }})"
+        return f"({{ {key[0]}{room} {load} (gd_u64){value}; }})"
 
     def _part(self, target: ir.Part) -> str:
         whole = self._whole(target)
@@ -150,6 +155,8 @@ class PlacePrinter:
     def write(self, target: ir.Target, value: str) -> str:
         """Statements that store the C expression ``value``, which is simple."""
         match target:
+            case ir.Place(type=String()) if self._nulls.is_marked(target):
+                return f"gd_put_text((char *){self.address(target)}, {value}, {self._strsize}); "
             case ir.Place():
                 return self._store(target.type, self.address(target), value)
             case ir.Keyed():
@@ -173,7 +180,7 @@ class PlacePrinter:
         )
 
     def _write_keyed(self, target: ir.Keyed, value: str) -> str:
-        """The C that writes an element, or a variable of a thread. Setting one to 0 deletes it: nothing is kept."""
+        """Of a variable that is set to 0, or to NULL, nothing is kept."""
         key, variable, size = (
             self.key(target.keys, target.layout, target.key_size),
             self.variable(target),
@@ -186,12 +193,17 @@ class PlacePrinter:
             )
         bytes_ = self.size(target.type)
         if not isinstance(target.type, String):
-            return f"{key[0]}gd_dynamic_store(c, {variable}, {key[1]}, {size}, (const void *){value}, {bytes_}); "
+            return (
+                f"{key[0]}if ({value}) "
+                f"gd_dynamic_store(c, {variable}, {key[1]}, {size}, (const void *){value}, {bytes_}); "
+                f"else gd_dynamic_delete(c, {variable}, {key[1]}, {size}); "
+            )
         room = self._name("s")
         return (
-            f"{key[0]}gd_u8 *{room} = gd_alloca(c, {bytes_}); if (!{room}) goto fault; "
+            f"{key[0]}if ({value}) {{ gd_u8 *{room} = gd_alloca(c, {bytes_}); if (!{room}) goto fault; "
             f"gd_put_string({room}, {value}, {bytes_}); "
-            f"gd_dynamic_store(c, {variable}, {key[1]}, {size}, {room}, {bytes_}); "
+            f"gd_dynamic_store(c, {variable}, {key[1]}, {size}, {room}, {bytes_}); }} "
+            f"else gd_dynamic_delete(c, {variable}, {key[1]}, {size}); "
         )
 
     def _write_memory(self, target: ir.Field, value: str) -> str:

@@ -38,7 +38,7 @@ class Style:
 
     @classmethod
     def of(cls, options: Options, testing: bool = False) -> Style:
-        sizes = options.number("printsize"), options.number("strsize")
+        sizes = options.number("printsize"), options.string_bytes
         flags = options.flag("quiet"), testing, options.flag("flowindent")
         told = options.flag("droptags"), options.flag("quietresize")
         return cls(*flags, options.number("stackindent"), *told, *sizes)

@@ -17,8 +17,11 @@ typedef struct lwpsinfo {
 	char pr_sname;
 	char pr_nice;
 	short pr_syscall;
+	int pr_oldpri;
+	char pr_cpu;
 	int pr_pri;
 	char pr_clname[8];
+	char pr_name[16];
 	processorid_t pr_onpro;
 	processorid_t pr_bindpro;
 } lwpsinfo_t;

@@ -67,7 +67,8 @@ def _constants() -> dict[str, int]:
         found[f"R_{name}"] = int(given or number)
     found.update((f"R_{name}", found[f"R_{of}"]) for name, of in _ALSO.items())
     found.update((f"DTRACEFLT_{name}", number) for number, name in enumerate(_FAULTS.split()))
-    return {**found, "AF_INET": 2, "AF_INET6": 10, "NULL": 0, "R_TRAPNO": 25}
+    network = {"AF_INET": 2, "AF_INET6": 10, "ARPHRD_ETHER": 1, "ARPHRD_INFINIBAND": 32}
+    return {**found, **network, "NULL": 0, "R_TRAPNO": 25}
 
 
 #: Inlines of the D libraries.

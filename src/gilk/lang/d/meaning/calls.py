@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gilk.lang import ir
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
-from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, UNSUPPORTED, Callable_, Role
+from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Callable_, Role
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected
@@ -90,8 +90,6 @@ class Calls:
             return self._stack(call, arguments)
         if call.name in OF_THE_KERNEL:
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
-        if known.name in UNSUPPORTED:
-            raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
         if known.name == "inet_ntoa6" and len(arguments) > 1 and not isinstance(arguments[1], ir.Constant):
             raise Rejected(Tag.D_PROTO_ARG, call.span, "inet_ntoa6( ) argument #2 must be an integer constant")
         if known.name == "bcopy" and isinstance(arguments[0].type, String):
@@ -112,8 +110,9 @@ class Calls:
 
     def _check_room(self, call: ast.Call, size: ir.Expression) -> None:
         room = self._scope.scratchsize
-        if isinstance(size, ir.Constant) and size.value > room:
-            what = f"alloca({size.value}) size larger than scratchsize {room}"
+        wanted = size.value & (1 << 64) - 1 if isinstance(size, ir.Constant) else 0
+        if wanted > room:
+            what = f"alloca({wanted}) size larger than scratchsize {room}"
             raise Rejected(Tag.D_ALLOCA_SIZE, call.span, what)
 
     def _kept(self, call: ast.Call) -> tuple[ir.Expression, ...]:

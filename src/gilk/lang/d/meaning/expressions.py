@@ -250,6 +250,8 @@ class Expressions:
             return operands.as_string(value, expression.span, "cast")
         if isinstance(type_, Void):
             return ir.Convert(type_, value)
+        if isinstance(type_, Record) and type_ == value.type:
+            return value
         if not is_scalar(type_) or not is_scalar(value.type):
             raise Rejected(
                 Tag.D_CAST_INVAL, expression.span, f'invalid cast expression: "{text(value.type)}" to "{text(type_)}"'
@@ -286,7 +288,8 @@ class Expressions:
             type_ = Pointer(type_.record) if type_.pointer else type_.record
         if isinstance(type_, Void | Dynamic | Special) or (isinstance(type_, Record) and not type_.complete):
             raise Rejected(Tag.D_SIZEOF_TYPE, expression.span, "cannot apply sizeof to an operand of unknown size")
-        return ir.Constant(ULONG, self._scope.size(type_))
+        nul = isinstance(type_, String)  # DTrace does not count it
+        return ir.Constant(ULONG, self._scope.size(type_) - nul)
 
     def _stringof(self, expression: ast.Stringof) -> ir.Expression:
         return operands.as_string(self.check(expression.operand), expression.span)

@@ -54,8 +54,6 @@ def _rows(role: Role, text: str, type_: Type = VOID, destructive: bool = False) 
     return {name: Callable_(name, role, tuple(parameters), type_, destructive) for name, *parameters in rows}
 
 
-#: Those that are known, and refused.
-UNSUPPORTED = frozenset(("link_ntop",))
 #: Subroutines that ask for what only the kernel has.
 _KERNELS = "mutex_owned mutex_type_adaptive mutex_type_spin rw_iswriter rw_read_held rw_write_held"
 #: Those that a program is refused for: no clause runs in the kernel.

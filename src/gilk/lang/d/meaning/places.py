@@ -99,6 +99,8 @@ class Places:
             raise Rejected(Tag.D_OP_ARRFUN, expression.span, what)
         if isinstance(target.type, String) and operands.is_null(value):
             return ir.Assign(target.type, target, "", operands.NO_STRING)
+        if isinstance(target, ir.Keyed) and isinstance(target.type, Record) and operands.is_null(value):
+            return ir.Assign(target.type, target, "", ir.Constant(target.type, 0))
         if not operands.is_assignable(target.type, value.type) or isinstance(value.type, Float):
             raise Rejected(*operands.incompatible(expression.op, target.type, value.type, expression.span))
         return ir.Assign(target.type, target, "", operands.converted(target.type, value, expression.span))
@@ -302,5 +304,7 @@ def _is_fixed(address: ir.Expression) -> bool:
 
 def _key_type(value: ir.Expression, span: Span) -> Type:
     if is_scalar(value.type) or isinstance(value.type, String):
+        return value.type
+    if isinstance(value.type, Record) and value.type.complete:
         return value.type
     raise Rejected(Tag.D_KEY_TYPE, span, f"a value of type {text(value.type)} cannot be a key")

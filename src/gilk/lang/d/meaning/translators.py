@@ -74,9 +74,7 @@ class Translators:
         if known is None:
             what = f"translator member {member.name} is not a member of {text(translator.output)}"
             raise Rejected(Tag.D_XLATE_MEMB, member.behind, what)
-        if member.name in translator.members:
-            raise Rejected(Tag.D_XLATE_MEMB, member.span, f"translator member {member.name} is declared twice")
-        translator.members[member.name] = (known, member.value)
+        translator.members.setdefault(member.name, (known, member.value))
 
     def _member(self, translator: Translator, name: str, operand: ir.Expression, span: Span) -> ir.Expression:
         """Its expression, where ``operand`` is what is translated."""

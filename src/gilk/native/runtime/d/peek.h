@@ -35,8 +35,10 @@ static inline gd_u64 gd_readable(struct gd_context *ctx, gd_u64 address)
 	gd_u64 of_globals = address - (gd_u64)ctx->memory - ctx->layout->globals;
 	gd_u64 of_scratch = address - (gd_u64)ctx->scratch;
 
-	if (of_globals < ctx->layout->globals_size)
-		return ctx->layout->globals_size - of_globals;
+	gd_u64 globals = (ctx->layout->globals_size + GILK_PAGE - 1) & -GILK_PAGE; /* nothing else is in its last page */
+
+	if (of_globals < globals)
+		return globals - of_globals;
 	if (ctx->scratch && of_scratch < ctx->scratch_used)
 		return ctx->scratch_used - of_scratch;
 	return 0;

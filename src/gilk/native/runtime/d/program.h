@@ -28,6 +28,21 @@ static inline void gd_put_string(void *to, const char *from, gd_u64 size)
 	gd_zero(out + i, size - i);
 }
 
+/* What a variable begins with that is NULL: where one ever is, as DTrace has it. */
+#define GD_NULL_MARK 0x7f
+
+static inline const char *gd_text(const char *text)
+{
+	return text[0] == GD_NULL_MARK && !text[1] ? 0 : text;
+}
+
+static inline void gd_put_text(char *to, const char *from, gd_u64 size)
+{
+	gd_put_string(to, from, size);
+	if (!from)
+		to[0] = GD_NULL_MARK;
+}
+
 struct gd_environment {
 	gd_u64 tsc;  /* at that time, in ns since the machine started, */
 	gd_u64 ns;
@@ -173,9 +188,38 @@ static inline const char *gd_inet_ntop(struct gd_context *c, char *to, gd_s64 fa
 	return family == INET ? gd_inet_ntoa(c, to, address) : gd_inet_ntoa6(c, to, address);
 }
 
+/* Bytes in hexadecimal digits, with colons in between; as much as there is room for. */
+static inline const char *gd_colons(struct gd_context *c, char *to, const gd_u8 *bytes, gd_u64 count)
+{
+	gd_u64 i, at = 0;
+
+	for (i = 0; i < count && at + 4 <= c->layout->strsize; i++) {
+		if (i)
+			to[at++] = ':';
+		to[at++] = "0123456789abcdef"[bytes[i] >> 4];
+		to[at++] = "0123456789abcdef"[bytes[i] & 15];
+	}
+	to[at] = 0;
+	return to;
+}
+
+/* The address of a network card. Null: it is a fault. */
+static inline const char *gd_link_ntop(struct gd_context *c, char *to, gd_s64 kind, gd_u64 from)
+{
+	enum { ETHER = 1, INFINIBAND = 32, ETHER_BYTES = 6, INFINIBAND_BYTES = 20 };
+	gd_u64 size = kind == ETHER ? ETHER_BYTES : INFINIBAND_BYTES;
+	gd_u8 address[INFINIBAND_BYTES];
+
+	if (kind != ETHER && kind != INFINIBAND) {
+		gd_fail(c, GD_FAULT_ILLEGAL, 0);
+		return 0;
+	}
+	return gd_load(c, address, from, size) ? gd_colons(c, to, address, size) : 0;
+}
+
 static inline gd_s32 gd_is_set(const char *text)
 {
-	return text && *text;
+	return text != 0;
 }
 
 static inline void gd_put_symbol(struct gd_context *c, gd_u64 *to, gd_u64 words, gd_u64 address)

@@ -63,6 +63,14 @@ static inline int gd_strcmp(struct gd_context *ctx, const char *a, const char *b
 	return 0;
 }
 
+/* The same where either may be NULL, which comes before all others. */
+static inline int gd_compare(struct gd_context *ctx, const char *a, const char *b)
+{
+	if (!a || !b)
+		return (a != 0) - (b != 0);
+	return gd_strcmp(ctx, a, b);
+}
+
 /* Append to the `at` bytes there are. Returns how many there are then; the NUL is not counted. */
 static inline gd_u64 gd_append(struct gd_context *ctx, char *to, gd_u64 at, const char *text, gd_u64 length)
 {

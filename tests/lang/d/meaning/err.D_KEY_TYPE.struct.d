@@ -1,2 +1,0 @@
-/* A struct is not a key. */
-struct s { int a; }; struct s x; BEGIN { a[x] = 1; }
