@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace.enabling import Enabled
 from gilk.engines.dtrace.environment import environment
+from gilk.engines.dtrace.processor import Processor
 from gilk.errors import GilkError
 from gilk.lang.d import tree
 from gilk.lang.d.options import Options
@@ -76,6 +77,7 @@ class Engine:
         unwind = self._unwinding.room if self._unwinding is not None else 0
         layout = _sizes(program, options, unwind).layout()
         self._groups = enabled.groups()
+        self._processor = Processor(options.text("cpu"))
         self._clock = clock.calibrate()
         self.notes: list[str] = []  # at the end: what the user is to know of the process
         fields = {name: int(getattr(layout, name)) for name in LAYOUT_FIELDS}
@@ -114,6 +116,7 @@ class Engine:
                 self.refused = self._inside.insert(marked=self._is_keyed)
             if compiled is not None:
                 self._native = Native(compiled())
+        self._processor.enter()
         self.memory.state = State.ACTIVE
         self._fire(own.BEGIN)
         now = time.monotonic_ns()
@@ -201,6 +204,7 @@ class Engine:
     def end(self) -> None:
         """Let END fire, once nothing else does."""
         self._fire(own.END)
+        self._processor.leave()
 
     def follow(self) -> bool:
         """Keep up with what the process maps, for the sake of stacks. Whether it has mapped something else."""
@@ -213,7 +217,7 @@ class Engine:
         if clauses is None or self._native is None:
             return
         event = ClauseEvent(time=self._now(), thread=1 << 63 | threading.get_native_id(), probe=probe.number)
-        event.cpu, event.pid, event.tid = 0, os.getpid(), threading.get_native_id()
+        event.cpu, event.pid, event.tid = self._processor.number, os.getpid(), threading.get_native_id()
         for number, value in enumerate(arguments):
             event.arg[number] = value & (1 << 64) - 1
         always = probe in (own.END, own.ERROR)

@@ -56,7 +56,6 @@ REFUSED = {
     **dict.fromkeys(("linkmode", "linktype", "strip", "sysslice"), _ELF),
     **dict.fromkeys(("jstackframes", "jstackstrsize"), _JAVA),
     "pcapsize": "there is no pcap()",
-    "cpu": "clauses run wherever the process does",
 }
 
 
@@ -128,6 +127,7 @@ ROWS: dict[str, tuple[OptionShape, int | str]] = {
     "stdc": (OptionShape.CHOICE, ""),
     "ldpath": (OptionShape.TEXT, "ld"),
     "version": (OptionShape.VERSION, ""),
+    "cpu": (OptionShape.NUMBER, ""),
 }
 
 

@@ -60,7 +60,8 @@ def _check(given: Specifiers, span: Span) -> None:
         _wrong(Tag.D_DECL_SIGNINT, span, "signed and unsigned may only be used with integer type")
     if "long" in lengths and not numbers:
         _wrong(Tag.D_DECL_LONGINT, span, "long and long long may only be used with integer or floating-point type")
-    if (given.named and words) or len(signs) > 1 or len(types) > 1 or (words and basic(tuple(words)) is None):
+    impossible = words and basic(tuple(words)) is None and set(lengths) != _LENGTHS  # short long has no name, later
+    if (given.named and words) or len(signs) > 1 or len(types) > 1 or impossible:
         raise Rejected(Tag.D_DECL_COMBO, span, "invalid type combination")
 
 

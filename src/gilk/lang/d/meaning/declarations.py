@@ -31,6 +31,8 @@ from gilk.lang.types import (
 )
 
 _SUBSCRIPT = "positive integral constant expression or tuple signature expected as array declaration subscript"
+#: Words of types, in the order in which DTrace repeats them.
+_QUALIFIERS = ("signed", "unsigned", "short", "long")
 _BITS = "positive integral constant expression expected as bit-field size"
 #: Checks an expression; what must be a constant is asked of it by its value.
 Check = Callable[[ast.Expr], ir.Expression]
@@ -133,6 +135,11 @@ class Declarations:
         if len(words) == 1 and words[0] in self._scope.typedefs:
             return self._scope.typedefs[words[0]]
         found = basic(base.words) or (self._elsewhere("", words[0]) if len(words) == 1 else None)
+        if found is None and len(words) > 1:
+            given = sorted(words, key=lambda word: (*_QUALIFIERS, word).index(word))
+            name = f"{' '.join(word for word in given if word in _QUALIFIERS)} "
+            name += " ".join(word for word in given if word not in _QUALIFIERS)
+            raise Rejected(Tag.D_UNKNOWN, base.span, f"failed to resolve type {name}: Unknown type name")
         if found is None:
             name = " ".join(words)
             raise Rejected(Tag.D_TYPE_ERR, base.span, f"failed to resolve type {name}: Unknown type name")

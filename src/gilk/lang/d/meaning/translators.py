@@ -53,14 +53,14 @@ class Translators:
         self._known.append(found)
         parameter = self._scope.fresh(found.input)
         for member in item.members:
-            self._member(found, member.name, parameter, member.span)
+            self._member(found, member.name, parameter, _end(item))
 
     def _declared(self, item: items.Translator) -> Translator:
         output = self._declarations.resolved(item.output)
         if not isinstance(output, Record):
-            raise Rejected(Tag.D_XLATE_SOU, item.output.span, "translator output type must be a struct or union")
+            raise Rejected(Tag.D_XLATE_SOU, _end(item), "translator output type must be a struct or union")
         if not output.complete:
-            raise Rejected(Tag.D_XLATE_SOU, item.output.span, f"incomplete struct/union/enum {text(output)}")
+            raise Rejected(Tag.D_XLATE_SOU, _end(item), f"incomplete struct/union/enum {text(output)}")
         input_ = self._declarations.resolved(item.input)
         if isinstance(input_, Void):
             raise Rejected(Tag.D_DECL_VOIDOBJ, item.input.span, "a translator cannot be of void")
@@ -133,6 +133,11 @@ class Translators:
             what = f"translator does not define conversion for member: {name}"
             raise Rejected(Tag.D_XLATE_NOCONV, span, what)
         return substitution.let(base.bindings, self._member(translator, name, base.operand, span))
+
+
+def _end(item: items.Translator) -> Span:
+    """Where DTrace has read all of it, and tells what is wrong with it."""
+    return Span(max(item.span.end - 1, item.span.start), item.span.end)
 
 
 def is_translated(found: Type, type_: Type) -> bool:

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The option cpu: where clauses run that the consumer lets fire. Those in a process run wherever its threads do."""
+
+from __future__ import annotations
+
+import os
+
+from gilk.errors import UsageError
+
+
+class Processor:
+    """``number``: the one that such clauses are told they run on."""
+
+    def __init__(self, asked: str) -> None:
+        """``asked``: the option; empty where nobody asked."""
+        self.number = int(asked or 0)
+        self._asked = bool(asked)
+        self._before: set[int] | None = None
+
+    def enter(self) -> None:
+        """Have this thread run there, if that was asked for. Raises UsageError `bad-d-option`."""
+        if not self._asked:
+            return
+        before = os.sched_getaffinity(0)
+        try:
+            os.sched_setaffinity(0, {self.number})
+        except (OSError, ValueError, OverflowError):
+            what = f"failed to set -x cpu: no processor {self.number} to run on"
+            raise UsageError("bad-d-option", what, f"there are {', '.join(map(str, sorted(before)))}") from None
+        self._before = before
+
+    def leave(self) -> None:
+        """Have it run wherever it did."""
+        if self._before is not None:
+            os.sched_setaffinity(0, self._before)
+        self._before = None
