@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from functools import cache
 from typing import Any, Final
@@ -49,7 +50,7 @@ def _codes() -> list[Any]:
 
 @cache
 def flows() -> NDArray[np.uint8]:
-    """Code -> Flow."""
+    """Code -> OpcodeFlow."""
     codes = _codes()
     table = np.zeros(codes[-1] + 1, np.uint8)
     probe = Instruction()
@@ -77,22 +78,21 @@ def near() -> NDArray[np.uint8]:
 @cache
 def padding() -> NDArray[np.bool_]:
     """Code -> whether it may be there for alignment only."""
-    codes = _codes()
-    table = np.zeros(codes[-1] + 1, np.bool_)
-    probe = Instruction()
-    for code in codes:
-        probe.code = code
-        table[code] = probe.mnemonic in _PADDING
-    return table
+    return _flags(lambda probe: probe.mnemonic in _PADDING)
 
 
 @cache
 def raising() -> NDArray[np.bool_]:
     """Code -> whether it raises an exception on purpose: ud2, int3, int n."""
+    return _flags(lambda probe: probe.flow_control in (FlowControl.EXCEPTION, FlowControl.INTERRUPT))
+
+
+def _flags(has: Callable[[Instruction], bool]) -> NDArray[np.bool_]:
+    """Code -> whether an instruction of that code has a property."""
     codes = _codes()
     table = np.zeros(codes[-1] + 1, np.bool_)
     probe = Instruction()
     for code in codes:
         probe.code = code
-        table[code] = probe.flow_control in (FlowControl.EXCEPTION, FlowControl.INTERRUPT)
+        table[code] = has(probe)
     return table
