@@ -17,7 +17,7 @@ from gilk.values import dataclass
 _SOURCES = ("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "host/process.S")
 _READ = (
     *(*_SOURCES, "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h", "abi/gilk_regs.h"),
-    *("host/host.h", "host/process.h", "host/block.h", "host/own.h"),
+    *("abi/gilk_atomic.h", "host/host.h", "host/process.h", "host/block.h", "host/own.h"),
 )
 _SYMBOLS = (
     *("gilk_claim_thunk", "gilk_registers_thunk", "gilk_vector_thunk", "gilk_log_registers", "gilk_params"),

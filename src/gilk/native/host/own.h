@@ -7,28 +7,29 @@
 #ifndef GILK_HOST_OWN_H
 #define GILK_HOST_OWN_H
 
+#include "../abi/gilk_atomic.h"
+
 #ifdef GILK_HOST_ONE_PROCESSOR
+
+/* cmpxchg without the lock prefix, on a word of either size; 1 if the word was `from`. */
+#define HOST_CMPXCHG(word, from, to)                                              \
+	({                                                                        \
+		int done;                                                         \
+		__asm__ volatile("cmpxchg %[new], %[old]"                         \
+				 : "=@ccz"(done), [old] "+m"(*(word)), "+a"(from) \
+				 : [new] "r"(to)                                  \
+				 : "memory");                                     \
+		done;                                                             \
+	})
 
 static inline int host_swap_own(gilk_u64 *word, gilk_u64 from, gilk_u64 to)
 {
-	int done;
-
-	__asm__ volatile("cmpxchgq %[to], %[word]"
-			 : "=@ccz"(done), [word] "+m"(*word), "+a"(from)
-			 : [to] "r"(to)
-			 : "memory");
-	return done;
+	return HOST_CMPXCHG(word, from, to);
 }
 
 static inline int host_swap32_own(gilk_u32 *word, gilk_u32 from, gilk_u32 to)
 {
-	int done;
-
-	__asm__ volatile("cmpxchgl %[to], %[word]"
-			 : "=@ccz"(done), [word] "+m"(*word), "+a"(from)
-			 : [to] "r"(to)
-			 : "memory");
-	return done;
+	return HOST_CMPXCHG(word, from, to);
 }
 
 static inline void host_add_own(gilk_u64 *word, gilk_u64 value)
@@ -40,17 +41,17 @@ static inline void host_add_own(gilk_u64 *word, gilk_u64 value)
 
 static inline int host_swap_own(gilk_u64 *word, gilk_u64 from, gilk_u64 to)
 {
-	return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+	return gilk_swap(word, from, to);
 }
 
 static inline int host_swap32_own(gilk_u32 *word, gilk_u32 from, gilk_u32 to)
 {
-	return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+	return gilk_swap32(word, from, to);
 }
 
 static inline void host_add_own(gilk_u64 *word, gilk_u64 value)
 {
-	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+	gilk_add(word, value);
 }
 
 #endif

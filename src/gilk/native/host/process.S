@@ -47,23 +47,31 @@ gilk_claim_thunk:
 	pop_registers
 	.endm
 
-	.globl gilk_registers_thunk
-gilk_registers_thunk:
+	.macro	run_with_registers
 	save_registers
 	mov	%rbx, %rdi
 	xor	%edx, %edx
 	and	$-16, %rsp
 	call	gilk_dispatch
 	restore_registers
-	ret
+	.endm
 
 /* The same around an instrument that calls out: the whole extended state is saved. */
-	.globl gilk_vector_thunk
-gilk_vector_thunk:
+	.macro	run_with_vectors
 	save_registers
 	mov	%rbx, %rdi
 	call	dispatch_with_vectors
 	restore_registers
+	.endm
+
+	.globl gilk_registers_thunk
+gilk_registers_thunk:
+	run_with_registers
+	ret
+
+	.globl gilk_vector_thunk
+gilk_vector_thunk:
+	run_with_vectors
 	ret
 
 /* gilk_dispatch(rdi, rsi, 1) with the vector state kept; leaves rsp to the caller, who has it in rbx. */
@@ -164,22 +172,20 @@ dispatch_with_vectors:
 	.globl gilk_side_registers_thunk
 gilk_side_registers_thunk:
 	go_aside
-	save_registers
-	mov	%rbx, %rdi
-	xor	%edx, %edx
-	and	$-16, %rsp
-	call	gilk_dispatch
-	restore_registers
+	run_with_registers
 	come_back
 
 	.globl gilk_side_vector_thunk
 gilk_side_vector_thunk:
 	go_aside
-	save_registers
-	mov	%rbx, %rdi
-	call	dispatch_with_vectors
-	restore_registers
+	run_with_vectors
 	come_back
+
+/* The function that struct gilk_call at %rsi names, by where it lies in the arena. */
+	.macro	load_function
+	mov	16(%rsi), %rax
+	add	gilk_params+16(%rip), %rax
+	.endm
 
 /* void f(unsigned iid) */
 	.globl gilk_side_plain_thunk
@@ -187,8 +193,7 @@ gilk_side_plain_thunk:
 	go_aside
 	save_registers
 	mov	24(%rsi), %rdi
-	mov	16(%rsi), %rax
-	add	gilk_params+16(%rip), %rax
+	load_function
 	and	$-16, %rsp
 	call	*%rax
 	restore_registers
@@ -202,8 +207,7 @@ gilk_side_values_thunk:
 	mov	(%rbx), %rax
 	push	%rax
 	pushq	24(%rsi)
-	mov	16(%rsi), %rax
-	add	gilk_params+16(%rip), %rax
+	load_function
 	mov	48(%rbx), %rsi
 	call	*%rax
 	restore_registers

@@ -2,12 +2,13 @@
 /*
  * The base of all parts: atomics, faults, drops.
  *
- * Ownership: nothing is held. Shared words are changed only through the functions here,
- * so that each is one instruction and no handler can come in between.
+ * Ownership: nothing is held. Shared words are changed only through these functions and those of
+ * abi/gilk_atomic.h, so that each change is one instruction and no handler can come in between.
  */
 #ifndef GILK_D_BASE_H
 #define GILK_D_BASE_H
 
+#include "../../abi/gilk_atomic.h"
 #include "moment.h"
 
 /* In loops over bytes: keeps the compiler from making a call of memcpy() out of them. */
@@ -36,21 +37,6 @@ static inline gd_u32 gd_get32(const gd_u32 *word)
 static inline void gd_put(gd_u64 *word, gd_u64 value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
-
-static inline bool gd_swap(gd_u64 *word, gd_u64 from, gd_u64 to)
-{
-	return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
-}
-
-static inline bool gd_swap32(gd_u32 *word, gd_u32 from, gd_u32 to)
-{
-	return __atomic_compare_exchange_n(word, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
-}
-
-static inline void gd_add(gd_u64 *word, gd_u64 value)
-{
-	__atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 }
 
 static inline struct gd_control *gd_control(struct gd_context *ctx)

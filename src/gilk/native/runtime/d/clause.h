@@ -45,8 +45,8 @@ static inline void gd_exit(struct gd_context *ctx, gd_u32 status)
 {
 	struct gd_control *control = gd_control(ctx);
 
-	if (gd_swap32(&control->exit_status, 0, status | GD_EXITED))
-		gd_swap32(&control->state, GD_ACTIVE, GD_DRAINING);
+	if (gilk_swap32(&control->exit_status, 0, status | GD_EXITED))
+		gilk_swap32(&control->state, GD_ACTIVE, GD_DRAINING);
 }
 
 static inline void *gd_global(struct gd_context *ctx, gd_u32 offset)

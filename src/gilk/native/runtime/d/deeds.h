@@ -65,13 +65,13 @@ static inline bool gd_may_chill(struct gd_context *ctx, gd_u64 ns)
 	struct gd_buffer *b = gd_chilled(ctx);
 	gd_u64 since = gd_get(&b->chill_since), now = gd_now(ctx);
 
-	if (now - since > GD_CHILL_IN && gd_swap(&b->chill_since, since, now))
+	if (now - since > GD_CHILL_IN && gilk_swap(&b->chill_since, since, now))
 		gd_put(&b->chill_spent, 0);
 	if (ns > GD_CHILL_MOST)
 		return false;
 	if (__atomic_fetch_add(&b->chill_spent, ns, __ATOMIC_RELAXED) + ns <= GD_CHILL_MOST)
 		return true;
-	gd_add(&b->chill_spent, -ns);
+	gilk_add(&b->chill_spent, -ns);
 	return false;
 }
 

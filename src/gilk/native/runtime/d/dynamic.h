@@ -122,14 +122,14 @@ static inline void gd_unpin(gd_u64 *word)
 		next = seen - GD_ONE_PIN;
 		if (GD_SLOT_STATE(next) == GD_DOOMED && !(next & GD_PINS))
 			next = gd_freed(next);
-	} while (!gd_swap(word, seen, next));
+	} while (!gilk_swap(word, seen, next));
 }
 
 static inline void gd_reach_to(gd_u32 *reach, gd_u32 count)
 {
 	gd_u32 seen = gd_get32(reach);
 
-	while (seen < count && !gd_swap32(reach, seen, count))
+	while (seen < count && !gilk_swap32(reach, seen, count))
 		seen = gd_get32(reach);
 }
 
@@ -153,16 +153,16 @@ static inline enum gd_look gd_meet(struct gd_context *ctx, const struct gd_wante
 		    || !gd_slot_is(ctx, w, slot, seen))
 			return GD_LOOK_ON;
 		if (GD_SLOT_STATE(seen) == GD_MEMBER) {
-			gd_swap(&w->words[c->slot], c->word, gd_in_state(c->word, GD_LOST));
+			gilk_swap(&w->words[c->slot], c->word, gd_in_state(c->word, GD_LOST));
 			return GD_LOOK_OVER;
 		}
 		if (distance < c->distance) {
-			if (!gd_swap(&w->words[c->slot], c->word, gd_in_state(c->word, GD_LOST)))
+			if (!gilk_swap(&w->words[c->slot], c->word, gd_in_state(c->word, GD_LOST)))
 				return GD_LOOK_OVER;
 			*c = (struct gd_candidate){slot, seen, distance};
 			return GD_LOOK_SWITCHED;
 		}
-	} while (!gd_swap(&w->words[slot], seen, gd_in_state(seen, GD_LOST)));
+	} while (!gilk_swap(&w->words[slot], seen, gd_in_state(seen, GD_LOST)));
 	return GD_LOOK_ON;
 }
 
@@ -178,7 +178,7 @@ static inline void gd_elect(struct gd_context *ctx, const struct gd_wanted *w, s
 			return;
 		distance = look == GD_LOOK_SWITCHED ? 0 : distance + 1;
 	}
-	gd_swap(&w->words[c.slot], c.word, gd_in_state(c.word, GD_MEMBER));
+	gilk_swap(&w->words[c.slot], c.word, gd_in_state(c.word, GD_MEMBER));
 }
 
 /* A free slot, claimed, with key and value in it, and ready to be elected. */
@@ -189,7 +189,7 @@ static inline bool gd_stand(struct gd_context *ctx, const struct gd_wanted *w, c
 		gd_u64 *word = &w->words[c->slot = (w->home + c->distance) & w->mask], seen = gd_get(word);
 		struct gd_variable *v = gd_variable_at(ctx, c->slot);
 
-		if (GD_SLOT_STATE(seen) != GD_FREE || !gd_swap(word, seen, gd_in_state(seen, GD_CLAIMED)))
+		if (GD_SLOT_STATE(seen) != GD_FREE || !gilk_swap(word, seen, gd_in_state(seen, GD_CLAIMED)))
 			continue;
 		v->thread = w->thread;
 		v->variable = w->variable;
@@ -225,7 +225,7 @@ static inline bool gd_overwrite(struct gd_context *ctx, const struct gd_wanted *
 	gd_u64 slot, seen;
 
 	while (gd_find(ctx, w, &slot, &seen) && (seen & GD_PINS) != GD_PINS) {
-		if (!gd_swap(&w->words[slot], seen, seen + GD_ONE_PIN))
+		if (!gilk_swap(&w->words[slot], seen, seen + GD_ONE_PIN))
 			continue;
 		gd_bcopy(gd_value_of(gd_variable_at(ctx, slot), w->key_size), from, size);
 		gd_unpin(&w->words[slot]);
@@ -281,7 +281,7 @@ static inline bool gd_dynamic_load(struct gd_context *ctx, gd_u32 variable, cons
 
 static inline bool gd_delete_slot(gd_u64 *word, gd_u64 seen)
 {
-	return gd_swap(word, seen, seen & GD_PINS ? gd_in_state(seen, GD_DOOMED) : gd_freed(seen));
+	return gilk_swap(word, seen, seen & GD_PINS ? gd_in_state(seen, GD_DOOMED) : gd_freed(seen));
 }
 
 static inline void gd_dynamic_delete(struct gd_context *ctx, gd_u32 variable, const void *key, gd_u32 key_size)

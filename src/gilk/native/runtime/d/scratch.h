@@ -23,7 +23,7 @@ static inline bool gd_claim_scratch(struct gd_context *ctx)
 	for (n = 0; n < l->scratches; n++) {
 		gd_u64 slot = (tid + n) & (l->scratches - 1);
 
-		if (!gd_get32(&owner[slot]) && gd_swap32(&owner[slot], 0, tid)) {
+		if (!gd_get32(&owner[slot]) && gilk_swap32(&owner[slot], 0, tid)) {
 			ctx->scratch = ctx->memory + l->scratch_first + slot * l->scratch_size;
 			ctx->scratch_slot = (gd_u32)slot;
 			ctx->scratch_used = 0;

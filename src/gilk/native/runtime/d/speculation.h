@@ -39,7 +39,7 @@ static inline gd_u64 gd_speculation(struct gd_context *ctx)
 		struct gd_speculation *s = gd_speculation_at(ctx, id);
 		gd_u64 word = gd_get(&s->word);
 
-		if (GD_SPEC_STATE(word) == GD_SPEC_FREE && gd_swap(&s->word, word, word | GD_SPEC_ACTIVE))
+		if (GD_SPEC_STATE(word) == GD_SPEC_FREE && gilk_swap(&s->word, word, word | GD_SPEC_ACTIVE))
 			return id;
 		busy |= GD_SPEC_STATE(word) >= GD_SPEC_COMMITTING;
 	}
@@ -73,7 +73,7 @@ static inline bool gd_reserve_speculative(struct gd_context *ctx, gd_u32 epid, g
 			gd_drop(ctx, GD_DROP_SPECULATION);
 			return false;
 		}
-	} while (!gd_swap(&s->word, word, word + add));
+	} while (!gilk_swap(&s->word, word, word + add));
 	gd_head(ctx, (struct gd_record *)((gd_u8 *)(s + 1) + GD_SPEC_BYTES(word)), epid, size);
 	return true;
 }
@@ -144,7 +144,7 @@ static inline void gd_finish_speculation(struct gd_context *ctx, gd_u64 id, enum
 		word = gd_get(&s->word);
 		if (GD_SPEC_STATE(word) != GD_SPEC_ACTIVE)
 			return;
-	} while (!gd_swap(&s->word, word, (word & ~3UL) | how));
+	} while (!gilk_swap(&s->word, word, (word & ~3UL) | how));
 	if (!GD_SPEC_WRITERS(word))
 		gd_close(ctx, s, (word & ~3UL) | how);
 }
