@@ -15,7 +15,7 @@ from iced_x86 import Decoder
 
 from bench.measure import BUILD, HERE
 from gilk.image.kernel.btf import Btf, TypeKind
-from gilk.image.model import Span
+from gilk.image.model import FunctionSpan
 from gilk.lab import VM
 from gilk.session.kernel_session import KernelSession
 from gilk.session.request import Builtin, CFunction
@@ -56,7 +56,7 @@ class Scene:
         return self.cost() - self.plain
 
     @cached_property
-    def _span(self) -> Span:
+    def _span(self) -> FunctionSpan:
         return next(span for span in self.target.kernel.image.spans if span.name == self.function)
 
     def gilk(self, where: str, instrument: Builtin | CFunction) -> float:

@@ -20,7 +20,7 @@ PROVIDER = """
 from gilk.lang.ir import Binary, Constant, Given
 from gilk.lang.machine import CallArg
 from gilk.lang.types import UINT64
-from gilk.providers.probe import ProcessProbe, Site
+from gilk.providers.probe import ProcessProbe, ProbeSite
 from gilk.splice import points
 
 NOT_SEEN = {"hours": "it counts beats"}
@@ -33,7 +33,7 @@ def probes(process, description):
     for loaded in process.loaded():
         image = process.image(loaded.path)
         for span in points.spans(image, "step") if loaded.main else ():
-            site = Site(loaded, span.start, points.entry(image.name, span), Given((CallArg(0), _TWICE)))
+            site = ProbeSite(loaded, span.start, points.entry(image.name, span), Given((CallArg(0), _TWICE)))
             yield ProcessProbe(("pulse", "", span.name, "beat"), (site,))
 """
 BUILT_IN = """

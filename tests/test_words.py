@@ -26,10 +26,9 @@ DOCSTRINGS_ALLOWED = {"session/broker": 4}
 #: Public classes that share their name with another one.
 NAMES_ALLOWED = """
     Sharing
-    Aggregate Argument Arguments Assign Binary Block Call CallWithRegisters Chunk Clause Closed Comma Compiled
-    Conditional Count End Function Functions If Inline Integer Interrupts Keeper Kernel Kind Member Memory Part
-    Place Places Pointer Result Rings Site Span Staged Stamp Symbol Tag Target Text Translator Unary Unit
-    Variable World Xlate
+    Aggregate Argument Assign Binary Block Call Chunk Clause Closed Comma Conditional End Function If Inline
+    Integer Keeper Kernel Kind Member Memory Place Places Pointer Site Staged Symbol Target Text Translator
+    Unary Unit Variable World Xlate
 """
 
 OPENING = re.compile(r"[*_(\"“]*(What|Who|Whom|Whose|Of)\b")

@@ -11,7 +11,7 @@ from typing import Any
 
 from gilk.analysis.analysis import Analysis
 from gilk.image.elf import load
-from gilk.image.model import Image, Symbol
+from gilk.image.model import ElfSymbol, Image
 from gilk.splice.allocator import Occupied
 from gilk.targets.answers import Answer, Answers
 from gilk.targets.base import Loaded
@@ -119,7 +119,7 @@ class FakeProcess:
     def occupied(self) -> Occupied:
         return occupied(self.traced.maps())
 
-    def exported(self, path: Path, name: str) -> Symbol | None:
+    def exported(self, path: Path, name: str) -> ElfSymbol | None:
         return next((one for one in self.image(path).symbols if one.name == name and one.exported), None)
 
     def mentions(self, path: Path, names: frozenset[str]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from gilk.image.elf import load
 from gilk.image.extents import Extents
-from gilk.image.model import FrameDescription, Span, Symbol, SymbolKind
+from gilk.image.model import ElfSymbol, FrameDescription, FunctionSpan, SymbolKind
 from gilk.image.spans import Named, spans
 
 TEXT = Extents(((0x1000, 0x2000),))
@@ -19,7 +19,7 @@ TEXT = Extents(((0x1000, 0x2000),))
 def symbol(
     name: str, start: int, size: int = 0, kind: str = "func", exported: bool = False, local: bool = False
 ) -> Named:
-    return Symbol(name, start, size, SymbolKind(kind), exported, local), "dynsym" if exported else "symtab"
+    return ElfSymbol(name, start, size, SymbolKind(kind), exported, local), "dynsym" if exported else "symtab"
 
 
 def frame(start: int, end: int, signal: bool = False) -> FrameDescription:
@@ -64,7 +64,7 @@ def test_stripping_keeps_the_extents(
     assert framed <= {(span.start, span.end) for span in bare.spans}
     (twice,) = [span for span in whole.spans if span.name == "twice"]
     nameless = bare.span_at(twice.start)
-    assert nameless == Span(f"sub_{twice.start:x}", twice.start, twice.end, (), "eh_frame", local=True)
+    assert nameless == FunctionSpan(f"sub_{twice.start:x}", twice.start, twice.end, (), "eh_frame", local=True)
 
 
 def test_aliases_and_flags(build: Callable[..., Path], sources: dict[str, str]) -> None:

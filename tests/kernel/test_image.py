@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gilk.analysis.kernel import KernelAnalysis
-from gilk.image.kernel.build import NAME, Kernel, kernel
+from gilk.image.kernel.build import NAME, KernelImage, kernel
 from gilk.image.kernel.declarations import place, prototype
 from gilk.lab import VM
 from gilk.splice.kernel.blocks import Blocks, Instructions
@@ -29,14 +29,14 @@ NORETURN = """
 
 
 @pytest.fixture(scope="module")
-def live(vm: VM) -> Kernel:
+def live(vm: VM) -> KernelImage:
     mounted = vm.link.run(["sh", "-c", f"mount -t tracefs none {TRACING}; modprobe -a ext4 nf_tables; ls {TRACING}"])
     assert b"kprobe_events" in mounted[1], mounted
     return kernel(read(vm.link))
 
 
 @pytest.fixture(scope="module")
-def analysis(live: Kernel) -> KernelAnalysis:
+def analysis(live: KernelImage) -> KernelAnalysis:
     return KernelAnalysis(live)
 
 
@@ -51,7 +51,7 @@ def objdump(data: bytes, address: int, path: Path) -> Iterator[tuple[int, str]]:
 
 
 class TestInstructions:
-    def test_begin_where_objdump_has_them(self, live: Kernel, tmp_path: Path) -> None:
+    def test_begin_where_objdump_has_them(self, live: KernelImage, tmp_path: Path) -> None:
         """A megabyte from the middle of the kernel, within functions."""
         text = live.snapshot.parts[0].text
         begin = next(s.start for s in live.image.spans if s.start >= text.address + (4 << 20))
@@ -66,7 +66,7 @@ class TestInstructions:
             low, high = np.searchsorted(theirs, extent)
             assert theirs[low:high].tolist() == starts[first:last].tolist(), span.name
 
-    def test_targets_are_those_of_objdump(self, live: Kernel, tmp_path: Path) -> None:
+    def test_targets_are_those_of_objdump(self, live: KernelImage, tmp_path: Path) -> None:
         span = next(s for s in live.image.spans if s.name == "tcp_sendmsg_locked")
         code = live.image.read(span.start, span.end - span.start)
         direct = re.compile(r"(?:call|j\w+)\s+0x([0-9a-f]+)$")
@@ -78,7 +78,7 @@ class TestInstructions:
 
 
 class TestFunctions:
-    def test_ftrace_sites_are_those_that_ftrace_lists(self, live: Kernel, vm: VM) -> None:
+    def test_ftrace_sites_are_those_that_ftrace_lists(self, live: KernelImage, vm: VM) -> None:
         listed = set()
         for line in vm.link.read_file(f"{TRACING}/available_filter_functions").decode().splitlines():
             name, _, owner = line.partition(" ")
@@ -95,11 +95,11 @@ class TestFunctions:
         assert not listed - found
         assert len(surplus) < 20, surplus  # a static key at the head of a function that is not traced looks the same
 
-    def test_modules_are_there(self, live: Kernel) -> None:
+    def test_modules_are_there(self, live: KernelImage) -> None:
         owners = dict.fromkeys(live.owners)
         assert {NAME, "ext4", "nf_tables"} <= owners.keys()
 
-    def test_what_never_returns_is_derived(self, live: Kernel, analysis: KernelAnalysis) -> None:
+    def test_what_never_returns_is_derived(self, live: KernelImage, analysis: KernelAnalysis) -> None:
         wanted = set(NORETURN.split())
         returning = {
             name: analysis.returns.at(span.start)
@@ -110,7 +110,7 @@ class TestFunctions:
         for name in ("vfs_read", "schedule", "kfree", "preempt_schedule_thunk", "__switch_to_asm"):
             assert analysis.returns.at(next(s.start for s in live.image.spans if s.name == name)), name
 
-    def test_a_cold_part_leads_into_its_parent(self, live: Kernel, analysis: KernelAnalysis) -> None:
+    def test_a_cold_part_leads_into_its_parent(self, live: KernelImage, analysis: KernelAnalysis) -> None:
         """kernel.md's example of what a look at one function misses: acpi_map_cpu.cold returns amid acpi_map_cpu."""
         parent = next(s for s in live.image.spans if s.name == "acpi_map_cpu")
         cold = next(s for s in live.image.spans if s.name == "acpi_map_cpu.cold")
@@ -120,7 +120,7 @@ class TestFunctions:
 
 
 class TestReserved:
-    def test_blacklist_is_reserved(self, live: Kernel, vm: VM) -> None:
+    def test_blacklist_is_reserved(self, live: KernelImage, vm: VM) -> None:
         ranges = sorted((low, high) for low, high, _ in live.image.reserved)
         text = live.snapshot.parts[0].text
         for line in vm.link.read_file("/sys/kernel/debug/kprobes/blacklist").decode().splitlines():
@@ -128,7 +128,7 @@ class TestReserved:
             if text.address <= low < text.end:
                 assert any(a <= low and high <= b for a, b in ranges), line
 
-    def test_kprobes_refuse_what_is_reserved_and_accept_the_rest(self, live: Kernel, vm: VM) -> None:
+    def test_kprobes_refuse_what_is_reserved_and_accept_the_rest(self, live: KernelImage, vm: VM) -> None:
         """kprobes look up their blacklist, static keys, static calls and BUGs themselves.
 
         In functions that ftrace knows: elsewhere kprobe events are refused for that alone.
@@ -153,7 +153,7 @@ class TestReserved:
         assert [hex(at) for at in refused if verdicts[at]] == []
         assert [hex(at) for at in accepted if not verdicts[at]] == []
 
-    def test_bugs_and_faults_are_single_instructions(self, live: Kernel) -> None:
+    def test_bugs_and_faults_are_single_instructions(self, live: KernelImage) -> None:
         """Every trap is a ud2; every site of a table begins an instruction."""
         sites = {low for low, _, why in live.image.reserved if why in ("bug", "faults", "static-key", "static-call")}
         assert len(sites) > 20_000
@@ -165,7 +165,7 @@ class TestReserved:
 def verdicts_of(vm: VM, addresses: list[int]) -> dict[int, bool]:
     """Whether the kernel lets a kprobe be defined at each address; none is left, and none is ever armed."""
     script = f"""
-        for at in {' '.join(f'{a:#x}' for a in addresses)}; do
+        for at in {" ".join(f"{a:#x}" for a in addresses)}; do
             if echo "p:gilk/probe $at" 2>/dev/null >> {TRACING}/kprobe_events
             then echo "$at yes"; else echo "$at no"; fi
             echo "-:gilk/probe" 2>/dev/null >> {TRACING}/kprobe_events
@@ -177,7 +177,7 @@ def verdicts_of(vm: VM, addresses: list[int]) -> dict[int, bool]:
 
 
 class TestBlocks:
-    def test_arrays_have_the_blocks_of_the_analysis(self, live: Kernel, analysis: KernelAnalysis) -> None:
+    def test_arrays_have_the_blocks_of_the_analysis(self, live: KernelImage, analysis: KernelAnalysis) -> None:
         blocks = Blocks.of(Instructions(live, analysis))
         chosen = random.Random(2).sample(range(len(live.image.spans)), 400)
         for number in chosen:
@@ -187,7 +187,7 @@ class TestBlocks:
             span = live.image.spans[number]
             assert mine == [(block.start, block.end) for block in analysis.function(span).blocks], span.name
 
-    def test_no_branch_leads_amid_a_block(self, live: Kernel, analysis: KernelAnalysis, tmp_path: Path) -> None:
+    def test_no_branch_leads_amid_a_block(self, live: KernelImage, analysis: KernelAnalysis, tmp_path: Path) -> None:
         """objdump's branches, all of them within a megabyte: each begins a block, or leads out of it."""
         blocks = Blocks.of(Instructions(live, analysis))
         heads = set(live.sweep.starts[blocks.first].tolist()) | set(blocks.inner.tolist())
@@ -202,7 +202,7 @@ class TestBlocks:
 
 
 class TestTypes:
-    def test_members_lie_where_trace_events_say(self, vm: VM, live: Kernel) -> None:
+    def test_members_lie_where_trace_events_say(self, vm: VM, live: KernelImage) -> None:
         """A format file describes a struct trace_event_raw_*; BTF has the same one."""
         btf = types(vm.link)
         compared = 0
@@ -231,7 +231,7 @@ class TestTypes:
         assert found is not None and found.parameters[0].type == "struct file *"
 
 
-def test_identity_changes_with_the_modules(vm: VM, live: Kernel) -> None:
+def test_identity_changes_with_the_modules(vm: VM, live: KernelImage) -> None:
     before = identity(vm.link)
     assert before == identity(vm.link)
     assert vm.link.run(["modprobe", "dummy"])[0] == 0

@@ -13,8 +13,8 @@ from iced_x86 import Instruction, Mnemonic, OpKind
 from gilk.analysis.kernel import KernelAnalysis
 from gilk.arch import decode as x86
 from gilk.arch.effects import FINE_FLAGS, fine_effects, writes
-from gilk.image.kernel.build import Kernel, kernel
-from gilk.image.model import Span
+from gilk.image.kernel.build import KernelImage, kernel
+from gilk.image.model import FunctionSpan
 from gilk.lab import VM
 from gilk.targets.kernel.image import read
 
@@ -24,15 +24,15 @@ SCRATCH = sum(1 << register for register in (1, 6, 7, 8, 9, 10, 11)) | FINE_FLAG
 
 
 @pytest.fixture(scope="module")
-def plain(vm: VM) -> Kernel:
+def plain(vm: VM) -> KernelImage:
     return kernel(read(vm.link))
 
 
-def span_of(found: Kernel, name: str) -> Span:
+def span_of(found: KernelImage, name: str) -> FunctionSpan:
     return next(span for span in found.image.spans if span.name == name)
 
 
-def reasons(found: Kernel, start: int, end: int) -> set[str]:
+def reasons(found: KernelImage, start: int, end: int) -> set[str]:
     return {why for low, high, why in found.image.reserved if low < end and start < high}
 
 
@@ -48,7 +48,7 @@ def told(vm: VM, before: str, after: str) -> Iterator[None]:
 
 
 @pytest.mark.stress
-def test_a_function_that_ftrace_traces_looks_as_before(vm: VM, plain: Kernel) -> None:
+def test_a_function_that_ftrace_traces_looks_as_before(vm: VM, plain: KernelImage) -> None:
     start = span_of(plain, "vfs_read").start
     with told(
         vm,
@@ -67,7 +67,7 @@ def test_a_function_that_ftrace_traces_looks_as_before(vm: VM, plain: Kernel) ->
 
 
 @pytest.mark.stress
-def test_a_function_with_a_probe_of_someone_else_is_left_alone(vm: VM, plain: Kernel) -> None:
+def test_a_function_with_a_probe_of_someone_else_is_left_alone(vm: VM, plain: KernelImage) -> None:
     span = span_of(plain, "vfs_write")
     site = plain.sweep.ends[plain.sweep.row(plain.sweep.starts[plain.sweep.starts >= span.start][:1])[0]]
     with told(
@@ -84,7 +84,7 @@ def test_a_function_with_a_probe_of_someone_else_is_left_alone(vm: VM, plain: Ke
 
 
 @pytest.mark.stress
-def test_nothing_of_init_code_is_left(plain: Kernel) -> None:
+def test_nothing_of_init_code_is_left(plain: KernelImage) -> None:
     """It was freed after boot, and what lies there now is something else."""
     low, high = (plain.snapshot.symbols.find(name) or 0 for name in ("_sinittext", "_einittext"))
     assert low < high
@@ -93,7 +93,7 @@ def test_nothing_of_init_code_is_left(plain: Kernel) -> None:
 
 
 @pytest.mark.stress
-def test_callers_rely_on_the_calling_convention_only(plain: Kernel) -> None:
+def test_callers_rely_on_the_calling_convention_only(plain: KernelImage) -> None:
     """gcc has -fipa-ra off in code that is compiled for ftrace. Were that wrong, live registers would pass for dead.
 
     After a call of such a function no caller reads a register that the convention lets it overwrite.

@@ -7,20 +7,20 @@ from types import SimpleNamespace
 from typing import Any
 
 from gilk.engines.follow.tracing import _without_entry
-from gilk.trace.probes import Kind
+from gilk.trace.probes import RecordKind
 
 
-def asked(start: int, kind: Kind, spliced: bool, whole: int = 0) -> tuple[Any, Any]:
+def asked(start: int, kind: RecordKind, spliced: bool, whole: int = 0) -> tuple[Any, Any]:
     wanted = SimpleNamespace(function=SimpleNamespace(start=start, whole=whole))
     return wanted, SimpleNamespace(row=SimpleNamespace(kind=kind), tactic="jump" if spliced else None)
 
 
 def test_returns_of_a_function_and_of_its_part() -> None:
     pairs = [
-        asked(10, Kind.ENTRY, False), asked(10, Kind.RETURN, True), asked(10, Kind.RETURN, False),
-        asked(50, Kind.RETURN, True, whole=10),
-        asked(20, Kind.ENTRY, True), asked(20, Kind.RETURN, True), asked(20, Kind.RETURN, False),
-        asked(30, Kind.HEAD, False), asked(30, Kind.RETURN, True),
+        asked(10, RecordKind.ENTRY, False), asked(10, RecordKind.RETURN, True), asked(10, RecordKind.RETURN, False),
+        asked(50, RecordKind.RETURN, True, whole=10),
+        asked(20, RecordKind.ENTRY, True), asked(20, RecordKind.RETURN, True), asked(20, RecordKind.RETURN, False),
+        asked(30, RecordKind.HEAD, False), asked(30, RecordKind.RETURN, True),
     ]  # fmt: skip
     wanted, probes = zip(*pairs, strict=True)
     assert _without_entry(wanted, probes) == [probes[1], probes[3], probes[8]]

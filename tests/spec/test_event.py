@@ -13,7 +13,7 @@ from gilk.errors import UsageError
 from gilk.spec import event
 from gilk.spec.duration import UNITS, seconds
 from gilk.spec.event import Elapsed, Exit, Key, Now, Reach, Signal
-from gilk.spec.functions import Functions
+from gilk.spec.functions import FunctionPattern
 from tests.spec.test_point import FUNCTIONS, IMAGES
 
 
@@ -25,7 +25,7 @@ def test_those_without_more() -> None:
 @given(st.sampled_from(["call", "return"]), IMAGES, FUNCTIONS, st.integers(0, 10**6))
 def test_control_gets_somewhere(word: str, image: str, function: str, hits: int) -> None:
     """Without a count it is the first time."""
-    named = Functions(image, function)
+    named = FunctionPattern(image, function)
     where = "entry" if word == "call" else "return"
     text = f"{word}:{named}:{hits}" if hits else f"{word}:{named}"
     if not hits and text.rpartition(":")[2].isdecimal():
@@ -67,4 +67,4 @@ def test_what_is_no_event(text: str) -> None:
 
 def test_cpp_names_have_colons_of_their_own() -> None:
     found = event.parse("call:lib:ns::f:3")
-    assert found == Reach("call:lib:ns::f:3", Functions("lib", "ns::f"), "entry", 3)
+    assert found == Reach("call:lib:ns::f:3", FunctionPattern("lib", "ns::f"), "entry", 3)

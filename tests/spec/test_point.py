@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gilk.engines.follow.scope import glob
 from gilk.errors import UsageError
 from gilk.spec import functions, point
-from gilk.spec.functions import Functions
+from gilk.spec.functions import FunctionPattern
 from gilk.spec.point import Spec
 
 PART = st.text("abz_*?[]~ .+-/<>=@0", min_size=1, max_size=8)
@@ -29,20 +29,20 @@ def test_points(spec: Spec) -> None:
     assert point.parse(str(spec)) == spec
 
 
-@given(st.builds(Functions, IMAGES, FUNCTIONS))
-def test_functions(named: Functions) -> None:
+@given(st.builds(FunctionPattern, IMAGES, FUNCTIONS))
+def test_functions(named: FunctionPattern) -> None:
     assert functions.parse(str(named)) == named
 
 
 @given(PART)
 def test_all_of_an_image(image: str) -> None:
-    assert functions.parse(f"{image}:") == glob(f"{image}:") == Functions(image, "*")
+    assert functions.parse(f"{image}:") == glob(f"{image}:") == FunctionPattern(image, "*")
 
 
 @given(IMAGES, FUNCTIONS)
 def test_a_scope_is_read_as_functions_are(image: str, function: str) -> None:
-    text = str(Functions(image, function))
-    assert glob(text) == Functions(image or "*", function)
+    text = str(FunctionPattern(image, function))
+    assert glob(text) == FunctionPattern(image or "*", function)
 
 
 @given(st.text("ab:@+*", max_size=8))
@@ -58,9 +58,9 @@ def test_whatever_is_typed_is_read_or_refused(text: str) -> None:
 
 
 def test_the_last_single_colon_ends_an_image() -> None:
-    assert functions.parse("a:b:f") == Functions("a:b", "f")
-    assert functions.parse("lib:ns::f") == Functions("lib", "ns::f")
-    assert functions.parse("ns::f") == Functions("", "ns::f")
+    assert functions.parse("a:b:f") == FunctionPattern("a:b", "f")
+    assert functions.parse("lib:ns::f") == FunctionPattern("lib", "ns::f")
+    assert functions.parse("ns::f") == FunctionPattern("", "ns::f")
     assert point.parse("lib:ns::f:@3:pre") == Spec("lib", "ns::f", "@3:pre")
 
 

@@ -12,7 +12,7 @@ from iced_x86 import EncodingKind, Mnemonic
 
 from gilk.analysis.model import FLAGS_LIVE, Block, Function, LiveInstruction
 from gilk.arch.effects import effects
-from gilk.splice.instrument import Arguments, Call, CallWithValues, Count, Instrument, Stamp
+from gilk.splice.instrument import CallWithIid, CallWithValues, Count, Instrument, Stamp, StampWithArguments
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext, plan
 from gilk.splice.segments import is_call
@@ -86,8 +86,8 @@ class Trial:
     def _wants(self) -> list[Want]:
         rng, stretch = self.rng, self.stretch
         function = callee.address(self.ground)
-        kinds: list[Instrument] = [Count(1), Count(1), Stamp(1), Arguments(1)]
-        kinds += [Call(function, 1), CallWithValues(function, 1)]
+        kinds: list[Instrument] = [Count(1), Count(1), Stamp(1), StampWithArguments(1)]
+        kinds += [CallWithIid(function, 1), CallWithValues(function, 1)]
         wants = [Want(stretch.steps[stretch.index].instruction.ip, False, rng.choice(kinds), 1)]
         if rng.random() < 0.5:
             others = [b for b in stretch.function.blocks if b.start != stretch.block.start]
@@ -209,10 +209,10 @@ class Trial:
         instrument = self.followed.instrument
         if isinstance(instrument, Count):
             yield from self._counted(written)
-        elif isinstance(instrument, Call | CallWithValues):
+        elif isinstance(instrument, CallWithIid | CallWithValues):
             yield from self._called(written, start, isinstance(instrument, CallWithValues))
         else:
-            yield from self._recorded(written, start, stacks, isinstance(instrument, Arguments))
+            yield from self._recorded(written, start, stacks, isinstance(instrument, StampWithArguments))
 
     def _counted(self, written: dict[int, int]) -> Iterator[str]:
         at = self.ground.host.counters + 8

@@ -10,7 +10,7 @@ import pytest
 
 from gilk.analysis.model import Function
 from gilk.arch.decode import decode
-from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
+from gilk.splice.instrument import Count, Instrument, Stamp, StampWithArguments
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext, forget, plan
 from gilk.targets.image import pretend_loaded
@@ -33,7 +33,7 @@ class Asking:
 
     def want(self, address: int, after: bool = False) -> Want:
         self.next += 1
-        kinds: list[Instrument] = [Count(self.next)] * 6 + [Stamp(self.next), Arguments(self.next)]
+        kinds: list[Instrument] = [Count(self.next)] * 6 + [Stamp(self.next), StampWithArguments(self.next)]
         return Want(address, after, self.rng.choice(kinds), self.next)
 
     def wants(self, function: Function, share: float) -> list[Want]:

@@ -13,7 +13,7 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.image.elf import load
 from gilk.splice.allocator import Arena, PunPages
-from gilk.splice.instrument import Call, CallWithValues, Instrument, Stamp
+from gilk.splice.instrument import CallWithIid, CallWithValues, Instrument, Stamp
 from gilk.splice.plan import FunctionPlan, Refusal, Want
 from gilk.splice.planner import PatchContext, plan
 from gilk.splice.policy import PORTABLE
@@ -104,9 +104,9 @@ def compare(analysis: Analysis, puns: bool, away: int, farther: int) -> tuple[Pl
     return template, plans
 
 
-@pytest.mark.parametrize("kind", [Call, CallWithValues])
+@pytest.mark.parametrize("kind", [CallWithIid, CallWithValues])
 @pytest.mark.parametrize("away", [0, _AWAY])
-def test_calls_at_entries_elsewhere(kind: type[Call | CallWithValues], away: int) -> None:
+def test_calls_at_entries_elsewhere(kind: type[CallWithIid | CallWithValues], away: int) -> None:
     """A function lies wherever it was linked to, and its numbers are in no order."""
     analysis, ground = analysed(BASH), reference_ground(analysed(BASH), SHAPE)
     starts = [span.start for span in analysis.image.spans][::3]

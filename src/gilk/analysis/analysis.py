@@ -18,7 +18,7 @@ from gilk.analysis.parts import Extents, FunctionParts, is_cold
 from gilk.analysis.summaries import Known, Summaries
 from gilk.analysis.tables import JumpTables
 from gilk.analysis.traverse import Surroundings, Traversal
-from gilk.image.model import Image, Span, SymbolKind
+from gilk.image.model import FunctionSpan, Image, SymbolKind
 
 
 class Analysis:
@@ -42,7 +42,7 @@ class Analysis:
     def jumps(self) -> JumpTargets:
         return self._given or JumpTargets.scan(self.image)
 
-    def function(self, span: Span) -> Function:
+    def function(self, span: FunctionSpan) -> Function:
         """The blocks of one function."""
         known = self._functions.get(span.start)
         if known is None:
@@ -106,7 +106,7 @@ class Analysis:
     def _landing_pads(self) -> list[int]:
         return sorted({pad for frame in self.image.frames for pad in frame.landing_pads})
 
-    def _analyse(self, span: Span) -> Function:
+    def _analyse(self, span: FunctionSpan) -> Function:
         traversal, parts = self._traverse(span), self.parts.of(span)
         more = [address for address in self._tables_into(span) if span.start <= address < traversal.end]
         if more:
@@ -117,7 +117,7 @@ class Analysis:
         blocks = blocking.build(traversal, [*taken, *self._unreached(traversal)], pads)
         return self._function(span, traversal, blocks, parts)
 
-    def _traverse(self, span: Span) -> Traversal:
+    def _traverse(self, span: FunctionSpan) -> Traversal:
         """The traversal of ``span`` from all its entries that the whole image tells of."""
         code = self.image.read(span.start, span.end - span.start)
         end = span.start + len(code)
@@ -139,7 +139,7 @@ class Analysis:
             self._tables.resolve(traversal)
         return traversal
 
-    def _tables_into(self, span: Span) -> Iterable[int]:
+    def _tables_into(self, span: FunctionSpan) -> Iterable[int]:
         """Addresses in ``span`` to which jump tables of other spans may lead: ``span`` is, or may be, a part of their
         function."""
         parts = self.parts.of(span)
@@ -147,7 +147,7 @@ class Analysis:
             return {address for start, _ in parts for address in self._tables_of(start)}
         return self._all_tables if is_cold(span) or self._may_be_part(span) else ()
 
-    def _may_be_part(self, span: Span) -> bool:
+    def _may_be_part(self, span: FunctionSpan) -> bool:
         index = bisect.bisect_left(self.image.spans, span.start, key=_start)
         return span.source == "eh_frame" and not self.jumps.traits[index] & ENTERED
 
@@ -173,7 +173,9 @@ class Analysis:
             if not main.reached(address):
                 yield main.at(address).near_branch_target
 
-    def _function(self, span: Span, traversal: Traversal, blocks: tuple[Block, ...], parts: Extents) -> Function:
+    def _function(
+        self, span: FunctionSpan, traversal: Traversal, blocks: tuple[Block, ...], parts: Extents
+    ) -> Function:
         reached = {block.start for block in blocks}
         wanted = {*traversal.inner, *traversal.leaders, *self._unreached(traversal)}
         return Function(
@@ -192,7 +194,7 @@ class Analysis:
         )
 
 
-def _start(span: Span) -> int:
+def _start(span: FunctionSpan) -> int:
     return span.start
 
 

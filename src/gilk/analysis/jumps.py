@@ -21,7 +21,7 @@ from iced_x86 import Code, Instruction
 from numpy.typing import NDArray
 
 from gilk.arch import decode as x86
-from gilk.image.model import Image, Span
+from gilk.image.model import FunctionSpan, Image
 from gilk.values import dataclass
 
 Addresses = NDArray[np.int64]
@@ -112,7 +112,7 @@ def _regions(image: Image) -> Iterator[tuple[int, int, int]]:
         yield from ((start, end, -1) for start, end in _gaps(image.spans, low, high))
 
 
-def _gaps(spans: tuple[Span, ...], low: int, high: int) -> Iterator[tuple[int, int]]:
+def _gaps(spans: tuple[FunctionSpan, ...], low: int, high: int) -> Iterator[tuple[int, int]]:
     position = low
     for span in spans:
         if span.end <= low or span.start >= high:

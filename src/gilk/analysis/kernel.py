@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.jumps import LEAVES_BY_INDIRECT_JUMP, LEAVES_BY_RETURN, JumpTargets
 from gilk.analysis.noreturn import LEAVES, Returns
-from gilk.image.kernel.build import Kernel
+from gilk.image.kernel.build import KernelImage
 from gilk.image.kernel.kallsyms import Addresses
 from gilk.image.kernel.opcodes import OpcodeFlow
 from gilk.image.kernel.snapshot import TextRegion
@@ -33,7 +33,7 @@ _SIGNED_IMMEDIATES: Final = (
 class KernelAnalysis(Analysis):
     """The analysis of a whole kernel; functions are worked out on demand."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: KernelImage) -> None:
         self._kernel = kernel
         self.spans = FunctionExtents.of(kernel)
         super().__init__(kernel.image, jump_targets(kernel, self.spans))
@@ -60,7 +60,7 @@ class KernelAnalysis(Analysis):
         return answer
 
 
-def jump_targets(kernel: Kernel, extents: FunctionExtents) -> JumpTargets:
+def jump_targets(kernel: KernelImage, extents: FunctionExtents) -> JumpTargets:
     sources, targets = _crossing(kernel, extents)
     order = np.argsort(targets, kind="stable")
     return JumpTargets(
@@ -81,7 +81,7 @@ class FunctionExtents:
     ends: Addresses
 
     @classmethod
-    def of(cls, kernel: Kernel) -> FunctionExtents:
+    def of(cls, kernel: KernelImage) -> FunctionExtents:
         spans = kernel.image.spans
         starts = np.array([span.start for span in spans], np.uint64)
         return cls(starts, np.array([span.end for span in spans], np.uint64))
@@ -110,11 +110,11 @@ def _any(addresses: Addresses) -> Any:
     return addresses
 
 
-def _thunks(kernel: Kernel) -> Addresses:
+def _thunks(kernel: KernelImage) -> Addresses:
     return np.array(sorted(kernel.image.returns | kernel.image.dispatchers), np.uint64)
 
 
-def _crossing(kernel: Kernel, extents: FunctionExtents) -> tuple[Addresses, Addresses]:
+def _crossing(kernel: KernelImage, extents: FunctionExtents) -> tuple[Addresses, Addresses]:
     """Direct branches out of a function, except calls of functions; detours too, but nothing that leads to thunks."""
     sweep = kernel.sweep
     rows = sweep.direct
@@ -131,7 +131,7 @@ def _crossing(kernel: Kernel, extents: FunctionExtents) -> tuple[Addresses, Addr
     return sources[plain], targets[plain]
 
 
-def _taken(kernel: Kernel, extents: FunctionExtents) -> Addresses:
+def _taken(kernel: KernelImage, extents: FunctionExtents) -> Addresses:
     """Addresses inside functions that instructions load: relative to themselves, or as an immediate."""
     found = [np.zeros(0, np.uint64)]
     for part in kernel.snapshot.parts:
@@ -158,7 +158,7 @@ def _words(content: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.in
     return rows.view("<i4").reshape(-1).astype(np.int64)
 
 
-def _pointers(kernel: Kernel, extents: FunctionExtents) -> Addresses:
+def _pointers(kernel: KernelImage, extents: FunctionExtents) -> Addresses:
     """Addresses inside functions that constants hold: of labels, for computed jumps."""
     found = [np.zeros(0, np.uint64)]
     for part in kernel.snapshot.parts:
@@ -171,7 +171,7 @@ def _pointers(kernel: Kernel, extents: FunctionExtents) -> Addresses:
     return words[kernel.sweep.row(words) >= 0]
 
 
-def _traits(kernel: Kernel, extents: FunctionExtents) -> NDArray[np.uint8]:
+def _traits(kernel: KernelImage, extents: FunctionExtents) -> NDArray[np.uint8]:
     """How each function can be left."""
     sweep, image = kernel.sweep, kernel.image
     traits = np.zeros(len(extents.starts), np.uint8)

@@ -16,7 +16,7 @@ from iced_x86 import Instruction
 
 from gilk.analysis.jumps import LEAVES_BY_INDIRECT_JUMP, LEAVES_BY_RETURN, JumpTargets
 from gilk.arch import decode as x86
-from gilk.image.model import Image, Span
+from gilk.image.model import FunctionSpan, Image
 
 LEAVES: Final = LEAVES_BY_RETURN | LEAVES_BY_INDIRECT_JUMP
 
@@ -103,14 +103,14 @@ class Returns:
             self._falls_out(span)
         )
 
-    def _leads_back(self, span: Span, target: int) -> bool:
+    def _leads_back(self, span: FunctionSpan, target: int) -> bool:
         """A jump out of a function without a return of its own."""
         owner = self.image.span_at(target)
         if owner is None:
             return self.at(target)
         return self._span(self._index[owner.start])
 
-    def _falls_out(self, span: Span) -> bool:
+    def _falls_out(self, span: FunctionSpan) -> bool:
         """Whether the last instruction lets control run into what follows. A call there does not come back."""
         code = self.image.read(span.start, span.end - span.start)
         last = x86.decode(code, span.start)[-1]

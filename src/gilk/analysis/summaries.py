@@ -14,7 +14,7 @@ from iced_x86 import Instruction
 from gilk.analysis.liveness import CONVENTIONAL, IMPORTED, UNKNOWN, Liveness, Summary, live_at_return
 from gilk.analysis.model import Block, End, Function
 from gilk.arch import decode as x86
-from gilk.image.model import Image, Span
+from gilk.image.model import FunctionSpan, Image
 from gilk.values import dataclass
 
 
@@ -40,7 +40,7 @@ class Summaries:
     """Liveness of the functions of one image, on demand. ``known``, by start: what another has found of it."""
 
     def __init__(
-        self, image: Image, function: Callable[[Span], Function], known: Mapping[int, Known] | None = None
+        self, image: Image, function: Callable[[FunctionSpan], Function], known: Mapping[int, Known] | None = None
     ) -> None:
         self._image = image
         self._function = function

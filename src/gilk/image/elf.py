@@ -12,7 +12,7 @@ from gilk.image import debug, dynamic, eh_frame, header, notes, plt, relocations
 from gilk.image.extents import Extents, disjoint
 from gilk.image.header import Header
 from gilk.image.memory import ImageMemory
-from gilk.image.model import Image, LoadSegment, Symbol
+from gilk.image.model import ElfSymbol, Image, LoadSegment
 from gilk.image.plt import Plt
 from gilk.image.relocations import Relocations
 from gilk.image.remembered import CachedFields
@@ -53,7 +53,7 @@ class File:
         """Raises ImageError."""
         return _image(source_of(self.descriptor, self._path))
 
-    def exported(self, name: str) -> Symbol | None:
+    def exported(self, name: str) -> ElfSymbol | None:
         """The symbol of that name that the file exports, found without reading the others; None without one. Raises
         ImageError."""
         head = header.parse(source_of(self.descriptor, self._path))
@@ -137,7 +137,7 @@ def _contents(head: Header, segments: tuple[LoadSegment, ...], build_id: str) ->
     )
 
 
-def _tables(head: Header, dynsym: symbols.SymbolTable | None) -> list[tuple[str, list[Symbol]]]:
+def _tables(head: Header, dynsym: symbols.SymbolTable | None) -> list[tuple[str, list[ElfSymbol]]]:
     """Symbols by table. A program that kept its .symtab needs no debug file."""
     full = symbols.symtab(head)
     if full is None or not len(full.rows):
@@ -145,7 +145,7 @@ def _tables(head: Header, dynsym: symbols.SymbolTable | None) -> list[tuple[str,
     return [(table.source, symbols.symbols(table)) for table in (dynsym, full) if table is not None]
 
 
-def _named(tables: list[tuple[str, list[Symbol]]]) -> list[Named]:
+def _named(tables: list[tuple[str, list[ElfSymbol]]]) -> list[Named]:
     return [(symbol, source) for source, rows in tables for symbol in rows]
 
 

@@ -32,7 +32,7 @@ class SymbolKind(StrEnum):
 # There are tens of thousands of symbols, frames and spans in an image: a NamedTuple is made in a third of the time.
 
 
-class Symbol(NamedTuple):
+class ElfSymbol(NamedTuple):
     """A row of .symtab or .dynsym. ``size`` is in bytes, 0 when the file does not say."""
 
     name: str
@@ -73,7 +73,7 @@ class FrameDescription(NamedTuple):
     signal: bool  # augmentation 'S': a signal trampoline
 
 
-class Span(NamedTuple):
+class FunctionSpan(NamedTuple):
     """The bytes [start, end) of one function, with every name it goes by.
 
     ``source`` is the table the extent comes from: symtab, dynsym, debug, eh_frame.
@@ -103,9 +103,9 @@ class Image:
     soname: str
     segments: tuple[LoadSegment, ...]
     sections: tuple[Section, ...]
-    symbols: tuple[Symbol, ...]
+    symbols: tuple[ElfSymbol, ...]
     frames: tuple[FrameDescription, ...]  # sorted by start
-    spans: tuple[Span, ...]  # functions, sorted by start, disjoint
+    spans: tuple[FunctionSpan, ...]  # functions, sorted by start, disjoint
     plt: dict[int, str] = field(default_factory=dict)  # address of a PLT stub -> symbol name
     got: dict[int, str] = field(default_factory=dict)  # address of a GOT slot (GLOB_DAT, JUMP_SLOT) -> symbol name
     relative: dict[int, int] = field(default_factory=dict)  # R_X86_64_RELATIVE: slot -> addend
@@ -167,31 +167,31 @@ class Image:
     def _starts(self) -> list[int]:
         return [span.start for span in self.spans]
 
-    def span_at(self, address: int) -> Span | None:
+    def span_at(self, address: int) -> FunctionSpan | None:
         """The function whose bytes hold ``address``."""
         i = bisect.bisect_right(self._starts, address) - 1
         if i >= 0 and address < self.spans[i].end:
             return self.spans[i]
         return None
 
-    def span_before(self, address: int) -> Span | None:
+    def span_before(self, address: int) -> FunctionSpan | None:
         """The last function that ends at or before ``address``."""
         i = bisect.bisect_left(self._starts, address) - 1
         return self.spans[i] if i >= 0 and self.spans[i].end <= address else None
 
-    def span_after(self, address: int) -> Span | None:
+    def span_after(self, address: int) -> FunctionSpan | None:
         """The first function that starts at or after ``address``."""
         i = bisect.bisect_left(self._starts, address)
         return self.spans[i] if i < len(self.spans) else None
 
     @cached_property
-    def _by_name(self) -> dict[str, list[Symbol]]:
-        found: dict[str, list[Symbol]] = {}
+    def _by_name(self) -> dict[str, list[ElfSymbol]]:
+        found: dict[str, list[ElfSymbol]] = {}
         for symbol in self.symbols:
             found.setdefault(symbol.name, []).append(symbol)
         return found
 
-    def named(self, name: str) -> Sequence[Symbol]:
+    def named(self, name: str) -> Sequence[ElfSymbol]:
         """The symbols of that name, in the file's order."""
         return self._by_name.get(name, ())
 

@@ -27,7 +27,7 @@ from gilk.digest import digest
 from gilk.image import debug, dynamic
 from gilk.image.header import SHT_STRTAB, SHT_SYMTAB, Header
 from gilk.image.memory import MALFORMED
-from gilk.image.model import FrameDescription, LoadSegment, Span, Symbol, SymbolKind
+from gilk.image.model import ElfSymbol, FrameDescription, FunctionSpan, LoadSegment, SymbolKind
 from gilk.values import dataclass
 from gilk.version import VERSION
 
@@ -47,9 +47,9 @@ class CachedFields:
     interpreter: str
     needed: tuple[str, ...]
     soname: str
-    symbols: tuple[Symbol, ...]
+    symbols: tuple[ElfSymbol, ...]
     frames: tuple[FrameDescription, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[FunctionSpan, ...]
     plt: dict[int, str]
     got: dict[int, str]
     relative: dict[int, int]
@@ -130,8 +130,8 @@ def recall(key: bytes) -> CachedFields | None:
     try:
         values = marshal.loads(content)
         kinds = {str(kind): kind for kind in SymbolKind}
-        symbols = [Symbol(name, at, size, kinds[kind], *rest) for name, at, size, kind, *rest in values["symbols"]]
-        frames, spans = map(FrameDescription._make, values["frames"]), map(Span._make, values["spans"])
+        symbols = [ElfSymbol(name, at, size, kinds[kind], *rest) for name, at, size, kind, *rest in values["symbols"]]
+        frames, spans = map(FrameDescription._make, values["frames"]), map(FunctionSpan._make, values["spans"])
         return CachedFields(**values | {"symbols": tuple(symbols), "frames": tuple(frames), "spans": tuple(spans)})
     except (ValueError, TypeError, EOFError, KeyError):
         return None

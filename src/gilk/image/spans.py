@@ -8,19 +8,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 
 from gilk.image.extents import Extents
-from gilk.image.model import FrameDescription, Span, Symbol, SymbolKind
+from gilk.image.model import ElfSymbol, FrameDescription, FunctionSpan, SymbolKind
 
 ALIGNMENT = 16  # bytes, of functions
 FUNCTIONS = (SymbolKind.FUNC, SymbolKind.IFUNC)
 
 
 #: A symbol, and the table it was first found in.
-Named = tuple[Symbol, str]
+Named = tuple[ElfSymbol, str]
 
 
 def spans(
     named: Iterable[Named], frames: Iterable[FrameDescription], resolvers: Iterable[int], code: Extents
-) -> tuple[Span, ...]:
+) -> tuple[FunctionSpan, ...]:
     """Sorted and disjoint: an extent that reaches into the next function is cut there.
 
     ``code`` is where functions may lie: executable sections or segments, without PLTs.
@@ -32,7 +32,7 @@ def spans(
     found += [_from_frame(start, end) for start, end in _unnamed(covered, by_start)]
     known = {span.start for span in found}
     resolving = set(resolvers)
-    found += [Span(nameless(r), r, r, (), "eh_frame", local=True) for r in resolving - known if code.end_of(r)]
+    found += [FunctionSpan(nameless(r), r, r, (), "eh_frame", local=True) for r in resolving - known if code.end_of(r)]
     found = [span._replace(ifunc=True) if span.start in resolving else span for span in found]
     firm = {start for start, group in by_start.items() if any(symbol.kind in FUNCTIONS for symbol, _ in group)}
     return _disjoint(sorted(found, key=lambda span: span.start), firm, covered, code)
@@ -76,7 +76,7 @@ def _rank(entry: Named) -> tuple[bool, bool, bool, bool, int, int, str]:
     return not symbol.exported, symbol.local, label, "@" in symbol.name, underscores, len(symbol.name), symbol.name
 
 
-def _from_symbols(start: int, group: list[Named], covered: int) -> Span:
+def _from_symbols(start: int, group: list[Named], covered: int) -> FunctionSpan:
     """The span of one function, made from all symbols at its start. It ends at ``start`` when neither symbol nor FDE
     tells its end."""
     if len(group) > 1:
@@ -86,7 +86,7 @@ def _from_symbols(start: int, group: list[Named], covered: int) -> Span:
     end = start + size if size else covered
     symbols = [symbol for symbol, _ in group]
     name, *aliases = dict.fromkeys([symbol.name for symbol in symbols])
-    return Span(
+    return FunctionSpan(
         name=name,
         start=start,
         end=max(end, start),
@@ -118,16 +118,18 @@ def _unnamed(covered: Mapping[int, int], by_start: Iterable[int]) -> list[tuple[
     return found
 
 
-def _from_frame(start: int, end: int) -> Span:
-    return Span(nameless(start), start, end, (), "eh_frame", local=True)
+def _from_frame(start: int, end: int) -> FunctionSpan:
+    return FunctionSpan(nameless(start), start, end, (), "eh_frame", local=True)
 
 
-def _disjoint(found: list[Span], firm: Set[int], covered: Mapping[int, int], code: Extents) -> tuple[Span, ...]:
+def _disjoint(
+    found: list[FunctionSpan], firm: Set[int], covered: Mapping[int, int], code: Extents
+) -> tuple[FunctionSpan, ...]:
     """Drop what lies inside another function without being one, then cut and extend to the next start.
 
     ``firm`` are the starts that a symbol of a function vouches for, rather than a label or an FDE alone.
     """
-    kept: list[Span] = []
+    kept: list[FunctionSpan] = []
     reach = 0  # end of the outermost firm function so far
     for span in found:
         own = span.start in firm and (span.start in covered or span.end > reach)
@@ -141,6 +143,6 @@ def _disjoint(found: list[Span], firm: Set[int], covered: Mapping[int, int], cod
     return tuple(span for span in cut if span.end > span.start)
 
 
-def _cut(span: Span, limit: int, code: Extents) -> Span:
+def _cut(span: FunctionSpan, limit: int, code: Extents) -> FunctionSpan:
     end = min(span.end if span.end > span.start else limit, limit, code.end_of(span.start))
     return span if end == span.end else span._replace(end=end)

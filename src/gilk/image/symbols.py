@@ -12,7 +12,7 @@ from gilk.image import dynamic as dyn
 from gilk.image.dynamic import DynamicSection
 from gilk.image.header import SHT_DYNSYM, SHT_SYMTAB, Header
 from gilk.image.memory import MALFORMED, ImageMemory
-from gilk.image.model import Symbol, SymbolKind
+from gilk.image.model import ElfSymbol, SymbolKind
 from gilk.values import dataclass
 
 ROW = numpy.dtype(
@@ -114,7 +114,7 @@ def named(table: SymbolTable, name: str) -> SymbolTable:
     return SymbolTable(table.rows[numpy.isin(table.rows["name"], places)], table.strings, table.source)
 
 
-def symbols(table: SymbolTable) -> list[Symbol]:
+def symbols(table: SymbolTable) -> list[ElfSymbol]:
     """The defined functions, objects and labels of a table, in its order."""
     rows = table.rows
     defined = (rows["section"] != SHN_UNDEF) & (rows["section"] != SHN_ABS)
@@ -124,16 +124,16 @@ def symbols(table: SymbolTable) -> list[Symbol]:
     kinds = [KINDS[kind] for kind in (rows["info"] & 15).tolist()]
     columns = (rows["value"].tolist(), rows["size"].tolist(), kinds, exported.tolist(), local.tolist())
     found = zip(names(table.strings, rows["name"]), *columns, strict=True)
-    return [Symbol(*fields) for fields in found if fields[0]]
+    return [ElfSymbol(*fields) for fields in found if fields[0]]
 
 
-def merge(tables: Iterable[Sequence[Symbol]]) -> tuple[Symbol, ...]:
+def merge(tables: Iterable[Sequence[ElfSymbol]]) -> tuple[ElfSymbol, ...]:
     """Without repetitions, sorted by address; the first table that has a symbol wins.
 
     Tables come in order of trust, the dynamic symbols first: only they know what is exported. A name may
     stand twice at one address with two sizes, for two versions (sys_errlist in libc).
     """
-    found: dict[tuple[str, int, int, SymbolKind], Symbol] = {}
+    found: dict[tuple[str, int, int, SymbolKind], ElfSymbol] = {}
     for table in tables:
         for symbol in table:
             found.setdefault((symbol.name, symbol.address, symbol.size, symbol.kind), symbol)

@@ -10,7 +10,7 @@ from functools import partial
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import UsageError
-from gilk.image.model import Image, Span
+from gilk.image.model import FunctionSpan, Image
 from gilk.lang.d.probes import Description
 from gilk.lang.ir import Binary, Given
 from gilk.lang.machine import CallArg, CallResult, Reg, Start
@@ -47,7 +47,7 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
 
 def _places(
     image: Image, analysis: Callable[[], Analysis], description: Description
-) -> Iterator[tuple[Span, str, _Where]]:
+) -> Iterator[tuple[FunctionSpan, str, _Where]]:
     """Functions and names of probes, with where they fire. Without a name: entry and return.
 
     Where a function begins is known without looking into it.
@@ -67,7 +67,7 @@ def _places(
             yield from ((span, *found) for found in _inside(image, analysis(), span, name))
 
 
-def _inside(image: Image, analysis: Analysis, span: Span, name: str) -> Iterator[tuple[str, _Where]]:
+def _inside(image: Image, analysis: Analysis, span: FunctionSpan, name: str) -> Iterator[tuple[str, _Where]]:
     function = analysis.function(span)
     if not function.whole and (not name or fnmatch.fnmatchcase("return", name)):
         found = tuple((part.start, point) for part, point in points.returns(image, analysis, function))

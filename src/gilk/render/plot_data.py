@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gilk.errors import UsageError
-from gilk.trace.probes import Kind
+from gilk.trace.probes import RecordKind
 from gilk.trace.query import ask, tables
 from gilk.trace.reading import Trace
 from gilk.trace.series import ordinals
 from gilk.values import dataclass
 
-_NO_ARRIVAL = [str(Kind.RETURN), str(Kind.GAP)]  # kinds of samples that no event begins with
+_NO_ARRIVAL = [str(RecordKind.RETURN), str(RecordKind.GAP)]  # kinds of samples that no event begins with
 _SERIES = ("series", "function", "thread", "pid")  # columns of an answer that may name series, the first there is
 
 

@@ -16,7 +16,7 @@ from gilk.session.base import BaseSession, Probe
 from gilk.session.entry import Entry
 from gilk.session.ledger import Ledger
 from gilk.session.request import Builtin, CFunction, Wanted
-from gilk.session.staging import Result
+from gilk.session.staging import ChangeResult
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel.planner import plan
 from gilk.splice.plan import FunctionPlan, Refusal, Want
@@ -134,7 +134,7 @@ class KernelSession(BaseSession):
         self._counters.append(counter)
         return made
 
-    def _settled(self, result: Result) -> list[FunctionPlan]:
+    def _settled(self, result: ChangeResult) -> list[FunctionPlan]:
         """The plans, less what the driver did not apply. The rest of such a function is planned again without it:
         patches lead to one another, and one that is reached in part would count in part.
         """

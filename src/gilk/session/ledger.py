@@ -24,7 +24,17 @@ from numpy.typing import NDArray
 
 from gilk.analysis.model import Function
 from gilk.session.entry import Entry, HeldBatch, Undo, Units, with_dependents
-from gilk.session.staging import BatchChanger, Cache, PlacedUnits, Planning, Result, StagedBatch, Stager, Timed, staged
+from gilk.session.staging import (
+    BatchChanger,
+    Cache,
+    ChangeResult,
+    PlacedUnits,
+    Planning,
+    StagedBatch,
+    Stager,
+    Timed,
+    staged,
+)
 from gilk.splice.plan import FunctionPlan, Want
 from gilk.splice.planner import PatchContext, forget, plan
 from gilk.splice.policy import BESIDE, PROCESS
@@ -121,7 +131,7 @@ class Ledger(Generic[B]):
     def add(
         self, wants: Iterable[tuple[Entry, Want]], active: bool = True, along: Keys = (),
         rank: Callable[[int], int] | None = None,
-    ) -> Result:  # fmt: skip
+    ) -> ChangeResult:  # fmt: skip
         """Carry more, active or dormant, and activate the probes ``along`` in the same change.
 
         ``rank``, of a key: the probes of a function that gets some are put in its order, at one point the first is met
@@ -141,12 +151,12 @@ class Ledger(Generic[B]):
             settled = () if active else self._let_sleep({id(entry.ground): entry.ground for entry, _ in fresh}.values())
             return self._change([*changed.values(), *settled], {}, units, undo)
 
-    def renew(self) -> Result:
+    def renew(self) -> ChangeResult:
         """Plan everything again: what plans are made of has changed."""
         with self._undone_if_it_fails() as undo:
             return self._change([entry for entry in self._entries.values() if entry.wants], {}, {}, undo)
 
-    def remove(self, keys: Iterable[int]) -> Result:
+    def remove(self, keys: Iterable[int]) -> ChangeResult:
         """Take probes away that were added, dormant ones as well."""
         gone = set(keys)
         changed = [e for e in self._entries.values() if not gone.isdisjoint(e.wants)]
@@ -158,13 +168,13 @@ class Ledger(Generic[B]):
                 entry.off -= gone
             return self._change(changed, {}, {}, undo)
 
-    def activate(self, keys: Keys) -> Result:
+    def activate(self, keys: Keys) -> ChangeResult:
         """Have these probes in force; those that are stay so."""
         with self._undone_if_it_fails() as undo:
             units, again = self._turn(keys, True, undo)
             return self._change(list(again.values()), {}, units, undo)
 
-    def deactivate(self, keys: Keys) -> Result:
+    def deactivate(self, keys: Keys) -> ChangeResult:
         """Have these probes dormant."""
         with self._undone_if_it_fails() as undo:
             units, again = self._turn(keys, False, undo)
@@ -259,7 +269,7 @@ class Ledger(Generic[B]):
     def _undone_if_it_fails(self) -> Undo[B]:
         return Undo(self._batches, self._past)
 
-    def _change(self, entries: list[Entry], remove: Units, add: Units, undo: Undo[B]) -> Result:
+    def _change(self, entries: list[Entry], remove: Units, add: Units, undo: Undo[B]) -> ChangeResult:
         """Plan entries again, and exchange units besides."""
         entries = with_dependents(entries, self._entries.values())
         undo.note(entries)
@@ -282,7 +292,7 @@ class Ledger(Generic[B]):
                 plans.append(function_plan)
         outcome = self._exchange(_some(remove), _some(add), undo)
         self._drop(gone)
-        return Result(tuple(plans), outcome)
+        return ChangeResult(tuple(plans), outcome)
 
     def _exchange(self, remove: Units, add: Units, undo: Undo[B]) -> Timed:
         if not (remove or add):

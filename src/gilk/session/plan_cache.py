@@ -24,7 +24,7 @@ from gilk.image.model import Image
 from gilk.session.entry import Entry
 from gilk.session.staging import StagedBatch
 from gilk.splice.allocator import OutOfSpace
-from gilk.splice.instrument import Call, CallWithValues
+from gilk.splice.instrument import CallWithIid, CallWithValues
 from gilk.splice.planner import PatchContext
 from gilk.splice.template import MalformedTemplate, PlanTemplate, site_bytes
 from gilk.splice.template_build import Progress, build_template, entry_points, timings
@@ -38,7 +38,7 @@ _PLANNERS = ("image", "arch", "analysis", "splice", "targets/templates.py")  # w
 _MANY = 500  # functions of one image, for which a template of their entries is worth it
 _NEW = 10  # percent of the functions that may be new to the cache
 
-_Called = Call | CallWithValues
+_Called = CallWithIid | CallWithValues
 #: Where there can be no template, functions are planned one by one.
 _TOO_MUCH = (OutOfSpace, OverflowError, MemoryError)
 

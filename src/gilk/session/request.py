@@ -10,7 +10,7 @@ from pathlib import Path
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.errors import TargetError, UsageError
-from gilk.image.model import Image, Span
+from gilk.image.model import FunctionSpan, Image
 from gilk.session import inlined as inlining
 from gilk.spec import point as point_spec
 from gilk.spec.point import Spec
@@ -96,7 +96,7 @@ def expand(process: Code, requests: Iterable[Request]) -> Iterator[Wanted]:
             yield from _in_image(process, loaded, spans, request)
 
 
-def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[Span]]]:
+def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]:
     """The images meant, each with its functions: those that have such, as ``libz*:deflate`` is not about libzip.
 
     Raises UsageError `no-such-image`, `no-such-function`, TargetError `no-such-process`.
@@ -108,7 +108,7 @@ def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[Span]]]:
     if not matching:
         names = ", ".join(image.name for image in images)
         raise UsageError("no-such-image", f"no image matches {spec.image!r}", f"there are: {names}")
-    found: list[tuple[Loaded, list[Span]]] = []
+    found: list[tuple[Loaded, list[FunctionSpan]]] = []
     errors: list[UsageError] = []
     for loaded in matching:
         try:
@@ -135,7 +135,7 @@ def _nowhere(matching: list[Loaded], spec: Spec, errors: list[UsageError]) -> Us
     return UsageError("no-such-function", f"none of {names} has a function {spec.function!r}", "; ".join(hints[:3]))
 
 
-def _in_image(process: Code, loaded: Loaded, spans: Iterable[Span], request: Request) -> Iterator[Wanted]:
+def _in_image(process: Code, loaded: Loaded, spans: Iterable[FunctionSpan], request: Request) -> Iterator[Wanted]:
     image, analysis = process.image(loaded.path), process.analysis(loaded)
     for span in spans:
         function = analysis.function(span)

@@ -13,15 +13,15 @@ from gilk.session.ledger import Ledger
 from gilk.session.plan_cache import PlanCache
 from gilk.session.request import Builtin, CFunction, Wanted
 from gilk.session.signals import Signals, switches_stacks
-from gilk.session.staging import Result
+from gilk.session.staging import ChangeResult
 from gilk.session.stream import ALL_CLASSES, Bounds
-from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
+from gilk.splice.instrument import Count, Instrument, Stamp, StampWithArguments
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.base import Target
 from gilk.targets.batch import Batch
 from gilk.targets.workspace import Workspace
-from gilk.toolchain.instrument import Compiled, compile_instrument
+from gilk.toolchain.instrument import CompiledObject, compile_instrument
 from gilk.trace.clock import Clock, calibrate
 from gilk.trace.drain import Drain
 from gilk.trace.layout import PAGE, Geometry
@@ -62,7 +62,7 @@ class Session(BaseSession):
         self._signals = Signals(process, self._workspace)
         if switches_stacks(process):
             process.keeper.search_stacks()
-        self._compiled: dict[CFunction, Compiled] = {}
+        self._compiled: dict[CFunction, CompiledObject] = {}
 
     @property
     def code(self) -> Target:
@@ -80,14 +80,14 @@ class Session(BaseSession):
         self._note(result.outcome, len(numbers))
         return self._outcomes(result.plans, numbers)
 
-    def _add(self, wants: list[tuple[Entry, Want]]) -> Result:
+    def _add(self, wants: list[tuple[Entry, Want]]) -> ChangeResult:
         result = self._put(wants)
         unbalanced = self._signals.unbalanced(result)
         if unbalanced:
             self._ledger.remove(unbalanced)
         return result
 
-    def _put(self, wants: list[tuple[Entry, Want]]) -> Result:
+    def _put(self, wants: list[tuple[Entry, Want]]) -> ChangeResult:
         return self._ledger.add(wants)
 
     def _handlers(self) -> list[tuple[Entry, Want]]:
@@ -136,13 +136,13 @@ class Session(BaseSession):
             case Builtin.STAMP | Builtin.TIME:
                 return Stamp(number + 1)
             case Builtin.ARGS:
-                return Arguments(number + 1)
+                return StampWithArguments(number + 1)
             case Builtin.REGS:
                 return self._workspace.registers(ground, number + 1)
             case CFunction():
                 return self._workspace.calls(ground, self._compile(chosen))(number + 1)
 
-    def _compile(self, chosen: CFunction) -> Compiled:
+    def _compile(self, chosen: CFunction) -> CompiledObject:
         if chosen not in self._compiled:
             self._compiled[chosen] = compile_instrument(
                 chosen.source, chosen.function, chosen.flags, chosen.made_of, chosen.text

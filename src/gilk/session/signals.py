@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from gilk.analysis.model import Function
 from gilk.errors import GilkError
 from gilk.session.entry import Entry
-from gilk.session.staging import Result
+from gilk.session.staging import ChangeResult
 from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
@@ -62,7 +62,7 @@ class Signals:
                 found += list(self._want(handler, name, entry_of))
         return found
 
-    def unbalanced(self, result: Result) -> list[int]:
+    def unbalanced(self, result: ChangeResult) -> list[int]:
         """Keys to be removed at once: a handler must not be entered this way if it cannot be left this way."""
         refused = {key for plan in result.plans for key in plan.refusals}
         leaving = {want.key for wants in self._left.values() for _, want in wants}

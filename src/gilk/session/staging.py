@@ -103,7 +103,7 @@ class StagedBatch(Generic[_Kept]):
 
 
 @dataclass(frozen=True)
-class Result:
+class ChangeResult:
     """The plans made by a change, and how long the target stood still."""
 
     plans: tuple[FunctionPlan, ...]

@@ -7,7 +7,7 @@ import signal
 
 from gilk.errors import UsageError
 from gilk.spec import duration, functions
-from gilk.spec.functions import Functions
+from gilk.spec.functions import FunctionPattern
 from gilk.values import dataclass
 
 _WORDS = "now, call:FUNCTION[:N], return:FUNCTION[:N], after:2s, for:200ms, signal:USR2, key:alt-f, exit"
@@ -37,7 +37,7 @@ class Reach(Event):
     Without an image, it is looked for in the main program first, then in the libraries.
     """
 
-    function: Functions
+    function: FunctionPattern
     where: str
     hits: int
 
@@ -89,7 +89,7 @@ def _reach(text: str, word: str, rest: str) -> Reach:
         raise UsageError("bad-event", f"{text!r}: {name!r} is not a function", f"an event is one of {_WORDS}")
     if not int(count):
         raise UsageError("bad-event", f"{text!r}: the number of a call is 1 or more")
-    return Reach(text, Functions(image, function), "entry" if word == "call" else "return", int(count))
+    return Reach(text, FunctionPattern(image, function), "entry" if word == "call" else "return", int(count))
 
 
 def _seconds(text: str, rest: str) -> float:

@@ -15,7 +15,7 @@ _FUNCTIONS = re.compile(r"(?:(?P<image>.+)(?<!:):(?!:))?(?P<function>(?:[^:]|::)
 
 
 @dataclass(frozen=True, slots=True)
-class Functions:
+class FunctionPattern:
     """``image`` '' is for the command to say: the main program, or any image."""
 
     image: str
@@ -29,13 +29,13 @@ class Functions:
         return any(fnmatch.fnmatchcase(name, self.function) for name in names)
 
 
-def parse(text: str) -> Functions:
+def parse(text: str) -> FunctionPattern:
     """``IMAGE:`` is all functions of an image. Raises UsageError `bad-point`."""
     found = split(text)
     if found is None or not text:
         raise UsageError("bad-point", f"{text!r} is not [IMAGE:]FUNCTION", "for example 'libfoo*:' or 'parse_*'")
     image, function = found
-    return Functions(image, function or "*")
+    return FunctionPattern(image, function or "*")
 
 
 def split(text: str) -> tuple[str, str] | None:

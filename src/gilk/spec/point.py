@@ -22,7 +22,7 @@ class Spec:
     where: str
 
     def __str__(self) -> str:
-        return f"{functions.Functions(self.image, self.function)}:{self.where}"
+        return f"{functions.FunctionPattern(self.image, self.function)}:{self.where}"
 
 
 def parse(text: str) -> Spec:

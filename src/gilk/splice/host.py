@@ -54,7 +54,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ClientPart:
     """Memory of one client among several (native/abi/gilk_abi.h): its number, and the shape of a block as in `Host`."""
 
     number: int

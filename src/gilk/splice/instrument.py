@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Instruments as machine code: what a patch does at a point before it goes on.
 
-``Count``, ``Stamp`` and ``Arguments`` are inlined, and write to the memory of
-one client if they are given a ``Part``; ``Call`` runs a compiled C
+``Count``, ``Stamp`` and ``StampWithArguments`` are inlined, and write to the memory of
+one client if they are given a ``ClientPart``; the others run a compiled C
 function. Every one first makes sure that GS points at the block of this very
 thread (native/abi/gilk_abi.h); the first hit of a thread takes the slow way
 and claims one.
@@ -18,7 +18,7 @@ from typing import Protocol
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import DIRECTION, FLAGS, RED_ZONE, Frame, enter, enter_c, frame_for, leave, leave_c, scratch
-from gilk.splice.host import Context, Host, Part
+from gilk.splice.host import ClientPart, Context, Host
 from gilk.splice.recording import ARGUMENTS_CLASS, RECORDER, STAMP_CLASS, own_block, record, store_arguments
 from gilk.values import dataclass
 
@@ -42,7 +42,7 @@ class _Inlined(ABC):
     """An instrument that is the same wherever the same is live, but for one number."""
 
     __slots__ = ()
-    part: Part | None
+    part: ClientPart | None
 
     @property
     def reads(self) -> int:
@@ -70,7 +70,7 @@ class Count(_Inlined):
     """Adds one to counter ``slot`` of this thread."""
 
     slot: int
-    part: Part | None = None
+    part: ClientPart | None = None
 
     def _number(self, host: Host) -> int:
         return (self.part or host).counters + 8 * self.slot
@@ -95,7 +95,7 @@ class Stamp(_Inlined):
     """Records time, iid and the low half of the stack pointer (16 bytes)."""
 
     iid: int
-    part: Part | None = None
+    part: ClientPart | None = None
 
     def _number(self, host: Host) -> int:
         return self.iid
@@ -110,11 +110,11 @@ class Stamp(_Inlined):
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments(_Inlined):
+class StampWithArguments(_Inlined):
     """Records time and the six integer argument registers (64 bytes)."""
 
     iid: int
-    part: Part | None = None
+    part: ClientPart | None = None
 
     @property
     def reads(self) -> int:
@@ -133,7 +133,7 @@ class Arguments(_Inlined):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallWithIid:
     """Calls ``void f(unsigned iid)`` at ``function``; ``clobbers`` are the registers it may change."""
 
     function: int

@@ -11,7 +11,7 @@ from dataclasses import replace
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, End, Function
 from gilk.errors import UsageError
-from gilk.image.model import Image, Span
+from gilk.image.model import FunctionSpan, Image
 from gilk.splice.segments import is_call
 from gilk.values import dataclass
 
@@ -37,7 +37,7 @@ class Point:
         return f"{self.image}:{self.part or self.function}:{self.where}"
 
 
-def spans(image: Image, glob: str) -> list[Span]:
+def spans(image: Image, glob: str) -> list[FunctionSpan]:
     """The functions that go by a name that matches. Raises UsageError `no-such-function` when there is none."""
     if glob == "*":
         return list(image.spans)
@@ -74,7 +74,7 @@ def points(image: Image, analysis: Analysis, function: Function, where: str) -> 
         yield _offset(name, analysis, function, where)
 
 
-def entry(image: str, function: Function | Span) -> Point:
+def entry(image: str, function: Function | FunctionSpan) -> Point:
     return Point(image, function.name, "entry", function.start, False)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import FLAGS, Frame
-from gilk.splice.host import Host, Part
+from gilk.splice.host import ClientPart, Host
 
 _OWNER = 0
 _RINGS, _RING_STRIDE = 64, 32
@@ -53,7 +53,7 @@ def store_arguments(frame: Frame) -> dict[int, int | None]:
 def record(
     builder: CodeBuilder,
     host: Host,
-    part: Part | None,
+    part: ClientPart | None,
     kind: int,
     depth: int,
     values: dict[int, int | None] | None = None,
@@ -89,7 +89,7 @@ def record(
     builder.cold(drop)
 
 
-def _reserve(builder: CodeBuilder, part: Part | None, kind: int, full: int) -> None:
+def _reserve(builder: CodeBuilder, part: ClientPart | None, kind: int, full: int) -> None:
     """A place in a ring: rax is its position, and rdx the way to the block of ``part``; to ``full`` where there is
     none."""
     position = _RINGS + kind * _RING_STRIDE + _WPOS

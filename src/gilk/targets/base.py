@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gilk.analysis.analysis import Analysis
-from gilk.image.model import Image, Symbol
+from gilk.image.model import ElfSymbol, Image
 from gilk.spec import image as image_names
 from gilk.splice.allocator import Occupied
 from gilk.targets.threads import Gone, Threads
@@ -184,7 +184,7 @@ class Target(Code, Protocol):
         """Where nothing may be mapped."""
         ...
 
-    def exported(self, path: Path, name: str) -> Symbol | None:
+    def exported(self, path: Path, name: str) -> ElfSymbol | None:
         """The symbol of that name that other images find in this one; None without one. Raises ImageError."""
         ...
 

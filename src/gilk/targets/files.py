@@ -14,7 +14,7 @@ from pathlib import Path
 from gilk.errors import GilkError
 from gilk.image.elf import File, load
 from gilk.image.header import PF_X
-from gilk.image.model import Image, Symbol
+from gilk.image.model import ElfSymbol, Image
 from gilk.targets.base import Loaded
 from gilk.targets.mapped_file import open_mapped
 from gilk.targets.maps import Mapping, program_of
@@ -59,7 +59,7 @@ class Files:
                 file.close()
         return self._images[path]
 
-    def exported(self, path: Path, name: str) -> Symbol | None:
+    def exported(self, path: Path, name: str) -> ElfSymbol | None:
         """The symbol of that name that other images find in the file. Raises ImageError."""
         file = self._open.get(path)
         if path in self._images or file is None or file.descriptor < 0:

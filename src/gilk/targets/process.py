@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
-from gilk.image.model import Image, Symbol, SymbolKind
+from gilk.image.model import ElfSymbol, Image, SymbolKind
 from gilk.splice.allocator import Occupied
 from gilk.targets import launch, learnt, seccomp, wire
 from gilk.targets.alive import is_alive
@@ -174,7 +174,7 @@ class Process:
     def may_be_killed(self) -> bool:
         return seccomp.may_kill(self.pid)
 
-    def exported(self, path: Path, name: str) -> Symbol | None:
+    def exported(self, path: Path, name: str) -> ElfSymbol | None:
         """The symbol of that name that other images find in this one; None without one. Raises ImageError."""
         return self.files.exported(path, name)
 

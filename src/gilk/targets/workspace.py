@@ -19,7 +19,7 @@ from gilk.analysis.model import EVERYTHING
 from gilk.errors import CompileError, MemoryTaken, TargetError
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.splice.host import Host
-from gilk.splice.instrument import Call, CallWithRegisters, CallWithValues, Instrument
+from gilk.splice.instrument import CallWithIid, CallWithRegisters, CallWithValues, Instrument
 from gilk.splice.plan import Plan
 from gilk.splice.planner import PatchContext
 from gilk.splice.policy import BESIDE, PROCESS
@@ -32,7 +32,7 @@ from gilk.targets.places import places_table
 from gilk.targets.refusals import taken
 from gilk.targets.symbols import Found, Resolver
 from gilk.targets.templates import Placed, PlacedBatch, Shape, Spot, place, runtime_room
-from gilk.toolchain.instrument import Compiled, Linked, link_instrument
+from gilk.toolchain.instrument import CompiledObject, Linked, link_instrument
 from gilk.toolchain.runtime import runtime
 from gilk.values import dataclass
 
@@ -167,7 +167,7 @@ class Workspace:
         """The built-in that records all registers."""
         return CallWithRegisters(ground.arena.base + runtime().symbols["gilk_log_registers"], iid, calls_out=False)
 
-    def calls(self, ground: PatchContext, compiled: Compiled, control: int = 0) -> Callable[[int], Instrument]:
+    def calls(self, ground: PatchContext, compiled: CompiledObject, control: int = 0) -> Callable[[int], Instrument]:
         """A user's instrument, by iid, linked into the arena of ``ground``. ``control``: the page that says where it
         records, if that is not this workspace's own. Raises CompileError `undefined-symbol`."""
         site = next(s for s in self._sites if s.arena is ground.arena)
@@ -180,7 +180,7 @@ class Workspace:
             return lambda iid: CallWithRegisters(linked.entry, iid, calls_out)
         if linked.values:
             return lambda iid: CallWithValues(linked.values, iid, linked.clobbers)
-        return lambda iid: Call(linked.plain, iid, linked.clobbers)
+        return lambda iid: CallWithIid(linked.plain, iid, linked.clobbers)
 
     def forget_linked(self, sources: Collection[str]) -> None:
         """Forget the code compiled from these sources: no later patch will call it. It stays where it lies."""
@@ -205,7 +205,7 @@ class Workspace:
             self._store(at, control.to_bytes(8, "little"))
         return site.controls[control]
 
-    def _link(self, site: Site, compiled: Compiled, control: int) -> Linked:
+    def _link(self, site: Site, compiled: CompiledObject, control: int) -> Linked:
         symbols = {name: self._resolve(name).address for name in compiled.undefined}
         symbols["gilk_control"] = self._control(site, control)
         room = len(compiled.content) + 4096

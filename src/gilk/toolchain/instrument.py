@@ -20,7 +20,7 @@ _KIND = "instruments"
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledObject:
     """An object file in memory; ``undefined`` are the names that the target must supply."""
 
     source: Path
@@ -51,7 +51,7 @@ class Linked:
 
 def compile_instrument(
     source: Path, function: str, flags: tuple[str, ...] = (), made_of: bytes = b"", text: str | None = None
-) -> Compiled:
+) -> CompiledObject:
     """``flags``: what else the compiler is told. ``made_of``: what the code depends on besides ``text``, if it is to be
     kept. ``text``: what the file would have, that need not be there then.
 
@@ -63,14 +63,14 @@ def compile_instrument(
     kept = load_blob(_KIND, key) if made_of else None
     if kept is not None:
         names, _, content = kept.partition(b"\0")
-        return Compiled(source, function, content, tuple(names.decode().split()))
+        return CompiledObject(source, function, content, tuple(names.decode().split()))
     made = _compiled(source, function, flags, text)
     if made_of:
         store_blob(_KIND, key, " ".join(made.undefined).encode() + b"\0" + made.content)
     return made
 
 
-def _compiled(source: Path, function: str, flags: tuple[str, ...], text: str | None) -> Compiled:
+def _compiled(source: Path, function: str, flags: tuple[str, ...], text: str | None) -> CompiledObject:
     with directory() as place:
         if text is not None:
             source = place / source.name
@@ -86,7 +86,7 @@ def _compiled(source: Path, function: str, flags: tuple[str, ...], text: str | N
                 raise UsageError("no-such-instrument", f"{source} has no function {function!r}") from None
             raise
         prune(whole, output, ENTRY, PLAIN, VALUES, FORM)
-        return Compiled(source, function, output.read_bytes(), _undefined(output))
+        return CompiledObject(source, function, output.read_bytes(), _undefined(output))
 
 
 def _undefined(path: Path) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def _undefined(path: Path) -> tuple[str, ...]:
     return tuple(name for name in (line.split()[-1] for line in listing.splitlines()) if name not in ours)
 
 
-def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str, int]) -> Linked:
+def link_instrument(compiled: CompiledObject, code: int, data: int, symbols: dict[str, int]) -> Linked:
     """Link for addresses ``code`` and ``data``; ``symbols`` give every undefined name its address.
 
     A linker is run only for what has variables, or refers to what may be far away. Raises CompileError `does-not-link`.
@@ -114,14 +114,14 @@ def link_instrument(compiled: Compiled, code: int, data: int, symbols: dict[str,
     return _by_linker(compiled, code, data, symbols)
 
 
-def _alone(compiled: Compiled, code: int, symbols: dict[str, int]) -> Linked:
+def _alone(compiled: CompiledObject, code: int, symbols: dict[str, int]) -> Linked:
     """Raises CompileError for what takes a linker."""
     made = relocatable.parse(compiled.content)
     places = {name: (code + part.offset, part.size) for name, part in made.symbols.items()}
     return _linked(made.placed(code, symbols), code, b"", places)
 
 
-def _by_linker(compiled: Compiled, code: int, data: int, symbols: dict[str, int]) -> Linked:
+def _by_linker(compiled: CompiledObject, code: int, data: int, symbols: dict[str, int]) -> Linked:
     with directory() as place:
         (place / "instrument.o").write_bytes(compiled.content)
         script = place / "instrument.ld"

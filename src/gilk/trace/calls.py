@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gilk.trace.probes import Kind
+from gilk.trace.probes import RecordKind
 from gilk.trace.samples import NAME
 from gilk.values import dataclass
 
@@ -85,9 +85,9 @@ def pair(samples: pa.Table) -> CallTable:
 def match(samples: pa.Table) -> Matches:
     """The entries and returns that belong together, in a table in order of time with unified dictionaries."""
     kinds = samples["kind"].combine_chunks()
-    head = _is(kinds, Kind.HEAD)
-    entry = _is(kinds, Kind.ENTRY) | head
-    rows = np.flatnonzero(entry | _is(kinds, Kind.RETURN))
+    head = _is(kinds, RecordKind.HEAD)
+    entry = _is(kinds, RecordKind.ENTRY) | head
+    rows = np.flatnonzero(entry | _is(kinds, RecordKind.RETURN))
     if not len(rows):
         none = np.empty(0, np.intp)
         return Matches(none, np.empty(0, np.bool_), none, none, none, none, none, none)
@@ -119,7 +119,7 @@ def _without_rounds(
 
 def cut_by_gaps(samples: pa.Table, first: Index, last: Index) -> NDArray[np.bool_]:
     """Per pair of rows, whether the thread of the one, or that of the other, has a gap in between."""
-    gaps = np.flatnonzero(_is(samples["kind"].combine_chunks(), Kind.GAP))
+    gaps = np.flatnonzero(_is(samples["kind"].combine_chunks(), RecordKind.GAP))
     found = np.zeros(len(first), np.bool_)
     if not len(gaps):
         return found

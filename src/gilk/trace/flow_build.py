@@ -20,7 +20,7 @@ from gilk.trace.evidence import Events
 from gilk.trace.flow import KERNEL, SCHEMA, STATES, USER, Flow
 from gilk.trace.halves import Ends
 from gilk.trace.nesting import Bools, Intervals, Ints, crossed_tracks, nest
-from gilk.trace.probes import Kind
+from gilk.trace.probes import RecordKind
 from gilk.trace.traced import Unended
 
 _WHOLE, _LEFT, _OPEN, _BEFORE, _CUT, _CLOSED = range(6)
@@ -48,7 +48,7 @@ def _unended(about: About, tally: Tally) -> tuple[Unended, ...]:
     """Functions of which not all returns are recorded; a plain run has its refused points for that."""
     if tally.trace is not None:
         return tally.trace.unended
-    rows = ((row, tally.refused.get(row.point)) for row in about.probes if row.kind == Kind.RETURN)
+    rows = ((row, tally.refused.get(row.point)) for row in about.probes if row.kind == RecordKind.RETURN)
     return tuple(dict.fromkeys(Unended(row.function, row.image, why) for row, why in rows if why is not None))
 
 
@@ -204,7 +204,7 @@ class _Builder:
 def _gap_rows(samples: pa.Table) -> Ints:
     kinds = samples["kind"].combine_chunks()
     names = kinds.dictionary.to_pylist()
-    code = names.index(str(Kind.GAP)) if Kind.GAP in names else -2
+    code = names.index(str(RecordKind.GAP)) if RecordKind.GAP in names else -2
     return np.flatnonzero(np.asarray(kinds.indices.fill_null(-1)) == code)
 
 

@@ -13,7 +13,7 @@ from gilk.values import dataclass
 _SAID = 4  # places in a sentence
 
 
-class Kind(StrEnum):
+class RecordKind(StrEnum):
     """The kind of records that a probe writes.
 
     Only `OTHER`, a C instrument, may write records of several kinds. `HEAD` is an entry to which the function jumps

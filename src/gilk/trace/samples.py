@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Chunk, Identity
 from gilk.trace.layout import REGISTERS, TEXT_BYTES, Array
-from gilk.trace.probes import Kind, ProbeRow
+from gilk.trace.probes import ProbeRow, RecordKind
 
 NAME = pa.dictionary(pa.int32(), pa.string())
-_KINDS = [str(kind) for kind in Kind]
-_BY_CLASS = (Kind.STAMP, Kind.INTEGER, Kind.ARGS, Kind.REGS)
-_VARIABLE = (Kind.OTHER, Kind.INTEGER, Kind.TEXT)
+_KINDS = [str(kind) for kind in RecordKind]
+_BY_CLASS = (RecordKind.STAMP, RecordKind.INTEGER, RecordKind.ARGS, RecordKind.REGS)
+_VARIABLE = (RecordKind.OTHER, RecordKind.INTEGER, RecordKind.TEXT)
 _INTEGER, _ARGS, _REGS = 1, 2, 3
 _GAP = 0xFFFFFFFF  # no probe's iid
 _BEFORE = 8  # ticks, some ns, by which a gap comes before the record that ends it
@@ -149,8 +149,8 @@ class Samples:
         kinds = index.kinds[merged.per_chunk([chunk.number for chunk in merged.chunks]), rows]
         texts = merged.payload(_REGS, "length")
         if texts is not None:
-            kinds = np.where(texts[1] | (texts[0] == 0), kinds, np.int32(_KINDS.index(Kind.TEXT)))
-        kinds = np.where(gaps, np.int32(_KINDS.index(Kind.GAP)), kinds)
+            kinds = np.where(texts[1] | (texts[0] == 0), kinds, np.int32(_KINDS.index(RecordKind.TEXT)))
+        kinds = np.where(gaps, np.int32(_KINDS.index(RecordKind.GAP)), kinds)
         return {
             "point": _named(index.points[rows], index.point_names),
             "function": _named(index.functions[rows], index.function_names),

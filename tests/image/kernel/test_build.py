@@ -13,7 +13,7 @@ import pytest
 from gilk.analysis.kernel import KernelAnalysis
 from gilk.analysis.model import FLAGS_LIVE, Block, End
 from gilk.image.kernel import kallsyms
-from gilk.image.kernel.build import Kernel, kernel, owner_at
+from gilk.image.kernel.build import KernelImage, kernel, owner_at
 from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, KernelTables, TextRegion
 from gilk.splice.kernel.blocks import Blocks, Instructions
 
@@ -229,5 +229,5 @@ def test_a_kernel_without_any_code_has_no_functions(small: Small) -> None:
     symbols = kallsyms.parse(b"ffffffff81000000 T _stext\n")
     empty = TextRegion(TEXT, b"")
     part = KernelPart("", empty, empty, KernelTables(empty, empty, empty, empty))
-    found: Kernel = kernel(KernelSnapshot("", "", "", symbols, (part,), (), ()))
+    found: KernelImage = kernel(KernelSnapshot("", "", "", symbols, (part,), (), ()))
     assert found.image.spans == ()

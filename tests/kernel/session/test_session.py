@@ -14,7 +14,7 @@ from gilk.errors import UsageError
 from gilk.session.kernel_session import KernelSession
 from gilk.splice.plan import Refusal
 from gilk.targets.kernel.target import KernelTarget
-from gilk.trace.probes import Kind
+from gilk.trace.probes import RecordKind
 from tests.kernel.driver.driving import NUMBERS, Guest
 
 TIMES = 300
@@ -222,7 +222,7 @@ def test_interrupts_of_a_processor(kernel: KernelTarget, guest: Guest) -> None:
     whose = {(row["function"], row["pid"], row["tid"], row["thread"]) for row in others}
     assert whose == {("hrtimer_interrupt", 0, -2, "interrupts of CPU 1")}
     kinds = Counter(row["kind"] for row in others)
-    assert kinds[Kind.ENTRY] >= 5 and abs(kinds[Kind.ENTRY] - kinds[Kind.RETURN]) <= 1
+    assert kinds[RecordKind.ENTRY] >= 5 and abs(kinds[RecordKind.ENTRY] - kinds[RecordKind.RETURN]) <= 1
 
 
 def test_a_flight_recorder(kernel: KernelTarget, guest: Guest, calls: Path) -> None:

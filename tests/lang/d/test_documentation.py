@@ -173,7 +173,7 @@ def test_options_have_an_effect_where_the_page_says_so() -> None:
 
 
 def all_tags() -> set[str]:
-    enums: tuple[type[StrEnum], ...] = (tags.Tag, meaning_tags.Tag, PrintfTag)
+    enums: tuple[type[StrEnum], ...] = (tags.SyntaxTag, meaning_tags.Tag, PrintfTag)
     return {str(each) for enum in enums for each in enum}
 
 

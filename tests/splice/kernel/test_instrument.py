@@ -18,8 +18,14 @@ from gilk.splice.code import CodeBuilder
 from gilk.splice.frame import DIRECTION
 from gilk.splice.host import Context, Host
 from gilk.splice.instrument import Instrument
-from gilk.splice.kernel.host import Interrupts, Rings
-from gilk.splice.kernel.instrument import Arguments, Call, CallWithRegisters, Count, Stamp
+from gilk.splice.kernel.host import InterruptMask, RingPlaces
+from gilk.splice.kernel.instrument import (
+    KernelCallWithIid,
+    KernelCallWithRegisters,
+    KernelCount,
+    KernelStamp,
+    KernelStampWithArguments,
+)
 from tests.oracle.relocate import GPRS
 from tests.splice.kernel.cpu import CODE, CPUS, END, FAR, RING, RING_SIZE, STACK, TASK, Cpu
 
@@ -34,13 +40,13 @@ IID, SLOT = 0x1234567, 0x208
 PUSHED = 8
 FILTER, TGID_OFFSET, TGID = 0x188, 0x4DC, 0x2ABCD
 BITS = RING + RING_SIZE // 2  # no chunk lies there
-RINGS = Rings(WPOS, CHUNK, SET, RESERVE, CURRENT, PID_OFFSET, FILTER, TGID_OFFSET)
+RINGS = RingPlaces(WPOS, CHUNK, SET, RESERVE, CURRENT, PID_OFFSET, FILTER, TGID_OFFSET)
 HOST = Host(0, 0, 0, ())
-SIZES = {Stamp: 16, Arguments: 64}
+SIZES = {KernelStamp: 16, KernelStampWithArguments: 64}
 CALLER_SAVED = ("rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11")
 INSTRUMENTS: list[Instrument] = [
-    Count(SLOT), Count(FAR + SLOT), Stamp(IID, RINGS), Arguments(IID, RINGS), Call(BODY, IID),
-    CallWithRegisters(BODY, IID, THUNK),
+    KernelCount(SLOT), KernelCount(FAR + SLOT), KernelStamp(IID, RINGS), KernelStampWithArguments(IID, RINGS),
+    KernelCallWithIid(BODY, IID), KernelCallWithRegisters(BODY, IID, THUNK),
 ]  # fmt: skip
 NAMES = ["count", "count far", "stamp", "arguments", "call", "registers"]
 WITH_EVERYTHING = pytest.mark.parametrize("instrument", INSTRUMENTS, ids=NAMES)
@@ -152,13 +158,13 @@ def changed(kernel: Kernel, start: dict[str, int]) -> dict[int, int]:
 @pytest.mark.parametrize("live", live_sets(), ids=hex)
 @pytest.mark.parametrize("offset", [SLOT, FAR + SLOT], ids=hex)
 def test_a_count_is_one_more_and_nothing_else(offset: int, live: int) -> None:
-    kernel, start = finished(Count(offset), live, 1, 0x2)
+    kernel, start = finished(KernelCount(offset), live, 1, 0x2)
     assert changed(kernel, start) == {CPUS[0] + offset: 1}
 
 
 def test_a_count_of_two_words() -> None:
     """All 64 bits count."""
-    kernel = Kernel(code(Count(SLOT), 0))
+    kernel = Kernel(code(KernelCount(SLOT), 0))
     kernel.write(CPUS[0] + SLOT, 0xFFFFFFFF)
     kernel.run(registers(1), 0x2)
     assert kernel.read(CPUS[0] + SLOT) == 0x100000000
@@ -174,13 +180,13 @@ def who(rsp: int) -> int:
 
 def expected(instrument: Instrument, start: dict[str, int], rsp: int) -> bytes:
     """Of a record, all but the time."""
-    names = ("rdi", "rsi", "rdx", "rcx", "r8", "r9") if isinstance(instrument, Arguments) else ()
+    names = ("rdi", "rsi", "rdx", "rcx", "r8", "r9") if isinstance(instrument, KernelStampWithArguments) else ()
     head = IID.to_bytes(4, "little") + who(rsp).to_bytes(4, "little")
     return head + b"".join(start[name].to_bytes(8, "little") for name in names)
 
 
 def kind_of(instrument: Instrument) -> int:
-    return 2 if isinstance(instrument, Arguments) else 0
+    return 2 if isinstance(instrument, KernelStampWithArguments) else 0
 
 
 @RECORDERS
@@ -260,7 +266,7 @@ def test_only_a_process_that_is_wanted_makes_records(instrument: Instrument, liv
 def test_interrupts_are_wanted_whoever_they_interrupt(tgid: int, bit: int, preempt: int, made: bool, live: int) -> None:
     """0 is the idle task, whose bit stands for interrupts. 0x200 is: softirqs are disabled."""
     word = CURRENT + 16
-    stamp = Stamp(IID, replace(RINGS, interrupts=Interrupts(word, IN_INTERRUPT)))
+    stamp = KernelStamp(IID, replace(RINGS, interrupts=InterruptMask(word, IN_INTERRUPT)))
     kernel, start = Kernel(code(stamp, live)), registers(13)
     kernel.write(TASK + TGID_OFFSET, tgid, 4)
     kernel.put(BITS + bit // 8, bytes((1 << bit % 8,)))
@@ -310,9 +316,9 @@ def test_an_interrupt_may_run_the_same_at_any_instruction(instrument: Instrument
 
 def told(kernel: Kernel, instrument: Instrument) -> int:
     """How many hits there are traces of, on all CPUs; a record that is not whole is none."""
-    if isinstance(instrument, Count):
+    if isinstance(instrument, KernelCount):
         return sum(kernel.read(base + instrument.gs) for base in CPUS)
-    if not isinstance(instrument, Stamp | Arguments):
+    if not isinstance(instrument, KernelStamp | KernelStampWithArguments):
         return len(kernel.calls)
     kind, size = kind_of(instrument), SIZES[type(instrument)]
     found = 0
@@ -360,7 +366,7 @@ def _check_moves(instrument: Instrument, live: int, before: Callable[[Cpu], None
 
 @pytest.mark.parametrize("live", live_sets()[:6], ids=hex)
 def test_a_function_gets_its_number(live: int) -> None:
-    kernel, _ = finished(Call(BODY, IID), live, 8, 0x2)
+    kernel, _ = finished(KernelCallWithIid(BODY, IID), live, 8, 0x2)
     assert kernel.calls == [IID]
 
 
@@ -368,7 +374,7 @@ def test_a_function_gets_its_number(live: int) -> None:
 @pytest.mark.parametrize("flags", [0x2, 0x2 | DF, 0x2 | DF | STATUS], ids=hex)
 def test_a_function_runs_with_the_direction_flag_clear(live: int, flags: int) -> None:
     """Wherever that may be set; and it is afterwards what it was."""
-    kernel, start = finished(Call(BODY, IID), live | DIRECTION, 8, flags)
+    kernel, start = finished(KernelCallWithIid(BODY, IID), live | DIRECTION, 8, flags)
     assert kernel.backwards == [False]
     assert kernel["eflags"] & DF == flags & DF
     assert not list(lost(kernel, start, flags, live))
@@ -377,7 +383,7 @@ def test_a_function_runs_with_the_direction_flag_clear(live: int, flags: int) ->
 @pytest.mark.parametrize("pushed", [0, PUSHED])
 def test_a_function_that_sees_the_registers(pushed: int) -> None:
     """pc, shift, function, iid; the stack pointer at the point is behind them and ``shift``."""
-    kernel, start = Kernel(code(CallWithRegisters(BODY, IID, THUNK), 0, pushed)), registers(9)
+    kernel, start = Kernel(code(KernelCallWithRegisters(BODY, IID, THUNK), 0, pushed)), registers(9)
     kernel.run(start, 0x2)
     assert kernel.words == [CODE, pushed, BODY, IID]
     assert kernel.calls == [start["rsp"]]
@@ -391,17 +397,17 @@ ENTRY = sum(1 << reg for reg in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15))
 @pytest.mark.parametrize(
     ("instrument", "live", "most"),
     [
-        (Count(SLOT), 0xFFFF, 1),
-        (Count(FAR + SLOT), ENTRY, 2),
-        (Count(SLOT), 0xFFFF & ~1 | FLAGS, 5),
-        (Count(SLOT), 0xFFFF | FLAGS, 7),
-        (Stamp(IID, RINGS), ENTRY, 26),
-        (Stamp(IID, RINGS), 0xFFFF | FLAGS, 34),
-        (Arguments(IID, RINGS), ENTRY, 34),
-        (Call(BODY, IID), 0, 2),
-        (Call(BODY, IID, clobbers=1 << 0 | 1 << 2), ENTRY & ~(1 << 7), 4),
-        (Call(BODY, IID, clobbers=1 << 0 | 1 << 2), ENTRY, 6),
-        (CallWithRegisters(BODY, IID, THUNK), 0xFFFF | FLAGS, 6),
+        (KernelCount(SLOT), 0xFFFF, 1),
+        (KernelCount(FAR + SLOT), ENTRY, 2),
+        (KernelCount(SLOT), 0xFFFF & ~1 | FLAGS, 5),
+        (KernelCount(SLOT), 0xFFFF | FLAGS, 7),
+        (KernelStamp(IID, RINGS), ENTRY, 26),
+        (KernelStamp(IID, RINGS), 0xFFFF | FLAGS, 34),
+        (KernelStampWithArguments(IID, RINGS), ENTRY, 34),
+        (KernelCallWithIid(BODY, IID), 0, 2),
+        (KernelCallWithIid(BODY, IID, clobbers=1 << 0 | 1 << 2), ENTRY & ~(1 << 7), 4),
+        (KernelCallWithIid(BODY, IID, clobbers=1 << 0 | 1 << 2), ENTRY, 6),
+        (KernelCallWithRegisters(BODY, IID, THUNK), 0xFFFF | FLAGS, 6),
     ],
 )
 def test_instructions(instrument: Instrument, live: int, most: int) -> None:
@@ -411,7 +417,7 @@ def test_instructions(instrument: Instrument, live: int, most: int) -> None:
 
 @pytest.mark.parametrize(("live", "most"), [(ENTRY, 14), (0xFFFF | FLAGS, 24)])
 def test_instructions_when_the_process_is_not_wanted(live: int, most: int) -> None:
-    kernel = filtered(Stamp(IID, RINGS), live, TGID + 1)
+    kernel = filtered(KernelStamp(IID, RINGS), live, TGID + 1)
     kernel.run(registers(10), 0x2)
     assert kernel.trips - 1 <= most
 

@@ -12,14 +12,14 @@ import pytest
 
 from gilk.analysis.kernel import KernelAnalysis
 from gilk.analysis.model import Function
-from gilk.image.kernel.build import Kernel, kernel
+from gilk.image.kernel.build import KernelImage, kernel
 from gilk.image.kernel.snapshot import KernelSnapshot
 from gilk.image.model import Image
 from gilk.lab import Machine as Vm
 from gilk.lab import boot
 from gilk.splice import points
 from gilk.splice.kernel.host import kernel_context
-from gilk.splice.kernel.instrument import Count
+from gilk.splice.kernel.instrument import KernelCount
 from gilk.splice.kernel.planner import plan
 from gilk.splice.kernel.units import Unit, fills, units
 from gilk.splice.plan import Want
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.stress
 
 
 @pytest.fixture(scope="module")
-def live() -> Kernel:
+def live() -> KernelImage:
     with boot(Vm(cpus=1)) as vm:
         vm.link.run(["modprobe", "-a", "ext4", "nf_tables"])
         snapshot: KernelSnapshot = read(vm.link)
@@ -47,7 +47,7 @@ def live() -> Kernel:
 class Trial:
     """A function with a counter at each of some points."""
 
-    def __init__(self, live: Kernel, analysis: KernelAnalysis, function: Function, rng: random.Random) -> None:
+    def __init__(self, live: KernelImage, analysis: KernelAnalysis, function: Function, rng: random.Random) -> None:
         self.image: Image = live.image
         self.analysis, self.function = analysis, function
         share = rng.choice((1.0, 1.0, 0.4))
@@ -61,7 +61,7 @@ class Trial:
         for where in ("blocks", "blocks-post"):
             for point in points.points(self.image, self.analysis, self.function, where):
                 key += 1
-                yield Want(point.address, point.after, Count(COUNTERS + 8 * key), key)
+                yield Want(point.address, point.after, KernelCount(COUNTERS + 8 * key), key)
 
     @cached_property
     def listing(self) -> Listing:
@@ -124,7 +124,7 @@ def differences(plain: Outcome, after: Outcome, sites: dict[int, bytes]) -> Iter
             yield f"page {page:#x} differs"
 
 
-def background(live: Kernel) -> Machine:
+def background(live: KernelImage) -> Machine:
     @lru_cache(maxsize=4096)
     def page(address: int) -> bytes:
         data = bytearray(contents(address))
@@ -138,7 +138,7 @@ def background(live: Kernel) -> Machine:
     return Machine(page)
 
 
-def test_functions_do_what_they_did(live: Kernel) -> None:
+def test_functions_do_what_they_did(live: KernelImage) -> None:
     rng, analysis, machine = random.Random(1), KernelAnalysis(live), background(live)
     told = 0
     tactics: set[str] = set()

@@ -10,8 +10,8 @@ import pytest
 
 from gilk.analysis.model import Function
 from gilk.splice.instrument import Instrument
-from gilk.splice.kernel.host import Rings
-from gilk.splice.kernel.instrument import Count, Stamp
+from gilk.splice.kernel.host import RingPlaces
+from gilk.splice.kernel.instrument import KernelCount, KernelStamp
 from gilk.splice.kernel.planner import plan
 from gilk.splice.kernel.units import units
 from gilk.splice.plan import FunctionPlan, Want
@@ -75,7 +75,7 @@ def test_every_tactic_is_in_use() -> None:
 
 # What a hit costs, the jumps to the patch and back included.
 
-RINGS = Rings((0x100, 0x108, 0x110, 0x118), 0x1000, 0, ARENA, 0x180, 0x4D8, 0x188, 0x4DC)
+RINGS = RingPlaces((0x100, 0x108, 0x110, 0x118), 0x1000, 0, ARENA, 0x180, 0x4D8, 0x188, 0x4DC)
 
 
 LEAF = next(span.start for span in corpus.image().spans if span.name == "leaf")
@@ -84,7 +84,9 @@ ARGUMENTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("instrument", "most"), [(Count(COUNTERS), 3), (Stamp(1, RINGS), 35)], ids=["count", "stamp"])
+@pytest.mark.parametrize(
+    ("instrument", "most"), [(KernelCount(COUNTERS), 3), (KernelStamp(1, RINGS), 35)], ids=["count", "stamp"]
+)
 @pytest.mark.parametrize("name", list(ARGUMENTS))
 def test_instructions_for_an_entry(instrument: Instrument, most: int, name: str) -> None:
     made, function = one(name, instrument)

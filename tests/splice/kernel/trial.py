@@ -10,7 +10,7 @@ from functools import cached_property
 
 from gilk.analysis.model import Function
 from gilk.splice import points
-from gilk.splice.kernel.instrument import Count
+from gilk.splice.kernel.instrument import KernelCount
 from gilk.splice.kernel.planner import plan
 from gilk.splice.kernel.units import Unit, fills, units
 from gilk.splice.plan import FunctionPlan, Want
@@ -43,7 +43,7 @@ class Trial:
         found = []
         for point in filter(self.chosen, _all_points(function)):
             key = len(self.wants) + 1
-            self.wants[key] = Want(point.address, point.after, Count(COUNTERS + 8 * key), key)
+            self.wants[key] = Want(point.address, point.after, KernelCount(COUNTERS + 8 * key), key)
             found.append(self.wants[key])
         return found
 

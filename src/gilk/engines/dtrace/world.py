@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gilk.engines.dtrace.parameters import placed, returned
 from gilk.errors import ImageError
+from gilk.image.model import ElfSymbol as Row
 from gilk.image.model import Image, SymbolKind
-from gilk.image.model import Symbol as Row
 from gilk.lang.d.meaning.world import Symbol
 from gilk.lang.d.probes import described, is_glob
 from gilk.lang.types import INT64, Record, Type

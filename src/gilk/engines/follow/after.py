@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from gilk.trace.probes import Kind
+from gilk.trace.probes import RecordKind
 
 Thread = tuple[int, int]  # pid, tid
 
@@ -31,7 +31,7 @@ class After:
             return
         part = table.select(["pid", "tid", "kind", "sp"]).take(pa.array(rows))
         threads = np.asarray(part["pid"]).astype(np.int64) << 32 | np.asarray(part["tid"]).view(np.uint32)
-        gaps = np.asarray(pc.equal(part["kind"], str(Kind.GAP)).fill_null(False))
+        gaps = np.asarray(pc.equal(part["kind"], str(RecordKind.GAP)).fill_null(False))
         missing = np.asarray(part["sp"])
         first = self._first(threads, gaps)
         for row in np.flatnonzero(gaps).tolist():

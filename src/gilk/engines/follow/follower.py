@@ -23,11 +23,11 @@ from gilk.engines.follow.callers import callers
 from gilk.engines.follow.functions import Functions, of_plans, of_template, place_timing
 from gilk.engines.follow.scope import TraceScope, calls
 from gilk.errors import GilkError, TargetError
-from gilk.image.model import Span
+from gilk.image.model import FunctionSpan
 from gilk.session.entry import Entry
 from gilk.session.plan_workers import timing_templates
 from gilk.session.session import InForce, Session
-from gilk.session.staging import Result, Timed
+from gilk.session.staging import ChangeResult, Timed
 from gilk.splice import points
 from gilk.splice.instrument import CallWithRegisters
 from gilk.splice.plan import Want
@@ -60,9 +60,7 @@ class Follower(Session):
     ``of_iid``: by iid, the number of the function whose entry it is; -1 for others.
     """
 
-    def __init__(
-        self, process: Target, threads: int = 1024, ring: int = 16 << 20, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, process: Target, threads: int = 1024, ring: int = 16 << 20, clock: Clock | None = None) -> None:
         super().__init__(process, 1, threads, ring, clock)
         self._capacity = _MOST
         self.gates = Gates(self._workspace.data)
@@ -265,7 +263,7 @@ class Follower(Session):
         """The function is recorded all the time, whether it is followed or not: something else waits at it."""
         return number in self._carried
 
-    def _put(self, wants: list[tuple[Entry, Want]]) -> Result:
+    def _put(self, wants: list[tuple[Entry, Want]]) -> ChangeResult:
         """Functions that get something else are in force from then on."""
         keys = [key for entry, _ in wants for key in entry.wants if key < len(self._of_key)]
         numbers = set(self._of_key[keys].tolist()) - {-1}
@@ -273,7 +271,7 @@ class Follower(Session):
         self._carried |= numbers
         return result
 
-    def put_gate(self, loaded: Loaded, span: Span, where: str, gate: int) -> None:
+    def put_gate(self, loaded: Loaded, span: FunctionSpan, where: str, gate: int) -> None:
         """Have ``gates`` know when control is at the ``entry``, or the ``return``, of a function.
 
         A gate at the entry is met before the call is recorded, one at a return after it.

@@ -20,11 +20,11 @@ from gilk.targets.base import Loaded
 from gilk.targets.batch import Batch
 from gilk.targets.templates import PlacedBatch, plans
 from gilk.targets.workspace import Workspace
-from gilk.trace.probes import Kind, ProbeRow
+from gilk.trace.probes import ProbeRow, RecordKind
 from gilk.values import dataclass
 
 Int = NDArray[np.int64]
-_KINDS = {ENTRY: Kind.ENTRY, HEAD: Kind.HEAD, RETURN: Kind.RETURN}
+_KINDS = {ENTRY: RecordKind.ENTRY, HEAD: RecordKind.HEAD, RETURN: RecordKind.RETURN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,9 @@ def of_plans(
     reasons = [[refusals[key] for key in some if key in refusals] for some in own]
     # As PlanTemplate.entered() has it.
     fit = [
-        not reasons[n] or (groups[n][0].kind != Kind.HEAD and some[0] not in refusals) for n, some in enumerate(own)
-    ]  # fmt: skip
+        not reasons[n] or (groups[n][0].kind != RecordKind.HEAD and some[0] not in refusals)
+        for n, some in enumerate(own)
+    ]
     lacking = [
         (n, Unfit(groups[n][0].function.start, groups[n][0].point.function, why[0]))
         for n, why in enumerate(reasons)

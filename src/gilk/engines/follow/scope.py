@@ -8,13 +8,13 @@ from collections.abc import Container, Iterable, Iterator
 from gilk.errors import UsageError
 from gilk.session.request import Builtin, Wanted, probes_at
 from gilk.spec import functions
-from gilk.spec.functions import Functions
+from gilk.spec.functions import FunctionPattern
 from gilk.splice import points
 from gilk.targets.base import Loaded, Target
 from gilk.values import dataclass
 
 
-def glob(text: str) -> Functions:
+def glob(text: str) -> FunctionPattern:
     """``[IMAGE:]FUNCTION``, or ``IMAGE:`` for all of an image; without an image, functions of any.
 
     Raises UsageError `bad-scope`.
@@ -22,10 +22,10 @@ def glob(text: str) -> Functions:
     image, function = functions.split(text) or ("", "")
     if not (image or function):
         raise UsageError("bad-scope", f"{text!r} is not [IMAGE:]FUNCTION", "for example 'libfoo*:' or '*:parse_*'")
-    return Functions(image or "*", function or "*")
+    return FunctionPattern(image or "*", function or "*")
 
 
-def _takes(glob: Functions, loaded: Loaded, names: Iterable[str]) -> bool:
+def _takes(glob: FunctionPattern, loaded: Loaded, names: Iterable[str]) -> bool:
     return loaded.is_meant(glob.image) and glob.takes(names)
 
 
@@ -33,8 +33,8 @@ def _takes(glob: Functions, loaded: Loaded, names: Iterable[str]) -> bool:
 class TraceScope:
     """The functions that match one of ``included`` (any, when there is none) and none of ``excluded``."""
 
-    included: tuple[Functions, ...] = ()
-    excluded: tuple[Functions, ...] = ()
+    included: tuple[FunctionPattern, ...] = ()
+    excluded: tuple[FunctionPattern, ...] = ()
 
     @classmethod
     def parse(cls, included: Iterable[str], excluded: Iterable[str] = ()) -> TraceScope:

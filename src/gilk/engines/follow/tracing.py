@@ -40,7 +40,7 @@ from gilk.trace import flow_build
 from gilk.trace.about import Tally
 from gilk.trace.flow import KERNEL, Flow
 from gilk.trace.gates import Reached
-from gilk.trace.probes import Kind
+from gilk.trace.probes import RecordKind
 from gilk.trace.traced import NEVER, Omitted, TraceDescription, Unended, Unfollowed
 from gilk.values import dataclass
 
@@ -49,7 +49,7 @@ _HOLD = 10.0  # seconds that the thread that starts the trace waits at most for 
 _TICK = 0.02
 _APART = 1_000_000  # ns; times of records and ours agree to a fraction of it
 _RING = 32 << 20
-_ENTRIES = (Kind.ENTRY, Kind.HEAD)
+_ENTRIES = (RecordKind.ENTRY, RecordKind.HEAD)
 _KERNEL_RING = 16 << 20
 
 
@@ -134,7 +134,7 @@ class Tracing(Run):
         """Insert the kernel's probes, which record nothing until the starting event turns them on."""
         if self.kernel is None:
             return
-        wanted = [one for one in expand(self.kernel, self.requests) if one.kind != Kind.COUNT]
+        wanted = [one for one in expand(self.kernel, self.requests) if one.kind != RecordKind.COUNT]
         session = KernelSession(self.kernel, points=max(len(wanted), 1), ring=_KERNEL_RING, interrupts=self.interrupts)
         session.record(False)
         if self.processes:

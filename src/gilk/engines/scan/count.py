@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, Function
-from gilk.image.model import Span
+from gilk.image.model import FunctionSpan
 from gilk.splice import points
 from gilk.splice.allocator import PAGE, Arena
 from gilk.splice.figures import POST, PRE
@@ -54,7 +54,7 @@ class Planning:
 PROCESS: Final = Planning(plan, Count)
 
 
-def analysed(analysis: Analysis, spans: Sequence[Span], progress: Progress) -> list[Function]:
+def analysed(analysis: Analysis, spans: Sequence[FunctionSpan], progress: Progress) -> list[Function]:
     """The functions, with everything worked out that planning asks for."""
     functions = []
     for number, span in enumerate(spans):

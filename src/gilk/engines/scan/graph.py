@@ -14,7 +14,7 @@ from gilk.engines.scan.count import PROCESS, Planning, wants
 from gilk.engines.scan.subject import KERNEL, subjects
 from gilk.errors import UsageError
 from gilk.image.elf import load
-from gilk.image.model import Image, Span
+from gilk.image.model import FunctionSpan, Image
 from gilk.spec import functions
 from gilk.splice import points
 from gilk.splice.figures import POST, PRE
@@ -65,13 +65,13 @@ def cfg(target: str, function: str, link: Link | None = None) -> Graph:
     return graph(place, analysis, chosen)
 
 
-def _span(image: Image, name: str) -> Span:
+def _span(image: Image, name: str) -> FunctionSpan:
     if name.startswith("0x"):
         return _span_at(image, name)
     return _only(points.spans(image, name), name)
 
 
-def _only(found: list[Span], name: str) -> Span:
+def _only(found: list[FunctionSpan], name: str) -> FunctionSpan:
     exact = [span for span in found if name in (span.name, *span.aliases)]
     chosen = exact or found
     if len(chosen) > 1:
@@ -83,7 +83,7 @@ def _only(found: list[Span], name: str) -> Span:
     return chosen[0]
 
 
-def _span_at(image: Image, text: str) -> Span:
+def _span_at(image: Image, text: str) -> FunctionSpan:
     try:
         span = image.span_at(int(text, 16))
     except ValueError:

@@ -21,17 +21,17 @@ from gilk.cache.key import sources
 from gilk.engines.scan.count import Planning, Progress, analysed, outcomes, without_collector
 from gilk.engines.scan.table import SOURCES, checked
 from gilk.errors import UsageError
-from gilk.image.kernel.build import NAME, Kernel, kernel, owner_at
+from gilk.image.kernel.build import NAME, KernelImage, kernel, owner_at
 from gilk.image.kernel.snapshot import KernelSnapshot
-from gilk.image.model import Span
+from gilk.image.model import FunctionSpan
 from gilk.spec import image as image_names
-from gilk.spec.functions import Functions, parse
+from gilk.spec.functions import FunctionPattern, parse
 from gilk.splice import points
 from gilk.splice.figures import SurveyTable
 from gilk.splice.kernel.blocks import Blocks, Instructions
 from gilk.splice.kernel.census import Census
 from gilk.splice.kernel.host import kernel_context
-from gilk.splice.kernel.instrument import Count
+from gilk.splice.kernel.instrument import KernelCount
 from gilk.splice.kernel.planner import plan
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.tactics.table import OUTCOMES
@@ -44,7 +44,7 @@ from gilk.version import VERSION
 _ARENA, _ARENA_SIZE = 0xFFFFFFFFE0000000, 256 << 20
 _COUNTER: Final = 0x1000  # relative to GS; which one does not change a plan
 
-PLANNING: Final = Planning(plan, lambda _: Count(_COUNTER))
+PLANNING: Final = Planning(plan, lambda _: KernelCount(_COUNTER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class KernelSubject:
         self._link = link
 
     @cached_property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> KernelImage:
         """Raises ImageError, TargetError `kernel-unreadable`."""
         with without_collector():
             return kernel(self.read())
@@ -82,7 +82,7 @@ class KernelSubject:
     def ground(self) -> PatchContext:
         return kernel_context(self.analysis, _ARENA, _ARENA_SIZE)
 
-    def spans(self, spec: Functions) -> list[Span]:
+    def spans(self, spec: FunctionPattern) -> list[FunctionSpan]:
         """Raises UsageError `no-such-image`, `no-such-function`."""
         owners = self.kernel.owners
         chosen = choose(spec.image, sorted(set(owners)))
@@ -138,7 +138,7 @@ def _whole(subject: KernelSubject, image: str, progress: Progress) -> tuple[list
     return [share for share in _shares(table, owners) if share.name in chosen], known
 
 
-def _census(found: Kernel) -> SurveyTable:
+def _census(found: KernelImage) -> SurveyTable:
     code = Instructions(found, KernelAnalysis(found))
     blocks = Blocks.of(code)
     census = Census(code, blocks)

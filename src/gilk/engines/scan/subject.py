@@ -20,7 +20,7 @@ from gilk.image.elf import File
 from gilk.image.model import Image
 from gilk.image.source import open_source
 from gilk.spec import image as image_names
-from gilk.spec.functions import Functions, parse
+from gilk.spec.functions import FunctionPattern, parse
 from gilk.splice.allocator import PAGE, Arena, Occupied, PunPages
 from gilk.splice.host import Host
 from gilk.splice.patch_context import PatchContext
@@ -88,7 +88,7 @@ def subjects(target: str, glob: str) -> tuple[list[Subject], str]:
     return found, spec.function
 
 
-def _of_file(path: Path, spec: Functions) -> list[Subject]:
+def _of_file(path: Path, spec: FunctionPattern) -> list[Subject]:
     try:
         with open_source(path) as source:
             soname = dynamic.soname(header.parse(source))
@@ -109,7 +109,7 @@ def _pid(target: str) -> int:
     return int(digits)
 
 
-def _of_process(pid: int, spec: Functions) -> list[Subject]:
+def _of_process(pid: int, spec: FunctionPattern) -> list[Subject]:
     maps = read_maps(pid)
     main = _main_path(pid)
     space = occupied(maps)

@@ -13,7 +13,7 @@ from gilk.image.kernel import flow, functions, reserved
 from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
 from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot, TextRegion
 from gilk.image.kernel.sweep import Sweep
-from gilk.image.model import Image, LoadSegment, Section, Symbol, SymbolKind
+from gilk.image.model import ElfSymbol, Image, LoadSegment, Section, SymbolKind
 from gilk.values import dataclass
 
 NAME: Final = "kernel"
@@ -21,7 +21,7 @@ _TEXT, _DATA = frozenset("tTwW"), frozenset("dDbBrRvVgG")
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelImage:
     """A kernel's image, and its instructions as arrays. ``fentries`` are the sites that belong to ftrace, sorted."""
 
     snapshot: KernelSnapshot
@@ -36,7 +36,7 @@ class Kernel:
         return tuple(owner or NAME for owner in reserved.owners(self.snapshot.parts, starts))
 
 
-def kernel(snapshot: KernelSnapshot, named: bool = True) -> Kernel:
+def kernel(snapshot: KernelSnapshot, named: bool = True) -> KernelImage:
     """``named`` False leaves out the image's symbols, which are for names of data and take a while."""
     parts = sorted(snapshot.parts, key=lambda part: part.text.address)
     texts = [part.text for part in parts]
@@ -67,7 +67,7 @@ def kernel(snapshot: KernelSnapshot, named: bool = True) -> Kernel:
         dispatchers=flow.dispatchers(heads, snapshot.symbols),
         conventional=conventional,
     )
-    return Kernel(snapshot, image, sweep, np.sort(fentries))
+    return KernelImage(snapshot, image, sweep, np.sort(fentries))
 
 
 def _borders(symbols: KernelSymbols, texts: list[TextRegion]) -> Addresses:
@@ -93,7 +93,7 @@ def _section(part: KernelPart) -> Section:
     return Section(part.owner or NAME, part.text.address, len(part.text.data), 0, True)
 
 
-def _symbols(symbols: KernelSymbols) -> list[Symbol]:
+def _symbols(symbols: KernelSymbols) -> list[ElfSymbol]:
     """Without those at address 0 and per-CPU offsets, which name no place in memory."""
     found = []
     lowest = 1 << 63
@@ -102,7 +102,7 @@ def _symbols(symbols: KernelSymbols) -> list[Symbol]:
             continue
         text = kind in _TEXT and not functions.is_border(name)
         sort = SymbolKind.FUNC if text else SymbolKind.OBJECT if kind in _DATA else SymbolKind.NOTYPE
-        found.append(Symbol(name, address, 0, sort, kind.isupper(), kind.islower()))
+        found.append(ElfSymbol(name, address, 0, sort, kind.isupper(), kind.islower()))
     return found
 
 

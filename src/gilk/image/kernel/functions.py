@@ -12,7 +12,7 @@ import numpy as np
 from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
 from gilk.image.kernel.snapshot import TextRegion
 from gilk.image.kernel.sweep import Sweep
-from gilk.image.model import Span
+from gilk.image.model import FunctionSpan
 from gilk.values import dataclass
 
 SOURCE: Final = "kallsyms"
@@ -62,7 +62,7 @@ def _rank(entry: tuple[str, str]) -> tuple[bool, bool, int, int, str]:
     return name in _COMMON, kind not in "TW", len(name) - len(name.lstrip("_")), len(name), name
 
 
-def spans(found: list[Head], sweep: Sweep, limits: Addresses, entered: frozenset[int]) -> Iterator[Span]:
+def spans(found: list[Head], sweep: Sweep, limits: Addresses, entered: frozenset[int]) -> Iterator[FunctionSpan]:
     """Each up to the next one, or to the next of ``limits``, without the padding behind its last instruction.
 
     ``entered`` are functions that callers know by the calling convention only.
@@ -73,7 +73,7 @@ def spans(found: list[Head], sweep: Sweep, limits: Addresses, entered: frozenset
     for head, end in zip(found, _trimmed(starts, ends, sweep).tolist(), strict=True):
         start, names = head.address, head.names
         if end > start:
-            yield Span(names[0], start, end, names[1:], SOURCE, False, start in entered, head.local)
+            yield FunctionSpan(names[0], start, end, names[1:], SOURCE, False, start in entered, head.local)
 
 
 def _trimmed(starts: Addresses, ends: Addresses, sweep: Sweep) -> Addresses:

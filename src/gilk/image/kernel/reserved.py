@@ -15,7 +15,7 @@ from gilk.image.kernel.denied import is_denied
 from gilk.image.kernel.kallsyms import Addresses, KernelSymbols
 from gilk.image.kernel.snapshot import KernelPart, KernelSnapshot
 from gilk.image.kernel.sweep import Sweep
-from gilk.image.model import Span
+from gilk.image.model import FunctionSpan
 
 Range = tuple[int, int, str]  # start, end, refusal
 
@@ -32,7 +32,9 @@ _SECTIONS: Final = (
 )
 
 
-def ranges(snapshot: KernelSnapshot, sweep: Sweep, spans: tuple[Span, ...], fentries: Addresses) -> tuple[Range, ...]:
+def ranges(
+    snapshot: KernelSnapshot, sweep: Sweep, spans: tuple[FunctionSpan, ...], fentries: Addresses
+) -> tuple[Range, ...]:
     """Sorted by address; they may overlap, the reason that counts first. ``spans`` and ``fentries`` are sorted."""
     found: list[Range] = [*_sections(snapshot.symbols), *_blacklisted(snapshot), *_blacklisted_parts(snapshot, spans)]
     found += _functions(snapshot, sweep, spans)
@@ -57,7 +59,7 @@ def _blacklisted(snapshot: KernelSnapshot) -> Iterator[Range]:
     return ((start, end, "blacklisted") for start, end in snapshot.blacklist if start < end)
 
 
-def _blacklisted_parts(snapshot: KernelSnapshot, spans: tuple[Span, ...]) -> Iterator[Range]:
+def _blacklisted_parts(snapshot: KernelSnapshot, spans: tuple[FunctionSpan, ...]) -> Iterator[Range]:
     """The parts that the compiler has split off: to the kernel `foo.cold` is forbidden with `foo`, but its list lacks
     it."""
     starts = [start for start, _ in snapshot.blacklist]
@@ -69,7 +71,7 @@ def _blacklisted_parts(snapshot: KernelSnapshot, spans: tuple[Span, ...]) -> Ite
                 yield span.start, span.end, "blacklisted"
 
 
-def _functions(snapshot: KernelSnapshot, sweep: Sweep, spans: tuple[Span, ...]) -> Iterator[Range]:
+def _functions(snapshot: KernelSnapshot, sweep: Sweep, spans: tuple[FunctionSpan, ...]) -> Iterator[Range]:
     """Whole functions: those on our own list, and those that someone else has a probe in, or a splice."""
     starts = np.array([span.start for span in spans], np.uint64)
     for span, owner in zip(spans, owners(snapshot.parts, starts), strict=True):

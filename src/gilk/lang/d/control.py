@@ -7,7 +7,7 @@ import re
 from typing import NoReturn
 
 from gilk.lang.d import items, literals, stability
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s"]+)')
@@ -41,17 +41,17 @@ class ControlLine:
             case ("line",):
                 return self._marker(words[1:])
             case ("error",):
-                raise Rejected(Tag.D_PRAGERR, self.span, f"#error: {' '.join(words[1:])} ")
+                raise Rejected(SyntaxTag.D_PRAGERR, self.span, f"#error: {' '.join(words[1:])} ")
         if words[0] == "ident":
             return None
         if len(words) == len(self.words):
             message = f"invalid control directive: #{words[0]}"
-            raise Rejected(Tag.D_PRAGCTL_INVAL, self.span, message, "-C runs the C preprocessor first")
+            raise Rejected(SyntaxTag.D_PRAGCTL_INVAL, self.span, message, "-C runs the C preprocessor first")
         return self._pragma(words[1:]) if words[0] == "D" else None
 
     def _marker(self, words: tuple[str, ...]) -> items.Marker:
         if not words or not words[0].isdecimal() or len(words[0]) > 9:
-            raise Rejected(Tag.D_PRAGMA_MALFORM, self.span, 'malformed #line <line> [ [ "file" ] state ]')
+            raise Rejected(SyntaxTag.D_PRAGMA_MALFORM, self.span, 'malformed #line <line> [ [ "file" ] state ]')
         file = words[1] if len(words) > 1 else self.file
         return items.Marker(self.next, int(words[0]), file)
 
@@ -61,9 +61,9 @@ class ControlLine:
         if kind == "ident" or not words:
             return None
         if kind == "error":
-            raise Rejected(Tag.D_PRAGERR, self.span, f"#error: {' '.join(words[1:])} ")
+            raise Rejected(SyntaxTag.D_PRAGERR, self.span, f"#error: {' '.join(words[1:])} ")
         if kind not in _SHAPES:
-            raise Rejected(Tag.D_PRAGMA_INVAL, self.span, f"invalid D pragma: {kind}")
+            raise Rejected(SyntaxTag.D_PRAGMA_INVAL, self.span, f"invalid D pragma: {kind}")
         getattr(self, f"_check_{kind}")(words[1:])
         rest = tuple(words[1].split("=", 1)) if kind == "option" else words[1:]
         return items.Pragma(self.span, kind, rest)
@@ -73,7 +73,7 @@ class ControlLine:
             self._malformed("option")
         if len(words) > 1:
             message = "superfluous arguments specified for #pragma option"
-            raise Rejected(Tag.D_PRAGMA_MALFORM, self.span, message)
+            raise Rejected(SyntaxTag.D_PRAGMA_MALFORM, self.span, message)
 
     def _check_attributes(self, words: tuple[str, ...]) -> None:
         provider = words[1:2] == ("provider",)
@@ -95,7 +95,7 @@ class ControlLine:
             self._invalid(f"invalid class {words[0]} specified by #pragma depends_on")
 
     def _malformed(self, kind: str) -> NoReturn:
-        raise Rejected(Tag.D_PRAGMA_MALFORM, self.span, f"malformed #pragma {kind} {_SHAPES[kind]}")
+        raise Rejected(SyntaxTag.D_PRAGMA_MALFORM, self.span, f"malformed #pragma {kind} {_SHAPES[kind]}")
 
     def _invalid(self, message: str) -> NoReturn:
-        raise Rejected(Tag.D_PRAGMA_INVAL, self.span, message)
+        raise Rejected(SyntaxTag.D_PRAGMA_INVAL, self.span, message)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from gilk.lang.d.depth import NESTING, too_deep
 from gilk.lang.d.lexer import LOOPS, Lexer, Token, TokenKind
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import ALIASES
 
@@ -72,23 +72,23 @@ class Cursor:
     def unexpected(self, hint: str = "") -> Rejected:
         token = self.peek()
         if token.kind is TokenKind.END:
-            return Rejected(Tag.D_SYNTAX, token.span, "syntax error near end-of-input", hint)
+            return Rejected(SyntaxTag.D_SYNTAX, token.span, "syntax error near end-of-input", hint)
         if unbalanced := self._unbalanced(token):
             return unbalanced
         if token.text in LOOPS:
             hint = "D has no loops, no switch and no goto"
-        return Rejected(Tag.D_SYNTAX, token.span, f'syntax error near "{token.text[:40]}"', hint)
+        return Rejected(SyntaxTag.D_SYNTAX, token.span, f'syntax error near "{token.text[:40]}"', hint)
 
     def _unbalanced(self, token: Token) -> Rejected | None:
         """A complaint about the brackets before it, or about it as one; None if they are not to blame."""
         text = token.text
         if text in _OPENS and not self._open[_OPENS[text]]:
-            return Rejected(Tag.D_SYNTAX, token.span, f"extra {text} in input stream")
+            return Rejected(SyntaxTag.D_SYNTAX, token.span, f"extra {text} in input stream")
         if text == "/" and not self._open["{"] and self.peek(1).text in ("", ";", "{", "/"):
             for closing in ")]":
                 if self._open[_OPENS[closing]]:
                     what = f"closing {closing} expected in predicate before /"
-                    return Rejected(Tag.D_SYNTAX, self.peek(1).span, what)
+                    return Rejected(SyntaxTag.D_SYNTAX, self.peek(1).span, what)
         return None
 
     @contextmanager

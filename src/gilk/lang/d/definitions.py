@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from gilk.lang.d import ast, items
 from gilk.lang.d.expressions import ExpressionParser
 from gilk.lang.d.lexer import Lexer, TokenKind
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 
 
@@ -27,9 +27,11 @@ class Definitions(ExpressionParser):
             while self.accept(","):
                 found.append(self._declared(storage))
         if not found and isinstance(base, ast.BasicType):
-            raise Rejected(Tag.D_DECL_USELESS, self.since(start), "useless declaration")
+            raise Rejected(SyntaxTag.D_DECL_USELESS, self.since(start), "useless declaration")
         if self.peek().kind is TokenKind.NAME:
-            raise Rejected(Tag.D_DECL_IDENT, self.peek().span, "old-style declaration or incorrect type specified")
+            raise Rejected(
+                SyntaxTag.D_DECL_IDENT, self.peek().span, "old-style declaration or incorrect type specified"
+            )
         self.expect(";")
         return items.Declaration(self.since(start), storage, base, tuple(found))
 
@@ -40,7 +42,7 @@ class Definitions(ExpressionParser):
             raise self.unexpected("expected a name to declare")
         if any(isinstance(one, ast.ArrayOf) and one.size is None for one in found.shape) and storage != "extern":
             raise Rejected(
-                Tag.D_DECL_ARRNULL,
+                SyntaxTag.D_DECL_ARRNULL,
                 found.span,
                 f"array declaration requires array dimension or tuple signature: {found.name}",
             )
@@ -52,7 +54,7 @@ class Definitions(ExpressionParser):
 
     def _define_type(self, name: str, span: Span) -> None:
         if name in self._own_types:
-            raise Rejected(Tag.D_DECL_IDRED, span, f"identifier redeclared: {name}")
+            raise Rejected(SyntaxTag.D_DECL_IDRED, span, f"identifier redeclared: {name}")
         self._own_types.add(name)
         self.types.add(name)
 
@@ -62,7 +64,7 @@ class Definitions(ExpressionParser):
         storage, base = self.specifiers()
         if storage:
             message = "specified storage class not appropriate for inline"
-            raise Rejected(Tag.D_DECL_BADCLASS, self.since(start), message)
+            raise Rejected(SyntaxTag.D_DECL_BADCLASS, self.since(start), message)
         declarator = self._declared("")
         self.expect("=")
         value = self.assignment()
@@ -119,5 +121,5 @@ class Definitions(ExpressionParser):
         found = self.function()
         if found.variadic:
             message = "probe prototype may not use a variable-length argument list"
-            raise Rejected(Tag.D_DECL_PROTO_VARARGS, found.span, message)
+            raise Rejected(SyntaxTag.D_DECL_PROTO_VARARGS, found.span, message)
         return found

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gilk.lang.d import ast
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 
 #: Brackets in one another. The parser calls itself some seven times for each.
@@ -16,7 +16,7 @@ HEIGHT = 200
 
 
 def too_deep(span: Span) -> Rejected:
-    return Rejected(Tag.D_SYNTAX, span, "too deeply nested", "assign parts of it to variables")
+    return Rejected(SyntaxTag.D_SYNTAX, span, "too deeply nested", "assign parts of it to variables")
 
 
 def children(node: ast.Node) -> Iterator[ast.Node]:

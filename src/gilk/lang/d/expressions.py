@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gilk.lang.d import ast
 from gilk.lang.d.depth import HEIGHT, too_deep
 from gilk.lang.d.lexer import Token, TokenKind
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.d.types_syntax import Types
 from gilk.lang.syntax.source import Rejected, Span
 
@@ -150,7 +150,7 @@ class ExpressionParser(Types):
 
     def _call(self, function: ast.Expr) -> ast.Expr:
         if not isinstance(function, ast.Name):
-            raise Rejected(Tag.D_FUNC_IDENT, function.span, "function designator is not a function")
+            raise Rejected(SyntaxTag.D_FUNC_IDENT, function.span, "function designator is not a function")
         self.take()
         arguments = () if self.accept(")") else self._arguments(")")
         return ast.Call(self.since(function.span), function.name, arguments)
@@ -206,7 +206,7 @@ class ExpressionParser(Types):
         if not backquote:
             return ast.Name(token.span, name)
         if not name:
-            raise Rejected(Tag.D_SYNTAX, token.span, f"expected the name of a symbol after {token.word}")
+            raise Rejected(SyntaxTag.D_SYNTAX, token.span, f"expected the name of a symbol after {token.word}")
         return ast.Symbol(token.span, module, name)
 
     def _text(self) -> ast.Text:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gilk.lang.d import items, literals
 from gilk.lang.d.control import ControlLine
 from gilk.lang.d.macros import Identifier, MacroInteger, Substitution
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Source, Span
 
 
@@ -123,14 +123,14 @@ class Lexer:
         self._skip()
         found = _DESCRIPTION.match(self.text, self.position)
         if found is None:
-            raise Rejected(Tag.D_SYNTAX, self._here(), "expected a probe description")
+            raise Rejected(SyntaxTag.D_SYNTAX, self._here(), "expected a probe description")
         span = Span(self.position, found.end())
         self.position = span.end
         text = _MACRO.sub(lambda one: self.substitution.description(one[0], span), re.sub(r"[ \t]", "", found[0]))
         if text.count(":") > 3 or text.endswith("\\") or not re.fullmatch(_WORD, text, re.ASCII):
             hint = "a description is provider:module:function:name"
             why = ": Overspecified probe description" if text.count(":") > 3 else ""
-            raise Rejected(Tag.D_PDESC_INVAL, span, f'invalid probe description "{text}"{why}', hint)
+            raise Rejected(SyntaxTag.D_PDESC_INVAL, span, f'invalid probe description "{text}"{why}', hint)
         return items.ProbeText(span, text)
 
     def _skip(self) -> None:
@@ -150,23 +150,23 @@ class Lexer:
         end = self.text.find("*/", start + 2)
         if end < 0:
             last = Span(len(self.text), len(self.text))
-            raise Rejected(Tag.D_SYNTAX, last, "end-of-file encountered before matching */")
+            raise Rejected(SyntaxTag.D_SYNTAX, last, "end-of-file encountered before matching */")
         inner = self.text.find("/*", start + 2, end)
         if inner >= 0:
-            raise Rejected(Tag.D_SYNTAX, Span(inner, inner + 2), "/* encountered inside a comment")
+            raise Rejected(SyntaxTag.D_SYNTAX, Span(inner, inner + 2), "/* encountered inside a comment")
         self.position = end + 2
 
     def _control(self) -> None:
         start = self.position
         if self.text[self.text.rfind("\n", 0, start) + 1 : start].strip():
-            raise Rejected(Tag.D_SYNTAX, Span(start, start + 1), 'syntax error near "#"')
+            raise Rejected(SyntaxTag.D_SYNTAX, Span(start, start + 1), 'syntax error near "#"')
         newline = self.text.find("\n", start)
         end = newline if newline >= 0 else len(self.text)
         self.position = end
         if self.text.startswith("#!", start):
             return
         if newline < 0:
-            raise Rejected(Tag.D_SYNTAX, Span(end, end), "end-of-file encountered before end of control line")
+            raise Rejected(SyntaxTag.D_SYNTAX, Span(end, end), "end-of-file encountered before end of control line")
         file = self.markers[-1].file if self.markers else self.source.name
         said = ControlLine(self.text[start + 1 : end], Span(start, end), min(end + 1, len(self.text)), file).read()
         if isinstance(said, items.Pragma):
@@ -181,7 +181,7 @@ class Lexer:
         if group == "macro":
             return self._macro(text, span)
         if group == "real":
-            raise Rejected(Tag.D_SYNTAX, span, "floating-point constants are not permitted")
+            raise Rejected(SyntaxTag.D_SYNTAX, span, "floating-point constants are not permitted")
         self._closed(text, span)
         if group == "character":
             return Token(TokenKind.NUMBER, span, text, "", literals.character(text[1:-1], span), "char")
@@ -191,9 +191,11 @@ class Lexer:
         """Whether a literal has its second quote."""
         if len(text) > 1 and text[-1] == text[0] and (len(text) - len(text[:-1].rstrip("\\"))) % 2 == 1:
             return
-        what, tag = ("string literal", Tag.D_STR_NL) if text[0] == '"' else ("character constant", Tag.D_CHR_NL)
+        what, tag = (
+            ("string literal", SyntaxTag.D_STR_NL) if text[0] == '"' else ("character constant", SyntaxTag.D_CHR_NL)
+        )
         if span.end == len(self.text):
-            raise Rejected(Tag.D_SYNTAX, span, f"end-of-file encountered in {what}")
+            raise Rejected(SyntaxTag.D_SYNTAX, span, f"end-of-file encountered in {what}")
         raise Rejected(tag, Span(span.end + 1, span.end + 1), f"newline encountered in {what}")
 
     def _macro(self, text: str, span: Span) -> Token:
@@ -207,7 +209,7 @@ class Lexer:
     def _end_or_error(self) -> Token:
         if self.position == len(self.text):
             return Token(TokenKind.END, Span(self.position, self.position), "")
-        raise Rejected(Tag.D_SYNTAX, self._here(), f'syntax error near "{self.text[self.position]}"')
+        raise Rejected(SyntaxTag.D_SYNTAX, self._here(), f'syntax error near "{self.text[self.position]}"')
 
     def _here(self) -> Span:
         return Span(self.position, min(self.position + 1, len(self.text)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 
 _INTEGER = re.compile(r"(0[xX])?([0-9A-Fa-f]*?)([uU]?[lL]{0,2}|[lL]{1,2}[uU])", re.ASCII)
@@ -21,11 +21,11 @@ def integer(text: str, span: Span) -> tuple[int, str, bool]:
     digits = found[2] if found else text[2:] if base == 16 else text
     wrong = next((one for one in digits if one not in _DIGITS[base]), "" if digits else text[-1:])
     if found is None or wrong or not digits:
-        raise Rejected(Tag.D_INT_DIGIT, span, f"constant {text} contains invalid digit {wrong or text[-1:]}")
+        raise Rejected(SyntaxTag.D_INT_DIGIT, span, f"constant {text} contains invalid digit {wrong or text[-1:]}")
     significant = digits.lstrip("0") or "0"
     # Python refuses to convert very long ones.
     if len(significant) > 22 or (value := int(significant, base)) >= 1 << 64:
-        raise Rejected(Tag.D_INT_OFLOW, span, f"constant {text[:40]} results in integer overflow")
+        raise Rejected(SyntaxTag.D_INT_OFLOW, span, f"constant {text[:40]} results in integer overflow")
     suffix = found[3].lower()
     return value, "u" + suffix[:-1] if suffix.endswith("u") else suffix, base == 10 or not value
 
@@ -39,9 +39,9 @@ def character(text: str, span: Span) -> int:
     """The bytes between the quotes, the first one the most significant, as DTrace and GCC have it."""
     data = resolved(text)
     if not data:
-        raise Rejected(Tag.D_CHR_NULL, span, "empty character constant")
+        raise Rejected(SyntaxTag.D_CHR_NULL, span, "empty character constant")
     if len(data) > 8:
-        raise Rejected(Tag.D_CHR_OFLOW, span, "character constant is too long")
+        raise Rejected(SyntaxTag.D_CHR_OFLOW, span, "character constant is too long")
     return int.from_bytes(data, "big")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from gilk.lang.d import literals
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.values import dataclass
 
@@ -68,7 +68,7 @@ class Substitution:
         try:
             return self._argument(text, span) if text.lstrip("$").isdigit() else str(self._variable(text, span))
         except Rejected as error:
-            raise Rejected(Tag.D_PDESC_INVAL, span, f"invalid probe description: {error}") from None
+            raise Rejected(SyntaxTag.D_PDESC_INVAL, span, f"invalid probe description: {error}") from None
 
     def unused(self) -> list[tuple[int, str]]:
         """Arguments that nobody asked for, with their numbers."""
@@ -83,13 +83,13 @@ class Substitution:
             return self.macros.arguments[number]
         if not self.macros.default:
             hint = "give it after the program; with -x defaultargs what is missing is 0, or an empty string"
-            raise Rejected(Tag.D_MACRO_UNDEF, span, f"macro argument {text} is not defined", hint)
+            raise Rejected(SyntaxTag.D_MACRO_UNDEF, span, f"macro argument {text} is not defined", hint)
         return "" if text.startswith("$$") else "0"
 
     def _variable(self, text: str, span: Span) -> int:
         value = self.macros.values.get(text.lstrip("$"))
         if value is None:
-            raise Rejected(Tag.D_MACRO_UNDEF, span, f"macro variable {text} is not defined")
+            raise Rejected(SyntaxTag.D_MACRO_UNDEF, span, f"macro variable {text} is not defined")
         return value
 
 
@@ -101,9 +101,9 @@ def _of(value: str, text: str, span: Span) -> MacroInteger | Identifier | MacroS
     try:
         number, suffix, decimal = literals.integer(found[2] if found else "", span)
     except Rejected as error:
-        if error.diagnostic.tag == Tag.D_INT_OFLOW:
+        if error.diagnostic.tag == SyntaxTag.D_INT_OFLOW:
             message = f"macro argument {text} constant {value} results in integer overflow"
-            raise Rejected(Tag.D_MACRO_OFLOW, span, message) from None
+            raise Rejected(SyntaxTag.D_MACRO_OFLOW, span, message) from None
         quoted = len(value) > 1 and value[0] == value[-1] == '"'
         return MacroString(literals.unescaped(value[1:-1] if quoted else value))
     return MacroInteger(-number if found and found[1] == "-" else number, suffix, decimal)

@@ -10,7 +10,7 @@ from gilk.lang.d.definitions import Definitions
 from gilk.lang.d.depth import HEIGHT, check_height, too_deep
 from gilk.lang.d.lexer import Lexer, TokenKind
 from gilk.lang.d.macros import Macros, Substitution
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Diagnostic, Rejected, Source, Span
 from gilk.values import dataclass
 
@@ -42,7 +42,7 @@ def parse(source: Source, macros: Macros | None = None, types: Iterable[str] = (
     except Rejected as error:
         return Parsed(None, (error.diagnostic,), frozenset(substitution.used), tuple(lexer.markers))
     unused = tuple(
-        Diagnostic(Tag.D_MACRO_UNUSED, Span(0, 0), f"extraneous argument '{one}' (${i} is not referenced)")
+        Diagnostic(SyntaxTag.D_MACRO_UNUSED, Span(0, 0), f"extraneous argument '{one}' (${i} is not referenced)")
         for i, one in substitution.unused()
     )
     return Parsed(None if unused else program, unused, frozenset(substitution.used))
@@ -87,7 +87,7 @@ class Parser(Definitions):
             what = "actions { }" if predicate is not None else "predicate and/or actions"
             after = "probe description and predicate" if predicate is not None else "probe description"
             at = predicate.span if predicate is not None else probes[0].span
-            raise Rejected(Tag.D_SYNTAX, at, f"expected {what} following {after}", _ACTIONS)
+            raise Rejected(SyntaxTag.D_SYNTAX, at, f"expected {what} following {after}", _ACTIONS)
         body = self._block() if self.at("{") else None
         last = body.span if body else probes[-1].span
         return items.Clause(probes[0].span.to(last), tuple(probes), predicate, body)

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from gilk.lang.d import ast
 from gilk.lang.d.lexer import QUALIFIERS, TYPE_WORDS
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 from gilk.lang.types import basic
 from gilk.values import dataclass
@@ -31,9 +31,9 @@ class Specifiers:
 
     def store(self, word: str, span: Span) -> None:
         if self.storage:
-            raise Rejected(Tag.D_DECL_CLASS, span, "only one storage class allowed in a declaration")
+            raise Rejected(SyntaxTag.D_DECL_CLASS, span, "only one storage class allowed in a declaration")
         if word in ("auto", "register"):
-            raise Rejected(Tag.D_DECL_BADCLASS, span, "specified storage class not appropriate in D")
+            raise Rejected(SyntaxTag.D_DECL_BADCLASS, span, "specified storage class not appropriate in D")
         self.storage = word
 
     def base(self, span: Span) -> ast.BaseType:
@@ -53,17 +53,19 @@ def _check(given: Specifiers, span: Span) -> None:
     types = [word for word in words if word not in _LENGTHS | _SIGNS]
     numbers = not given.named and not {"string", "void"} & set(types)
     if "char" in types and lengths:
-        _wrong(Tag.D_DECL_CHARATTR, span, "short and long may not be used with char type")
+        _wrong(SyntaxTag.D_DECL_CHARATTR, span, "short and long may not be used with char type")
     if "void" in types and (lengths or signs):
-        _wrong(Tag.D_DECL_VOIDATTR, span, "attributes may not be used with void type")
+        _wrong(SyntaxTag.D_DECL_VOIDATTR, span, "attributes may not be used with void type")
     if signs and (not numbers or {"float", "double"} & set(types)):
-        _wrong(Tag.D_DECL_SIGNINT, span, "signed and unsigned may only be used with integer type")
+        _wrong(SyntaxTag.D_DECL_SIGNINT, span, "signed and unsigned may only be used with integer type")
     if "long" in lengths and not numbers:
-        _wrong(Tag.D_DECL_LONGINT, span, "long and long long may only be used with integer or floating-point type")
+        _wrong(
+            SyntaxTag.D_DECL_LONGINT, span, "long and long long may only be used with integer or floating-point type"
+        )
     impossible = words and basic(tuple(words)) is None and set(lengths) != _LENGTHS  # short long has no name, later
     if (given.named and words) or len(signs) > 1 or len(types) > 1 or impossible:
-        raise Rejected(Tag.D_DECL_COMBO, span, "invalid type combination")
+        raise Rejected(SyntaxTag.D_DECL_COMBO, span, "invalid type combination")
 
 
-def _wrong(tag: Tag, span: Span, message: str) -> None:
+def _wrong(tag: SyntaxTag, span: Span, message: str) -> None:
     raise Rejected(tag, span, f"invalid type declaration: {message}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Tag(StrEnum):
+class SyntaxTag(StrEnum):
     D_SYNTAX = "D_SYNTAX"  # what stands there cannot, or is nested too deeply
     D_STR_NL = "D_STR_NL"  # a string literal does not end on its line
     D_CHR_NL = "D_CHR_NL"  # nor does a character constant

@@ -13,7 +13,7 @@ from gilk.lang.d.cursor import Cursor
 from gilk.lang.d.depth import NESTING, too_deep
 from gilk.lang.d.lexer import QUALIFIERS, STORAGE, TAGS, TYPE_WORDS, TokenKind
 from gilk.lang.d.specifiers import Specifiers
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 
 _WORDS = TYPE_WORDS | QUALIFIERS
@@ -32,7 +32,7 @@ class Types(Cursor, ABC):
         base = self.specifiers(storage=False)[1]
         declarator = self.declarator()
         if declarator.name is not None:
-            raise Rejected(Tag.D_SYNTAX, declarator.span, "a type is expected here, without a name")
+            raise Rejected(SyntaxTag.D_SYNTAX, declarator.span, "a type is expected here, without a name")
         return ast.TypeName(self.since(start), base, declarator)
 
     def at_type(self, distance: int) -> bool:
@@ -103,7 +103,7 @@ class Types(Cursor, ABC):
 
     def _once(self, found: Specifiers, span: Span) -> None:
         if found.named is not None:
-            raise Rejected(Tag.D_DECL_COMBO, span, "invalid type combination")
+            raise Rejected(SyntaxTag.D_DECL_COMBO, span, "invalid type combination")
 
     def _names_type(self, something_before: bool) -> bool:
         """Whether the name ahead is a type: after ``self`` or ``const`` it can also be what is declared, an int."""
@@ -148,7 +148,7 @@ class Types(Cursor, ABC):
         if declarator.name is None and bits is None and not anonymous:
             if not self.at(";", ","):
                 raise self.unexpected("expected the name of a member")
-            raise Rejected(Tag.D_DECL_MNAME, self.since(start), "member declaration requires a name")
+            raise Rejected(SyntaxTag.D_DECL_MNAME, self.since(start), "member declaration requires a name")
         return ast.MemberDeclaration(self.since(start), base, declarator, bits)
 
     def _enum(self) -> ast.TagType:
@@ -217,7 +217,7 @@ class Types(Cursor, ABC):
             types, variadic = self._parameters("]")
         if variadic:
             message = "array prototype may not use a variable-length argument list"
-            raise Rejected(Tag.D_DECL_PROTO_VARARGS, self.since(start), message)
+            raise Rejected(SyntaxTag.D_DECL_PROTO_VARARGS, self.since(start), message)
         return ast.KeyedBy(self.since(start), types)
 
     def _at_parameter(self) -> bool:
@@ -250,7 +250,7 @@ class Types(Cursor, ABC):
         start = self.peek()
         if start.text in STORAGE and start.text != "register":
             message = "inappropriate storage class for function or associative array parameter"
-            raise Rejected(Tag.D_DECL_PARMCLASS, start.span, message)
+            raise Rejected(SyntaxTag.D_DECL_PARMCLASS, start.span, message)
         self.accept("register")
         base = self.specifiers(storage=False)[1]
         declarator = self.declarator()
@@ -259,5 +259,5 @@ class Types(Cursor, ABC):
     def _scoped(self, name: str, span: Span) -> str:
         """``name``, if it is one that can be declared."""
         if "`" in name:
-            raise Rejected(Tag.D_DECL_SCOPE, span, f"D scoping operator may not be used in a declaration: {name}")
+            raise Rejected(SyntaxTag.D_DECL_SCOPE, span, f"D scoping operator may not be used in a declaration: {name}")
         return name

@@ -14,16 +14,20 @@ from gilk.session.request import Wanted
 from gilk.session.stream import ALL_CLASSES
 from gilk.trace.about import About
 from gilk.trace.clock import Clock, realtime_offset
-from gilk.trace.probes import Kind, ProbeRow
+from gilk.trace.probes import ProbeRow, RecordKind
 from gilk.trace.samples import schema
 from gilk.trace.store import Writer
 
-_BEYOND_STAMPS = {Kind.ARGS: {2}, Kind.REGS: {3}, Kind.OTHER: ALL_CLASSES}  # record classes, native/abi/gilk_abi.h
+_BEYOND_STAMPS = {
+    RecordKind.ARGS: {2},
+    RecordKind.REGS: {3},
+    RecordKind.OTHER: ALL_CLASSES,
+}  # record classes, native/abi/gilk_abi.h
 
 
 def schema_of(kinds: Iterable[str]) -> pa.Schema:
     """The columns that samples of probes of these kinds have."""
-    return schema({0}.union(*(_BEYOND_STAMPS.get(Kind(kind), ()) for kind in set(kinds))))
+    return schema({0}.union(*(_BEYOND_STAMPS.get(RecordKind(kind), ()) for kind in set(kinds))))
 
 
 def padded(table: pa.Table, columns: pa.Schema) -> pa.Table:
@@ -48,7 +52,7 @@ def writer(
 
 def _row(number: int, wanted: Wanted) -> ProbeRow:
     """The row that the session will make for a probe: probes are numbered as they are put in."""
-    counts = wanted.kind == Kind.COUNT
+    counts = wanted.kind == RecordKind.COUNT
     point = wanted.point
     return ProbeRow(
         0 if counts else number + 1, point.label, point.function, point.image, wanted.kind, number if counts else -1

@@ -20,7 +20,7 @@ from gilk.targets.launch import End
 from gilk.targets.meeting import Meeting, rendezvous, right_to_trace
 from gilk.targets.process import Keeper, Process
 from gilk.targets.running import MOST_STACK, Sample
-from gilk.toolchain.instrument import Compiled, compile_instrument
+from gilk.toolchain.instrument import CompiledObject, compile_instrument
 from gilk.trace.layout import Geometry
 from gilk.version import VERSION
 
@@ -158,7 +158,7 @@ class BrokerClient:
             self.memory = mmap.mmap(fd, size)
         finally:
             os.close(fd)
-        self._compiled: dict[CFunction, Compiled] = {}
+        self._compiled: dict[CFunction, CompiledObject] = {}
 
     def open_region(self, geometry: Geometry) -> int:
         """Have the memory be laid out so, with room for one block more; the number of the part that it is then."""
@@ -177,7 +177,7 @@ class BrokerClient:
         tactics = {int(place): str(tactic) for place, tactic in answer["tactics"]}
         return Inserted(refused, tactics, float(answer["total"]), float(answer["seconds"]))
 
-    def _compile(self, chosen: CFunction) -> Compiled:
+    def _compile(self, chosen: CFunction) -> CompiledObject:
         if chosen not in self._compiled:
             self._compiled[chosen] = compile_instrument(
                 chosen.source, chosen.function, chosen.flags, chosen.made_of, chosen.text

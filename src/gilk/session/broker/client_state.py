@@ -12,7 +12,7 @@ from gilk.session.broker.session import Carried, ClientRegion, SharedSession
 from gilk.session.request import Builtin
 from gilk.targets.base import Target
 from gilk.targets.semaphores import Raised
-from gilk.toolchain.instrument import Compiled
+from gilk.toolchain.instrument import CompiledObject
 from gilk.trace.layout import IID_BITS, Geometry
 
 _MOST_NUMBER = (1 << IID_BITS) - 1
@@ -62,7 +62,7 @@ class ClientState:
         self._inserted += 1
         asked = placed(session.process, words, content, f"{self._identity}-{self._inserted}")
         self._check(asked)
-        self._sources |= {str(one.made.source) for one in asked if isinstance(one.made, Compiled)}
+        self._sources |= {str(one.made.source) for one in asked if isinstance(one.made, CompiledObject)}
         made = session.put_in(asked, self._region)
         self._carried += made.carried
         if self._region:

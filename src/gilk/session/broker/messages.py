@@ -31,12 +31,12 @@ from typing import Any, TypeVar
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, UsageError
-from gilk.image.model import Image, Span
+from gilk.image.model import FunctionSpan, Image
 from gilk.session.request import Builtin, CFunction
 from gilk.splice.segments import is_call
 from gilk.targets.base import Loaded, Target
 from gilk.targets.semaphores import Semaphore
-from gilk.toolchain.instrument import Compiled
+from gilk.toolchain.instrument import CompiledObject
 from gilk.trace.layout import CLASSES, MAX_BLOCKS, PAGE, Geometry, RingClass
 from gilk.values import dataclass
 
@@ -87,7 +87,7 @@ class ResolvedInsert:
     start: int
     address: int
     after: bool
-    made: Compiled | Builtin
+    made: CompiledObject | Builtin
     number: int
 
 
@@ -109,7 +109,9 @@ def raise_error(words: dict[str, Any]) -> None:
 # Instruments.
 
 
-def insert_words(asked: Sequence[InsertRequest], compiled: dict[CFunction, Compiled]) -> tuple[dict[str, Any], bytes]:
+def insert_words(
+    asked: Sequence[InsertRequest], compiled: dict[CFunction, CompiledObject]
+) -> tuple[dict[str, Any], bytes]:
     """The words of a request, in order; the objects are behind them."""
     objects: dict[CFunction | Builtin, int] = {made: n for n, made in enumerate(compiled)}
     images: dict[Loaded, int] = {}
@@ -179,7 +181,7 @@ def _image(process: Target, row: list[Any]) -> Loaded:
     raise TargetError("image-gone", f"{row[0]} is not mapped any more where it was", "try again")
 
 
-def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[Compiled]:
+def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[CompiledObject]:
     made, at = [], 0
     for n, (function, undefined, size) in enumerate(rows):
         end = at + number(size, 0, len(content) - at)
@@ -187,13 +189,13 @@ def _objects(rows: list[list[Any]], content: bytes, name: str) -> list[Compiled]
             raise ProtocolError("objects")
         if not all(isinstance(each, str) and each.isidentifier() for each in (function, *undefined)):
             raise ProtocolError("names")
-        made.append(Compiled(Path(f"{name}-{n}"), function, content[at:end], tuple(undefined)))
+        made.append(CompiledObject(Path(f"{name}-{n}"), function, content[at:end], tuple(undefined)))
         at = end
     return made
 
 
 def _placed(
-    process: Target, row: list[Any], images: list[tuple[Loaded, Image]], objects: list[Compiled]
+    process: Target, row: list[Any], images: list[tuple[Loaded, Image]], objects: list[CompiledObject]
 ) -> ResolvedInsert:
     image, start, address, after, made, called_with = row
     loaded, code = _item(images, image)
@@ -219,7 +221,7 @@ def _item(items: list[_T], index: object) -> _T:
     return items[number(index, 0, len(items) - 1)]
 
 
-def _is_point(analysis: Analysis, span: Span, address: int, after: bool) -> bool:
+def _is_point(analysis: Analysis, span: FunctionSpan, address: int, after: bool) -> bool:
     """An instruction of the function begins there, which is no call if the instrument is to be behind it."""
     function = analysis.function(span)
     block = function.block_at(address)

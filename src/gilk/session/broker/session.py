@@ -11,13 +11,13 @@ from gilk.session.broker.messages import THREADS, ResolvedInsert
 from gilk.session.entry import Entry
 from gilk.session.request import Builtin
 from gilk.session.session import Session
-from gilk.session.staging import Result, Timed
-from gilk.splice.host import Part
-from gilk.splice.instrument import Arguments, Count, Instrument, Stamp
+from gilk.session.staging import ChangeResult, Timed
+from gilk.splice.host import ClientPart
+from gilk.splice.instrument import Count, Instrument, Stamp, StampWithArguments
 from gilk.splice.plan import Refusal, Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.base import Target
-from gilk.toolchain.instrument import Compiled
+from gilk.toolchain.instrument import CompiledObject
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Drain
 from gilk.trace.layout import IID_BITS, PAGE, Geometry
@@ -34,7 +34,7 @@ Carried = tuple[Entry, Want]
 class ClientRegion:
     """Memory of one client, whose control page lies at ``address`` in the process."""
 
-    part: Part
+    part: ClientPart
     address: int
 
 
@@ -65,7 +65,7 @@ class SharedSession(Session):
     def open_region(self, address: int, geometry: Geometry) -> ClientRegion:
         """Raises TargetError `too-many-sessions`."""
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
-        return ClientRegion(Part(self._parts.add(address), PAGE, rings), address)
+        return ClientRegion(ClientPart(self._parts.add(address), PAGE, rings), address)
 
     def close_region(self, region: ClientRegion) -> None:
         self._parts.remove(region.part.number)
@@ -112,10 +112,10 @@ class SharedSession(Session):
         return carried
 
     def _calls(
-        self, ground: PatchContext, made: Compiled | Builtin, region: ClientRegion | None
+        self, ground: PatchContext, made: CompiledObject | Builtin, region: ClientRegion | None
     ) -> Callable[[int], Instrument]:
         """The instrument by its number."""
-        if isinstance(made, Compiled):
+        if isinstance(made, CompiledObject):
             return self._workspace.calls(ground, made, region.address if region else 0)
         assert region is not None
         part = region.part
@@ -125,7 +125,7 @@ class SharedSession(Session):
             case Builtin.STAMP | Builtin.TIME:
                 return lambda number: Stamp(number, part)
             case Builtin.ARGS:
-                return lambda number: Arguments(number, part)
+                return lambda number: StampWithArguments(number, part)
             case Builtin.REGS:
                 return lambda number: self._workspace.registers(ground, part.number << IID_BITS | number)
 
@@ -188,5 +188,5 @@ def _tactics(carried: Sequence[Carried], first: int) -> dict[int, str]:
     return {want.key - first: str(known[id(entry.plan)][want.key]) for entry, want in carried}
 
 
-def _refusals(result: Result) -> dict[int, str]:
+def _refusals(result: ChangeResult) -> dict[int, str]:
     return {key: str(reason) for plan in result.plans for key, reason in plan.refusals.items()}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gilk.analysis.kernel import KernelAnalysis
-from gilk.image.kernel.build import Kernel
+from gilk.image.kernel.build import KernelImage
 from gilk.image.kernel.kallsyms import Addresses
 from gilk.image.kernel.opcodes import OpcodeFlow
 from gilk.image.kernel.sweep import distinct
@@ -30,7 +30,7 @@ _CLOSED: Final = (OpcodeFlow.JUMP, OpcodeFlow.JUMP_INDIRECT, OpcodeFlow.RETURN, 
 class Instructions:
     """The facts about each instruction in a function that the finding of blocks needs. Rows are those of the sweep."""
 
-    kernel: Kernel
+    kernel: KernelImage
     analysis: KernelAnalysis
 
     @cached_property

@@ -12,7 +12,7 @@ from gilk.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupts:
+class InterruptMask:
     """A processor serves one while a bit of ``mask`` is set in its 32-bit word at ``word``, relative to GS."""
 
     word: int
@@ -20,7 +20,7 @@ class Interrupts:
 
 
 @dataclass(frozen=True, slots=True)
-class Rings:
+class RingPlaces:
     """Where records go. Offsets are relative to GS; ``wpos`` and what else is by class is in their order.
 
     ``chunk`` is in bytes, ``reserve`` the address of ilk_reserve, ``current`` where the task pointer is, ``pid``
@@ -37,7 +37,7 @@ class Rings:
     pid: int
     filter: int
     tgid: int
-    interrupts: Interrupts | None = None
+    interrupts: InterruptMask | None = None
 
 
 def kernel_context(analysis: Analysis, arena: int, size: int, bias: int = 0, assume_live: int = 0) -> PatchContext:

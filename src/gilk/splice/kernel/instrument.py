@@ -19,7 +19,7 @@ from gilk.splice.code import CodeBuilder, Template
 from gilk.splice.frame import FLAGS, enter_c, leave_c
 from gilk.splice.host import Context, Host
 from gilk.splice.kernel.frame import RAX_BIT, RDX_BIT, WORD, borrow, dead, enter, kept, leave, scratch
-from gilk.splice.kernel.host import Interrupts, Rings
+from gilk.splice.kernel.host import InterruptMask, RingPlaces
 from gilk.splice.recording import ARGUMENTS_CLASS, RECORD_SIZE, STAMP_CLASS
 from gilk.values import dataclass
 
@@ -32,7 +32,7 @@ _SP_BITS_FROM, _SP_BITS_TO = 4, 22  # of the stack pointer in `who`; pid lies be
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class KernelCount:
     """Adds one to the counter at ``gs``, relative to GS, of the CPU it happens to be on."""
 
     gs: int
@@ -72,7 +72,7 @@ class _Record(ABC):
 
     __slots__ = ()
     iid: int
-    rings: Rings
+    rings: RingPlaces
 
     @property
     def reads(self) -> int:
@@ -83,47 +83,49 @@ class _Record(ABC):
 
     @staticmethod
     @abstractmethod
-    def _write(builder: CodeBuilder, rings: Rings, live: int, pushed: int) -> None:
+    def _write(builder: CodeBuilder, rings: RingPlaces, live: int, pushed: int) -> None:
         """The code with any number, and where that is."""
 
 
 @lru_cache(maxsize=4096)
-def _template(write: Callable[[CodeBuilder, Rings, int, int], None], rings: Rings, live: int, pushed: int) -> Template:
+def _template(
+    write: Callable[[CodeBuilder, RingPlaces, int, int], None], rings: RingPlaces, live: int, pushed: int
+) -> Template:
     builder = CodeBuilder()
     write(builder, rings, live, pushed)
     return builder.template()
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp(_Record):
+class KernelStamp(_Record):
     """Records time, iid and who (16 bytes)."""
 
     iid: int
-    rings: Rings
+    rings: RingPlaces
 
     @staticmethod
-    def _write(builder: CodeBuilder, rings: Rings, live: int, pushed: int) -> None:
+    def _write(builder: CodeBuilder, rings: RingPlaces, live: int, pushed: int) -> None:
         _record(builder, rings, STAMP_CLASS, live, pushed, ())
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments(_Record):
+class KernelStampWithArguments(_Record):
     """Records time, who, and the six integer argument registers (64 bytes)."""
 
     iid: int
-    rings: Rings
+    rings: RingPlaces
 
     @property
     def reads(self) -> int:
         return _ARGUMENT_BITS
 
     @staticmethod
-    def _write(builder: CodeBuilder, rings: Rings, live: int, pushed: int) -> None:
+    def _write(builder: CodeBuilder, rings: RingPlaces, live: int, pushed: int) -> None:
         _record(builder, rings, ARGUMENTS_CLASS, live, pushed, _ARGUMENTS)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class KernelCallWithIid:
     """Calls ``void f(unsigned iid)`` at ``function``; ``clobbers`` are the registers it may change.
 
     It gets no number unless it is ``numbered``; callee.examine tells both.
@@ -150,7 +152,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class CallWithRegisters:
+class KernelCallWithRegisters:
     """Calls ``void f(const struct gilk_regs *, unsigned iid)``; the driver's ``thunk`` in between keeps everything."""
 
     function: int
@@ -169,7 +171,9 @@ class CallWithRegisters:
         builder.emit(asm.lea_stack(asm.RSP, WORD * len(words)))
 
 
-def _record(builder: CodeBuilder, rings: Rings, kind: int, live: int, pushed: int, values: tuple[int, ...]) -> None:
+def _record(
+    builder: CodeBuilder, rings: RingPlaces, kind: int, live: int, pushed: int, values: tuple[int, ...]
+) -> None:
     """Reserve, fill, commit; the iid is the hole. ``values`` are registers to store behind the head."""
     at = scratch(live, RAX_BIT | RDX_BIT | 1 << asm.RSP | 1 << asm.R12 | sum(1 << reg for reg in values))
     frame = kept(live, RAX_BIT | RDX_BIT | 1 << at | FLAGS)
@@ -188,7 +192,7 @@ def _record(builder: CodeBuilder, rings: Rings, kind: int, live: int, pushed: in
     leave(builder, frame)
 
 
-def _filter(builder: CodeBuilder, rings: Rings, done: int) -> None:
+def _filter(builder: CodeBuilder, rings: RingPlaces, done: int) -> None:
     """To the label ``done`` unless records of this process are wanted; overwrites the flags, and rax and rdx.
 
     The word that it looks at may become 0 at any time.
@@ -213,7 +217,7 @@ def _filter(builder: CodeBuilder, rings: Rings, done: int) -> None:
     builder.cold(look)
 
 
-def _or_interrupt(builder: CodeBuilder, interrupts: Interrupts, wanted: int, done: int) -> None:
+def _or_interrupt(builder: CodeBuilder, interrupts: InterruptMask, wanted: int, done: int) -> None:
     """The bits are at rdx, the process is eax; bit 0, the idle task's, stands for interrupts."""
     idle = builder.label()
     builder.emit(asm.test(asm.RAX))
@@ -227,7 +231,7 @@ def _or_interrupt(builder: CodeBuilder, interrupts: Interrupts, wanted: int, don
     builder.local(asm.JNE32, wanted)
 
 
-def _reserve(builder: CodeBuilder, rings: Rings, kind: int, at: int, done: int) -> None:
+def _reserve(builder: CodeBuilder, rings: RingPlaces, kind: int, at: int, done: int) -> None:
     """The record's address in ``at``; overwrites rax and the flags. To the label ``done`` when there is none."""
     again, slow, filled = builder.label(), builder.label(), builder.label()
     builder.emit(asm.load_gs(asm.RAX, rings.wpos[kind]))
@@ -251,7 +255,7 @@ def _reserve(builder: CodeBuilder, rings: Rings, kind: int, at: int, done: int) 
     builder.cold(refill)
 
 
-def _who(builder: CodeBuilder, rings: Rings, depth: int) -> None:
+def _who(builder: CodeBuilder, rings: RingPlaces, depth: int) -> None:
     """pid, and bits of the stack pointer as it was ``depth`` bytes ago, in edx; overwrites rax."""
     builder.emit(asm.load_gs(asm.RDX, rings.current) + asm.load32(asm.RDX, asm.RDX, rings.pid))
     builder.emit(asm.lea_stack(asm.RAX, depth))

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gilk.analysis.kernel import KernelAnalysis
-from gilk.image.kernel.build import NAME, Kernel, kernel
+from gilk.image.kernel.build import NAME, KernelImage, kernel
 from gilk.image.model import Image
 from gilk.targets.base import Loaded
 from gilk.targets.kernel.image import read
@@ -26,7 +26,7 @@ class KernelTarget:
         return "the kernel"
 
     @cached_property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> KernelImage:
         return kernel(read(self.link))
 
     @cached_property

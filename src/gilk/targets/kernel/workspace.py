@@ -21,8 +21,14 @@ from gilk.image.model import Image
 from gilk.splice.instrument import Instrument
 from gilk.splice.kernel import units as splices
 from gilk.splice.kernel.callee import examine
-from gilk.splice.kernel.host import Interrupts, Rings, kernel_context
-from gilk.splice.kernel.instrument import Arguments, Call, CallWithRegisters, Count, Stamp
+from gilk.splice.kernel.host import InterruptMask, RingPlaces, kernel_context
+from gilk.splice.kernel.instrument import (
+    KernelCallWithIid,
+    KernelCallWithRegisters,
+    KernelCount,
+    KernelStamp,
+    KernelStampWithArguments,
+)
 from gilk.splice.plan import FunctionPlan, Plan, Refusal
 from gilk.splice.planner import PatchContext
 from gilk.targets.kernel import driver_abi as abi
@@ -107,7 +113,7 @@ class KernelWorkspace:
         self._stub = base
         self.ground: PatchContext = kernel_context(analysis, base + _STUB, size - _STUB)
         self._ring, self._flight, self._interrupts = ring, flight, interrupts
-        self._rings: Rings | None = None
+        self._rings: RingPlaces | None = None
         self._members: frozenset[int] = frozenset()
         self._blocks: list[Block] = []
         self._counters = 0
@@ -125,25 +131,25 @@ class KernelWorkspace:
             self._blocks += self.driver.counters(max(_COUNTERS_AT_ONCE, number))
         block = next(b for b in reversed(self._blocks) if b.first <= number < b.first + b.count)
         self._counters += 1
-        return number, Count(block.offset(number))
+        return number, KernelCount(block.offset(number))
 
     def stamp(self, iid: int) -> Instrument:
-        return Stamp(iid, self._records())
+        return KernelStamp(iid, self._records())
 
     def arguments(self, iid: int) -> Instrument:
-        return Arguments(iid, self._records())
+        return KernelStampWithArguments(iid, self._records())
 
     def registers(self, iid: int) -> Instrument:
         self._records()
-        return CallWithRegisters(self._stub, iid, self.driver.symbols["ilk_registers"])
+        return KernelCallWithRegisters(self._stub, iid, self.driver.symbols["ilk_registers"])
 
     def call(self, source: Path, function: str, iid: int) -> Instrument:
         """A user's instrument. Raises CompileError, UsageError."""
         found = self.instruments.get(source, function, self._records().set)
         if found.plain:
             code = self._read_live([(found.plain, found.size)])[0]
-            return Call(found.plain, iid, *examine(code, found.plain, self._image.returns))
-        return CallWithRegisters(found.entry, iid, self.driver.symbols["ilk_registers"])
+            return KernelCallWithIid(found.plain, iid, *examine(code, found.plain, self._image.returns))
+        return KernelCallWithRegisters(found.entry, iid, self.driver.symbols["ilk_registers"])
 
     def filter(self, on: bool, pids: Collection[int] | None) -> None:
         """Have records made if `on`; of these processes alone, unless `pids` is None."""
@@ -153,17 +159,17 @@ class KernelWorkspace:
         self.driver.filter(on, pids is not None, members - self._members, away, interrupts=self._interrupts)
         self._members = members  # those who stay in the set miss no record
 
-    def _records(self) -> Rings:
+    def _records(self) -> RingPlaces:
         """The rings, made when first asked for."""
         if self._rings is None:
             order = self._ring.bit_length() - 1
             made = self.driver.records((order,) * abi.CLASSES, self._flight)
             hello, symbols = self.driver.hello, self.driver.symbols
             wpos = (made.wpos[0], made.wpos[1], made.wpos[2], made.wpos[3])
-            self._rings = Rings(
+            self._rings = RingPlaces(
                 *(wpos, made.chunk, made.number, symbols["ilk_reserve"], hello.current_gs, hello.pid_offset),
                 *(made.filter, hello.tgid_offset),
-                Interrupts(hello.preempt_gs, abi.IN_INTERRUPT) if self._interrupts else None,
+                InterruptMask(hello.preempt_gs, abi.IN_INTERRUPT) if self._interrupts else None,
             )
             self.driver.fill(self._stub, _log_registers(self._stub, made.number, symbols["ilk_log_registers"]))
         return self._rings

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gilk.lang.d.depth import HEIGHT, too_deep
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected, Span
 
 _MOST = 1 << 18  # nodes of one item
@@ -50,4 +50,4 @@ class Extent:
         if self._peak > HEIGHT:
             raise too_deep(span)
         if self._nodes > _MOST:
-            raise Rejected(Tag.D_SYNTAX, span, "too large, with what its inlines stand for")
+            raise Rejected(SyntaxTag.D_SYNTAX, span, "too large, with what its inlines stand for")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from gilk.lang.d.passes.state import Invocation
 from gilk.lang.d.passes.values import DoesNotCompile, Units, Wrong
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Diagnostic, Span
 
 
@@ -17,5 +17,5 @@ def run(units: Units, state: Invocation) -> Units:
     if last > 0 and last not in used and units.programs and not state.macros.argref:
         what = f"extraneous argument '{given[last]}' (${last} is not referenced)"
         text = units.programs[0].text
-        raise DoesNotCompile(Wrong(text, text.source.name, 0, Diagnostic(Tag.D_MACRO_UNUSED, Span(0, 0), what)))
+        raise DoesNotCompile(Wrong(text, text.source.name, 0, Diagnostic(SyntaxTag.D_MACRO_UNUSED, Span(0, 0), what)))
     return units

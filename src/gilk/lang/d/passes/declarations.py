@@ -6,7 +6,7 @@ from __future__ import annotations
 from gilk.lang.d import items
 from gilk.lang.d.passes.state import SharedNames
 from gilk.lang.d.passes.values import ParsedText
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Rejected
 
 
@@ -21,7 +21,7 @@ def run(unit: ParsedText, state: SharedNames) -> ParsedText:
 def _declare(item: items.Item, library: bool, state: SharedNames) -> None:
     match item:
         case items.Clause() if library:
-            raise Rejected(Tag.D_SYNTAX, item.span, "a library has no clauses")
+            raise Rejected(SyntaxTag.D_SYNTAX, item.span, "a library has no clauses")
         case items.Declaration():
             state.expressions.declarations.declare(item)
         case items.Inline():

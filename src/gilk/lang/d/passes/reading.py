@@ -10,7 +10,7 @@ from gilk.lang.d.macros import Macros
 from gilk.lang.d.parser import parse
 from gilk.lang.d.passes.state import Invocation
 from gilk.lang.d.passes.values import DoesNotCompile, ParsedText, ProgramText, Units, Unread, Wrong
-from gilk.lang.d.tags import Tag
+from gilk.lang.d.tags import SyntaxTag
 from gilk.lang.syntax.source import Diagnostic, Span
 
 
@@ -27,7 +27,7 @@ def run(unread: Unread, state: Invocation) -> Units:
 def _parsed(text: ProgramText, macros: Macros, types: set[str]) -> ParsedText:
     if text.overspecified:
         what = f'invalid probe description "{text.overspecified}": Overspecified probe description'
-        raise DoesNotCompile(Wrong(text, text.source.name, 0, Diagnostic(Tag.D_PDESC_INVAL, Span(0, 0), what)))
+        raise DoesNotCompile(Wrong(text, text.source.name, 0, Diagnostic(SyntaxTag.D_PDESC_INVAL, Span(0, 0), what)))
     found = parse(text.source, replace(macros, argref=True), types)
     if found.program is None:
         diagnostic = found.diagnostics[0]
