@@ -156,7 +156,7 @@ def test_the_cache_is_where_the_cache_is(
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, value in variables.items():
         monkeypatch.setenv(name, value if value == "relative" else str(tmp_path / value))
-    found = checks.api.cache_place()
+    found = checks.this_machine.cache_place()
     assert (found.path, found.why) == (cache_dir(), ())
 
 

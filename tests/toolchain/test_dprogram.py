@@ -28,7 +28,7 @@ def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_once_compiled_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     with compiling(PROGRAM % 1) as finish:
         first = finish()
-    monkeypatch.setattr(dprogram.toolchain, "compiling", None)
+    monkeypatch.setattr(dprogram.compilers, "compiling", None)
     with compiling(PROGRAM % 1) as finish:
         assert finish() == first
 
@@ -44,7 +44,7 @@ def test_a_compiler_that_nobody_waits_for_is_ended(own_places: Path, monkeypatch
     slow = own_places / "slow"
     slow.write_text("#!/bin/sh\nexec sleep 100\n")
     slow.chmod(0o755)
-    monkeypatch.setattr(dprogram.toolchain, "compiler", lambda: (str(slow),))
+    monkeypatch.setattr(dprogram.compilers, "compiler", lambda: (str(slow),))
     monkeypatch.setattr(dprogram, "compiler", lambda: (str(slow),))
     before = children(os.getpid())  # of other tests
     begun = time.monotonic()
