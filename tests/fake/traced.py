@@ -20,7 +20,7 @@ from gilk.targets.places import Places
 from gilk.targets.running import Sample
 from gilk.targets.shelter import Shelter
 from gilk.targets.system_calls import SystemCalls
-from gilk.targets.world import Thread
+from gilk.targets.thread import Thread
 from tests.fake.kernel import FakeCalls
 from tests.fake.program import Program, Task
 

@@ -15,7 +15,7 @@ from gilk.targets import process, ptrace
 from gilk.targets.keeper import Keeper
 from gilk.targets.linux import LinuxProcess
 from gilk.targets.remote import remote
-from gilk.targets.world import Thread
+from gilk.targets.thread import Thread
 from tests.behaviour.harness import Loop, cpu, differences, leftovers, signals, state, wait_for
 from tests.programs.build import build
 

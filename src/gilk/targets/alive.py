@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 
 from gilk.targets.stat import STATE, SYSTEM_TIME, USER_TIME, stat_of
 from gilk.targets.wire import readable
@@ -36,3 +37,12 @@ def reap(pid: int, seconds: float) -> None:
             os.waitpid(pid, os.WNOHANG)
         finally:
             os.close(ended)
+
+
+def is_going(tid: int) -> bool:
+    """Whether it has ended, or is about to: for a moment before that is seen it cannot be seized any more."""
+    for _ in range(10):
+        if not is_alive(tid):
+            return True
+        time.sleep(0.001)
+    return False

@@ -16,8 +16,8 @@ from gilk.targets.movement import Busy, Movement, Place, Write
 from gilk.targets.newcomers import give_own, in_common
 from gilk.targets.ours import led_to
 from gilk.targets.places import Places, StandingJumps
+from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
-from gilk.targets.world import Thread
 from gilk.targets.writer import Change
 from gilk.values import dataclass
 

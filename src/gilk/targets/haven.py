@@ -21,7 +21,7 @@ from gilk.targets.frames import find_restorers
 from gilk.targets.maps import Mapping, read_maps
 from gilk.targets.memory import Memory
 from gilk.targets.shelter import Shelter
-from gilk.targets.world import Thread
+from gilk.targets.thread import Thread
 from gilk.values import dataclass
 
 SIZE = 1 << 16  # bytes: signals that arrive in between are handled on it

@@ -14,8 +14,8 @@ from gilk.targets.bounds import Bounds
 from gilk.targets.frames import SignalFrame, find_restorers, returning, signal_frames
 from gilk.targets.held import Held
 from gilk.targets.places import Places
+from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
-from gilk.targets.world import Thread
 from gilk.values import dataclass
 
 _BUSY, _SIDE_RSP = 32, 192  # offsets in struct gilk_block

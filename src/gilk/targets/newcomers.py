@@ -20,7 +20,8 @@ from gilk.targets.memory import Memory
 from gilk.targets.namespaces import own_number
 from gilk.targets.ptrace import thread_ids
 from gilk.targets.sharing import parent, waits_for_child
-from gilk.targets.world import Thread, World
+from gilk.targets.thread import Thread
+from gilk.targets.world import World
 
 _BLOCK = struct.Struct("<20xI8xQ8xQ")  # of struct gilk_block, native/abi/gilk_abi.h: tid, busy, inside
 

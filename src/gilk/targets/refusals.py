@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from gilk.errors import MemoryTaken, OutOfMemory, TargetError
 from gilk.targets.maps import DATA_NAME, Mapping, holders, occupied
 from gilk.targets.sharing import can_be_told
+from gilk.targets.thread import Thread
 from gilk.targets.traced import Traced
-from gilk.targets.world import Thread
 from gilk.targets.writer import Mismatch
 
 

@@ -22,7 +22,8 @@ from gilk.targets.maps import Mapping, read_maps
 from gilk.targets.memory import Memory, ProcessMemory, stretches
 from gilk.targets.shelter import Shelter
 from gilk.targets.system_calls import SystemCalls, not_our_call
-from gilk.targets.world import Thread, World
+from gilk.targets.thread import Thread
+from gilk.targets.world import World
 
 _SYSCALL = b"\x0f\x05"
 _ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")

@@ -15,7 +15,7 @@ import struct
 
 from gilk.targets import ptrace
 from gilk.targets.memory import Memory
-from gilk.targets.world import Thread
+from gilk.targets.thread import Thread
 
 _GET_CONFIGURATION = 0x420F  # Linux 5.13
 _CS_IN_AREA = 8

@@ -15,7 +15,8 @@ from gilk.targets.namespaces import is_here, own_number
 from gilk.targets.places import Places
 from gilk.targets.ptrace import Registers
 from gilk.targets.stat import PROCESSOR, STATE, stat_of
-from gilk.targets.world import Thread, World
+from gilk.targets.thread import Thread
+from gilk.targets.world import World
 from gilk.values import dataclass
 
 #: As struct gilk_regs has them, native/include/gilk.h.

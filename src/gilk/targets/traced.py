@@ -22,7 +22,7 @@ from gilk.targets.running import Sample
 from gilk.targets.shared_memory import Taking
 from gilk.targets.shelter import Shelter
 from gilk.targets.system_calls import SystemCalls
-from gilk.targets.world import Thread
+from gilk.targets.thread import Thread
 
 
 class StoppedThreads(Protocol):

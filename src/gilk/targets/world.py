@@ -17,14 +17,13 @@ from collections.abc import Collection, Iterator
 
 from gilk.errors import TargetError
 from gilk.targets import ptrace
-from gilk.targets.alive import is_alive
-from gilk.targets.apart import KEEPER
+from gilk.targets.alive import is_alive, is_going
 from gilk.targets.kernel_threads import is_kernels
 from gilk.targets.sharing import Sharing
-from gilk.values import dataclass
+from gilk.targets.thread import Thread
+from gilk.targets.tracers import only_keepers
 
 _EINTR, _ERESTARTNOHAND = -4 & (1 << 64) - 1, -514 & (1 << 64) - 1
-_RESTARTS = frozenset(-n & (1 << 64) - 1 for n in (512, 513, 514, 516))
 
 #: System calls that fail with EINTR when a tracer stops the thread, though no
 #: signal arrived, and may simply be made again (signal(7), "Interruption of
@@ -35,30 +34,6 @@ _RESTARTABLE = frozenset((65, 69, 70, 128, 208, 220, 232, 281, 333, 426, 441))
 _PATIENCE = 5.0
 _GLIMPSE = 0.01
 _BRISK = 20
-
-
-@dataclass
-class Thread:
-    """A stopped thread; ``signal``, with its ``info``, was on its way to it and is passed on when it resumes."""
-
-    tid: int
-    signal: int
-    registers: ptrace.Registers
-    dirty: bool = False
-    mask: int | None = None  # its own signal mask, where another is in force
-    info: ptrace.SignalInfo | None = None
-
-    def restarting(self) -> bool:
-        """In a system call that the kernel is going to make again: rip will move back by two."""
-        return self.registers.orig_rax >> 63 == 0 and self.registers.rax in _RESTARTS
-
-    def move(self, rip: int) -> None:
-        self.registers.rip = rip
-        self.dirty = True
-
-    def attach_block(self, base: int) -> None:
-        self.registers.gs_base = base
-        self.dirty = True
 
 
 class World:
@@ -107,7 +82,7 @@ class World:
             try:
                 return self._stop(deadline)
             except TargetError as error:
-                if error.slug != "already-traced" or time.monotonic() > deadline or not _by_a_keeper(self.pid):
+                if error.slug != "already-traced" or time.monotonic() > deadline or not only_keepers(self.pid):
                     raise
                 self._let_go_of_late(deadline)  # else each may wait for a thread that the other has
                 time.sleep(random.uniform(0.001, 0.01))  # a keeper has them for some ms
@@ -178,7 +153,7 @@ class World:
         try:
             ptrace.seize(tid, self.options)
         except TargetError:
-            if _goes(tid):
+            if is_going(tid):
                 return False
             raise
         self._late.add(tid)
@@ -366,26 +341,3 @@ def _turns(pid: int, tid: int) -> int:
             return int(file.read().split()[2])
     except OSError:
         return 0
-
-
-def _by_a_keeper(pid: int) -> bool:
-    """Or by nobody any more."""
-    tracers = {ptrace.tracer_of(tid) for tid in ptrace.thread_ids(pid)} - {0, os.getpid()}
-    return all(_is_keeper(tracer) for tracer in tracers)
-
-
-def _is_keeper(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/comm") as file:
-            return file.read() == f"{KEEPER}\n"
-    except OSError:
-        return True  # it has gone
-
-
-def _goes(tid: int) -> bool:
-    """It has ended, or is about to: for a moment before that is seen it cannot be seized any more."""
-    for _ in range(10):
-        if not is_alive(tid):
-            return True
-        time.sleep(0.001)
-    return False

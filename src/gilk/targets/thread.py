@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A stopped thread: its registers as they will be when it goes on, and the signal that is on its way to it."""
+
+from __future__ import annotations
+
+from gilk.targets import ptrace
+from gilk.values import dataclass
+
+_RESTARTS = frozenset(-n & (1 << 64) - 1 for n in (512, 513, 514, 516))
+
+
+@dataclass
+class Thread:
+    """A stopped thread; ``signal``, with its ``info``, was on its way to it and is passed on when it resumes."""
+
+    tid: int
+    signal: int
+    registers: ptrace.Registers
+    dirty: bool = False
+    mask: int | None = None  # its own signal mask, where another is in force
+    info: ptrace.SignalInfo | None = None
+
+    def restarting(self) -> bool:
+        """In a system call that the kernel is going to make again: rip will move back by two."""
+        return self.registers.orig_rax >> 63 == 0 and self.registers.rax in _RESTARTS
+
+    def move(self, rip: int) -> None:
+        self.registers.rip = rip
+        self.dirty = True
+
+    def attach_block(self, base: int) -> None:
+        self.registers.gs_base = base
+        self.dirty = True

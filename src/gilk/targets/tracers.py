@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The tracers of a process: whether they are keepers, which are done with it in a moment."""
+
+from __future__ import annotations
+
+import os
+
+from gilk.targets import ptrace
+from gilk.targets.apart import KEEPER
+
+
+def only_keepers(pid: int) -> bool:
+    """Whether every tracer of a thread of the process, besides this one, is a keeper, or is gone by now."""
+    tracers = {ptrace.tracer_of(tid) for tid in ptrace.thread_ids(pid)} - {0, os.getpid()}
+    return all(_is_keeper(tracer) for tracer in tracers)
+
+
+def _is_keeper(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read() == f"{KEEPER}\n"
+    except OSError:
+        return True  # it has gone
