@@ -26,9 +26,8 @@ DOCSTRINGS_ALLOWED = {"session/broker": 4}
 #: Public classes that share their name with another one.
 NAMES_ALLOWED = """
     Sharing
-    Aggregate Argument Assign Binary Block Call Chunk Clause Closed Comma Conditional End Function If Inline
-    Integer Keeper Kernel Kind Member Memory Place Places Pointer Site Staged Symbol Target Text Translator
-    Unary Unit Variable World Xlate
+    Aggregate Argument Assign Binary Block Call Clause Closed Comma Conditional End Function If Inline Integer
+    Keeper Member Memory Place Places Pointer Site Staged Symbol Target Text Translator Unary Variable Xlate
 """
 
 OPENING = re.compile(r"[*_(\"“]*(What|Who|Whom|Whose|Of)\b")

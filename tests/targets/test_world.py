@@ -14,15 +14,15 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.targets import ptrace, wire
-from gilk.targets.world import World
+from gilk.targets.world import PtracedThreads
 from tests.behaviour.harness import ENVIRONMENT, cpu, mortal, state, wait_for
 from tests.programs.build import build
 
 #: Stops a process, has it killed, lets it go, and looks after those that are late until its input is closed.
 STOPPER = """
 import os, select, sys
-from gilk.targets.world import World
-world, number = World(int(sys.argv[1])), int(sys.argv[2])
+from gilk.targets.world import PtracedThreads
+world, number = PtracedThreads(int(sys.argv[1])), int(sys.argv[2])
 with world.stopped():
     os.kill(world.pid, number)
 while not select.select([0], [], [], 0.05)[0]:
@@ -44,7 +44,10 @@ def test_killed_while_it_is_being_stopped() -> None:
     """Over and over, until it has gone: neither takes it for one that does not stop."""
     for pause in (0.0, 0.001, 0.002, 0.004):
         with mortal([build("hot8")]) as program:
-            world, killer = World(program.pid), subprocess.Popen(["sh", "-c", f"sleep {pause}; kill -9 {program.pid}"])
+            world, killer = (
+                PtracedThreads(program.pid),
+                subprocess.Popen(["sh", "-c", f"sleep {pause}; kill -9 {program.pid}"]),
+            )
             began = time.monotonic()
             with pytest.raises(TargetError) as raised:
                 while True:
@@ -58,9 +61,9 @@ def test_killed_while_it_is_being_stopped() -> None:
                 time.sleep(0.01)
 
 
-def late(pid: int, interrupted: bool) -> World:
+def late(pid: int, interrupted: bool) -> PtracedThreads:
     """It stops after it has been given up: when it is interrupted, or when a signal comes."""
-    world = World(pid)
+    world = PtracedThreads(pid)
     ptrace.seize(pid, ptrace.O_TRACESYSGOOD)
     if interrupted:
         ptrace.call(ptrace.INTERRUPT, pid)
@@ -68,7 +71,7 @@ def late(pid: int, interrupted: bool) -> World:
     return world
 
 
-def let_go_when_it_stops(world: World) -> None:
+def let_go_when_it_stops(world: PtracedThreads) -> None:
     assert wait_for(lambda: state(world.pid) == "t")
     assert not world.release_late()
 

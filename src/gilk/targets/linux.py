@@ -25,7 +25,7 @@ from gilk.targets.shared_memory import Taken
 from gilk.targets.sharing import is_same_memory
 from gilk.targets.shelter import Shelter
 from gilk.targets.system_calls import SystemCalls
-from gilk.targets.world import World
+from gilk.targets.world import PtracedThreads
 
 
 class LinuxProcess:
@@ -35,9 +35,9 @@ class LinuxProcess:
         """Raises TargetError `no-such-process`, `no-permission`."""
         self.pid = pid
         self.memory = ProcessMemory(pid)
-        self.threads = World(pid)
+        self.threads = PtracedThreads(pid)
         self.taking = Taken(pid)
-        self._late: list[World] = []  # of heirs: threads of theirs were asked to stop, and have not
+        self._late: list[PtracedThreads] = []  # of heirs: threads of theirs were asked to stop, and have not
         self._newcomers: Newcomers | None = None
 
     def calls(self) -> AbstractContextManager[SystemCalls]:

@@ -21,7 +21,7 @@ from gilk.targets.namespaces import own_number
 from gilk.targets.ptrace import thread_ids
 from gilk.targets.sharing import parent, waits_for_child
 from gilk.targets.thread import Thread
-from gilk.targets.world import World
+from gilk.targets.world import PtracedThreads
 
 _BLOCK = struct.Struct("<20xI8xQ8xQ")  # of struct gilk_block, native/abi/gilk_abi.h: tid, busy, inside
 
@@ -29,7 +29,7 @@ _BLOCK = struct.Struct("<20xI8xQ8xQ")  # of struct gilk_block, native/abi/gilk_a
 class Newcomers:
     """``held`` gives what is in the process by then."""
 
-    def __init__(self, world: World, memory: Memory, held: Callable[[], Held]) -> None:
+    def __init__(self, world: PtracedThreads, memory: Memory, held: Callable[[], Held]) -> None:
         self._world = world
         self._memory = memory
         self._held = held

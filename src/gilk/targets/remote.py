@@ -23,7 +23,7 @@ from gilk.targets.memory import Memory, ProcessMemory, stretches
 from gilk.targets.shelter import Shelter
 from gilk.targets.system_calls import SystemCalls, not_our_call
 from gilk.targets.thread import Thread
-from gilk.targets.world import World
+from gilk.targets.world import PtracedThreads
 
 _SYSCALL = b"\x0f\x05"
 _ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
@@ -203,7 +203,7 @@ def _is_answer(found: ptrace.Registers, asked: ptrace.Registers) -> bool:
 
 
 @contextlib.contextmanager
-def remote(world: World, memory: ProcessMemory) -> Iterator[Remote]:
+def remote(world: PtracedThreads, memory: ProcessMemory) -> Iterator[Remote]:
     """Borrow a thread of a stopped process; it is back in a stop of the same kind, unchanged, at the end.
 
     Raises PermissionError when a system call might be the end of it, TargetError `busy` when it does not come back.
@@ -214,7 +214,7 @@ def remote(world: World, memory: ProcessMemory) -> Iterator[Remote]:
 
 
 @contextlib.contextmanager
-def _borrowed(thread: Thread, world: World, memory: ProcessMemory) -> Iterator[Remote]:
+def _borrowed(thread: Thread, world: PtracedThreads, memory: ProcessMemory) -> Iterator[Remote]:
     rseq.abort(thread, memory)
     mask = ptrace.get_mask(thread.tid)
     borrowed = Remote(thread, world.pid, memory, mask)

@@ -16,7 +16,7 @@ from gilk.targets.places import Places
 from gilk.targets.ptrace import Registers
 from gilk.targets.stat import PROCESSOR, STATE, stat_of
 from gilk.targets.thread import Thread
-from gilk.targets.world import World
+from gilk.targets.world import PtracedThreads
 from gilk.values import dataclass
 
 #: As struct gilk_regs has them, native/include/gilk.h.
@@ -44,7 +44,7 @@ class Sample:
     stack: bytes = b""
 
 
-def sampled(world: World, memory: Memory, held: Held, patches: Places, stack: int) -> list[Sample]:
+def sampled(world: PtracedThreads, memory: Memory, held: Held, patches: Places, stack: int) -> list[Sample]:
     """Samples of the threads that run just now, with ``stack`` bytes of the stack of each: fewer when many run."""
     where = running(world.pid)
     stack = min(stack, _STACKS // max(len(where), 1))

@@ -22,7 +22,7 @@ from gilk.targets.apart import KEEPER, stand_apart
 from gilk.targets.keeper import Keeper
 from gilk.targets.launch import Command, End
 from gilk.targets.linux import LinuxProcess
-from gilk.targets.world import World
+from gilk.targets.world import PtracedThreads
 
 _TICK = 0.005  # seconds, for threads that were asked to stop and have not
 _LOOK = 0.1  # seconds, for processes that come to share the target's memory
@@ -41,7 +41,7 @@ class Server(Answers):
         self._kept: list[int] = []
 
     @property
-    def threads(self) -> World:
+    def threads(self) -> PtracedThreads:
         if self._process is None:
             raise TargetError("no-such-process", "not attached")
         return self._process.threads

@@ -36,7 +36,7 @@ _GLIMPSE = 0.01
 _BRISK = 20
 
 
-class World:
+class PtracedThreads:
     """The threads of process ``pid`` between stop() and resume(), and of others that have its memory (sharing.py).
 
     The kernel's own among them (kernel_threads.py) are left alone: they execute no code that could be changed.

@@ -11,7 +11,7 @@ from pathlib import Path
 from gilk.lab import VM
 from gilk.targets.kernel import driver_build, driver_load
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Unit, Verdict
+from gilk.targets.kernel.driver_abi import DriverUnit, Verdict
 from gilk.toolchain.compilers import NATIVE
 from tests.kernel.driver.handmade import Function
 
@@ -98,7 +98,7 @@ class Guest:
     def call(self, name: str, count: int, threads: int = 1) -> None:
         self.run(str(self.program), str(NUMBERS[name]), str(count), str(threads))
 
-    def counted(self, driver: Driver, units: Sequence[Unit], call: str, count: int) -> list[int]:
+    def counted(self, driver: Driver, units: Sequence[DriverUnit], call: str, count: int) -> list[int]:
         """Apply, make the calls, undo; by how much each of the client's counters has risen."""
         with self.text_untouched():
             assert [each.verdict for each in driver.apply(units)] == [Verdict.OK] * len(units)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from iced_x86 import Code, Decoder, FlowControl, Instruction, Register
 
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import WINDOW, Hello, Kind, Rings, Unit
+from gilk.targets.kernel.driver_abi import WINDOW, DriverUnit, DriverUnitKind, Hello, Rings
 
 Read = Callable[[int, int], bytes]
 
@@ -154,15 +154,15 @@ class Bench:
         patch = self.put(body + jump(at + len(body), behind))
         return patch, patch + len(hook)
 
-    def splice(self, address: int, old: bytes, hook: bytes, several: bool) -> Unit:
+    def splice(self, address: int, old: bytes, hook: bytes, several: bool) -> DriverUnit:
         patch, copy = self.moved(hook, old, address + len(old))
-        kind = Kind.MULTI if several else Kind.SINGLE
+        kind = DriverUnitKind.MULTI if several else DriverUnitKind.SINGLE
         new = jump(address, patch).ljust(len(old), b"\x90")
-        return Unit(next(self.numbers), kind, address, patch, old, new, copy)
+        return DriverUnit(next(self.numbers), kind, address, patch, old, new, copy)
 
-    def trapping(self, unit: Unit) -> Unit:
+    def trapping(self, unit: DriverUnit) -> DriverUnit:
         """The same with int3 in the bytes that it frees: nobody survives to be in them."""
         return replace(unit, new=unit.new[:5].ljust(len(unit.old), b"\xcc"))
 
-    def before(self, function: Function, run: Sequence[Instruction], hook: bytes) -> Unit:
+    def before(self, function: Function, run: Sequence[Instruction], hook: bytes) -> DriverUnit:
         return self.splice(run[0].ip, function.bytes_of(*run), hook, len(run) > 1)

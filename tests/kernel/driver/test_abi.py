@@ -49,7 +49,9 @@ def test_sizes(tmp_path: Path) -> None:
 
 
 def test_places_in_a_unit(tmp_path: Path) -> None:
-    unit = abi.Unit(0x01020304, abi.Kind.PAD, 0x1111, 0x2222, b"\x33" * 9, b"\x44" * 9, 0x5555, 0x66, True)
+    unit = abi.DriverUnit(
+        0x01020304, abi.DriverUnitKind.PAD, 0x1111, 0x2222, b"\x33" * 9, b"\x44" * 9, 0x5555, 0x66, True
+    )
     raw = abi.pack_units([unit])
     expected = {"address": 0x1111, "patch": 0x2222, "copy": 0x5555, "id": 0x01020304, "kind": 6, "length": 9}
     expected |= {"flags": 1, "pad": 0x66, "status": 0, "detail": 0}
@@ -64,11 +66,11 @@ def test_places_in_a_unit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        (abi.Kind, [kind.name for kind in abi.Kind]),
+        (abi.DriverUnitKind, [kind.name for kind in abi.DriverUnitKind]),
         (abi.Verdict, [verdict.name for verdict in abi.Verdict]),
     ],
 )
-def test_numbers(tmp_path: Path, kind: type[abi.Kind], names: list[str]) -> None:
+def test_numbers(tmp_path: Path, kind: type[abi.DriverUnitKind], names: list[str]) -> None:
     assert compiled(tmp_path, {name: f"ILK_{name}" for name in names if name not in ("STATUS",)}) == {
         each.name: each.value for each in kind
     }

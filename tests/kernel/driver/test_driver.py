@@ -11,7 +11,7 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Kind, Unit, Verdict
+from gilk.targets.kernel.driver_abi import DriverUnit, DriverUnitKind, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, count, count_far, is_call, jump
 
@@ -39,14 +39,14 @@ def test_a_count_before_one_instruction(guest: Guest, driver: Driver, bench: Ben
     block = driver.counters(1)[0]
     assert block.near
     unit = bench.before(parent, parent.window(5, several=False), count(block.gs))
-    assert unit.kind == Kind.SINGLE
+    assert unit.kind == DriverUnitKind.SINGLE
     assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
 
 
 def test_a_count_before_several_instructions(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
     block = driver.counters(1)[0]
     unit = bench.before(parent, parent.window(5, several=True), count(block.gs))
-    assert unit.kind == Kind.MULTI
+    assert unit.kind == DriverUnitKind.MULTI
     assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
 
 
@@ -74,7 +74,7 @@ def test_a_retargeted_call(guest: Guest, driver: Driver, bench: Bench, parent: F
     hook = count(block.gs)
     patch = bench.put(hook + jump(bench.next + len(hook), call.near_branch_target))
     new = b"\xe8" + jump(call.ip, patch)[1:]
-    unit = Unit(next(bench.numbers), Kind.SINGLE, call.ip, patch, parent.bytes_of(call), new)
+    unit = DriverUnit(next(bench.numbers), DriverUnitKind.SINGLE, call.ip, patch, parent.bytes_of(call), new)
     assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
 
 
@@ -90,7 +90,7 @@ def test_a_trap(guest: Guest, driver: Driver, bench: Bench, parent: Function) ->
     run = parent.window(1, several=False)
     old = parent.bytes_of(*run)
     patch, copy = bench.moved(count(block.gs), old, run[0].ip + len(old))
-    unit = Unit(next(bench.numbers), Kind.TRAP, run[0].ip, patch, old, b"\xcc" + old[1:], copy)
+    unit = DriverUnit(next(bench.numbers), DriverUnitKind.TRAP, run[0].ip, patch, old, b"\xcc" + old[1:], copy)
     before = driver.status().traps
     assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
     assert driver.status().traps - before == CALLS
@@ -104,16 +104,16 @@ def test_a_bounce_off_bytes_that_another_unit_has_freed(
     address, old = parent.ret
     patch, copy = bench.moved(count(block.offset(1)), old[:1], address + 1)
     pad_at = host.address + 5
-    pad = Unit(next(bench.numbers), Kind.PAD, pad_at, patch, host.new[5:10], jump(pad_at, patch))
+    pad = DriverUnit(next(bench.numbers), DriverUnitKind.PAD, pad_at, patch, host.new[5:10], jump(pad_at, patch))
     short = bytes([0xEB, pad_at - (address + 2) & 0xFF])
-    bounce = Unit(next(bench.numbers), Kind.SHORT, address, patch, old[:2], short, copy, pad=pad.number)
+    bounce = DriverUnit(next(bench.numbers), DriverUnitKind.SHORT, address, patch, old[:2], short, copy, pad=pad.number)
     assert guest.counted(driver, [host, pad, bounce], "getppid", CALLS) == [CALLS, CALLS]
 
 
 def test_fentry_goes_through_ftrace(guest: Guest, driver: Driver, bench: Bench, parent: Function) -> None:
     block = driver.counters(1)[0]
     patch = bench.put(count(block.gs) + b"\xc3")
-    unit = Unit(next(bench.numbers), Kind.FENTRY, parent.address, patch)
+    unit = DriverUnit(next(bench.numbers), DriverUnitKind.FENTRY, parent.address, patch)
     assert guest.counted(driver, [unit], "getppid", CALLS) == [CALLS]
 
 
@@ -123,7 +123,10 @@ def test_functions_of_one_message_are_led_to_a_patch_each(guest: Guest, driver: 
     block = driver.counters(len(names))[0]
     patches = [bench.put(count(block.offset(i)) + b"\xc3") for i in range(len(names))]
     places = [guest.symbols[f"__x64_sys_{name}"] for name in names]
-    units = [Unit(i + 1, Kind.FENTRY, at, patch) for i, (at, patch) in enumerate(zip(places, patches, strict=True))]
+    units = [
+        DriverUnit(i + 1, DriverUnitKind.FENTRY, at, patch)
+        for i, (at, patch) in enumerate(zip(places, patches, strict=True))
+    ]
 
     def hits() -> list[int]:
         before = driver.read(0, len(names))

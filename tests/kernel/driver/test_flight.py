@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Chunk, Rings, Unit, Verdict
+from gilk.targets.kernel.driver_abi import DriverUnit, RingChunk, Rings, Verdict
 from tests.kernel.driver.driving import NUMBERS, Guest
 from tests.kernel.driver.handmade import Bench, count, stamp
 from tests.kernel.driver.test_records import everything, rows
@@ -24,7 +24,7 @@ NAP = 20  # ms
 PREEMPTION = "/sys/kernel/debug/sched/preempt"
 
 
-def stamped(guest: Guest, driver: Driver, bench: Bench, rings: Rings, name: str = "getppid") -> Unit:
+def stamped(guest: Guest, driver: Driver, bench: Bench, rings: Rings, name: str = "getppid") -> DriverUnit:
     function = guest.function(f"__x64_sys_{name}")
     code = stamp(driver.hello, rings, driver.symbols["ilk_reserve"], bench.next, IID)
     return bench.before(function, function.window(5, several=False), code)
@@ -35,7 +35,7 @@ def far_call(address: int) -> bytes:
     return b"\x49\xbb" + struct.pack("<Q", address) + b"\x41\xff\xd3"
 
 
-def sleeping(guest: Guest, driver: Driver, bench: Bench, rings: Rings) -> tuple[Unit, Unit]:
+def sleeping(guest: Guest, driver: Driver, bench: Bench, rings: Rings) -> tuple[DriverUnit, DriverUnit]:
     """getuid makes a record whose time is filled in before a sleep, and the rest after it; getgid ends that."""
     woken = driver.counters(1)[0].offset(0)
     nap = b"\x50\xbf" + struct.pack("<I", NAP) + far_call(guest.symbols["msleep"]) + b"\x58"  # push %rax ... pop %rax
@@ -73,7 +73,7 @@ def preemptible(guest: Guest) -> Iterator[None]:
         guest.write(PREEMPTION, "voluntary")
 
 
-def applied(driver: Driver, *units: Unit) -> None:
+def applied(driver: Driver, *units: DriverUnit) -> None:
     assert {outcome.verdict for outcome in driver.apply(units)} == {Verdict.OK}
 
 
@@ -93,7 +93,7 @@ def test_the_newest_are_kept(guest: Guest, driver: Driver, bench: Bench) -> None
     assert sum(len(list(rows(chunk))) for chunk in everything(driver)) == 10
 
 
-def whole(chunks: list[Chunk]) -> int:
+def whole(chunks: list[RingChunk]) -> int:
     """How many records; each has its number, and each CPU's times go up."""
     times: dict[int, list[int]] = {}
     for chunk in chunks:
@@ -109,7 +109,7 @@ def whole(chunks: list[Chunk]) -> int:
 def test_reading_while_they_are_overwritten(guest: Guest, driver: Driver, bench: Bench, order: int) -> None:
     rings = driver.records((order, 0, 0, 0), flight=True)
     applied(driver, stamped(guest, driver, bench, rings))
-    chunks: list[Chunk] = []
+    chunks: list[RingChunk] = []
     rounds = 0
     while len(chunks) < 5 and rounds < 20:  # it is read while it is written
         process = guest.link.spawn([str(guest.program), str(NUMBERS["getppid"]), "60000", "2"], lambda _: None, print)

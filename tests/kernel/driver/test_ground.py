@@ -11,7 +11,7 @@ import pytest
 from iced_x86 import Decoder
 
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Kind, Unit, UnitOutcome, Verdict
+from gilk.targets.kernel.driver_abi import DriverUnit, DriverUnitKind, UnitOutcome, Verdict
 from gilk.toolchain.kernel_instrument import run_kbuild
 from tests.kernel.driver.driving import SOURCES, Guest
 from tests.kernel.driver.handmade import Bench, jump
@@ -46,7 +46,7 @@ def padded(guest: Guest, driver: Driver, bench: Bench, name: str) -> tuple[UnitO
     """What the driver says to a pad over the function's padding, and where that is; it is gone again."""
     address = place_of(guest, name, PADDING)
     patch = bench.put(b"\xcc")
-    pad = Unit(1, Kind.PAD, address, patch, PADDING, jump(address, patch).ljust(len(PADDING), b"\xcc"))
+    pad = DriverUnit(1, DriverUnitKind.PAD, address, patch, PADDING, jump(address, patch).ljust(len(PADDING), b"\xcc"))
     (outcome,) = driver.apply([pad])
     driver.undo_all()
     return outcome, address

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Kind, Unit, Verdict
+from gilk.targets.kernel.driver_abi import DriverUnit, DriverUnitKind, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, count
 
@@ -21,7 +21,7 @@ MODULE, MODULE_FUNCTION = "dummy", "dummy_setup"
 
 
 @pytest.fixture
-def unit(guest: Guest, driver: Driver, bench: Bench) -> Unit:
+def unit(guest: Guest, driver: Driver, bench: Bench) -> DriverUnit:
     """A count before one instruction of getppid."""
     function = guest.function("__x64_sys_getppid")
     return bench.before(function, function.window(5, several=False), count(driver.counters(1)[0].gs))
@@ -69,7 +69,7 @@ def clean(guest: Guest) -> Iterator[None]:
     assert guest.complaints() == ""
 
 
-def test_a_kprobe_that_was_there_first(guest: Guest, driver: Driver, unit: Unit) -> None:
+def test_a_kprobe_that_was_there_first(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with kprobe(guest, unit.address):
         outcome = driver.apply([unit])[0]
         assert (outcome.verdict, outcome.detail) == (Verdict.KPROBE, unit.address)
@@ -84,7 +84,7 @@ def test_a_kprobe_within_a_window(guest: Guest, driver: Driver, bench: Bench) ->
         assert driver.apply([unit])[0].verdict == Verdict.KPROBE
 
 
-def test_a_kprobe_over_a_splice(guest: Guest, driver: Driver, unit: Unit) -> None:
+def test_a_kprobe_over_a_splice(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     """Both count; the splice cannot go before the kprobe does."""
     with guest.text_untouched():
         driver.apply([unit])
@@ -97,7 +97,7 @@ def test_a_kprobe_over_a_splice(guest: Guest, driver: Driver, unit: Unit) -> Non
         assert driver.undo([unit.number])[0].verdict == Verdict.OK
 
 
-def test_a_kprobe_that_is_registered_but_not_in_force(guest: Guest, driver: Driver, unit: Unit) -> None:
+def test_a_kprobe_that_is_registered_but_not_in_force(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with registered(guest, unit.address):
         outcome = driver.apply([unit])[0]
         assert (outcome.verdict, outcome.detail) == (Verdict.KPROBE, unit.address)
@@ -128,7 +128,7 @@ def test_a_kprobe_that_is_registered_over_a_splice(guest: Guest, driver: Driver,
 
 
 def test_a_client_that_goes_while_a_kprobe_is_registered_over_its_splice(
-    guest: Guest, driver: Driver, unit: Unit
+    guest: Guest, driver: Driver, unit: DriverUnit
 ) -> None:
     with guest.text_untouched():
         driver.apply([unit])
@@ -150,7 +150,7 @@ def until_nothing_is_left(guest: Guest, driver: Driver) -> None:
     assert driver.status().orphans == 0 and driver.status().units == 0
 
 
-def test_a_client_that_goes_while_a_kprobe_sits_on_its_splice(guest: Guest, driver: Driver, unit: Unit) -> None:
+def test_a_client_that_goes_while_a_kprobe_sits_on_its_splice(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with guest.text_untouched():
         driver.apply([unit])
         with kprobe(guest, unit.address):
@@ -163,7 +163,7 @@ def test_a_client_that_goes_while_a_kprobe_sits_on_its_splice(guest: Guest, driv
 
 def test_the_function_tracer_on_the_same_function(guest: Guest, driver: Driver, bench: Bench) -> None:
     address = guest.symbols["__x64_sys_getppid"]
-    unit = Unit(1, Kind.FENTRY, address, bench.put(count(driver.counters(1)[0].gs) + b"\xc3"))
+    unit = DriverUnit(1, DriverUnitKind.FENTRY, address, bench.put(count(driver.counters(1)[0].gs) + b"\xc3"))
     guest.write(f"{TRACING}/set_ftrace_filter", "__do_sys_getppid")
     with guest.text_untouched():
         assert driver.apply([unit])[0].verdict == Verdict.OK
@@ -178,7 +178,7 @@ def test_the_function_tracer_on_the_same_function(guest: Guest, driver: Driver, 
     assert driver.read(0, 1) == [100] and traced == 50
 
 
-def test_static_keys_flip_while_splices_come_and_go(guest: Guest, driver: Driver, unit: Unit) -> None:
+def test_static_keys_flip_while_splices_come_and_go(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with guest.text_untouched():
         for turn in range(6):
             assert driver.apply([unit])[0].verdict == Verdict.OK
@@ -195,7 +195,7 @@ def test_a_module_that_goes_takes_its_units_along(guest: Guest, driver: Driver, 
     function = Function.read(guest.text, before)
     block = driver.counters(2)[0]
     spliced = bench.before(function, function.window(5, several=True), count(block.offset(0)))
-    fentry = Unit(77, Kind.FENTRY, before, bench.put(count(block.offset(1)) + b"\xc3"))
+    fentry = DriverUnit(77, DriverUnitKind.FENTRY, before, bench.put(count(block.offset(1)) + b"\xc3"))
     assert verdicts(driver.apply([spliced, fentry])) == [Verdict.OK] * 2
     guest.run("rmmod", MODULE)
     assert driver.status().own_units == 2
@@ -216,7 +216,7 @@ def test_a_module_goes_after_its_units(guest: Guest, driver: Driver, bench: Benc
     guest.run("rmmod", MODULE)
 
 
-def test_a_processor_goes_and_comes_back(guest: Guest, driver: Driver, unit: Unit) -> None:
+def test_a_processor_goes_and_comes_back(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     with guest.text_untouched():
         driver.apply([unit])
         guest.call("getppid", 100, threads=4)

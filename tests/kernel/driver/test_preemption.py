@@ -18,7 +18,7 @@ import pytest
 from gilk.errors import TargetError
 from gilk.lab import Machine, boot
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Unit, Verdict
+from gilk.targets.kernel.driver_abi import DriverUnit, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, count
 
@@ -42,7 +42,7 @@ def loaded(place: Path, *parameters: str) -> Iterator[tuple[Guest, list[Function
         yield guest, functions
 
 
-def splices(functions: list[Function], driver: Driver, bench: Bench) -> list[Unit]:
+def splices(functions: list[Function], driver: Driver, bench: Bench) -> list[DriverUnit]:
     runs = [(function, run) for function in functions for run in function.windows()]
     block = driver.counters(len(runs))[0]
     hooks = (b"\x9c" + count(block.offset(i)) + b"\x9d" for i in range(len(runs)))  # the flags may be live

@@ -11,7 +11,7 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Chunk, Kind, Rings, Unit, Verdict
+from gilk.targets.kernel.driver_abi import DriverUnit, DriverUnitKind, RingChunk, Rings, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, count, registers_call, stamp
 
@@ -19,19 +19,19 @@ pytestmark = pytest.mark.xdist_group("lab")
 IID = 0x1234
 
 
-def stamped(guest: Guest, driver: Driver, bench: Bench, rings: Rings) -> Unit:
+def stamped(guest: Guest, driver: Driver, bench: Bench, rings: Rings) -> DriverUnit:
     function = guest.function("__x64_sys_getppid")
     run = function.window(5, several=False)
     code = stamp(driver.hello, rings, driver.symbols["ilk_reserve"], bench.next, IID)
     return bench.before(function, run, code)
 
 
-def everything(driver: Driver) -> Iterator[Chunk]:
+def everything(driver: Driver) -> Iterator[RingChunk]:
     while some := list(driver.drain()):
         yield from some
 
 
-def rows(chunk: Chunk) -> Iterator[tuple[int, int, int]]:
+def rows(chunk: RingChunk) -> Iterator[tuple[int, int, int]]:
     yield from struct.iter_unpack("<QII", chunk.records)
 
 
@@ -138,7 +138,7 @@ def test_an_instrument_is_not_entered_again(guest: Guest, driver: Driver, bench:
     guest.call("getppid", 100)
     assert driver.read(0, 1) == [100]
     assert driver.status().missed - before == 100
-    assert {unit.kind for unit in units} == {Kind.SINGLE}
+    assert {unit.kind for unit in units} == {DriverUnitKind.SINGLE}
 
 
 def test_a_filter_needs_rings(driver: Driver) -> None:

@@ -12,7 +12,7 @@ from iced_x86 import Instruction, Mnemonic
 
 from gilk.errors import TargetError
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Kind, Unit, Verdict
+from gilk.targets.kernel.driver_abi import DriverUnit, DriverUnitKind, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, count, jump, moves
 
@@ -20,28 +20,30 @@ pytestmark = pytest.mark.xdist_group("lab")
 
 
 @pytest.fixture
-def unit(guest: Guest, driver: Driver, bench: Bench) -> Unit:
+def unit(guest: Guest, driver: Driver, bench: Bench) -> DriverUnit:
     """A good one, not applied."""
     function = guest.function("__x64_sys_getppid")
     return bench.before(function, function.window(10, several=True), count(driver.counters(1)[0].gs))
 
 
-def verdict(driver: Driver, unit: Unit) -> Verdict:
+def verdict(driver: Driver, unit: DriverUnit) -> Verdict:
     outcome = driver.apply([unit])[0]
     if outcome.verdict == Verdict.OK:
         driver.undo([unit.number])
     return outcome.verdict
 
 
-def at(guest: Guest, bench: Bench, address: int, size: int = 0) -> Unit:
+def at(guest: Guest, bench: Bench, address: int, size: int = 0) -> DriverUnit:
     """A TRAP over the instruction at `address`, or a jump over `size` bytes; as the bytes there are."""
     code = guest.text(address, 16)
     if size:
         patch, copy = bench.moved(b"", code[:size], address + size)
-        return Unit(1, Kind.SINGLE, address, patch, code[:size], jump(address, patch).ljust(size, b"\x90"), copy)
+        return DriverUnit(
+            1, DriverUnitKind.SINGLE, address, patch, code[:size], jump(address, patch).ljust(size, b"\x90"), copy
+        )
     length = Function(address, code).decoded().len
     patch, copy = bench.moved(b"", code[:length], address + length)
-    return Unit(1, Kind.TRAP, address, patch, code[:length], b"\xcc" + code[1:length], copy)
+    return DriverUnit(1, DriverUnitKind.TRAP, address, patch, code[:length], b"\xcc" + code[1:length], copy)
 
 
 def table(guest: Guest, start: str, stop: str, row: int) -> Iterator[tuple[int, bytes]]:
@@ -52,11 +54,11 @@ def table(guest: Guest, start: str, stop: str, row: int) -> Iterator[tuple[int, 
         yield place + struct.unpack_from("<i", raw, offset)[0], raw[offset : offset + row]
 
 
-def test_a_good_one_is_taken(driver: Driver, unit: Unit) -> None:
+def test_a_good_one_is_taken(driver: Driver, unit: DriverUnit) -> None:
     assert verdict(driver, unit) == Verdict.OK
 
 
-def test_stale_bytes(driver: Driver, unit: Unit) -> None:
+def test_stale_bytes(driver: Driver, unit: DriverUnit) -> None:
     wrong = bytes([unit.old[0], unit.old[1] ^ 0x38]) + unit.old[2:]
     assert verdict(driver, replace(unit, old=wrong)) == Verdict.STALE
 
@@ -120,23 +122,23 @@ def test_an_fentry_nop(guest: Guest, driver: Driver, bench: Bench) -> None:
 
 
 def test_no_fentry_nop(guest: Guest, driver: Driver, bench: Bench) -> None:
-    unit = Unit(1, Kind.FENTRY, guest.symbols["__x64_sys_getppid"] + 5, bench.put(b"\xc3"))
+    unit = DriverUnit(1, DriverUnitKind.FENTRY, guest.symbols["__x64_sys_getppid"] + 5, bench.put(b"\xc3"))
     assert verdict(driver, unit) == Verdict.NO_FENTRY
 
 
-def test_init_text(guest: Guest, driver: Driver, bench: Bench, unit: Unit) -> None:
-    moved = replace(unit, kind=Kind.TRAP, address=guest.symbols["_sinittext"] + 64, old=b"\x90", new=b"\xcc")
+def test_init_text(guest: Guest, driver: Driver, bench: Bench, unit: DriverUnit) -> None:
+    moved = replace(unit, kind=DriverUnitKind.TRAP, address=guest.symbols["_sinittext"] + 64, old=b"\x90", new=b"\xcc")
     assert verdict(driver, moved) == Verdict.INIT
 
 
 @pytest.mark.parametrize("address", [0x1000, 0xFFFF888000100000, 0xFFFFFFFFFFFFF000, 0x7FFFFFFFF000])
-def test_not_text(driver: Driver, unit: Unit, address: int) -> None:
-    moved = replace(unit, kind=Kind.TRAP, address=address, old=b"\x90", new=b"\xcc")
+def test_not_text(driver: Driver, unit: DriverUnit, address: int) -> None:
+    moved = replace(unit, kind=DriverUnitKind.TRAP, address=address, old=b"\x90", new=b"\xcc")
     assert verdict(driver, moved) == Verdict.OUTSIDE
 
 
-def test_data_of_the_kernel(guest: Guest, driver: Driver, unit: Unit) -> None:
-    moved = replace(unit, kind=Kind.TRAP, address=guest.symbols["init_task"], old=b"\x90", new=b"\xcc")
+def test_data_of_the_kernel(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
+    moved = replace(unit, kind=DriverUnitKind.TRAP, address=guest.symbols["init_task"], old=b"\x90", new=b"\xcc")
     assert verdict(driver, moved) == Verdict.OUTSIDE
 
 
@@ -144,23 +146,23 @@ def test_the_driver_itself(guest: Guest, driver: Driver, bench: Bench) -> None:
     assert verdict(driver, at(guest, bench, driver.symbols["ilk_reserve"])) == Verdict.MODULE
 
 
-def test_two_at_one_place(driver: Driver, unit: Unit) -> None:
+def test_two_at_one_place(driver: Driver, unit: DriverUnit) -> None:
     first, second = driver.apply([unit, replace(unit, number=99)])
     assert first.verdict == Verdict.OK
     assert (second.verdict, second.detail) == (Verdict.OVERLAP, unit.address)
     driver.undo_all()
 
 
-def test_one_number_twice(guest: Guest, driver: Driver, bench: Bench, unit: Unit) -> None:
+def test_one_number_twice(guest: Guest, driver: Driver, bench: Bench, unit: DriverUnit) -> None:
     function = guest.function("__x64_sys_getpgrp")
     other = replace(bench.before(function, function.window(5, several=False), b""), number=unit.number)
     assert [each.verdict for each in driver.apply([unit, other])] == [Verdict.OK, Verdict.DUPLICATE]
     driver.undo_all()
 
 
-def test_overlap_in_part(guest: Guest, driver: Driver, unit: Unit) -> None:
+def test_overlap_in_part(guest: Guest, driver: Driver, unit: DriverUnit) -> None:
     first = Function(unit.address, unit.old).decoded().len
-    inner = replace(unit, number=98, kind=Kind.TRAP, address=unit.address + first, old=unit.old[first:])
+    inner = replace(unit, number=98, kind=DriverUnitKind.TRAP, address=unit.address + first, old=unit.old[first:])
     inner = replace(inner, old=inner.old[: Function(inner.address, inner.old).decoded().len])
     inner = replace(inner, new=b"\xcc" + inner.old[1:])
     assert [each.verdict for each in driver.apply([unit, inner])] == [Verdict.OK, Verdict.OVERLAP]
@@ -180,24 +182,26 @@ BAD = {
     "a call over no call": (lambda u: replace(u, new=b"\xe8" + u.new[1:]), Verdict.BAD_BYTES),
     "rubbish behind": (lambda u: replace(u, new=u.new[:-1] + b"\x0f"), Verdict.BAD_BYTES),
     "not whole": (lambda u: replace(u, old=u.old[:-1], new=u.new[:-1]), Verdict.DECODE),
-    "single of several": (lambda u: replace(u, kind=Kind.SINGLE), Verdict.DECODE),
+    "single of several": (lambda u: replace(u, kind=DriverUnitKind.SINGLE), Verdict.DECODE),
     "no copy": (lambda u: replace(u, copy=0), Verdict.BAD_PATCH),
     "copy elsewhere": (lambda u: replace(u, copy=u.address), Verdict.BAD_PATCH),
     "no such pad": (
-        lambda u: replace(u, kind=Kind.SHORT, several=True, pad=77, new=b"\xeb\x00".ljust(len(u.new), b"\x90")),
+        lambda u: replace(
+            u, kind=DriverUnitKind.SHORT, several=True, pad=77, new=b"\xeb\x00".ljust(len(u.new), b"\x90")
+        ),
         Verdict.BAD_PAD,
     ),
-    "a trap that is none": (lambda u: replace(u, kind=Kind.TRAP), Verdict.BAD_BYTES),
+    "a trap that is none": (lambda u: replace(u, kind=DriverUnitKind.TRAP), Verdict.BAD_BYTES),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_units_that_cannot_be(driver: Driver, unit: Unit, name: str) -> None:
+def test_units_that_cannot_be(driver: Driver, unit: DriverUnit, name: str) -> None:
     change, expected = BAD[name]
     assert verdict(driver, change(unit)) == expected
 
 
-def test_a_patch_in_no_arena(driver: Driver, unit: Unit, guest: Guest) -> None:
+def test_a_patch_in_no_arena(driver: Driver, unit: DriverUnit, guest: Guest) -> None:
     elsewhere = guest.symbols["vfs_read"]
     wrong = replace(unit, patch=elsewhere, new=jump(unit.address, elsewhere).ljust(len(unit.new), b"\x90"))
     assert verdict(driver, wrong) == Verdict.BAD_PATCH
@@ -234,8 +238,8 @@ def test_a_jump_into_a_window(guest: Guest, driver: Driver, bench: Bench) -> Non
         assert (outcome.verdict, outcome.detail) == (Verdict.LEADER, run[1].ip)
 
 
-def test_a_pad_over_live_code(driver: Driver, unit: Unit) -> None:
-    pad = replace(unit, kind=Kind.PAD)
+def test_a_pad_over_live_code(driver: Driver, unit: DriverUnit) -> None:
+    pad = replace(unit, kind=DriverUnitKind.PAD)
     assert verdict(driver, pad) == Verdict.BAD_PAD
 
 
@@ -243,12 +247,12 @@ def test_undoing_what_is_not_there(driver: Driver) -> None:
     assert [each.verdict for each in driver.undo([5, 6])] == [Verdict.UNKNOWN] * 2
 
 
-def test_a_pad_stays_as_long_as_it_is_used(guest: Guest, driver: Driver, bench: Bench, unit: Unit) -> None:
+def test_a_pad_stays_as_long_as_it_is_used(guest: Guest, driver: Driver, bench: Bench, unit: DriverUnit) -> None:
     address, old = guest.function("__x64_sys_getppid").ret
     patch, copy = bench.moved(b"", old[:1], address + 1)
-    pad = Unit(50, Kind.PAD, unit.address + 5, patch, unit.new[5:10], jump(unit.address + 5, patch))
+    pad = DriverUnit(50, DriverUnitKind.PAD, unit.address + 5, patch, unit.new[5:10], jump(unit.address + 5, patch))
     short = bytes([0xEB, pad.address - (address + 2) & 0xFF])
-    bounce = Unit(51, Kind.SHORT, address, patch, old[:2], short, copy, pad=50)
+    bounce = DriverUnit(51, DriverUnitKind.SHORT, address, patch, old[:2], short, copy, pad=50)
     assert {each.verdict for each in driver.apply([unit, pad, bounce])} == {Verdict.OK}
     assert [each.verdict for each in driver.undo([50, unit.number])] == [Verdict.IN_USE] * 2
     assert [each.verdict for each in driver.undo([unit.number, 51, 50])] == [Verdict.OK] * 3

@@ -11,7 +11,7 @@ import pytest
 from iced_x86 import Decoder
 
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Block, Kind, Unit, Verdict
+from gilk.targets.kernel.driver_abi import CounterRange, DriverUnit, DriverUnitKind, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import count, count_far, jump, moves
 
@@ -27,7 +27,7 @@ class Code:
     """Patches one behind another, filled into an arena at once; counter and patch have one index."""
 
     start: int
-    blocks: Sequence[Block]
+    blocks: Sequence[CounterRange]
     content: bytearray = field(default_factory=bytearray)
 
     def count(self, index: int) -> bytes:
@@ -54,7 +54,7 @@ def entries(guest: Guest) -> list[int]:
     return sorted(at for at in found if text[at - first : at - first + 5] == FENTRY_NOP)
 
 
-def behind_entries(guest: Guest, entries: list[int], code: Code) -> Iterator[Unit]:
+def behind_entries(guest: Guest, entries: list[int], code: Code) -> Iterator[DriverUnit]:
     first, text = guest.symbols["_stext"], guest.text_at_start
     for index, entry in enumerate(entries):
         at, size, number = entry + 5, 0, 0
@@ -68,13 +68,13 @@ def behind_entries(guest: Guest, entries: list[int], code: Code) -> Iterator[Uni
         hook = b"\x9c" + code.count(index) + b"\x9d"  # the flags may be live at the target of a jump
         body = hook + old
         patch = code.put(body + jump(code.next + len(body), at + size))
-        kind = Kind.MULTI if number > 1 else Kind.SINGLE
-        yield Unit(index + 1, kind, at, patch, old, jump(at, patch).ljust(size, b"\x90"), patch + len(hook))
+        kind = DriverUnitKind.MULTI if number > 1 else DriverUnitKind.SINGLE
+        yield DriverUnit(index + 1, kind, at, patch, old, jump(at, patch).ljust(size, b"\x90"), patch + len(hook))
 
 
-def at_entries(entries: list[int], code: Code) -> Iterator[Unit]:
+def at_entries(entries: list[int], code: Code) -> Iterator[DriverUnit]:
     for index, entry in enumerate(entries):
-        yield Unit(index + 1, Kind.FENTRY, entry, code.put(code.count(index) + b"\xc3"))
+        yield DriverUnit(index + 1, DriverUnitKind.FENTRY, entry, code.put(code.count(index) + b"\xc3"))
 
 
 @pytest.mark.parametrize("way", ["behind", "fentry"])

@@ -12,7 +12,7 @@ import pytest
 from iced_x86 import Decoder, Instruction, Mnemonic
 
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Kind, Unit, Verdict
+from gilk.targets.kernel.driver_abi import DriverUnit, DriverUnitKind, Verdict
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, count, jump, moves
 
@@ -53,7 +53,7 @@ class Code:
             return []
         return [] if own & {each.ip for each in run[1:]} else run
 
-    def unit(self, bench: Bench, run: Run) -> Unit:
+    def unit(self, bench: Bench, run: Run) -> DriverUnit:
         return bench.splice(run[0].ip, self.read(run[0].ip, sum(each.len for each in run)), b"", several=True)
 
 
@@ -118,7 +118,7 @@ def test_a_jump_that_a_unit_has_displaced_still_leads_there(
             patch = bench.next
             bench.put(jump(patch, target))
             old = code.read(each.ip, each.len)
-            outcomes = driver.apply([Unit(900, Kind.SINGLE, each.ip, patch, old, jump(each.ip, patch))])
+            outcomes = driver.apply([DriverUnit(900, DriverUnitKind.SINGLE, each.ip, patch, old, jump(each.ip, patch))])
             if outcomes[0].verdict == Verdict.OK:
                 assert driver.apply([code.unit(bench, run)])[0].verdict == Verdict.LEADER
                 driver.undo_all()
@@ -143,4 +143,3 @@ def test_places_that_another_client_has(guest: Guest, driver: Driver, bench: Ben
     driver.undo_all()
     assert other() == (Verdict.OK, 0)
     assert guest.text(mine.address, len(mine.old)) == mine.old
-

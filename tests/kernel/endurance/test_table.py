@@ -12,7 +12,7 @@ import itertools
 import pytest
 
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Kind, Unit, Verdict
+from gilk.targets.kernel.driver_abi import DriverUnit, DriverUnitKind, Verdict
 from tests.kernel.driver.driving import NUMBERS, Guest
 from tests.kernel.driver.handmade import Bench, count
 
@@ -42,11 +42,11 @@ def come_and_go(guest: Guest, turns: int) -> int:
     driver = Driver(guest.link)
     bench, block = Bench(driver), driver.counters(1)[0]
     patch, idle = bench.put(count(block.offset(0)) + b"\xc3"), bench.put(b"\xc3")
-    assert driver.apply([Unit(1, Kind.FENTRY, hot, patch)])[0].verdict is Verdict.OK
+    assert driver.apply([DriverUnit(1, DriverUnitKind.FENTRY, hot, patch)])[0].verdict is Verdict.OK
     around = neighbours(guest, hot)
     assert len(around) > 10
     for _ in range(turns):
-        units = [Unit(number, Kind.FENTRY, address, idle) for number, address in enumerate(around, 2)]
+        units = [DriverUnit(number, DriverUnitKind.FENTRY, address, idle) for number, address in enumerate(around, 2)]
         assert {each.verdict for each in driver.apply(units)} == {Verdict.OK}
         assert {each.verdict for each in driver.undo([unit.number for unit in units])} == {Verdict.OK}
     hits = driver.read(0, 1)[0]

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Kind, Unit, UnitOutcome, Verdict
+from gilk.targets.kernel.driver_abi import DriverUnit, DriverUnitKind, UnitOutcome, Verdict
 from gilk.targets.kernel.target import KernelTarget
 from tests.kernel.driver.driving import Guest
 from tests.kernel.driver.handmade import Bench, Function, moves
@@ -16,12 +16,12 @@ from tests.kernel.driver.handmade import Bench, Function, moves
 pytestmark = pytest.mark.xdist_group("lab")
 
 
-def trap(guest: Guest, bench: Bench, address: int) -> Unit:
+def trap(guest: Guest, bench: Bench, address: int) -> DriverUnit:
     """Over the first instruction of a function."""
     code = guest.text(address, 16)
     old = code[: Function(address, code).decoded().len]
     patch, copy = bench.moved(b"", old, address + len(old))
-    return Unit(next(bench.numbers), Kind.TRAP, address, patch, old, b"\xcc" + old[1:], copy)
+    return DriverUnit(next(bench.numbers), DriverUnitKind.TRAP, address, patch, old, b"\xcc" + old[1:], copy)
 
 
 def test_parts_of_blacklisted_functions(kernel: KernelTarget, guest: Guest) -> None:

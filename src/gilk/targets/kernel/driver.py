@@ -12,7 +12,16 @@ from typing import Final, Protocol, TypeVar
 
 from gilk.errors import GilkError, TargetError
 from gilk.targets.kernel import driver_abi as abi
-from gilk.targets.kernel.driver_abi import Block, Chunk, DriverStatus, Hello, Rings, Unit, UnitOutcome, Verdict
+from gilk.targets.kernel.driver_abi import (
+    CounterRange,
+    DriverStatus,
+    DriverUnit,
+    Hello,
+    RingChunk,
+    Rings,
+    UnitOutcome,
+    Verdict,
+)
 from gilk.targets.kernel.driver_errors import cannot_open, refused
 from gilk.targets.kernel.mapped import MappedRings, map_rings
 
@@ -69,13 +78,13 @@ class Driver:
             body = (address + start).to_bytes(8, "little") + len(piece).to_bytes(8, "little") + piece
             self._ask(abi.FILL, body)
 
-    def counters(self, count: int) -> list[Block]:
+    def counters(self, count: int) -> list[CounterRange]:
         """Add ``count`` counters, at zero; their numbers follow those before."""
         room = count // 4096 + 16
         body = self._ask(abi.COUNTERS, count.to_bytes(4, "little") + bytes(4 + room * abi.BLOCK.size))
         made = int.from_bytes(body[4:8], "little")
         rows = abi.BLOCK.iter_unpack(body[8 : 8 + made * abi.BLOCK.size])
-        return [Block(gs, first, size, bool(flags & abi.NEAR)) for gs, first, size, flags, _ in rows]
+        return [CounterRange(gs, first, size, bool(flags & abi.NEAR)) for gs, first, size, flags, _ in rows]
 
     def read(self, first: int, count: int, cpu: int = abi.ALL_CPUS) -> list[int]:
         """Counters' values: sums over all processors, or those of one."""
@@ -108,7 +117,7 @@ class Driver:
         body = self._ask(abi.FILTER, abi.FILTER_BODY.pack(flags, len(add), len(remove), 0) + numbers)
         return int.from_bytes(body[12:16], "little")
 
-    def drain(self) -> Iterator[Chunk]:
+    def drain(self) -> Iterator[RingChunk]:
         """The records that there are. Raises TargetError stream-corrupt."""
         if self._mapped is not None:
             yield from self._mapped.take()
@@ -119,7 +128,7 @@ class Driver:
         except ValueError as error:
             raise TargetError("stream-corrupt", f"the driver's records make no sense: {error}") from None
 
-    def apply(self, units: Sequence[Unit]) -> list[UnitOutcome]:
+    def apply(self, units: Sequence[DriverUnit]) -> list[UnitOutcome]:
         """Apply units; the outcome of each, in order. Units whose outcome is not OK are not applied. A pad comes before
         its users."""
         outcomes: list[UnitOutcome] = []

@@ -39,7 +39,7 @@ FILTER_ON, FILTER_ONLY, FILTER_CLEAR, FILTER_INTERRUPTS = 1, 2, 4, 8
 IN_INTERRUPT: Final = 0x00FF0100  # of the word at %gs:preempt_gs
 
 
-class Kind(enum.IntEnum):
+class DriverUnitKind(enum.IntEnum):
     """The kind of a unit: the bytes that it writes."""
 
     SINGLE = 1  # a jump or call over one instruction
@@ -86,7 +86,7 @@ class Verdict(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class Unit:
+class DriverUnit:
     """One splice. `old` is the whole window as it must be, `new` its bytes afterwards; for FENTRY both are empty.
 
     `number` is the client's name for it, from 1. `copy` is the address of the displaced instructions' copy, `pad` the
@@ -94,7 +94,7 @@ class Unit:
     """
 
     number: int
-    kind: Kind
+    kind: DriverUnitKind
     address: int
     patch: int
     old: bytes = b""
@@ -134,7 +134,7 @@ class Hello:
 
 
 @dataclass(frozen=True)
-class Block:
+class CounterRange:
     """Counters `first` .. `first + count - 1`; `first` is at %gs:gs, the others behind it, 8 bytes each."""
 
     gs: int
@@ -173,7 +173,7 @@ class Rings:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class RingChunk:
     """Committed records of one ring, in the order in which they were reserved; `lost`: of this ring so far."""
 
     cpu: int
@@ -204,12 +204,12 @@ def message(body: bytes) -> bytes:
     return HEAD.pack(HEAD.size + len(body), PROTOCOL) + body
 
 
-def pack_units(units: Iterable[Unit]) -> bytes:
+def pack_units(units: Iterable[DriverUnit]) -> bytes:
     return b"".join(_pack_unit(unit) for unit in units)
 
 
-def _pack_unit(unit: Unit) -> bytes:
-    length = 5 if unit.kind == Kind.FENTRY else len(unit.old)
+def _pack_unit(unit: DriverUnit) -> bytes:
+    length = 5 if unit.kind == DriverUnitKind.FENTRY else len(unit.old)
     flags = 1 if unit.several else 0
     return UNIT.pack(
         *(unit.address, unit.patch, unit.copy, unit.number, unit.kind, min(length, 255), flags, 0),
@@ -238,7 +238,7 @@ def unpack_rings(body: bytes) -> Rings:
     return Rings(row[6], row[7], row[8:12], row[12], row[:4], areas[0], areas[1], tuple(areas[2:]), row[25:])
 
 
-def unpack_chunks(data: bytes) -> Iterator[Chunk]:
+def unpack_chunks(data: bytes) -> Iterator[RingChunk]:
     """The chunks in the bytes that drain() gave. Raises ValueError if they were cut."""
     at = 0
     while at < len(data):
@@ -248,5 +248,5 @@ def unpack_chunks(data: bytes) -> Iterator[Chunk]:
         at += CHUNK.size
         if kind >= CLASSES or size > len(data) - at or size % RECORD_BYTES[kind]:
             raise ValueError(f"{size} bytes of records of class {kind}")
-        yield Chunk(cpu, kind, lost, data[at : at + size])
+        yield RingChunk(cpu, kind, lost, data[at : at + size])
         at += size

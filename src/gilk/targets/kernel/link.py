@@ -20,7 +20,7 @@ from gilk.errors import MachineGone, TargetError
 from gilk.targets.kernel.channel import Channel, RemoteProcess, Sink
 from gilk.targets.kernel.driver_abi import APPLY, UNDO
 from gilk.targets.kernel.messages import MessageKind
-from gilk.targets.kernel.own import Kernel
+from gilk.targets.kernel.own import OwnKernel
 from gilk.targets.kernel.relay import bundle
 
 _PATIENCE: Final = 600.0  # seconds for an answer: a whole-kernel plan under emulation takes long
@@ -64,7 +64,7 @@ class LocalLink:
     """The kernel we run on. Needs root."""
 
     def __init__(self) -> None:
-        self._kernel = Kernel()
+        self._kernel = OwnKernel()
 
     def __enter__(self) -> Self:
         return self

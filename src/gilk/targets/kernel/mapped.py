@@ -13,7 +13,7 @@ from mmap import PAGESIZE, mmap
 import numpy as np
 from numpy.typing import NDArray
 
-from gilk.targets.kernel.driver_abi import CLASSES, RECORD_BYTES, Chunk, Rings
+from gilk.targets.kernel.driver_abi import CLASSES, RECORD_BYTES, RingChunk, Rings
 from gilk.values import dataclass
 
 Words = NDArray[np.uint64]
@@ -51,7 +51,7 @@ class MappedRings:
         self._heads = heads
         self._records = records
 
-    def take(self) -> list[Chunk]:
+    def take(self) -> list[RingChunk]:
         """The records committed since the last call, ring by ring."""
         tails, heads = np.frombuffer(self._tails, np.uint64), np.frombuffer(self._heads, np.uint64)
         found = []
@@ -60,7 +60,7 @@ class MappedRings:
                 found.append(chunk)
         return found
 
-    def _next(self, ring: _Ring, tails: Words, heads: Words) -> Chunk | None:
+    def _next(self, ring: _Ring, tails: Words, heads: Words) -> RingChunk | None:
         """The unread part of one chunk of a ring; None when all is read."""
         numbers = heads[ring.numbers]
         for _ in range(_TRIES):
@@ -76,7 +76,7 @@ class MappedRings:
             ring.at += len(records)
             tails[ring.index] = ring.at
             lost = int(heads[ring.index * _HEAD + 1]) + ring.overwritten
-            return Chunk(ring.cpu, ring.kind, lost, records) if records else None
+            return RingChunk(ring.cpu, ring.kind, lost, records) if records else None
         return None
 
     def _find(self, ring: _Ring, numbers: Words, number: int) -> bool:

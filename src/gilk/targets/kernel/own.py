@@ -18,7 +18,7 @@ KCORE = "/proc/kcore"
 PIECE = 1 << 20  # bytes read at once
 
 
-class Kernel:
+class OwnKernel:
     """Holds /dev/ilk open."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from gilk.targets.kernel.children import Child, resize, spawn, stop
 from gilk.targets.kernel.messages import HEADER, LARGEST, MAGIC, PIECE, VERSION, MessageKind, RequestRefused, fields
-from gilk.targets.kernel.own import Kernel
+from gilk.targets.kernel.own import OwnKernel
 
 
 class Relay:
@@ -29,7 +29,7 @@ class Relay:
 
     def __init__(self, source: int, sink: int) -> None:
         self.source, self.sink = source, sink
-        self.kernel = Kernel()
+        self.kernel = OwnKernel()
         self.children: dict[int, Child] = {}  # by tag
         self.owners: dict[int, Child] = {}  # by descriptor
         self.poll = select.poll()

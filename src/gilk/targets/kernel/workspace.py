@@ -33,7 +33,7 @@ from gilk.splice.plan import FunctionPlan, Plan, Refusal
 from gilk.splice.planner import PatchContext
 from gilk.targets.kernel import driver_abi as abi
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Block, Verdict
+from gilk.targets.kernel.driver_abi import CounterRange, Verdict
 from gilk.targets.kernel.instruments import KernelInstruments
 from gilk.targets.kernel.link import Link
 from gilk.values import dataclass
@@ -115,7 +115,7 @@ class KernelWorkspace:
         self._ring, self._flight, self._interrupts = ring, flight, interrupts
         self._rings: RingPlaces | None = None
         self._members: frozenset[int] = frozenset()
-        self._blocks: list[Block] = []
+        self._blocks: list[CounterRange] = []
         self._counters = 0
         self._batches: dict[int, _Staged] = {}
         self._batch = self._number = 0
@@ -199,7 +199,7 @@ class KernelWorkspace:
 
     def _apply(self, functions: list[tuple[_Staged, int]]) -> None:
         """Apply in messages of some hundred units: while one is carried out, its probes work by traps."""
-        messages: list[abi.Unit] = []
+        messages: list[abi.DriverUnit] = []
         origins: list[tuple[_Staged, int, splices.Unit]] = []
         for staged, index in functions:
             if len(messages) + len(staged.units[index]) > _UNITS_AT_ONCE:
@@ -213,7 +213,7 @@ class KernelWorkspace:
                 origins.append((staged, index, unit))
         self._send(messages, origins)
 
-    def _send(self, messages: list[abi.Unit], origins: list[tuple[_Staged, int, splices.Unit]]) -> None:
+    def _send(self, messages: list[abi.DriverUnit], origins: list[tuple[_Staged, int, splices.Unit]]) -> None:
         for outcome, (staged, index, unit) in zip(self.driver.apply(messages), origins, strict=True):
             if outcome.verdict is Verdict.OK:
                 staged.numbers.setdefault(index, []).append(outcome.number)
@@ -247,12 +247,12 @@ class KernelWorkspace:
         return frozenset(listings.modules(self._read_file("/proc/modules")))
 
 
-def _message(unit: splices.Unit, number: int, pad: int) -> abi.Unit:
-    kind = abi.Kind(unit.kind)
-    made = abi.Unit(
+def _message(unit: splices.Unit, number: int, pad: int) -> abi.DriverUnit:
+    kind = abi.DriverUnitKind(unit.kind)
+    made = abi.DriverUnit(
         number, kind, unit.address, unit.patch, unit.old, unit.new, unit.copy, pad if unit.pad else 0, unit.several
     )
-    return replace(made, old=b"", new=b"") if kind is abi.Kind.FENTRY else made
+    return replace(made, old=b"", new=b"") if kind is abi.DriverUnitKind.FENTRY else made
 
 
 def _log_registers(at: int, rings: int, target: int) -> bytes:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from functools import cache
 
 from gilk.targets.kernel.driver import Driver
-from gilk.targets.kernel.driver_abi import Chunk, Rings, Verdict
+from gilk.targets.kernel.driver_abi import RingChunk, Rings, Verdict
 from gilk.targets.kernel.link import LocalLink
 from tests.kernel.driver.handmade import Bench, Function, stamp
 
@@ -52,11 +52,11 @@ def calls(count: int, threads: int = 1) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.argv[1], "110", str(count), str(threads)])
 
 
-def taken(driver: Driver) -> list[Chunk]:
+def taken(driver: Driver) -> list[RingChunk]:
     return list(driver.drain())
 
 
-def records(chunks: list[Chunk]) -> int:
+def records(chunks: list[RingChunk]) -> int:
     """How many; each is whole."""
     for chunk in chunks:
         iids = {int.from_bytes(chunk.records[at + 8 : at + 12], "little") for at in range(0, len(chunk.records), 16)}
@@ -64,7 +64,7 @@ def records(chunks: list[Chunk]) -> int:
     return sum(len(chunk.records) for chunk in chunks) // 16
 
 
-def lost(chunks: list[Chunk]) -> int:
+def lost(chunks: list[RingChunk]) -> int:
     return sum({chunk.cpu: chunk.lost for chunk in chunks}.values())
 
 
@@ -88,7 +88,7 @@ def no_room() -> object:
 
 def while_it_is_written(flight: bool) -> object:
     with client(16, flight=flight) as (_, driver, _):
-        process, chunks = calls(60000, 2), list[Chunk]()
+        process, chunks = calls(60000, 2), list[RingChunk]()
         while process.poll() is None:
             chunks += taken(driver)
         chunks += taken(driver)
@@ -131,6 +131,7 @@ def wrong_maps() -> object:
         Driver(bare)
         before = error(lambda: mmap.mmap(bare.fileno(), 4096, mmap.MAP_SHARED, read))
     with client(15) as (link, _, rings):
+
         def get(offset: int, size: int, may: int, how: int = mmap.MAP_SHARED) -> str:
             return error(lambda: mmap.mmap(link.fileno(), size, how, may, offset=offset).close())
 
