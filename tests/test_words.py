@@ -26,8 +26,8 @@ DOCSTRINGS_ALLOWED = {"session/broker": 4}
 #: Public classes that share their name with another one.
 NAMES_ALLOWED = """
     Sharing
-    Aggregate Argument Assign Binary Block Call Clause Closed Comma Conditional End Function If Inline Integer
-    Keeper Member Memory Place Places Pointer Site Staged Symbol Target Text Translator Unary Variable Xlate
+    Aggregate Argument Assign Binary Call Clause Comma Conditional Function If Inline Integer Member Memory
+    Place Places Pointer Symbol Target Text Translator Unary Variable Xlate
 """
 
 OPENING = re.compile(r"[*_(\"“]*(What|Who|Whom|Whose|Of)\b")

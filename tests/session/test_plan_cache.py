@@ -152,7 +152,7 @@ def test_a_file_that_is_gone_has_no_plans() -> None:
 
 def test_a_worker_that_dies_leaves_no_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     def receive(channel: Any) -> Any:
-        raise wire.Closed
+        raise wire.ChannelClosed
 
     known = image("jumptable")
     monkeypatch.setattr(wire, "receive", receive)

@@ -40,9 +40,9 @@ def test_a_large_message_arrives_whole() -> None:
 def test_the_other_end_going_is_noticed() -> None:
     one, other = socket.socketpair()
     one.close()
-    with pytest.raises(wire.Closed):
+    with pytest.raises(wire.ChannelClosed):
         wire.receive(other)
-    with pytest.raises(wire.Closed):
+    with pytest.raises(wire.ChannelClosed):
         for _ in range(100):
             wire.send(other, b"x" * 100_000)
 

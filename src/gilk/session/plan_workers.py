@@ -108,7 +108,7 @@ def _make_apart(path: Path, key: str, shape: Shape, told: Progress) -> PlanTempl
                 if word != "told":
                     return PlanTemplate.from_arrays(values[0]) if word == "made" else None
                 told(*values)
-        except (wire.Closed, MalformedTemplate):
+        except (wire.ChannelClosed, MalformedTemplate):
             return None
 
 
@@ -154,7 +154,7 @@ def main() -> None:
     channel.set_inheritable(False)
     try:
         serve(channel)
-    except wire.Closed:
+    except wire.ChannelClosed:
         sys.exit(1)
 
 

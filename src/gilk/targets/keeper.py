@@ -21,7 +21,7 @@ from gilk.targets.batch import Batch
 from gilk.targets.changing import Changer, Outcome, Task
 from gilk.targets.copies import Copy, Units
 from gilk.targets.held import Held
-from gilk.targets.live_code import LiveCode, Staged
+from gilk.targets.live_code import LiveBatch, LiveCode
 from gilk.targets.mapping import Mapper
 from gilk.targets.places import Places
 from gilk.targets.running import Sample
@@ -53,10 +53,10 @@ class Keeper:
         self.held = Held()
         self.mapper = Mapper(process, lambda: self.held)
         self.semaphores = Semaphores(process, lambda: self.held.raised_name, self.mapper.map_record)
-        self._staged: dict[int, Staged] = {}
-        self._past: list[Staged] = []
+        self._staged: dict[int, LiveBatch] = {}
+        self._past: list[LiveBatch] = []
         self._everywhere: Places | None = None  # the patches of all batches, made when asked for
-        self._unsettled: list[Staged] = []  # have come into force, and it is yet to be noted where
+        self._unsettled: list[LiveBatch] = []  # have come into force, and it is yet to be noted where
         self._code = LiveCode(process)
         self._changer = Changer(process, self.mapper, self._code, lambda: self.held, self._all_patches)
         self._known_places: dict[object, Places] = {}
@@ -102,7 +102,7 @@ class Keeper:
 
     def stage(self, number: int, batch: Batch) -> None:
         """Have a batch ready under a number of the client's choice."""
-        self._staged[number] = Staged(batch)
+        self._staged[number] = LiveBatch(batch)
         self._everywhere = None
 
     def change(self, remove: Units, add: Units) -> Outcome:
@@ -230,7 +230,7 @@ class Keeper:
         self._let_go()
         return restored
 
-    def _undo_own(self, staged: list[Staged]) -> bool:
+    def _undo_own(self, staged: list[LiveBatch]) -> bool:
         self._open_gates()
         self.semaphores.lower_all()
         self.change({n: set(one.active) for n, one in self._staged.items()}, {})
@@ -242,7 +242,7 @@ class Keeper:
         self._take_out()
         return restored
 
-    def _is_original(self, staged: list[Staged]) -> bool:
+    def _is_original(self, staged: list[LiveBatch]) -> bool:
         return self._code.is_original(staged, self.held.copies)
 
     def _let_go(self) -> None:
@@ -274,14 +274,14 @@ class Keeper:
         if self.held.data and self.present():
             self.notes += self.process.look_for_newcomers(lambda: self.held)
 
-    def _undo_children(self, staged: list[Staged]) -> bool:
+    def _undo_children(self, staged: list[LiveBatch]) -> bool:
         """All of them, whatever becomes of one: notes what is left in it."""
         restored = True
         for pid in self._heir_pids():
             restored &= self._undo_child(pid, staged)
         return restored
 
-    def _undo_child(self, pid: int, staged: list[Staged]) -> bool:
+    def _undo_child(self, pid: int, staged: list[LiveBatch]) -> bool:
         restored, why = False, "its code is not what it was"
         try:
             with self._keeper_of(pid) as child:
@@ -314,7 +314,7 @@ class Keeper:
             with contextlib.suppress(TargetError), self._keeper_of(pid) as child:
                 yield child
 
-    def undo(self, staged: list[Staged]) -> bool:
+    def undo(self, staged: list[LiveBatch]) -> bool:
         """In a child, which may have any of the batches in force; whether its code is then what it was."""
         try:
             if any(copy.in_force for copy in self.held.copies):
@@ -331,7 +331,7 @@ class Keeper:
             return True
         return restored
 
-    def _undo_last_first(self, staged: list[Staged]) -> None:
+    def _undo_last_first(self, staged: list[LiveBatch]) -> None:
         """Any may be in force; of those that touch the same bytes the last one."""
         batches = [one.batch for one in staged]
         changes = [combine([batch], []) for batch in reversed(batches)]

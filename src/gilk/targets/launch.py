@@ -54,7 +54,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class End:
+class ProcessEnd:
     """How a process ended; ``code`` as a shell would give it."""
 
     code: int
@@ -153,9 +153,7 @@ def run_until_linked(pid: int, memory: Memory, notify: int, state: int, awaited:
     return run_to(pid, memory, notify, awaited, lambda: int.from_bytes(memory.read(state, 4), "little") == 0)
 
 
-def run_to(
-    pid: int, memory: Memory, address: int, awaited: Awaited, wanted: Callable[[], bool] = lambda: True
-) -> bool:
+def run_to(pid: int, memory: Memory, address: int, awaited: Awaited, wanted: Callable[[], bool] = lambda: True) -> bool:
     """Let the program run until it is at ``address`` and ``wanted``; False when it ends, or becomes another, first.
 
     Raises Abandoned.

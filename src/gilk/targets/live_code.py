@@ -27,7 +27,7 @@ from gilk.values import dataclass
 
 
 @dataclass
-class Staged:
+class LiveBatch:
     """A batch that is ready. ``active``: its units that are in force; ``home``: of what it changed when it first did,
     in the process or in the one that it was forked from.
     """
@@ -49,7 +49,7 @@ class LiveCode:
         """The code at these addresses, ascending, is going to be changed."""
         self.homes |= homes(maps, at)
 
-    def settle(self, staged: Iterable[Staged], copies: Sequence[Copy]) -> None:
+    def settle(self, staged: Iterable[LiveBatch], copies: Sequence[Copy]) -> None:
         """Batches have come into force: note, once, where."""
         fresh = [one for one in staged if not one.home]
         maps = self._maps(copies) if fresh else ()
@@ -75,7 +75,7 @@ class LiveCode:
             code_copies.mirror(self._memory, copies, change)
         return strangers
 
-    def is_original(self, staged: Iterable[Staged], copies: Sequence[Copy]) -> bool:
+    def is_original(self, staged: Iterable[LiveBatch], copies: Sequence[Copy]) -> bool:
         """Whether all code that batches have changed is what it was; where other code lies by now, it is not ours."""
         maps = self._maps(copies)
         by_home: dict[frozenset[Home], list[Batch]] = {}

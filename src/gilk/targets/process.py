@@ -21,7 +21,7 @@ from gilk.targets.copies import Copy, Units, as_executed
 from gilk.targets.files import Files
 from gilk.targets.image import analyse
 from gilk.targets.inner_threads import gone_of, threads_of
-from gilk.targets.launch import End, Until
+from gilk.targets.launch import ProcessEnd, Until
 from gilk.targets.maps import Mapping, heap_start, occupied, read_maps
 from gilk.targets.meeting import Meeting, alone
 from gilk.targets.namespaces import own_number
@@ -38,7 +38,7 @@ _FAREWELL = 30.0  # seconds in which a keeper has undone all; one that has not g
 _AS_LONG_AS_IT_TAKES = frozenset(("launch", "run_until_linked", "run_to", "wait"))  # the program itself is awaited
 
 
-class Keeper(Requests):
+class KeeperClient(Requests):
     """Requests to the keeper's process, ``pid``; each raises what the keeper raised."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Keeper(Requests):
             wire.send(self._channel, (name, arguments), fds)
             self._await(name)
             (good, value), self.received = wire.receive(self._channel)
-        except wire.Closed:
+        except wire.ChannelClosed:
             raise TargetError("keeper-gone", "the process that holds the target has gone") from None
         except TimeoutError:
             raise self._ended_by_us() from None
@@ -88,8 +88,8 @@ class Keeper(Requests):
     def give_up_name(self) -> None:
         self.ask("give_up_name")
 
-    def wait(self, block: bool) -> End | None:
-        return cast("End | None", self.ask("wait", block))
+    def wait(self, block: bool) -> ProcessEnd | None:
+        return cast("ProcessEnd | None", self.ask("wait", block))
 
     def leave(self) -> None:
         """Let the keeper go; it undoes what is left, and has gone then."""
@@ -122,7 +122,7 @@ class Keeper(Requests):
 class Process:
     """Made by attach() or launch(). Use as a context manager, or call close()."""
 
-    def __init__(self, keeper: Keeper, pid: int, launched: bool) -> None:
+    def __init__(self, keeper: KeeperClient, pid: int, launched: bool) -> None:
         self.keeper = keeper
         self.pid = pid
         self.launched = launched
@@ -226,7 +226,7 @@ class Process:
         to tell. Raises TargetError."""
         return cast("list[Sample]", self.keeper.ask("sample", stack))
 
-    def wait(self, block: bool = False) -> End | None:
+    def wait(self, block: bool = False) -> ProcessEnd | None:
         return self.keeper.wait(block)
 
     def close(self) -> bool:
@@ -271,11 +271,11 @@ def attach(pid: int) -> Process:
     return Process(keeper_of(pid), pid, launched=False)
 
 
-def keeper_of(pid: int) -> Keeper:
+def keeper_of(pid: int) -> KeeperClient:
     """Raises as attach()."""
     if not Path(f"/proc/{pid}").is_dir():
         raise TargetError("no-such-process", f"there is no process {pid}")
-    keeper = Keeper()
+    keeper = KeeperClient()
     try:
         keeper.ask("attach", pid)
     except BaseException:
@@ -300,7 +300,7 @@ def start(
     command = launch.Command(
         tuple(arguments), dict(environment or os.environ), directory or os.getcwd(), os.getpgrp(), ignored
     )
-    keeper, process = Keeper(), None
+    keeper, process = KeeperClient(), None
     try:
         pid = keeper.ask("launch", command)
         process = Process(keeper, pid, launched=True)

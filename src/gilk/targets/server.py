@@ -20,7 +20,7 @@ from gilk.targets import launch, ptrace, wire
 from gilk.targets.answers import Answer, Answers
 from gilk.targets.apart import KEEPER, stand_apart
 from gilk.targets.keeper import Keeper
-from gilk.targets.launch import Command, End
+from gilk.targets.launch import Command, ProcessEnd
 from gilk.targets.linux import LinuxProcess
 from gilk.targets.world import PtracedThreads
 
@@ -106,7 +106,7 @@ class Server(Answers):
             self._process.threads.release()
         return restored
 
-    def wait(self, block: bool) -> End | None:
+    def wait(self, block: bool) -> ProcessEnd | None:
         """How a launched process ended; None while it runs."""
         if self._status is None and self._child:
             with contextlib.suppress(ProcessLookupError):
@@ -115,7 +115,7 @@ class Server(Answers):
             self._status = self._process.threads.exit_status
         if self._status is None:
             return None
-        return End(_shell_code(self._status))
+        return ProcessEnd(_shell_code(self._status))
 
     def _awaited(self) -> bool:
         """Whether the client still waits for its answer. It says nothing meanwhile, so anything to be read is
@@ -125,7 +125,7 @@ class Server(Answers):
     def serve(self) -> None:
         """Until the client goes. Whatever else may be the end of us, everything is undone first."""
         try:
-            with contextlib.suppress(wire.Closed, launch.Abandoned):
+            with contextlib.suppress(wire.ChannelClosed, launch.Abandoned):
                 while True:
                     self._idle()
                     (name, arguments), fds = wire.receive(self._channel)

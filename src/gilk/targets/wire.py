@@ -17,7 +17,7 @@ from typing import Any
 _HEADER = struct.Struct("<QI")
 
 
-class Closed(Exception):
+class ChannelClosed(Exception):
     """The other end is gone."""
 
 
@@ -30,7 +30,7 @@ def send(channel: socket.socket, value: Any, fds: tuple[int, ...] = ()) -> None:
         channel.sendmsg([header], ancillary)
         channel.sendall(body)
     except (BrokenPipeError, ConnectionResetError):
-        raise Closed from None
+        raise ChannelClosed from None
 
 
 def receive(channel: socket.socket) -> tuple[Any, tuple[int, ...]]:
@@ -69,9 +69,9 @@ def _receive_header(channel: socket.socket) -> tuple[bytes, tuple[int, ...]]:
             _HEADER.size, socket.CMSG_SPACE(4 * fds.itemsize), socket.MSG_CMSG_CLOEXEC
         )
     except ConnectionResetError:
-        raise Closed from None
+        raise ChannelClosed from None
     if not data:
-        raise Closed
+        raise ChannelClosed
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
@@ -85,8 +85,8 @@ def _receive_exactly(channel: socket.socket, size: int) -> bytes:
         try:
             got = channel.recv_into(view)
         except ConnectionResetError:
-            raise Closed from None
+            raise ChannelClosed from None
         if not got:
-            raise Closed
+            raise ChannelClosed
         view = view[got:]
     return bytes(data)

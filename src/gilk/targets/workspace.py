@@ -49,7 +49,7 @@ _CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
 
 
 @dataclass
-class Site:
+class ArenaSite:
     """An arena at work: its allocator, what instruments refer to, and those linked for it."""
 
     arena: Arena
@@ -76,7 +76,7 @@ class Workspace:
             raise TargetError("refused-by-kernel", f"the process cannot map memory for gilk: {error}") from None
         self._code = mmap.mmap(code_fd, _CODE_SIZE)
         self.data = mmap.mmap(data_fd, data_size)
-        self._sites: list[Site] = []
+        self._sites: list[ArenaSite] = []
         self._grounds: dict[str, PatchContext] = {}
         self._loaded: dict[int, Loaded] = {}
         self._puns = PunPages(process.occupied(), _MOST_ARENAS * ARENA_SIZE, _MOST_PUN_PAGES)
@@ -119,19 +119,19 @@ class Workspace:
         """The image that the ground belongs to."""
         return self._loaded[id(ground)]
 
-    def _site_for(self, loaded: Loaded) -> Site:
+    def _site_for(self, loaded: Loaded) -> ArenaSite:
         for site in self._sites:
             low, high = min(site.arena.base, loaded.start), max(site.arena.base + ARENA_SIZE, loaded.end)
             if high - low < REACH:
                 return site
         return self._open(loaded)
 
-    def _open(self, loaded: Loaded) -> Site:
+    def _open(self, loaded: Loaded) -> ArenaSite:
         start, offset = self._map_near(loaded), len(self._sites) * ARENA_SIZE
         base, code = start + HELD_SIZE + PAGE, runtime()
         self._code[offset : offset + len(code.code)] = code.code
         self._set_parameters(offset + code.symbols["gilk_params"], base)
-        site = Site(Arena(base, ARENA_SIZE, offset, runtime_room()), self.shape.host(base), start)
+        site = ArenaSite(Arena(base, ARENA_SIZE, offset, runtime_room()), self.shape.host(base), start)
         self._sites.append(site)
         self._puns.avoid(self._process.occupied())
         return site
@@ -196,7 +196,7 @@ class Workspace:
             )
         return found
 
-    def _control(self, site: Site, control: int) -> int:
+    def _control(self, site: ArenaSite, control: int) -> int:
         """Where in the arena the address of a control page is."""
         if not control:
             return site.host.base + runtime().symbols["gilk_params"]
@@ -205,7 +205,7 @@ class Workspace:
             self._store(at, control.to_bytes(8, "little"))
         return site.controls[control]
 
-    def _link(self, site: Site, compiled: CompiledObject, control: int) -> Linked:
+    def _link(self, site: ArenaSite, compiled: CompiledObject, control: int) -> Linked:
         symbols = {name: self._resolve(name).address for name in compiled.undefined}
         symbols["gilk_control"] = self._control(site, control)
         room = len(compiled.content) + 4096

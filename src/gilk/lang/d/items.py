@@ -18,7 +18,7 @@ class ExpressionStatement(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block(Node):
+class StatementBlock(Node):
     """Empty statements are left out."""
 
     statements: tuple[Statement, ...]
@@ -29,11 +29,11 @@ class If(Node):
     """Branches are always blocks; ``else if`` is a block of one If."""
 
     test: Expr
-    then: Block
-    otherwise: Block | None = None
+    then: StatementBlock
+    otherwise: StatementBlock | None = None
 
 
-Statement: TypeAlias = ExpressionStatement | If | Block
+Statement: TypeAlias = ExpressionStatement | If | StatementBlock
 
 
 # Top level
@@ -55,7 +55,7 @@ class Clause(Node):
 
     probes: tuple[ProbeText, ...]
     predicate: Expr | None
-    body: Block | None
+    body: StatementBlock | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

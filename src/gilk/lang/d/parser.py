@@ -98,7 +98,7 @@ class Parser(Definitions):
         self.expect("/")
         return found
 
-    def _block(self) -> items.Block:
+    def _block(self) -> items.StatementBlock:
         """block: '{' (statement | ';')* '}'"""
         start = self.expect("{").span
         found: list[items.Statement] = []
@@ -106,7 +106,7 @@ class Parser(Definitions):
             while not self.accept("}"):
                 if not self.accept(";"):
                     found.append(self._statement())
-        return items.Block(self.since(start), tuple(found))
+        return items.StatementBlock(self.since(start), tuple(found))
 
     def _statement(self) -> items.Statement:
         """statement: block | if | expression (';' | before a '}')"""
@@ -123,7 +123,7 @@ class Parser(Definitions):
     def _if(self) -> items.If:
         """if: 'if' '(' expression ')' branch ['else' branch]"""
         heads = [self._if_head()]
-        otherwise: items.Block | None = None
+        otherwise: items.StatementBlock | None = None
         while self.accept("else"):
             if not self.at("if"):
                 otherwise = self._branch()
@@ -136,19 +136,19 @@ class Parser(Definitions):
             found = items.If(start.to((otherwise or then).span), test, then, otherwise)
             if not heads:
                 return found
-            otherwise = items.Block(found.span, (found,))
+            otherwise = items.StatementBlock(found.span, (found,))
 
-    def _if_head(self) -> tuple[Span, ast.Expr, items.Block]:
+    def _if_head(self) -> tuple[Span, ast.Expr, items.StatementBlock]:
         start = self.expect("if").span
         test = self._bracketed()
         return start, test, self._branch()
 
-    def _branch(self) -> items.Block:
+    def _branch(self) -> items.StatementBlock:
         """branch: block | statement | ';'"""
         if self.at("{"):
             return self._block()
         if nothing := self.accept(";"):
-            return items.Block(nothing.span, ())
+            return items.StatementBlock(nothing.span, ())
         with self.nested():
             found = self._statement()
-        return items.Block(found.span, (found,))
+        return items.StatementBlock(found.span, (found,))

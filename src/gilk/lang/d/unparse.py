@@ -56,13 +56,13 @@ def _probe(node: items.ProbeDefinition) -> str:
 
 def statement(node: items.Statement) -> str:
     match node:
-        case items.Block(statements=found):
+        case items.StatementBlock(statements=found):
             return "{ " + "".join(f"{statement(one)} " for one in found) + "}"
         case items.ExpressionStatement(value=value):
             return f"{expression(value)};"
         case items.If(test=test, then=then, otherwise=None):
             return f"if ({expression(test)}) {statement(then)}"
-        case items.If(test=test, then=then, otherwise=items.Block(statements=(items.If() as chained,))):
+        case items.If(test=test, then=then, otherwise=items.StatementBlock(statements=(items.If() as chained,))):
             return f"if ({expression(test)}) {statement(then)} else {statement(chained)}"
         case items.If(test=test, then=then, otherwise=otherwise):
             return f"if ({expression(test)}) {statement(then)} else {statement(otherwise or then)}"

@@ -16,9 +16,9 @@ from gilk.session.request import CFunction
 from gilk.targets import process as processes
 from gilk.targets.alive import is_alive, reap
 from gilk.targets.bounds import backing_at
-from gilk.targets.launch import End
+from gilk.targets.launch import ProcessEnd
 from gilk.targets.meeting import Meeting, rendezvous, right_to_trace
-from gilk.targets.process import Keeper, Process
+from gilk.targets.process import KeeperClient, Process
 from gilk.targets.running import MOST_STACK, Sample
 from gilk.toolchain.instrument import CompiledObject, compile_instrument
 from gilk.trace.layout import Geometry
@@ -29,7 +29,7 @@ _FAREWELL = 60.0  # seconds for the broker, and its keeper, to end
 _TRIES = 100
 
 
-class RemoteTracer(Keeper):
+class RemoteTracer(KeeperClient):
     """Stands in for a keeper that another process is the client of. ``line``: to that one, once there is one.
 
     ``mine``: the keeper that was handed over to ``broker``, a child of ours; ``own``: one that is not, and has launched
@@ -37,7 +37,12 @@ class RemoteTracer(Keeper):
     """
 
     def __init__(
-        self, pid: int, line: Line | None = None, mine: Keeper | None = None, broker: int = 0, own: Keeper | None = None
+        self,
+        pid: int,
+        line: Line | None = None,
+        mine: KeeperClient | None = None,
+        broker: int = 0,
+        own: KeeperClient | None = None,
     ) -> None:
         self._pid, self._line, self._mine, self._broker, self._own = pid, line, mine, broker, own
         self.pid = 0 if mine is None else mine.pid
@@ -73,11 +78,11 @@ class RemoteTracer(Keeper):
             case _:
                 raise AssertionError(name)
 
-    def _end(self) -> End | None:
+    def _end(self) -> ProcessEnd | None:
         if is_alive(self._pid):
             return None
         code = self.say({"do": "wait"}).words.get("code")
-        return None if code is None else End(int(code))
+        return None if code is None else ProcessEnd(int(code))
 
     def _is_present(self) -> bool:
         """What this client has in the process is still mapped there; seen from here, as the broker may be at work."""

@@ -39,14 +39,14 @@ def _statements(clause: items.Clause, state: SharedNames) -> tuple[typed.Stateme
     return None if clause.body is None or not clause.body.statements else _block(clause.body, state)
 
 
-def _block(block: items.Block | None, state: SharedNames) -> tuple[typed.Statement, ...]:
+def _block(block: items.StatementBlock | None, state: SharedNames) -> tuple[typed.Statement, ...]:
     statements = () if block is None else block.statements
     return tuple(one for statement in statements for one in _statement(statement, state))
 
 
 def _statement(statement: items.Statement, state: SharedNames) -> tuple[typed.Statement, ...]:
     match statement:
-        case items.Block():
+        case items.StatementBlock():
             return _block(statement, state)
         case items.If():
             return _if(statement, state)
