@@ -180,7 +180,7 @@ class PlacePrinter:
         )
 
     def _write_keyed(self, target: ir.Keyed, value: str) -> str:
-        """Of a variable that is set to 0, or to NULL, nothing is kept."""
+        """A variable that is set to 0, or to NULL, is deleted."""
         key, variable, size = (
             self.key(target.keys, target.layout, target.key_size),
             self.variable(target),
