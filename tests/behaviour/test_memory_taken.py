@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import pytest
 
 import gilk
-from gilk.engines.follow.functions import of_template, place_timing
+from gilk.engines.follow.functions import of_template
 from gilk.errors import MemoryTaken
+from gilk.session.placed import place_timing
 from gilk.session.plan_workers import timing_templates
 from gilk.session.session import Session
 from gilk.splice.planner import plan

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gilk.engines.follow.functions import PlacedTiming, of_template, place_timing
+from gilk.engines.follow.functions import of_template
 from gilk.session import plan_cache
+from gilk.session.placed import PlacedTiming, place_timing
 from gilk.session.plan_workers import timing_templates
 from gilk.session.session import Session
 from gilk.targets import process as processes

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gilk.engines.follow.functions import Functions, PlacedTiming, of_template, place_timing
+from gilk.engines.follow.functions import Functions, of_template
 from gilk.errors import TargetError
+from gilk.session.placed import PlacedTiming, place_timing
 from gilk.session.plan_workers import timing_templates
 from gilk.session.session import InForce, Session
 from tests.fake.sessions import alone, code, counts, program, session, wanted

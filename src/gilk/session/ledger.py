@@ -124,6 +124,22 @@ class Ledger(Generic[B]):
         self._placed[placed.number] = placed
         self._batches[placed.number] = HeldBatch(placed.batch, set(np.flatnonzero(placed.ready).tolist()))
 
+    def give_up(self, placed: PlacedUnits[B]) -> NDArray[np.bool_]:
+        """Have none of the units of a placed template any more. All of its probes are dormant. The units, a mask, that
+        no entry had taken over."""
+        keys = placed.first + np.arange(len(placed.unit_of_key))
+        _, entries = self._find(keys)
+        if entries:
+            self.remove(key for _, some in entries for key in some)
+        left = self._batches[placed.number].held if placed.number in self._batches else set()
+        rest = np.isin(np.arange(len(placed.ready)), list(left))
+        gone = {placed.number: set(left)} if left else {}
+        self._release(gone)
+        self._drop(gone)
+        self._placed.pop(placed.number, None)
+        self._taken.pop(placed.number, None)
+        return rest
+
     def lose(self, number: int) -> None:
         """The image of a placed template has gone: nothing else will be planned for its functions."""
         self._placed.pop(number, None)
@@ -279,6 +295,7 @@ class Ledger(Generic[B]):
                 gone.setdefault(entry.batch, set()).add(entry.unit)
                 forget(entry.ground, entry.plan)
             entry.plan, entry.batch = None, 0
+        self._release(gone)
         add = {number: units - gone.get(number, set()) for number, units in add.items()}
         for number, units in gone.items():
             going = remove.get(number, set()) | units
@@ -311,6 +328,12 @@ class Ledger(Generic[B]):
         if remove:
             self.on_change()
         return outcome
+
+    def _release(self, gone: Units) -> None:
+        """Tell the holder of units of placed templates that go while they are dormant."""
+        dormant = {n: units - self._batches[n].active for n, units in gone.items() if n in self._placed}
+        if some := _some(dormant):
+            self._keeper.give_up(some)
 
     def _drop(self, gone: Units) -> None:
         """Forget units that nothing carries any more."""

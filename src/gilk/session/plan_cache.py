@@ -24,7 +24,7 @@ from gilk.image.model import Image
 from gilk.session.entry import Entry
 from gilk.session.staging import StagedBatch
 from gilk.splice.allocator import OutOfSpace
-from gilk.splice.instrument import CallWithIid, CallWithValues
+from gilk.splice.instrument import CallWithIid, CallWithValues, Stamp
 from gilk.splice.planner import PatchContext
 from gilk.splice.template import MalformedTemplate, PlanTemplate, site_bytes
 from gilk.splice.template_build import Progress, build_template, entry_points, timings
@@ -71,7 +71,10 @@ def make_timing(analysis: Analysis, shape: Shape, told: Progress = lambda done, 
 
     Raises CompileError, OutOfSpace, OverflowError for what is too large to be kept.
     """
-    template = build_template(reference_ground(analysis, shape), timings(analysis), told=told)
+    part = shape.own
+    template = build_template(
+        reference_ground(analysis, shape), timings(analysis), lambda row: Stamp(row, part), told=told
+    )
     store_arrays(key(TIMING, analysis.image, shape), template.to_arrays())
     return template
 

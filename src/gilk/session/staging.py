@@ -53,6 +53,10 @@ class BatchChanger(Protocol):
 
     def forget(self, number: int) -> None: ...
 
+    def give_up(self, units: Units) -> None:
+        """These units, which are dormant, will not be activated any more."""
+        ...
+
 
 class Cache(Protocol[_Kept]):
     """Plans that were made before, for some of what is wanted."""

@@ -147,6 +147,13 @@ class Registry:
             np.frombuffer(region.marks, np.uint8)[at[rows] - region.start] = _CLAIM
             np.frombuffer(region.content, np.uint8)[at[rows] - region.start] = new[rows]
 
+    def release_bytes(self, at: Addresses) -> None:
+        """Forget the claims of many bytes."""
+        for region, rows in self._by_region(at):
+            where = at[rows] - region.start
+            np.frombuffer(region.marks, np.uint8)[where] &= ~_CLAIM & 0xFF
+            np.frombuffer(region.content, np.uint8)[where] = np.frombuffer(region.original, np.uint8)[where]
+
     def _by_region(self, at: Addresses) -> Iterator[tuple[_Region, NDArray[np.intp]]]:
         for region in self._regions:
             rows = np.flatnonzero((at >= region.start) & (at < region.end))

@@ -302,3 +302,12 @@ def claim(ground: PatchContext, template: PlanTemplate, new: Array, units: Array
     for low, high, owner in zip(*(column.tolist() for column in pinned(template)), strict=True):
         if units[owner]:
             ground.registry.pin(low, high)
+
+
+def unclaim(ground: PatchContext, template: PlanTemplate, units: Array) -> None:
+    """The opposite, for units that were claimed."""
+    at, unit = site_bytes(template)
+    ground.registry.release_bytes(at[units[unit]])
+    for low, high, owner in zip(*(column.tolist() for column in pinned(template)), strict=True):
+        if units[owner]:
+            ground.registry.unpin(low, high)

@@ -128,6 +128,15 @@ class Answers:
     def copy_code(self, units: Units) -> tuple[Copy, ...]:
         return self.keeper.copy_code(units)
 
+    def give_up(self, units: Units) -> None:
+        self.keeper.give_up(units)
+
+    def have_gates(self, control: int) -> None:
+        self.keeper.have_gates(control)
+
+    def have_no_gates(self, control: int) -> None:
+        self.keeper.have_no_gates(control)
+
     def forget(self, number: int) -> None:
         self.keeper.forget(number)
 

@@ -16,6 +16,7 @@ from gilk.image.elf import File, load
 from gilk.image.header import PF_X
 from gilk.image.model import ElfSymbol, Image
 from gilk.targets.base import Loaded
+from gilk.targets.exchanged import Extent
 from gilk.targets.mapped_file import open_mapped
 from gilk.targets.maps import Mapping, program_of
 
@@ -106,6 +107,13 @@ class Files:
                 start, end = loads[0].address, loads[-1].address + loads[-1].size
                 return Loaded(path, bias, start + bias, end + bias, main, file.soname)
         return None
+
+    def extents(self, mapping: Mapping) -> list[Extent]:
+        """The segments of a file that is mapped; none where it cannot be read."""
+        path = self._path(mapping, mapping.path == program_of(self._pid))
+        if path is None:
+            return []
+        return [(each.offset, each.address, bool(each.flags & PF_X)) for each in self._file(path).loads]
 
     def _path(self, mapping: Mapping, main: bool) -> Path | None:
         """Where the mapped file can be read, also from another mount namespace or when it was replaced on disk."""

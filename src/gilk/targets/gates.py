@@ -8,7 +8,7 @@ client may need the keeper. So a change does not wait for it, unless the patch t
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gilk.targets.memory import Memory
 
@@ -18,12 +18,13 @@ _GOES_BACK = 18 * 8  # from struct gilk_regs to the return address that leads in
 _DEEPEST = 1024  # bytes of stack that a gate needs
 
 
-def goes_back_to(memory: Memory, control: int, rsp: int) -> int | None:
-    """Where a thread that waits at a gate goes on in its patch; None when it waits at none. ``control``: the control
-    page. It is known by its stack: numbers of threads are others in a container."""
-    for frame in _frames(memory, control):
-        if frame - _DEEPEST <= rsp <= frame:
-            return int.from_bytes(memory.some(frame + _GOES_BACK, 8), "little")
+def goes_back_to(memory: Memory, controls: Iterable[int], rsp: int) -> int | None:
+    """Where a thread that waits at a gate goes on in its patch; None when it waits at none. ``controls``: the control
+    pages. It is known by its stack: numbers of threads are others in a container."""
+    for control in controls:
+        for frame in _frames(memory, control):
+            if frame - _DEEPEST <= rsp <= frame:
+                return int.from_bytes(memory.some(frame + _GOES_BACK, 8), "little")
     return None
 
 

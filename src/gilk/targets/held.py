@@ -44,8 +44,14 @@ class Held:
     side: tuple[int, int] = (0, 0)  # side stacks: address and size in bytes
     pages: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
+    gates: set[int] = field(default_factory=set)  # control pages of clients, in which threads may wait at gates
     calls: CallList | None = None
     shelter: int = 0  # where a borrowed thread's own state lies meanwhile
+
+    @property
+    def controls(self) -> tuple[int, ...]:
+        """Where the control pages are that have gates."""
+        return (self.data, *self.gates) if self.data else ()
 
     @property
     def haven(self) -> Shelter | None:

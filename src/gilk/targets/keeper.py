@@ -175,9 +175,10 @@ class Keeper:
     def copy_code(self, units: Units) -> tuple[Copy, ...]:
         """Have copies of the code ready in which these units are in force, for ``change`` to exchange it for; those
         that were made. Raises TargetError `code-changed`."""
-        if self.held.copies:
-            return tuple(self.held.copies)
         chosen = {n: self._staged[n].batch.only(some) for n, some in units.items() if some}
+        if self.held.copies:
+            self._copy_more(chosen)
+            return tuple(self.held.copies)
         change, maps = combine([], list(chosen.values())), self.process.maps()
         copies = self.mapper.copy(change, maps)
         if copies:
@@ -186,6 +187,25 @@ class Keeper:
             self._exchanged = Exchanged(code_copies.units_inside(copies, chosen))
             self._ready = None
         return tuple(copies)
+
+    def _copy_more(self, chosen: dict[int, Batch]) -> None:
+        """Have units in the copies that there are, if they wait for an exchange: those that lie in them as a whole."""
+        if any(copy.in_force for copy in self.held.copies):
+            return
+        inside = code_copies.units_inside(self.held.copies, chosen)
+        fresh = {n: units - self._exchanged.only_copied.get(n, set()) - self._staged[n].active
+                 for n, units in inside.items()}  # fmt: skip
+        code_copies.mirror(self.memory, self.held.copies, combine([], self._chosen(fresh)))
+        self._exchanged.more(fresh)
+        self._ready = None
+
+    def give_up(self, units: Units) -> None:
+        """Units that are not active will not be any more: what is made of their code from now on is made of the copies
+        too, which wait with them."""
+        gone = self._exchanged.less(units)
+        if gone and not any(copy.in_force for copy in self.held.copies):
+            code_copies.mirror(self.memory, self.held.copies, combine(self._chosen(gone), []))
+        self._ready = None
 
     def forget(self, number: int) -> None:
         """Drop a batch of which nothing is active. A forked child may still have it, so it is known until the end."""
@@ -256,8 +276,18 @@ class Keeper:
 
     def _open_gates(self) -> None:
         """No thread waits for a client any more (native/runtime/gate.c)."""
-        if self.held.data:
-            held_threads.open_gates(self.memory, self.held.data)
+        for control in self.held.controls:
+            held_threads.open_gates(self.memory, control)
+
+    def have_gates(self, control: int) -> None:
+        """Threads may wait at gates of the client whose control page this is."""
+        self.held.gates.add(control)
+
+    def have_no_gates(self, control: int) -> None:
+        """That client goes: no thread waits for it any more. Its control page is still there."""
+        self.held.gates.discard(control)
+        if self.present():
+            held_threads.open_gates(self.memory, control)
 
     def present(self) -> bool:
         """The address space that we set up is still there: the process has neither ended nor executed a program."""

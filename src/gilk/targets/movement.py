@@ -106,7 +106,7 @@ class Movement:
         if self._original(thread, old) is not None:
             return False
         if self._in_library(rip):
-            back = gates.goes_back_to(self._memory, self._held().data, thread.registers.rsp)
+            back = gates.goes_back_to(self._memory, self._held().controls, thread.registers.rsp)
             if back is not None and old.in_patch(back):
                 raise Busy
             return back is None

@@ -18,6 +18,7 @@ from gilk.targets import launch, learnt, seccomp, wire
 from gilk.targets.alive import is_alive
 from gilk.targets.base import Loaded
 from gilk.targets.copies import Copy, Units, as_executed
+from gilk.targets.exchanged import exchanged
 from gilk.targets.files import Files
 from gilk.targets.image import analyse
 from gilk.targets.inner_threads import gone_of, threads_of
@@ -34,6 +35,7 @@ from gilk.targets.threads import Gone, Threads
 
 _T = TypeVar("_T")
 _PATIENCE = 120.0  # seconds for an answer; the keeper's own waits are shorter
+_LOOKS = 5  # at mappings that others may be changing
 _FAREWELL = 30.0  # seconds in which a keeper has undone all; one that has not goes on by itself
 _AS_LONG_AS_IT_TAKES = frozenset(("launch", "run_until_linked", "run_to", "wait"))  # the program itself is awaited
 
@@ -187,8 +189,11 @@ class Process:
         return is_alive(self.pid)
 
     def maps(self) -> tuple[Mapping, ...]:
-        """As they would be if no code were exchanged for a copy."""
-        return as_executed(read_maps(self.pid), self._copies)
+        """As they would be if no code were exchanged for a copy; another of us may do that while we look."""
+        if self._copies:
+            return as_executed(read_maps(self.pid), self._copies)
+        maps = _settled(self.pid)
+        return as_executed(maps, tuple(exchanged(maps, self.files.extents)))
 
     def copy_code(self, units: Units) -> int:
         """Have copies of the code ready in which these units are in force; in how many mappings that is worth it."""
@@ -264,6 +269,20 @@ class Process:
     def image(self, path: Path) -> Image:
         """Raises ImageError."""
         return self.files.image(path)
+
+
+def _settled(pid: int) -> tuple[Mapping, ...]:
+    """All mappings; where there are sessions, which may exchange code meanwhile, they were the same twice."""
+    maps = read_maps(pid)
+    for _ in range(_LOOKS if any(mapping.ours for mapping in maps) else 0):
+        before, maps = maps, read_maps(pid)
+        if _code(before) == _code(maps):
+            break
+    return maps
+
+
+def _code(maps: tuple[Mapping, ...]) -> list[Mapping]:
+    return [mapping for mapping in maps if mapping.executable]
 
 
 def attach(pid: int) -> Process:

@@ -69,6 +69,15 @@ class Requests(ABC):
     def stage(self, number: int, batch: Batch) -> None:
         self.ask("stage", number, batch)
 
+    def give_up(self, units: dict[int, set[int]]) -> None:
+        self.ask("give_up", units)
+
+    def have_gates(self, control: int) -> None:
+        self.ask("have_gates", control)
+
+    def have_no_gates(self, control: int) -> None:
+        self.ask("have_no_gates", control)
+
     def forget(self, number: int) -> None:
         self.ask("forget", number)
 

@@ -9,22 +9,19 @@ named. The mappings stay, for threads that may still be in them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from gilk.errors import GilkError, TargetError
+from gilk.errors import TargetError
 from gilk.targets.apart import KEEPER
 from gilk.targets.base import Loaded
-from gilk.targets.copies import Copy
+from gilk.targets.exchanged import exchanged
 from gilk.targets.maps import CODE_NAME, DATA_NAME, Mapping, read_maps
 from gilk.targets.ours import led_to, written_by_us
 from gilk.targets.process import Process, attach
 from gilk.targets.sharing import parent
 from gilk.values import dataclass
-
-_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -52,9 +49,9 @@ def restore(pid: int) -> Restored:
         if not any(mapping.path.startswith(CODE_NAME) for mapping in maps):
             raise TargetError("nothing-to-restore", f"there is no trace of gilk in process {pid}")
         _check_abandoned(pid, {_session(mapping) for mapping in maps if mapping.path.startswith(CODE_NAME)})
-        exchanged = tuple(_exchanged(process))
-        if exchanged:
-            process.keeper.ask("put_back", exchanged)
+        copies = tuple(exchanged(read_maps(pid), process.files.extents))
+        if copies:
+            process.keeper.ask("put_back", copies)
         found = [_stretches_of(process, loaded) for loaded in process.loaded()]
         ours = [stretch for mine, _ in found for stretch in mine]
         process.keeper.ask("repair", [(stretch.address, stretch.original) for stretch in ours])
@@ -102,34 +99,6 @@ def _link(fd: Path) -> str:
         return os.readlink(fd)
     except FileNotFoundError:
         return ""
-
-
-def _exchanged(process: Process) -> Iterator[Copy]:
-    """Code for which a copy is executed (copies.py). The original is a file's mapping that does not lie where the
-    file's others say; where it should, memory of no file is executed.
-    """
-    maps = read_maps(process.pid)
-    anonymous = {m.start: m for m in maps if m.executable and not m.inode and not m.path}
-    for shelved in maps:
-        if not shelved.executable or not shelved.inode or shelved.path.startswith("/memfd:"):
-            continue
-        for start in _places(process, maps, shelved):
-            if start != shelved.start and start in anonymous:
-                yield Copy(start, shelved.end - shelved.start, 0, shelved.start, in_force=True)
-
-
-def _places(process: Process, maps: tuple[Mapping, ...], shelved: Mapping) -> Iterator[int]:
-    """Where a mapping of a file's code should lie, by those of the file's beginning."""
-    try:
-        segments = process.image(Path(shelved.path)).segments
-    except GilkError:
-        return
-    low = min(segment.address & -_PAGE for segment in segments)
-    for segment in segments:
-        if segment.executable and segment.offset & -_PAGE == shelved.offset:
-            for first in maps:
-                if first.inode == shelved.inode and first.offset == 0 and not first.executable:
-                    yield first.start + (segment.address & -_PAGE) - low
 
 
 def _stretches_of(process: Process, loaded: Loaded) -> tuple[list[Stretch], list[Stretch]]:

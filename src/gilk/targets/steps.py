@@ -40,6 +40,16 @@ class Exchanged:
             return Steps(True, _plus(remove, _minus(self.only_copied, add)), _minus(add, self.only_copied))
         return Steps(False, remove, add)
 
+    def more(self, units: Units) -> None:
+        """These are in the copies, too, from now on."""
+        self.only_copied = _plus(self.only_copied, units)
+
+    def less(self, units: Units) -> Units:
+        """None of these is any more; those that were."""
+        gone = {n: found for n, some in units.items() if (found := some & self.only_copied.get(n, set()))}
+        self.only_copied = _minus(self.only_copied, gone)
+        return gone
+
     def made(self, copies: Sequence[Copy], steps: Steps) -> None:
         """The steps were taken; ``copies`` as they are now."""
         in_force = any(copy.in_force for copy in copies)

@@ -16,7 +16,7 @@ import numpy as np
 from gilk.analysis.analysis import Analysis
 from gilk.arch.asm import JMP32, JUMP_SIZE
 from gilk.splice.allocator import PAGE, Arena, Occupied, PunPages
-from gilk.splice.host import Host, SideThunks
+from gilk.splice.host import ClientPart, Host, SideThunks
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import FunctionPlan, Refusal, Site, Splice
 from gilk.splice.policy import PORTABLE
@@ -40,11 +40,20 @@ _FARTHEST = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The facts on which the code of instruments depends, besides addresses (splice/host.py, Host)."""
+    """The facts on which the code of instruments depends, besides addresses (splice/host.py, Host).
+
+    ``part``: counters and rings are those of the memory of the client with this number; 0: of the session itself.
+    """
 
     counters: int
     rings: tuple[tuple[int, int], ...]
     assume_live: int = 0
+    part: int = 0
+
+    @property
+    def own(self) -> ClientPart | None:
+        """The client's memory that inlined instruments write to; None: that of the session."""
+        return ClientPart(self.part, self.counters, self.rings) if self.part else None
 
     def host(self, base: int) -> Host:
         """For the arena at ``base``. Raises CompileError."""

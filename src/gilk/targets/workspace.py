@@ -23,7 +23,7 @@ from gilk.splice.instrument import CallWithIid, CallWithRegisters, CallWithValue
 from gilk.splice.plan import Plan
 from gilk.splice.planner import PatchContext
 from gilk.splice.policy import BESIDE, PROCESS
-from gilk.splice.template import Array, PlanTemplate, claim, conflicts
+from gilk.splice.template import Array, PlanTemplate, claim, conflicts, unclaim
 from gilk.targets.base import Loaded, Target
 from gilk.targets.batch import Batch, Byte, pack
 from gilk.targets.held import ArenaMap
@@ -281,6 +281,17 @@ class Workspace:
             claim(ground, template, new, units)
             if comes_and_goes:
                 ground.policy = BESIDE
+
+    def give_up(self, loaded: Loaded, template: PlanTemplate, units: Array) -> None:
+        """Plans need not keep away from these units of a placed template any more."""
+        pending = self._placed.get(_key(loaded), ())
+        if pending:
+            rest = [(one, new, kept & ~units if one is template else kept) for one, new, kept in pending]
+            self._placed[_key(loaded)] = [row for row in rest if row[2].any()]
+        else:
+            ground = self._grounds.get(_key(loaded))
+            if ground is not None:
+                unclaim(ground, template, units)
 
     def _spot(self, loaded: Loaded, size: int, callee: int) -> Spot | None:
         """Where a block of patches goes; None where there is no room."""

@@ -81,3 +81,15 @@ def test_the_registers_go_to_the_client_that_wants_them(library: ctypes.CDLL, ar
     library.t_log_registers(Registers(*range(18, 36)), 8)
     rows = [row for each in (client, arena) for chunk in each.drain.poll() for row in chunk.records]
     assert [(int(row["iid"]), int(row["reg"][0])) for row in rows] == [(9, 0), (8, 18)]
+
+
+def test_a_gate_is_in_the_memory_of_the_client_that_waits_there(library: ctypes.CDLL, arena: Arena) -> None:
+    client = Arena(127)
+    come(arena, 127, client)
+    for each in (arena, client):
+        each.gate["left"], each.gate["state"] = 1, layout.ARMED
+    in_thread(lambda: library.t_gate(Registers(), 127 << layout.IID_BITS))
+    assert (arena.gate["state"], client.gate["state"]) == (layout.ARMED, layout.REACHED)
+    come(arena, 127, None)
+    in_thread(lambda: library.t_gate(Registers(), 127 << layout.IID_BITS))
+    assert arena.gate["state"] == layout.ARMED

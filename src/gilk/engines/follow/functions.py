@@ -4,27 +4,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gilk.session.entry import Entry
+from gilk.session.placed import Timing
 from gilk.session.request import Wanted
-from gilk.splice.instrument import Stamp
-from gilk.splice.plan import FunctionPlan, Refusal, Want
-from gilk.splice.planner import PatchContext
-from gilk.splice.template import ENTRY, HEAD, RETURN, Array, PlanTemplate, pinned
+from gilk.splice.plan import Refusal
+from gilk.splice.template import RETURN, Array, PlanTemplate
 from gilk.targets.base import Loaded
-from gilk.targets.batch import Batch
-from gilk.targets.templates import PlacedBatch, plans
-from gilk.targets.workspace import Workspace
 from gilk.trace.probes import ProbeRow, RecordKind
 from gilk.values import dataclass
 
 Int = NDArray[np.int64]
-_KINDS = {ENTRY: RecordKind.ENTRY, HEAD: RecordKind.HEAD, RETURN: RecordKind.RETURN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,97 +27,6 @@ class Unfit:
     start: int
     name: str
     reason: str
-
-
-@dataclass(frozen=True)
-class PlacedTiming:
-    """A placed template of the timing of all functions of an image, as the ledger holds it.
-
-    The iids of its probes are from ``first + 1`` on, whether or not their units are ready.
-    """
-
-    loaded: Loaded
-    template: PlanTemplate
-    first: int
-    placed: PlacedBatch
-
-    @property
-    def number(self) -> int:
-        return self.placed.number
-
-    @property
-    def batch(self) -> Batch:
-        return self.placed.batch
-
-    @property
-    def ready(self) -> NDArray[np.bool_]:
-        return self.placed.units
-
-    @cached_property
-    def unit_of_key(self) -> Int:
-        rows = self.template.row_unit
-        return np.where(self.ready[rows], rows, -1).astype(np.int64)
-
-    def touching(self, ground: PatchContext, start: int) -> list[int]:
-        image = ground.analysis.image
-        span = image.span_at(start)
-        if span is None or image.path != self.loaded.path or ground.bias != self.loaded.bias:
-            return []
-        low, high, unit = self._pinned
-        units = {*np.flatnonzero(self.template.unit_start == start).tolist()}
-        units.update(unit[(low < span.end) & (span.start < high)].tolist())
-        return [one for one in sorted(units) if self.ready[one]]
-
-    @cached_property
-    def _pinned(self) -> tuple[Array, Array, Array]:
-        return pinned(self.template)
-
-    def entry(self, ground: PatchContext, unit: int) -> Entry:
-        template = self.template
-        rows = np.flatnonzero(template.row_unit == unit).tolist()
-        wants = {self.first + row: self._want(row) for row in rows}
-        keys = {row: self.first + row for row in rows}
-        made = plans(template, self.placed.new, ground.bias, keys)[unit]
-        return Entry(ground, int(template.unit_start[unit]), wants, made, self.number, unit)
-
-    def _want(self, row: int) -> Want:
-        template, key = self.template, self.first + row
-        return Want(int(template.row_address[row]), bool(template.row_after[row]), Stamp(key + 1), key)
-
-    @cached_property
-    def cramped(self) -> set[int]:
-        """Link-time starts of functions that are not ready since they lack room; see PlanTemplate.cramped()."""
-        template = self.template
-        return set(template.unit_start[template.unit_owner[template.cramped()]].tolist())
-
-    @property
-    def rows(self) -> list[ProbeRow]:
-        """The meaning of the iids, in their order."""
-        template, image, names = self.template, self.loaded.name, self.template.unit_names
-        owner = template.unit_owner[template.row_unit]
-        columns = (column.tolist() for column in (template.row_unit, owner, template.row_kind, template.row_block))
-        return [
-            ProbeRow(
-                iid, f"{image}:{names[unit]}:{f'@{block}:post' if kind == RETURN else 'entry'}", names[function], image,
-                _KINDS[kind],
-            )
-            for iid, (unit, function, kind, block) in enumerate(zip(*columns, strict=True), self.first + 1)
-        ]  # fmt: skip
-
-
-def place_timing(
-    workspace: Workspace, loaded: Loaded, template: PlanTemplate, first: int, starts: set[int]
-) -> PlacedTiming | None:
-    """Stage the functions of an image that begin at one of ``starts``, but for cramped ones; None when there is no room
-    for them.
-
-    ``first``: the key of the first probe. Raises TargetError as the keeper does.
-    """
-    chosen = template.entered() & ~template.cramped()
-    chosen &= np.isin(template.unit_start[template.unit_owner], list(starts))
-    iids = np.arange(first + 1, first + 1 + template.rows)
-    placed = workspace.place(loaded, template, iids, chosen, comes_and_goes=True)
-    return PlacedTiming(loaded, template, first, placed) if placed is not None else None
 
 
 @dataclass(frozen=True)
@@ -152,7 +54,7 @@ class Functions:
     number: int = 0
 
 
-def of_template(made: PlacedTiming, wanted: set[int]) -> Functions:
+def of_template(made: Timing, wanted: set[int]) -> Functions:
     """The functions of a placed template that are ready. ``wanted``: starts of those that there were to be."""
     template, ready = made.template, made.ready
     own = template.unit_owner == np.arange(len(template.unit_owner))
@@ -193,15 +95,14 @@ def _lacking(template: PlanTemplate, own: Array, ready: Array, wanted: set[int])
 
 
 def of_plans(
-    loaded: Loaded, groups: list[list[Wanted]], rows: list[ProbeRow], made: Iterable[FunctionPlan]
-) -> Functions:
+    loaded: Loaded, groups: list[list[Wanted]], rows: list[ProbeRow], tactics: Mapping[int, str],
+    refusals: Mapping[int, str],
+) -> Functions:  # fmt: skip
     """Functions that were planned one by one. ``groups``: for each its entry and its returns; ``rows`` are those of all
-    of them, in order."""
+    of them, in order. ``tactics`` and ``refusals``: of these and of others, by key."""
     keys = {row.iid - 1 for row in rows}
-    tactics, refusals = dict[int, str](), dict[int, str]()
-    for plan in made:
-        tactics.update((key, tactic) for key, tactic in plan.tactics.items() if key in keys)
-        refusals.update((key, str(why)) for key, why in plan.refusals.items() if key in keys)
+    tactics = {key: tactic for key, tactic in tactics.items() if key in keys}
+    refusals = {key: why for key, why in refusals.items() if key in keys}
     numbers = iter(rows)
     own = [[next(numbers).iid - 1 for _ in group] for group in groups]
     reasons = [[refusals[key] for key in some if key in refusals] for some in own]

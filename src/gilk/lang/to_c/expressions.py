@@ -33,7 +33,7 @@ class ExpressionPrinter:
         self.places = PlacePrinter(self.emit, self._name, strsize, globals_start, self._nulls)
 
     def emit(self, expression: ir.Expression) -> str:
-        """C of the C type that goes with the type of the node. A string that is NULL is an address that cannot be used."""
+        """The C expression, of the C type of the node. A string that is NULL is an address that cannot be used."""
         text = self.nullable(expression)
         if not self._nulls.may_be(expression):
             return text

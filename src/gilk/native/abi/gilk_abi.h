@@ -107,7 +107,7 @@ struct gilk_control {
  */
 #define GILK_PARTS_AT 2048
 #define GILK_PARTS 128
-#define GILK_IID_BITS 24 /* of the number that the instrument `regs` is given; above them is that of the client */
+#define GILK_IID_BITS 24 /* of the number that `regs` and a gate are given; above them is that of the client */
 
 /*
  * Gates. The client sets all but state, and then state to ARMED. Hits take

@@ -52,9 +52,5 @@ void gilk_dispatch(struct gilk_regs *regs, const struct gilk_call *call, int cal
 /* The built-in instrument `regs`, of the client whose number is above the iid. */
 void gilk_log_registers(const struct gilk_regs *regs, gilk_u32 number)
 {
-	struct gilk_control *control = gilk_params.control;
-
-	if (number >> GILK_IID_BITS)
-		control = (struct gilk_control *)gilk_part(control)[(number >> GILK_IID_BITS) % GILK_PARTS];
-	gilk_log_registers_in(control, regs, number & ((1U << GILK_IID_BITS) - 1));
+	gilk_log_registers_in(client_control(number), regs, number & ((1U << GILK_IID_BITS) - 1));
 }

@@ -2,7 +2,7 @@
 /*
  * A place that the program reaches, and that the client waits for.
  *
- * gilk_gate_reached is an instrument. The hit that is counted down to opens
+ * gilk_gate_reached is an instrument, of the client whose number is above the gate's. The hit that is counted down to opens
  * the client's wait, and, where the gate says so, holds its thread until the
  * client has done what it wants done before the program goes on. No thread is
  * held for longer than the rounds that the client allows and renews: one that
@@ -11,6 +11,11 @@
 #include "runtime.h"
 
 #define ROUND_NS 10000000L
+
+static struct gilk_gate *gate_at(struct gilk_control *control, gilk_u32 number)
+{
+	return control ? (struct gilk_gate *)((char *)control + GILK_GATES_AT) + number : 0;
+}
 
 static int is_last_hit(struct gilk_gate *gate)
 {
@@ -33,11 +38,10 @@ static int held(struct gilk_gate *gate, gilk_u64 frame)
 
 void gilk_gate_reached(const struct gilk_regs *regs, gilk_u32 number)
 {
-	struct gilk_gate *gate =
-		(struct gilk_gate *)((char *)gilk_params.control + GILK_GATES_AT) + number % GILK_GATES;
+	struct gilk_gate *gate = gate_at(client_control(number), number % GILK_GATES);
 	gilk_u64 frame = (gilk_u64)regs;
 
-	if (!is_last_hit(gate))
+	if (!gate || !is_last_hit(gate))
 		return;
 	gate->pid = known_pid(host_pid());
 	gate->tid = host_tid();

@@ -33,6 +33,15 @@ static inline gilk_u64 *gilk_part(void *page)
 	return (gilk_u64 *)((char *)page + GILK_PARTS_AT);
 }
 
+/* The control page of the client whose number is above the iid; ours where none is. */
+static inline struct gilk_control *client_control(gilk_u32 number)
+{
+	struct gilk_control *control = gilk_params.control;
+	gilk_u32 client = number >> GILK_IID_BITS;
+
+	return client ? (struct gilk_control *)gilk_part(control)[client % GILK_PARTS] : control;
+}
+
 /* In the private page below the code; the kernel zeroes it in a forked child. */
 extern gilk_u64 gilk_key;
 

@@ -226,6 +226,9 @@ class KernelWorkspace:
         denied, self._denied = self._denied, []
         return denied
 
+    def give_up(self, units: dict[int, set[int]]) -> None:
+        """Nothing: what is not in force is nowhere in a kernel's code."""
+
     def forget(self, number: int) -> None:
         """A batch of which nothing is in force."""
         del self._batches[number]
