@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""`gilk run`, `gilk dtrace` and sessions from Python in one busy process: each counts as if it were alone, whatever
-becomes of the others."""
+"""`gilk run`, `gilk trace`, `gilk dtrace` and sessions from Python in one busy process: each counts as if it were alone,
+whatever becomes of the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 import gilk
 from tests.behaviour.harness import ENVIRONMENT, Loop, wait_for
 from tests.programs.build import build
-from tests.session.broker.consumers import FUNCTIONS, Worker, consume, count, counting
+from tests.session.broker.consumers import FUNCTIONS, Worker, consume, count, counting, follow
 from tests.session.broker.test_several_consumers import expected, is_clean, play
 
 
@@ -55,20 +55,23 @@ FRONT_ENDS: tuple[FrontEnd, ...] = (
     lambda target, functions, _: consume(target, counting(functions)),
     lambda target, functions, _: count(target, functions),
     Command,
+    lambda target, functions, _: follow(target, functions),
 )
 
 
-def together(turns: int, place: Path, seed: int) -> None:
-    """Three stay; in each turn another comes, and leaves or is killed while calls are made."""
+def together(turns: int, place: Path, seed: int, traced: bool) -> None:
+    """Three stay, of which one is a trace if it is ``traced``; in each turn another comes, and leaves or is killed while
+    calls are made. There is one trace at a time."""
     chance = random.Random(seed)
+    staying, coming = (FRONT_ENDS[1:], FRONT_ENDS[:3]) if traced else (FRONT_ENDS[:3], FRONT_ENDS)
     with Loop([build("rounds")]) as loop:
         chosen = [("one", other) for other in FUNCTIONS[1:]]
-        stay = [front(loop.pid, functions, place) for front, functions in zip(FRONT_ENDS, chosen, strict=True)]
+        stay = [front(loop.pid, functions, place) for front, functions in zip(staying, chosen, strict=True)]
         for each in stay:
             each.wait_until_in()
         for turn in range(turns):
             functions = tuple(chance.sample(FUNCTIONS, chance.randint(1, 4)))
-            other = FRONT_ENDS[turn % 3](loop.pid, functions, place)
+            other = coming[turn % len(coming)](loop.pid, functions, place)
             if chance.random() < 0.7:
                 other.wait_until_in()
             play(loop, turn + 1, 1)
@@ -81,34 +84,60 @@ def together(turns: int, place: Path, seed: int) -> None:
         assert wait_for(lambda: is_clean(loop.pid))
 
 
-def test_three_front_ends_at_once(tmp_path: Path) -> None:
-    together(4, tmp_path, seed=1)
+@pytest.mark.parametrize("traced", [False, True], ids=["a trace comes", "a trace stays"])
+def test_three_front_ends_at_once(traced: bool, tmp_path: Path) -> None:
+    together(4, tmp_path, 1, traced)
 
 
 @pytest.mark.stress
+@pytest.mark.parametrize("traced", [False, True], ids=["a trace comes", "a trace stays"])
 @pytest.mark.parametrize("seed", range(2, 5))
-def test_three_front_ends_for_long(seed: int, tmp_path: Path) -> None:
-    together(150, tmp_path, seed)
+def test_three_front_ends_for_long(seed: int, traced: bool, tmp_path: Path) -> None:
+    together(75, tmp_path, seed, traced)
 
 
-def test_a_trace_has_a_process_to_itself() -> None:
+@pytest.mark.parametrize("first", range(4))
+def test_all_at_once_whoever_comes_first_and_is_killed_first(first: int, tmp_path: Path) -> None:
+    """A trace of all functions, a D program, a session from Python and the command line: each is in turn the first that
+    comes, and is killed before the others; what they count is exact as long as they are there."""
+    turns = [*FRONT_ENDS[first:], *FRONT_ENDS[:first]]
+    with Loop([build("rounds")]) as loop:
+        there = []
+        for round_, front in enumerate(turns, 1):
+            there.append(front(loop.pid, ("one", "two"), tmp_path))
+            there[-1].wait_until_in()
+            play(loop, round_, 1)
+        there[0].kill()
+        play(loop, 5, 1)
+        there[2].kill()
+        play(loop, 6, 1)
+        again = turns[0](loop.pid, ("two", "three"), tmp_path)
+        again.wait_until_in()
+        play(loop, 7, 1)
+        assert there[1].finish() == expected(("one", "two"), 6)
+        play(loop, 8, 1)
+        assert there[3].finish() == expected(("one", "two"), 5)
+        play(loop, 9, 1)
+        assert again.finish() == expected(("two", "three"), 3)
+        assert wait_for(lambda: is_clean(loop.pid))
+
+
+def test_one_trace_at_a_time() -> None:
     with Loop([build("rounds")]) as loop:
         with gilk.attach(loop.pid) as target, target.session() as session:
             session.insert("one:entry", gilk.count)
+            held = follow(loop.pid, ("one",))
+            held.wait_until_in()
             with pytest.raises(gilk.TargetError) as refused:
-                gilk.prepare_trace([loop.pid])
+                gilk.prepare_trace([loop.pid]).begin()
             assert refused.value.slug == "trace-alone"
             play(loop, 1, 1)
-        assert session.counts()["rounds:one:entry"] == expected(("one",), 1)["one"]
-
-        (held,) = gilk.prepare_trace([loop.pid]).processes
-        with gilk.attach(loop.pid) as target, pytest.raises(gilk.TargetError) as refused:
-            target.session()
-        assert refused.value.slug == "trace-alone"
-        held.close()
-
-        with gilk.attach(loop.pid) as target, target.session() as session:
-            session.insert("one:entry", gilk.count)
+            assert held.finish() == expected(("one",), 1)
             play(loop, 2, 1)
-        assert session.counts()["rounds:one:entry"] == expected(("one",), 1)["one"]
-        assert session.restored is True and is_clean(loop.pid)
+            last = follow(loop.pid, ("one", "four"))
+            last.wait_until_in()
+            play(loop, 3, 1)
+        assert session.counts()["rounds:one:entry"] == expected(("one",), 3)["one"]
+        play(loop, 4, 1)
+        assert last.finish() == expected(("one", "four"), 2)
+        assert is_clean(loop.pid)

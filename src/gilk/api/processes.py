@@ -89,15 +89,13 @@ def launch(command: Sequence[str], environment: dict[str, str] | None = None, di
     return Target(process.start(list(command), environment, directory))
 
 
-def hold(pids: Sequence[int], command: Sequence[str], alone: bool = False) -> list[Process]:
-    """Processes attached to, and one launched; all are let go when one cannot be had. ``alone``: with nobody else."""
+def hold(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
+    """Processes attached to, and one launched; all are let go when one cannot be had."""
     held: list[Process] = []
     try:
         held += [process.attach(pid) for pid in pids]
         if command:
             held.append(process.start(list(command)))
-        for one in held if alone else ():
-            one.have_alone()
     except BaseException:
         for one in held:
             one.kill_unstarted()

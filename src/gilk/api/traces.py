@@ -56,7 +56,7 @@ def prepare_trace(
     target, elsewhere = kernel_of(requests, bool(pids), machine)
     if elsewhere is not None:
         elsewhere.load(modules)
-    held = hold(pids, command if elsewhere is None else (), alone=True)
+    held = hold(pids, command if elsewhere is None else ())
     return Tracing(
         held, requests, output, tuple(command), target, elsewhere,
         start=first, stop=last, scope=chosen, budget=budget, depth=depth, interrupts=_INTERRUPTS in kernel,

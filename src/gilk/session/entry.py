@@ -53,8 +53,9 @@ class Entry:
         return [want for key, want in self.wants.items() if key not in self.off] or list(self.wants.values())
 
     def has_planned(self, keys: set[int]) -> bool:
-        """Whether its plan has these probes and no others."""
-        return self.plan is not None and keys == self.plan.tactics.keys() | self.plan.refusals.keys()
+        """Whether its plan has these probes and no others; what it had to refuse may not be wanted any more."""
+        plan = self.plan
+        return plan is not None and keys == plan.tactics.keys() | (plan.refusals.keys() & self.wants.keys())
 
 
 @dataclass

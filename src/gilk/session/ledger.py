@@ -70,6 +70,7 @@ class Ledger(Generic[B]):
         self._taken: Units = {}  # units of what was placed that have an entry by now
         self._past: deque[B] = deque(maxlen=_REMEMBERED)
         self._expected: tuple[Units, list[tuple[Entry, set[int]]]] | None = None
+        self._left_out: set[int] = set()
         #: Before a change, and after one by which something goes.
         self.on_change: Callable[[], None] = lambda: None
 
@@ -259,11 +260,24 @@ class Ledger(Generic[B]):
         self.on_change()
         units, entries = self._find(keys)
         ready = [(e, some) for e, some in entries if e.batch and e.has_planned(e.active | some)]
+        self._left_out = {key for _, some in entries for key in some} - {key for _, some in ready for key in some}
         for entry, _ in ready:
             units.setdefault(entry.batch, set()).add(entry.unit)
         units = {n: idle for n, some in units.items() if (idle := some - self._batches[n].active)}
         self._expected = units, ready
         return units
+
+    @property
+    def left_out(self) -> set[int]:
+        """The keys of those that were expected last, and are none that ``begin`` will activate: for others of the same
+        function, which go on, it has to be planned again."""
+        return self._left_out
+
+    def beside(self, keys: Iterable[int]) -> set[int]:
+        """The keys of all probes of the functions that have some of these, where functions are not those of a placed
+        template alone."""
+        wanted = set(keys)
+        return {key for e in self._entries.values() if not wanted.isdisjoint(e.wants) for key in e.wants}
 
     @property
     def expects(self) -> bool:
@@ -308,6 +322,7 @@ class Ledger(Generic[B]):
                 entry.plan, entry.batch, entry.unit = function_plan, made.number, unit
                 plans.append(function_plan)
         outcome = self._exchange(_some(remove), _some(add), undo)
+        self._release(gone)
         self._drop(gone)
         return ChangeResult(tuple(plans), outcome)
 
@@ -330,8 +345,8 @@ class Ledger(Generic[B]):
         return outcome
 
     def _release(self, gone: Units) -> None:
-        """Tell the holder of units of placed templates that go while they are dormant."""
-        dormant = {n: units - self._batches[n].active for n, units in gone.items() if n in self._placed}
+        """Tell the holder of units that go while they are dormant."""
+        dormant = {n: units - self._batches[n].active for n, units in gone.items()}
         if some := _some(dormant):
             self._keeper.give_up(some)
 

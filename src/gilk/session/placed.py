@@ -27,7 +27,7 @@ _KINDS = {ENTRY: RecordKind.ENTRY, HEAD: RecordKind.HEAD, RETURN: RecordKind.RET
 
 
 @dataclass(frozen=True)
-class Timing:
+class ReadyTiming:
     """The units of a template that are ready in a process. The keys of its probes are from ``first`` on, whether or not
     their units are ready, and their iids are one more. ``number``: of the batch that they are."""
 
@@ -59,7 +59,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class PlacedTiming(Timing):
+class PlacedTiming(ReadyTiming):
     """The same as the ledger holds it. ``new``: the bytes of all sites of the template. ``iids``: by how much iids are
     behind keys; ``part``: the client that has them, None where it is the session itself."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gilk.errors import TargetError
 from gilk.targets import caches
+from gilk.targets.copies import ONLY_COPIED_NOTHING, OnlyCopied
 from gilk.targets.held import Held
 from gilk.targets.live_code import LiveCode
 from gilk.targets.mapping import Mapper
@@ -45,7 +46,7 @@ class Task:
     """A change to make: bytes, after an ``exchange`` of code and copies if there is to be one.
 
     ``old`` and ``new`` are the patches that control leaves, and those it may be led to. ``lenient``: bytes that are not
-    gilk's any more are left alone.
+    gilk's any more are left alone. ``apart``: what only the copies have then.
     """
 
     changes: Sequence[Change]
@@ -53,6 +54,7 @@ class Task:
     new: Places
     lenient: bool = False
     exchange: bool = False
+    apart: OnlyCopied = ONLY_COPIED_NOTHING
 
 
 class Changer:
@@ -172,7 +174,7 @@ class Changer:
         if task.exchange:
             self.exchange()
         try:
-            return self._code.write(task.changes, self._held().copies, task.lenient)
+            return self._code.write(task.changes, self._held().copies, task.lenient, task.apart)
         except BaseException:  # whatever it is: no thread has been led to where it would need what copies lead to
             if task.exchange:
                 self.exchange()

@@ -15,6 +15,7 @@ is. Whichever of the last two is empty is kept reserved.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -22,12 +23,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from gilk.targets.batch import Batch
+from gilk.targets.batch import Batch, Byte, Int
 from gilk.targets.call_list import Call, CallList
 from gilk.targets.maps import Mapping, occupied
 from gilk.targets.memory import Memory
 from gilk.targets.system_calls import MMAP, MREMAP, MUNMAP, SystemCalls
-from gilk.targets.writer import Change, Mismatch, write
+from gilk.targets.writer import Change, Mismatch, overwrite
 from gilk.values import dataclass
 
 _MPROTECT = 10
@@ -143,13 +144,34 @@ def make_executable(call: SystemCalls, copies: Sequence[Copy]) -> None:
         call.call(_MPROTECT, copy.spare, copy.size, _CODE)
 
 
-def mirror(memory: Memory, copies: Sequence[Copy], change: Change) -> None:
-    """Do what was done to the code that is executed to the other one as well."""
+@dataclass(frozen=True)
+class OnlyCopied:
+    """Bytes that differ between the copies and the originals: addresses, ascending, with both values."""
+
+    at: Int
+    original: Byte
+    copied: Byte
+
+    def in_the_other(self, at: Int, here: Byte, copied: bool) -> Byte:
+        """The values at addresses in the other one, which is the copy if it is ``copied``, where those ``here`` are
+        executed."""
+        if not len(self.at):
+            return here
+        row = np.minimum(np.searchsorted(self.at, at), len(self.at) - 1)
+        return np.where(self.at[row] == at, (self.copied if copied else self.original)[row], here)
+
+
+ONLY_COPIED_NOTHING = OnlyCopied(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint8))
+
+
+def mirror(memory: Memory, copies: Sequence[Copy], at: Int, executed: Byte, apart: OnlyCopied) -> None:
+    """Have in the code that is not executed what is executed at these addresses, ascending, but for what is only in the
+    copies. Memory that is not mapped any more is left out."""
     for copy in copies:
-        low, high = np.searchsorted(change.at, (copy.start, copy.end))
-        if low < high:
-            moved = change.at[low:high] - copy.start + copy.hidden
-            write(memory, Change(moved, change.old[low:high], change.new[low:high]), lenient=True)
+        low, high = np.searchsorted(at, (copy.start, copy.end))
+        values = apart.in_the_other(at[low:high], executed[low:high], not copy.in_force)
+        with contextlib.suppress(OSError):
+            overwrite(memory, at[low:high] - copy.start + copy.hidden, values)
 
 
 def units_inside(copies: Sequence[Copy], batches: dict[int, Batch]) -> Units:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from gilk.errors import TargetError
 from gilk.targets import caches
@@ -28,7 +30,7 @@ from gilk.targets.running import Sample
 from gilk.targets.semaphores import Raised, Semaphore, Semaphores
 from gilk.targets.steps import Exchanged, Steps
 from gilk.targets.traced import Traced
-from gilk.targets.writer import combine
+from gilk.targets.writer import combine, current
 from gilk.values import dataclass
 
 _REMEMBERED = 4
@@ -130,7 +132,8 @@ class Keeper:
 
     def _steps(self, remove: Units, add: Units, steps: Steps) -> _Prepared:
         changes = [combine(self._chosen(steps.remove), self._chosen(steps.add))]
-        task = Task(changes, self._places(remove), self._places(add), not add, steps.exchange)
+        apart = self._exchanged.after(self.held.copies, steps)
+        task = Task(changes, self._places(remove), self._places(add), not add, steps.exchange, apart)
         return _Prepared(remove, add, steps, task)
 
     def _make(self, wanted: _Prepared) -> Outcome:
@@ -175,7 +178,8 @@ class Keeper:
     def copy_code(self, units: Units) -> tuple[Copy, ...]:
         """Have copies of the code ready in which these units are in force, for ``change`` to exchange it for; those
         that were made. Raises TargetError `code-changed`."""
-        chosen = {n: self._staged[n].batch.only(some) for n, some in units.items() if some}
+        idle = {n: some - self._staged[n].active for n, some in units.items()}
+        chosen = {n: self._staged[n].batch.only(some) for n, some in idle.items() if some}
         if self.held.copies:
             self._copy_more(chosen)
             return tuple(self.held.copies)
@@ -184,7 +188,8 @@ class Keeper:
         if copies:
             self._code.note(change.at, maps)
             self.held.copies = list(copies)
-            self._exchanged = Exchanged(code_copies.units_inside(copies, chosen))
+            self._exchanged = Exchanged()
+            self._exchanged.more(code_copies.units_inside(copies, chosen), chosen)
             self._ready = None
         return tuple(copies)
 
@@ -195,17 +200,25 @@ class Keeper:
         inside = code_copies.units_inside(self.held.copies, chosen)
         fresh = {n: units - self._exchanged.only_copied.get(n, set()) - self._staged[n].active
                  for n, units in inside.items()}  # fmt: skip
-        code_copies.mirror(self.memory, self.held.copies, combine([], self._chosen(fresh)))
-        self._exchanged.more(fresh)
+        self._exchanged.more(fresh, {n: chosen[n] for n, units in fresh.items() if units})
+        self._mirror(self._chosen(fresh), copied=True)
         self._ready = None
 
     def give_up(self, units: Units) -> None:
-        """Units that are not active will not be any more: what is made of their code from now on is made of the copies
-        too, which wait with them."""
+        """Units that are not active will not be any more: copies that wait with them have what is executed there."""
         gone = self._exchanged.less(units)
         if gone and not any(copy.in_force for copy in self.held.copies):
-            code_copies.mirror(self.memory, self.held.copies, combine(self._chosen(gone), []))
-        self._ready = None
+            self._mirror(self._chosen(gone), copied=False)
+            self._ready = None
+
+    def _mirror(self, batches: Sequence[Batch], copied: bool) -> None:
+        """Have in copies that are not executed, where batches are, what these put there, or else what is executed."""
+        for batch in batches:
+            order = np.argsort(batch.at, kind="stable")
+            at, values = batch.at[order], batch.new[order]
+            with contextlib.suppress(OSError):  # it has been unmapped
+                values = values if copied else current(self.memory, at)
+                code_copies.mirror(self.memory, self.held.copies, at, values, code_copies.ONLY_COPIED_NOTHING)
 
     def forget(self, number: int) -> None:
         """Drop a batch of which nothing is active. A forked child may still have it, so it is known until the end."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gilk.targets import copies as code_copies
 from gilk.targets.batch import Batch, Byte, Int
-from gilk.targets.copies import Copy
+from gilk.targets.copies import Copy, OnlyCopied
 from gilk.targets.homes import Home, homes, in_homes, shared_at, without_file
 from gilk.targets.maps import Mapping
 from gilk.targets.ours import led_to, written_by_us
@@ -56,8 +56,9 @@ class LiveCode:
         for one in fresh:
             one.home = homes(maps, np.sort(one.batch.at))
 
-    def write(self, changes: Sequence[Change], copies: Sequence[Copy], lenient: bool) -> int:
-        """How many bytes were not ours and left alone. Raises TargetError `code-changed`, unless ``lenient``."""
+    def write(self, changes: Sequence[Change], copies: Sequence[Copy], lenient: bool, apart: OnlyCopied) -> int:
+        """How many bytes were not ours and left alone. ``apart``: what only the copies have by then. Raises TargetError
+        `code-changed`, unless ``lenient``."""
         changes = [change for change in changes if len(change.at)]
         maps = self._maps(copies) if changes else ()
         if not lenient:
@@ -72,7 +73,7 @@ class LiveCode:
             else:
                 ours = change.only(in_homes(maps, change.at, self.homes) | self._moved_along(maps, change.at))
                 strangers += len(change.at) - len(ours.at) + write(self._memory, ours, lenient)
-            code_copies.mirror(self._memory, copies, change)
+            code_copies.mirror(self._memory, copies, change.at, change.new, apart)
         return strangers
 
     def is_original(self, staged: Iterable[LiveBatch], copies: Sequence[Copy]) -> bool:

@@ -28,13 +28,11 @@ _CREDENTIALS = struct.Struct("=iII")  # struct ucred: pid, uid, gid
 
 @dataclass(frozen=True)
 class Meeting:
-    """One of three: ``listener``, which others will come to; ``line``, to who has one; or ``why`` there is neither.
-    ``guard``: says to those who come that they cannot."""
+    """One of three: ``listener``, which others will come to; ``line``, to who has one; or ``why`` there is neither."""
 
     listener: socket.socket | None = None
     line: socket.socket | None = None
     why: str = ""
-    guard: socket.socket | None = None
 
     @property
     def is_over(self) -> bool:
@@ -43,56 +41,24 @@ class Meeting:
         return not ends and not self.why
 
     def close(self) -> None:
-        for end in (self.listener, self.line, self.guard):
+        for end in (self.listener, self.line):
             if end is not None:
                 end.close()
 
 
 def rendezvous(pid: int) -> Meeting:
-    """Be the first who traces ``pid``, or come to who is. Raises TargetError `trace-alone`."""
+    """Be the first who traces ``pid``, or come to who is."""
     try:
         name = _name(pid)
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             found = _listening(name) or _coming(name)
-            if found is not None and found.line is not None:
-                _refuse_company(pid, name)
             if found is not None:
                 return found
             time.sleep(0.001)  # between bind() and listen(), or gone since
     except OSError as error:
         return Meeting(why=error.strerror or str(error))
     return Meeting(why="who has its name does not listen")
-
-
-def alone(pid: int) -> Meeting:
-    """Trace ``pid`` with nobody else, for as long as the sockets are open. Raises TargetError `trace-alone`."""
-    first = rendezvous(pid)
-    if first.line is not None:
-        first.close()
-        raise TargetError(
-            "trace-alone", f"process {pid} has probes of other gilk sessions", "end those first: a trace is alone in it"
-        )
-    if first.listener is None:
-        return first
-    try:
-        guard = _listening(_guard(_name(pid)))
-    except OSError:
-        return first
-    return first if guard is None else Meeting(listener=first.listener, guard=guard.listener)
-
-
-def _guard(name: bytes) -> bytes:
-    return name + b"-alone"
-
-
-def _refuse_company(pid: int, name: bytes) -> None:
-    """Raises TargetError `trace-alone` when somebody of this user traces the process alone; OSError."""
-    found = _coming(_guard(name))
-    if found is None or found.line is None:
-        return
-    found.close()
-    raise TargetError("trace-alone", f"gilk trace has process {pid} to itself", "try again when that trace has ended")
 
 
 def _listening(name: bytes) -> Meeting | None:

@@ -24,7 +24,7 @@ from gilk.targets.image import analyse
 from gilk.targets.inner_threads import gone_of, threads_of
 from gilk.targets.launch import ProcessEnd, Until
 from gilk.targets.maps import Mapping, heap_start, occupied, read_maps
-from gilk.targets.meeting import Meeting, alone
+from gilk.targets.meeting import Meeting
 from gilk.targets.namespaces import own_number
 from gilk.targets.requests import Requests
 from gilk.targets.running import Sample
@@ -243,13 +243,6 @@ class Process:
             self.meeting.close()
             self.files.close()
         return restored
-
-    def have_alone(self) -> None:
-        """Let nobody else have a part in the process. Raises TargetError `trace-alone`."""
-        self.meeting = alone(self.pid)
-        for end in (self.meeting.listener, self.meeting.guard):
-            if end is not None:
-                self.keeper.keep_name(end.fileno())  # until the code is what it was
 
     def loaded(self) -> tuple[Loaded, ...]:
         """The images mapped now, main program first. Files that are not ELF are left out."""

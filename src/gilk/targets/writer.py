@@ -80,6 +80,22 @@ def write(memory: Memory, change: Change, lenient: bool = False) -> int:
     return strangers
 
 
+def overwrite(memory: Memory, at: Int, new: Byte) -> None:
+    """Write bytes whatever is there, at addresses that ascend. Raises OSError."""
+    for start, size, low, high in _runs(at):
+        content = np.frombuffer(bytearray(memory.read(start, size)), np.uint8)
+        content[at[low:high] - start] = new[low:high]
+        memory.write(start, content.tobytes())
+
+
+def current(memory: Memory, at: Int) -> Byte:
+    """The bytes at addresses that ascend. Raises OSError."""
+    found = np.empty(len(at), np.uint8)
+    for start, size, low, high in _runs(at):
+        found[low:high] = np.frombuffer(memory.read(start, size), np.uint8)[at[low:high] - start]
+    return found
+
+
 def differing(memory: Memory, at: Int, expected: Byte) -> int:
     """How many bytes are not as ``expected``; what is not mapped does not count."""
     count = 0

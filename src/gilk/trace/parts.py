@@ -14,6 +14,9 @@ import numpy as np
 from gilk.errors import TargetError
 from gilk.trace.layout import PARTS, PARTS_AT, Array, Geometry, Shared
 
+#: The number of whoever follows all calls: the same each time, since plans of whole images are kept with it.
+OF_TRACE = PARTS - 1
+
 
 class ClientParts:
     """In the memory object that blocks are claimed in."""
@@ -24,12 +27,13 @@ class ClientParts:
         self._used: set[int] = set()
         self._fence = threading.Lock()
 
-    def add(self, address: int) -> int:
-        """A number for the client that has a control page at ``address``. Raises TargetError `too-many-sessions`."""
-        number = next((n for n in range(1, PARTS) if n not in self._used), 0)
+    def add(self, address: int, number: int = 0) -> int:
+        """A number for the client that has a control page at ``address``: ``number``, if one is given, which nobody
+        has. Raises TargetError `too-many-sessions`."""
+        number = number or next((n for n in range(1, OF_TRACE) if n not in self._used), 0)
         if not number:
             raise TargetError(
-                "too-many-sessions", f"{PARTS - 1} sessions have memory in the process", "end one of them first"
+                "too-many-sessions", f"{OF_TRACE - 1} sessions have memory in the process", "end one of them first"
             )
         self._used.add(number)
         self._at[number] = address

@@ -5,15 +5,22 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import sys
+import tempfile
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
+
+import pyarrow.parquet as pq
 
 import gilk
 from gilk.engines.dtrace.asked import Asked, let_go, prepare
+from gilk.runs.run import Progress
 
 CALLS, THREADS = 2000, 8  # of rounds.c, in a round
 FUNCTIONS = ("one", "two", "three", "four")
@@ -67,6 +74,11 @@ def count(target: int, functions: tuple[str, ...]) -> Worker:
     return _forked(lambda out, hear: _be_session(target, functions, out, hear))
 
 
+def follow(target: int, functions: tuple[str, ...]) -> Worker:
+    """A trace of all functions of the program and its libraries, which counts the calls of some."""
+    return _forked(lambda out, hear: _be_trace(target, functions, out, hear))
+
+
 def _forked(work: Callable[[IO[str], int], None]) -> Worker:
     told, say = os.pipe()
     hear, tell = os.pipe()
@@ -103,6 +115,31 @@ def _be_consumer(target: int, text: str, out: IO[str], hear: int) -> None:
         out.write("out\n")
     finally:
         let_go(consumer)
+
+
+def _be_trace(target: int, functions: tuple[str, ...], out: IO[str], hear: int) -> None:
+    over, told = select.poll(), []
+    over.register(hear, select.POLLIN)
+
+    def show(progress: Progress) -> None:
+        if progress.what == "following" and not told:
+            told.append(out.write("in\n"))
+
+    with tempfile.TemporaryDirectory() as place:
+        tracing = gilk.prepare_trace([target], output=Path(place) / "trace.parquet", everything=True)
+        tracing.begin()
+        tracing.wait(None, lambda: bool(over.poll(0)), show)
+        result = tracing.finish()
+        assert result.restored is not False and not result.partial, result.notes
+        assert not any(result.lost.values()), result.lost
+        assert not {one.function for one in tracing.unfollowed}.intersection(functions), tracing.unfollowed
+        table = pq.read_table(Path(place) / "trace.parquet", columns=["function", "kind"])
+    met = Counter(zip(table["function"].to_pylist(), table["kind"].to_pylist(), strict=True))
+    for name in functions:
+        entries, returns = met[name, "time-entry"], met[name, "time-return"]
+        assert entries == returns, (name, entries, returns)
+        out.write(f"{name} {entries}\n" if entries else "")
+    out.write("out\n")
 
 
 def _be_session(target: int, functions: tuple[str, ...], out: IO[str], hear: int) -> None:

@@ -27,7 +27,7 @@ from gilk.engines.follow.scope import TraceScope, calls
 from gilk.errors import GilkError, TargetError
 from gilk.image.model import FunctionSpan
 from gilk.session.base import BaseSession
-from gilk.session.placed import Timing
+from gilk.session.placed import ReadyTiming
 from gilk.session.request import Wanted
 from gilk.session.staging import Timed
 from gilk.splice import points
@@ -35,7 +35,7 @@ from gilk.splice.plan import Refusal
 from gilk.splice.points import Point
 from gilk.splice.template import PlanTemplate
 from gilk.splice.template_build import Progress
-from gilk.targets.base import Loaded, Target
+from gilk.targets.base import Loaded
 from gilk.trace.drain import Chunk
 from gilk.trace.gates import Gates
 from gilk.trace.probes import ProbeRow
@@ -72,8 +72,6 @@ class BaseFollower(BaseSession):
     ``of_iid``: by iid, the number of the function whose entry it is; -1 for others.
     """
 
-    process: Target
-
     def _prepare_to_follow(self, gates: Any) -> None:
         """``gates``: the memory that has them. Once, when the session is open."""
         self._capacity = _MOST
@@ -96,7 +94,7 @@ class BaseFollower(BaseSession):
         """The timing of all functions of each image, by its path; without those for which there can be none."""
 
     @abstractmethod
-    def _place(self, loaded: Loaded, template: PlanTemplate, starts: set[int]) -> tuple[Timing | None, set[int]]:
+    def _place(self, loaded: Loaded, template: PlanTemplate, starts: set[int]) -> tuple[ReadyTiming | None, set[int]]:
         """Have those functions of an image dormant that are in its template; and the starts of those that are left."""
 
     @abstractmethod
@@ -160,7 +158,7 @@ class BaseFollower(BaseSession):
 
     def _take_template(self, loaded: Loaded, template: PlanTemplate | None, scope: TraceScope) -> set[int]:
         """Have those functions of an image dormant that are in its template; the starts of those that are left."""
-        spans = self.process.image(loaded.path).spans
+        spans = self.code.image(loaded.path).spans
         starts = {span.start for span in spans if scope.takes(loaded, (span.name, *span.aliases))}
         if template is None:
             return starts
@@ -187,7 +185,7 @@ class BaseFollower(BaseSession):
     def _plan(self, loaded: Loaded, scope: TraceScope, starts: set[int]) -> str:
         """The functions that begin there, for want of better; what went wrong, '' for nothing."""
         try:
-            groups = list(calls(self.process, loaded, scope, starts))
+            groups = list(calls(self.code, loaded, scope, starts))
             if groups:
                 wanted = [one for group in groups for one in group]
                 rows = [self._row(number, one) for number, one in enumerate(wanted, len(self._everything))]
@@ -214,7 +212,7 @@ class BaseFollower(BaseSession):
             lacking = [(one.start, one.name, one.reason) for one in made.unfit]
             lacking += [(made.starts[n], made.names[n], str(Refusal.IN_ANOTHERS_WAY)) for n in late]
             if lacking:
-                found = callers(self.process.analysis(made.loaded), {start for start, _, _ in lacking})
+                found = callers(self.code.analysis(made.loaded), {start for start, _, _ in lacking})
                 for start, name, reason in lacking:
                     yield Unfollowed(name, made.loaded.name, reason, found[start])
 
@@ -280,11 +278,15 @@ class BaseFollower(BaseSession):
     def _follows(self, numbers: Collection[int], made: Activated) -> Timed:
         self.followed.update(numbers)
         self._note(made.took, 0)
-        if made.lost:
-            lost = set(self._of_key[list(made.lost)].tolist()) - {-1}
-            self.leave(lost)
-            self._late |= lost
+        self._give_up(made.lost)
         return made.took
+
+    def _give_up(self, lost: Iterable[int]) -> None:
+        """Functions of which some probe could not be had after all are not followed."""
+        functions = self._functions_of(lost)
+        if functions:
+            self.leave(functions)
+            self._late |= functions
 
     def leave(self, numbers: Iterable[int] | None = None) -> Timed:
         """Do not follow these any more; any, when ``numbers`` is None."""
@@ -303,7 +305,7 @@ class BaseFollower(BaseSession):
 
     def _lose_unmapped(self) -> frozenset[int]:
         """The functions of images that are not there any more."""
-        present, numbers = set(self.process.loaded()), set[int]()
+        present, numbers = set(self.code.loaded()), set[int]()
         for made, base in zip(self._made, self._base, strict=False):
             if made.loaded not in present:
                 self.lose(made.loaded)
@@ -336,7 +338,7 @@ class BaseFollower(BaseSession):
         A gate at the entry is met before the call is recorded, one at a return after it.
         Raises TargetError `cannot-watch` where the point cannot be instrumented.
         """
-        function = self.process.analysis(loaded).function(span)
+        function = self.code.analysis(loaded).function(span)
         places = list(self._places(loaded, function, where))
         carried, reasons = self._put_gate(loaded, places, gate, where == "entry") if places else (set(), [])
         self._carried |= carried
@@ -345,7 +347,7 @@ class BaseFollower(BaseSession):
             raise TargetError("cannot-watch", f"{where} of {function.name} cannot be watched; {why}")
 
     def _places(self, loaded: Loaded, function: Function, where: str) -> Iterator[tuple[Function, Point]]:
-        image, analysis = self.process.image(loaded.path), self.process.analysis(loaded)
+        image, analysis = self.code.image(loaded.path), self.code.analysis(loaded)
         if where == "return":
             return points.returns(image, analysis, function)
         return ((function, point) for point in points.points(image, analysis, function, where))

@@ -11,7 +11,7 @@ from gilk.analysis.model import Function
 from gilk.engines.follow.base import Activated, BaseFollower, Keys, Outcome
 from gilk.errors import TargetError
 from gilk.session.entry import Entry
-from gilk.session.placed import Timing, place_timing
+from gilk.session.placed import ReadyTiming, place_timing
 from gilk.session.plan_workers import timing_templates
 from gilk.session.request import Wanted
 from gilk.session.session import InForce, Session
@@ -42,7 +42,7 @@ class Follower(BaseFollower, Session):
     def _templates(self, images: Sequence[Loaded], told: Progress) -> dict[Path, PlanTemplate]:
         return timing_templates(self.process, images, self._workspace.shape, told)
 
-    def _place(self, loaded: Loaded, template: PlanTemplate, starts: set[int]) -> tuple[Timing | None, set[int]]:
+    def _place(self, loaded: Loaded, template: PlanTemplate, starts: set[int]) -> tuple[ReadyTiming | None, set[int]]:
         made = place_timing(self._workspace, loaded, template, len(self._everything), starts)
         if made is None:
             return None, starts

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gilk.session.placed import Timing
+from gilk.session.placed import ReadyTiming
 from gilk.session.request import Wanted
 from gilk.splice.plan import Refusal
 from gilk.splice.template import RETURN, Array, PlanTemplate
@@ -54,7 +54,7 @@ class Functions:
     number: int = 0
 
 
-def of_template(made: Timing, wanted: set[int]) -> Functions:
+def of_template(made: ReadyTiming, wanted: set[int]) -> Functions:
     """The functions of a placed template that are ready. ``wanted``: starts of those that there were to be."""
     template, ready = made.template, made.ready
     own = template.unit_owner == np.arange(len(template.unit_owner))

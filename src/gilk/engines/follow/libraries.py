@@ -14,21 +14,21 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.base import BaseFollower
 from gilk.errors import GilkError
 from gilk.targets.base import Loaded
 
 _NOTIFY = "_dl_debug_state"
 _HOLD = 60.0  # seconds; the gate is opened as soon as all is ready, and by the keeper should we die
 
-Prepare = Callable[[Follower, Loaded], None]
+Prepare = Callable[[BaseFollower, Loaded], None]
 
 
 class Libraries:
     """The libraries of one process. ``known`` were made ready; ``prepare`` is called with each new one. ``held``: ns
     for which threads were held."""
 
-    def __init__(self, follower: Follower, gate: int, prepare: Prepare, known: Collection[Loaded]) -> None:
+    def __init__(self, follower: BaseFollower, gate: int, prepare: Prepare, known: Collection[Loaded]) -> None:
         self._follower = follower
         self._gate = gate
         self._prepare = prepare
@@ -39,8 +39,8 @@ class Libraries:
 
     def _watch(self) -> bool:
         """False where there is no dynamic linker, or none that can be watched: libraries are then not noticed."""
-        for loaded in self._follower.process.loaded():
-            image = self._follower.process.image(loaded.path)
+        for loaded in self._follower.code.loaded():
+            image = self._follower.code.image(loaded.path)
             span = next((s for s in image.spans if _NOTIFY in (s.name, *s.aliases)), None)
             if span is not None:
                 try:
@@ -66,7 +66,7 @@ class Libraries:
         return True
 
     def _catch_up(self) -> None:
-        present = set(self._follower.process.loaded())
+        present = set(self._follower.code.loaded())
         if self._known - present:
             present = self._without(self._known - present)
         for loaded in present - self._known:
@@ -80,4 +80,4 @@ class Libraries:
         for loaded in gone:
             self._follower.lose(loaded)
             self._known.discard(loaded)
-        return set(self._follower.process.loaded())
+        return set(self._follower.code.loaded())

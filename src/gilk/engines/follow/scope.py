@@ -10,7 +10,7 @@ from gilk.session.request import Builtin, Wanted, probes_at
 from gilk.spec import functions
 from gilk.spec.functions import FunctionPattern
 from gilk.splice import points
-from gilk.targets.base import Loaded, Target
+from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
 
 
@@ -58,7 +58,7 @@ class TraceScope:
         )
 
 
-def calls(process: Target, loaded: Loaded, scope: TraceScope, starts: Container[int]) -> Iterator[list[Wanted]]:
+def calls(process: Code, loaded: Loaded, scope: TraceScope, starts: Container[int]) -> Iterator[list[Wanted]]:
     """For each function of an image that is in the scope and begins at one of ``starts``: the timing of its entry, then
     of its returns.
     """

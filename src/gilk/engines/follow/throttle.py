@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from gilk.engines.follow.adapt import Budget, CallCounts
-from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.base import BaseFollower
 from gilk.trace.traced import Omitted
 
 _ROUNDS = (0.003, 0.006, 0.012, 0.024, 0.2)  # seconds of rehearsal
@@ -20,7 +20,7 @@ _FIRST, _EVERY = 0.005, 0.1  # seconds between looks
 class Throttle:
     """``chosen()`` is what to begin with; from ``begin`` on, ``count`` after each time that buffers were emptied."""
 
-    def __init__(self, follower: Follower, budget: Budget) -> None:
+    def __init__(self, follower: BaseFollower, budget: Budget) -> None:
         self._follower = follower
         self._budget = budget
         self._hot: set[int] = set()

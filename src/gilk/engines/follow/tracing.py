@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from gilk.engines.follow.adapt import Budget
 from gilk.engines.follow.after import After
-from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.base import BaseFollower
+from gilk.engines.follow.client import ClientFollower
 from gilk.engines.follow.libraries import Libraries
 from gilk.engines.follow.scope import TraceScope
 from gilk.engines.follow.throttle import Throttle
@@ -70,7 +71,7 @@ class Tracing(Run):
     unfollowed: list[Unfollowed] = field(default_factory=list)
     unended: list[Unended] = field(default_factory=list)
     activation_ms: float = 0.0
-    _followers: list[Follower] = field(default_factory=list)
+    _followers: list[ClientFollower] = field(default_factory=list)
     _libraries: list[Libraries] = field(default_factory=list)
     _throttles: dict[int, Throttle] = field(default_factory=dict)  # by id of a follower; none without a budget
     _watches: list[Watch] = field(default_factory=list)
@@ -86,7 +87,7 @@ class Tracing(Run):
         self._watches = [Watch(self.start, _START), Watch(self.stop, _STOP)]
         present = []
         for process in self.processes:
-            follower = Follower(process, ring=_RING)
+            follower = ClientFollower(process, ring=_RING)
             if self.sessions:
                 follower.align(self._zero, self.sessions[0].clock)
             self.sessions.append(follower)
@@ -107,7 +108,7 @@ class Tracing(Run):
         if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
             self._follow()
 
-    def _expect(self, follower: Follower) -> None:
+    def _expect(self, follower: ClientFollower) -> None:
         """All is to be ready for the starting event. A program that has not begun has nothing to rehearse."""
         follower.copy_code()
         throttle = self._throttles.get(id(follower))
@@ -115,7 +116,7 @@ class Tracing(Run):
             throttle.rehearse()
         follower.expect(self._chosen(follower), throttle.busy if throttle is not None else ())
 
-    def _prepare(self, follower: Follower, images: Sequence[Loaded]) -> None:
+    def _prepare(self, follower: BaseFollower, images: Sequence[Loaded]) -> None:
         """Images are made ready; and followed, if the trace has begun."""
         chosen = [loaded for loaded in images if self.scope.takes_image(loaded)]
         fresh, trouble = follower.prepare(chosen, self.scope, self.told)
@@ -123,7 +124,7 @@ class Tracing(Run):
         if self.started != NEVER and self.stopped == NEVER:
             follower.follow(fresh)
 
-    def _library(self, follower: Follower, loaded: Loaded) -> None:
+    def _library(self, follower: BaseFollower, loaded: Loaded) -> None:
         """Make ready a library that was opened on the way."""
         try:
             self._prepare(follower, [loaded])
@@ -156,7 +157,7 @@ class Tracing(Run):
             for follower in self._followers:
                 follower.gates.arm(_START, self.start.hits, _HOLD)
 
-    def _put_gate(self, follower: Follower, event: Reach, gate: int) -> None:
+    def _put_gate(self, follower: ClientFollower, event: Reach, gate: int) -> None:
         """At the function that goes by that name: in the main program, or in the first library that has one."""
         spec = event.function
         unknown: UsageError | None = None
@@ -211,7 +212,7 @@ class Tracing(Run):
             pause = min(pause, throttle.patience)
         return pause
 
-    def _chosen(self, follower: Follower) -> Iterable[int]:
+    def _chosen(self, follower: BaseFollower) -> Iterable[int]:
         """The functions to begin with."""
         throttle = self._throttles.get(id(follower))
         return range(follower.functions) if throttle is None else throttle.chosen()
@@ -268,7 +269,7 @@ class Tracing(Run):
     def _now(self) -> int:
         return time.monotonic_ns() - self._zero
 
-    def _time_of(self, follower: Follower, reached: Reached) -> int:
+    def _time_of(self, follower: BaseFollower, reached: Reached) -> int:
         return int(follower.clock.to_ns(np.array([reached.tsc], np.uint64))[0]) - self._zero
 
     def _keep(self, table: pa.Table) -> None:

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 
-from gilk.engines.follow.follower import Follower
+from gilk.engines.follow.base import BaseFollower
 from gilk.engines.follow.keyboard import Keyboard
 from gilk.spec.event import Elapsed, Event, Exit, Key, Now, Reach, Signal
 from gilk.trace.gates import Reached
@@ -22,7 +22,7 @@ class Watch:
     def __init__(self, event: Event, gate: int) -> None:
         self.event = event
         self.gate = gate
-        self.reached: tuple[Follower, Reached] | None = None
+        self.reached: tuple[BaseFollower, Reached] | None = None
         self._signals = 0
         self._keyboard = Keyboard(event.keys) if isinstance(event, Key) else None
         if isinstance(event, Signal):
@@ -31,7 +31,7 @@ class Watch:
     def _arrived(self, *_: object) -> None:
         self._signals += 1
 
-    def come(self, followers: Sequence[Follower], began: float, patience: float) -> bool:
+    def come(self, followers: Sequence[BaseFollower], began: float, patience: float) -> bool:
         """Whether it has come; after waiting for it for up to ``patience`` seconds.
 
         ``began``: the time, of time.monotonic, from which a stretch of time counts.
@@ -52,13 +52,13 @@ class Watch:
                 time.sleep(patience)
                 return False
 
-    def passed(self, followers: Sequence[Follower]) -> tuple[Follower, Reached] | None:
+    def passed(self, followers: Sequence[BaseFollower]) -> tuple[BaseFollower, Reached] | None:
         """The first follower that has reached its gate, with the hit; None while none has."""
         if isinstance(self.event, Reach):
             self._reach(followers, 0.0)
         return self.reached
 
-    def _reach(self, followers: Sequence[Follower], patience: float) -> bool:
+    def _reach(self, followers: Sequence[BaseFollower], patience: float) -> bool:
         for follower in followers:
             found = follower.gates.wait(self.gate, patience / len(followers))
             if found is not None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from gilk.errors import GilkError, TargetError
 from gilk.session.broker.client_state import ClientState
-from gilk.session.broker.messages import ProtocolError, error_words, number
+from gilk.session.broker.messages import OF_FOLLOWING, ProtocolError, error_words, number
 from gilk.session.broker.session import SharedSession
 from gilk.session.broker.transport import MOST, MOST_FROM_STRANGERS, Closed, Inbox, Message, packed, send
 from gilk.targets.meeting import is_own, is_right_to_trace, right_to_trace
@@ -156,7 +156,11 @@ class Broker:
 
     def _answer(self, connection: Connection, message: Message) -> None:
         try:
-            self._carry_out(connection, message)
+            if connection.known and message.words.get("do") in OF_FOLLOWING:
+                told, content = connection.state.follow(message.words, message.content)
+                connection.answer(told, content=content)
+            else:
+                self._carry_out(connection, message)
         except GilkError as error:
             connection.answer(error_words(error))
         except ProtocolError:
@@ -180,6 +184,7 @@ class Broker:
             case "insert" if connection.known:
                 connection.answer(state.insert(self._opened(), words, message.content))
             case "region" if connection.known:
+                self._try_again()  # who has gone may still have what there is one of
                 connection.answer(state.have_region(self._opened(), words))
             case "remove" if connection.known:
                 connection.answer(state.remove(self._opened(), words))
@@ -263,6 +268,11 @@ class Broker:
         if self._session is not None and not self._session.closed and not state.leave(self._session):
             self._leaving.append(state)
 
+    def _try_again(self) -> None:
+        """Take out what a thread was in the way of."""
+        if self._session is not None:
+            self._leaving = [state for state in self._leaving if not state.leave(self._session)]
+
     def _look_after(self) -> None:
         now = time.monotonic()
         for connection in [one for one in self._connections.values() if not one.known and one.due < now]:
@@ -272,7 +282,7 @@ class Broker:
         if self._session is not None and now >= self._patient_until:
             self._patient_until = now + _PATIENCE
             self._session.tidy()
-            self._leaving = [state for state in self._leaving if not state.leave(self._session)]
+            self._try_again()
 
     def _end(self) -> None:
         self._close()

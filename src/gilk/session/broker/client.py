@@ -165,19 +165,24 @@ class BrokerClient:
             os.close(fd)
         self._compiled: dict[CFunction, CompiledObject] = {}
 
-    def open_region(self, geometry: Geometry) -> int:
-        """Have the memory be laid out so, with room for one block more; the number of the part that it is then."""
+    def open_region(self, geometry: Geometry, follows: bool = False) -> int:
+        """Have the memory be laid out so, with room for one block more; the number of the part that it is then.
+        Raises TargetError; `trace-alone` if it is to follow and another does."""
         rings = [[ring.offset, ring.size] for ring in geometry.rings]
         words = {"blocks": geometry.blocks, "stride": geometry.stride, "counters": geometry.counters, "rings": rings}
-        return int(self._tracer.say({"do": "region", **words}).words["number"])
+        return int(self.say({"do": "region", **words, "follows": int(follows)}).words["number"])
 
-    def insert(self, asked: Sequence[InsertRequest]) -> Inserted:
+    def say(self, words: dict[str, Any], content: bytes = b"") -> Message:
+        """The broker's answer (messages.py). Raises TargetError, and what the broker raises."""
+        return self._tracer.say(words, content)
+
+    def insert(self, asked: Sequence[InsertRequest], dormant: bool = False) -> Inserted:
         """All in one change. Raises CompileError, TargetError; then nothing has changed."""
         if not asked:
             return Inserted({}, {}, 0.0, 0.0)
         compiled = {each: self._compile(each) for each in dict.fromkeys(one.instrument for one in asked)
                     if isinstance(each, CFunction)}  # fmt: skip
-        answer = self._tracer.say(*insert_words(asked, compiled)).words
+        answer = self._tracer.say(*insert_words(asked, compiled, dormant)).words
         refused = {int(place): str(reason) for place, reason in answer["refused"]}
         tactics = {int(place): str(tactic) for place, tactic in answer["tactics"]}
         return Inserted(refused, tactics, float(answer["total"]), float(answer["seconds"]))

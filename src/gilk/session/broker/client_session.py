@@ -37,16 +37,19 @@ class ClientSession(BaseSession):
         threads: int = 1024,
         ring: int = 4 << 20,
         clock: Clock | None = None,
+        classes: frozenset[int] = ALL_CLASSES,
+        follows: bool = False,
     ) -> None:
-        """Raises TargetError."""
-        geometry = Geometry.plan(min(points, _MOST_POINTS), ALL_CLASSES, threads, ring)
-        self.process = process
+        """``classes``: of records that there will be. ``follows``: all calls, which one session of a process does at a
+        time. Raises TargetError."""
+        geometry = Geometry.plan(min(points, _MOST_POINTS), classes, threads, ring)
+        self.process, self._geometry = process, geometry
         self._client = BrokerClient(process, geometry.size + geometry.stride)
         try:
             memory = memoryview(self._client.memory)
             geometry.initialise(memory)
             shared = Shared(geometry, memory)
-            shared.control["self"] = self._client.open_region(geometry)
+            shared.control["self"] = self._client.open_region(geometry, follows)
             drain = ClientDrain(geometry, memory, self._client)
             super().__init__(drain, clock or calibrate(), process.threads, geometry.counters)
         except BaseException:

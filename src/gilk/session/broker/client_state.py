@@ -6,7 +6,10 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import numpy as np
+
 from gilk.errors import GilkError, TargetError
+from gilk.session.broker.following import Following
 from gilk.session.broker.messages import MOST_MEMORY, ProtocolError, ResolvedInsert, number, placed, region, semaphores
 from gilk.session.broker.session import Carried, ClientRegion, SharedSession
 from gilk.session.request import Builtin
@@ -33,6 +36,7 @@ class ClientState:
         self._sources: set[str] = set()
         self._inserted = 0
         self._listening: list[Raised] = []
+        self._following: Following | None = None
 
     def have_memory(self, session: SharedSession, words: dict[str, Any]) -> tuple[dict[str, Any], int]:
         """Give the client memory; returns its offset from the beginning of the shared data, and its file.
@@ -53,7 +57,10 @@ class ClientState:
             raise ProtocolError("a region is memory")
         address, size = self._memory
         self._geometry = region(words, size)
-        self._region = session.open_region(address, self._geometry)
+        follows = bool(number(words.get("follows", 0), 0, 1))
+        self._region = session.open_region(address, self._geometry, follows)
+        if follows:
+            self._following = session.following = Following(session, self._region)
         return {"number": self._region.part.number}
 
     def insert(self, session: SharedSession, words: dict[str, Any], content: bytes) -> dict[str, Any]:
@@ -63,11 +70,17 @@ class ClientState:
         asked = placed(session.process, words, content, f"{self._identity}-{self._inserted}")
         self._check(asked)
         self._sources |= {str(one.made.source) for one in asked if isinstance(one.made, CompiledObject)}
-        made = session.put_in(asked, self._region)
+        dormant = bool(number(words.get("dormant", 0), 0, 1))
+        if dormant and self._following is None:
+            raise ProtocolError("what is dormant belongs to what is followed")
+        made = session.put_in(asked, self._region, active=not dormant)
         self._carried += made.carried
+        numbers = [one.number for place, one in enumerate(asked) if place not in made.refused]
         if self._region:
-            kept = (one for place, one in enumerate(asked) if place not in made.refused)
-            self._numbered.update(zip((one.number for one in kept), made.carried, strict=True))
+            self._numbered.update(zip(numbers, made.carried, strict=True))
+        if dormant and self._following is not None:
+            keys = [want.key for _, want in made.carried]
+            self._following.know(np.array(numbers, np.int64), np.array(keys, np.int64))
         return {
             "refused": sorted(made.refused.items()),
             "tactics": sorted(made.tactics.items()),
@@ -107,9 +120,17 @@ class ClientState:
         self._listening += session.process.raise_semaphores(wanted)
         return {}
 
+    def follow(self, words: dict[str, Any], content: bytes) -> tuple[dict[str, Any], bytes]:
+        """Carry out a request about what is followed. Raises ProtocolError, GilkError; nothing has changed then."""
+        if self._following is None:
+            raise ProtocolError("this region is not for following")
+        return self._following.carry_out(words, content)
+
     def leave(self, session: SharedSession) -> bool:
         """Whether all is out; a thread may be in the way of it for now."""
         try:
+            if self._following is not None:
+                self._following.leave()
             session.take_out(self._carried)
         except TargetError as error:
             if error.slug != "no-such-process":
@@ -117,6 +138,8 @@ class ClientState:
         except GilkError:
             return False
         self._carried = []
+        if self._following is not None:
+            self._following = session.following = None
         session.forget(self._sources)
         self._fall_silent(session.process)
         if self._region is not None:

@@ -8,8 +8,8 @@ answered; nothing comes unasked. An answer that has ``error`` is a GilkError, of
 |---|---|---|
 | hello | version; descriptor: /proc/PID/mem, opened | {} to who may trace the process; others are let go |
 | memory | size | offset (from the session's control page), address; descriptor: of that memory |
-| region | blocks, stride, counters, rings | number: the memory is laid out as gilk_abi.h says, and this client's part |
-| insert | images, objects, wanted; bytes: objects | refused: [place, why]; tactics: [place, name]; total, seconds |
+| region | blocks, stride, counters, rings, follows | number: of the part that the memory is; laid out by gilk_abi.h |
+| insert | images, objects, wanted, dormant; bytes: objects | refused: [place, why]; tactics: [place, name]; seconds |
 | remove | numbers | {}: these instruments, which have a region, are out |
 | look | | {}: handlers of signals that the program has installed since have been looked at |
 | renew | | {}: threads have looked for room in the memory of clients again |
@@ -21,6 +21,22 @@ answered; nothing comes unasked. An answer that has ``error`` is a GilkError, of
 | leave | | restored, others, notes, lost: all that the client had is out; it may wait, or begin anew |
 
 ``wanted`` of an insert: [image, start of the function, address, after, object or name of a built-in, number].
+
+A client whose region ``follows`` has functions dormant, and activates them (following.py). A *mask* is a bit for each
+iid, from 0 on, the first of a byte its highest. `place` answers with such bits of the units of the image's template:
+those that are dormant by now; their iids are behind ``first``.
+
+| do | with | answer |
+|---|---|---|
+| timing | | live: registers that plans of whole images are to keep (targets/templates.py, Shape) |
+| place | image, first; bytes: starts of functions, i64 | units: how many, 0 without a template; bytes: bits |
+| copy | | copies: of code, made so that all can be activated by exchanging it |
+| expect | bytes: masks of what `begin` is to activate, and of what is busy | active: iids that are by now; lost |
+| begin | | total, seconds, lost: iids of what cannot be had beside others |
+| follow | bytes: a mask | the same |
+| unfollow | bytes: a mask | total, seconds, lost: none |
+| gate | image, points: [start, address, after], gate, first | carried: iids, active while the gate is; refused: why |
+| lose | image | {}: it has been unmapped |
 """
 
 from __future__ import annotations
@@ -28,6 +44,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import CompileError, GilkError, OutOfMemory, TargetError, UsageError
@@ -40,6 +59,7 @@ from gilk.toolchain.instrument import CompiledObject
 from gilk.trace.layout import CLASSES, MAX_BLOCKS, PAGE, Geometry, RingClass
 from gilk.values import dataclass
 
+OF_FOLLOWING = ("timing", "place", "copy", "expect", "begin", "follow", "unfollow", "gate", "lose")
 #: How many threads of a process have a place of their own in what is shared with it.
 THREADS = 1024
 MOST_MEMORY = 1 << 40  # bytes of one client's
@@ -110,7 +130,7 @@ def raise_error(words: dict[str, Any]) -> None:
 
 
 def insert_words(
-    asked: Sequence[InsertRequest], compiled: dict[CFunction, CompiledObject]
+    asked: Sequence[InsertRequest], compiled: dict[CFunction, CompiledObject], dormant: bool = False
 ) -> tuple[dict[str, Any], bytes]:
     """The words of a request, in order; the objects are behind them."""
     objects: dict[CFunction | Builtin, int] = {made: n for n, made in enumerate(compiled)}
@@ -125,6 +145,7 @@ def insert_words(
         "images": [[str(loaded.path), loaded.bias] for loaded in images],
         "objects": [[made.function, list(made.undefined), len(made.content)] for made in compiled.values()],
         "wanted": rows,
+        "dormant": int(dormant),
     }
     return words, b"".join(made.content for made in compiled.values())
 
@@ -171,6 +192,39 @@ def _rows(words: dict[str, Any], name: str, width: int) -> list[list[Any]]:
     return rows
 
 
+def masks(content: bytes, count: int, known: int) -> list[NDArray[np.bool_]]:
+    """So many, of ``known`` iids each. Raises ProtocolError."""
+    size, rest = divmod(len(content), count)
+    if rest:
+        raise ProtocolError("masks")
+    made = []
+    for first in range(0, count * size, size or 1):
+        bits = np.unpackbits(np.frombuffer(content, np.uint8, size, first)).astype(np.bool_)
+        if bits[known:].any():
+            raise ProtocolError("a mask has iids that are not known")
+        made.append(np.pad(bits[:known], (0, max(known - len(bits), 0))))
+    return made or [np.zeros(known, np.bool_) for _ in range(count)]
+
+
+def starts_of(process: Target, words: dict[str, Any], content: bytes) -> tuple[Loaded, set[int]]:
+    """An image, and where functions of it begin. Raises ProtocolError, GilkError."""
+    if len(content) % 8:
+        raise ProtocolError("starts")
+    (image,) = _rows({"images": [words.get("image")]}, "images", 2)
+    return _image(process, image), set(np.frombuffer(content, np.int64).tolist())
+
+
+def places_of_gate(process: Target, words: dict[str, Any]) -> tuple[Loaded, list[tuple[int, int, bool]]]:
+    """An image, and points of it: the start of the function, the address, and whether the gate is behind that.
+
+    Raises ProtocolError, GilkError.
+    """
+    (image,) = _rows({"images": [words.get("image")]}, "images", 2)
+    loaded = _image(process, image)
+    code = process.image(loaded.path)
+    return loaded, [_point(process, loaded, code, *row) for row in _rows(words, "points", 3)]
+
+
 def _image(process: Target, row: list[Any]) -> Loaded:
     images = process.loaded()
     if not images:
@@ -199,6 +253,14 @@ def _placed(
 ) -> ResolvedInsert:
     image, start, address, after, made, called_with = row
     loaded, code = _item(images, image)
+    point = _point(process, loaded, code, start, address, after)
+    what = _item(objects, made) if type(made) is int else _builtin(made)
+    return ResolvedInsert(loaded, *point, what, number(called_with, 1, _MOST_IID))
+
+
+def _point(
+    process: Target, loaded: Loaded, code: Image, start: Any, address: Any, after: Any
+) -> tuple[int, int, bool]:  # fmt: skip
     where, behind = number(address, 0, _MOST_ADDRESS), bool(number(after, 0, 1))
     span = code.span_at(number(start, 0, _MOST_ADDRESS))
     if span is None or span.start != start:
@@ -206,8 +268,7 @@ def _placed(
     entry = where == start and not behind  # there is no need to look into the function
     if not entry and not _is_point(process.analysis(loaded), span, where, behind):
         raise ProtocolError(f"{where:#x} is no point of {span.name}")
-    what = _item(objects, made) if type(made) is int else _builtin(made)
-    return ResolvedInsert(loaded, span.start, where, behind, what, number(called_with, 1, _MOST_IID))
+    return span.start, where, behind
 
 
 def _builtin(name: object) -> Builtin:

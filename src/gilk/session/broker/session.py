@@ -4,24 +4,28 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol
 
 from gilk.errors import TargetError
 from gilk.session.broker.messages import THREADS, ResolvedInsert
 from gilk.session.entry import Entry
+from gilk.session.ledger import Keys, Ledger
 from gilk.session.request import Builtin
-from gilk.session.session import Session
+from gilk.session.session import InForce, Session
 from gilk.session.staging import ChangeResult, Timed
 from gilk.splice.host import ClientPart
 from gilk.splice.instrument import Count, Instrument, Stamp, StampWithArguments
 from gilk.splice.plan import Refusal, Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.base import Target
+from gilk.targets.batch import Batch
+from gilk.targets.workspace import Workspace
 from gilk.toolchain.instrument import CompiledObject
 from gilk.trace.clock import Clock
 from gilk.trace.drain import Drain
 from gilk.trace.layout import IID_BITS, PAGE, Geometry
-from gilk.trace.parts import ClientParts
+from gilk.trace.parts import OF_TRACE, ClientParts
 from gilk.values import dataclass
 
 _RING = 4096  # bytes
@@ -48,6 +52,14 @@ class Outcomes:
     took: Timed
 
 
+class ActiveProbes(Protocol):
+    """The probes of one client that follows functions."""
+
+    def holds(self, keys: Iterable[int]) -> set[int]:
+        """Those of the keys that are of what is followed just now."""
+        ...
+
+
 class SharedSession(Session):
     """Its probes are not numbered: who has them knows which they are."""
 
@@ -59,13 +71,33 @@ class SharedSession(Session):
         self._carried: set[int] = set()
         self._orphans: list[Carried] = []
         self._last = 0
+        self.following: ActiveProbes | None = None  # one client at the most
+
+    @property
+    def ledger(self) -> Ledger[Batch]:
+        return self._ledger
+
+    @property
+    def workspace(self) -> Workspace:
+        return self._workspace
+
+    def take_keys(self, count: int) -> int:
+        """Keys for so many wants; the first."""
+        first, self._last = self._last + 1, self._last + count
+        return first
 
     # Memory of clients.
 
-    def open_region(self, address: int, geometry: Geometry) -> ClientRegion:
-        """Raises TargetError `too-many-sessions`."""
+    def open_region(self, address: int, geometry: Geometry, follows: bool = False) -> ClientRegion:
+        """``follows``: with the number that is for whoever follows. Raises TargetError `too-many-sessions`,
+        `trace-alone`."""
+        if follows and self.following is not None:
+            raise TargetError(
+                "trace-alone", f"another gilk trace follows process {self.process.pid}", "try again when it has ended"
+            )
         rings = tuple((ring.offset, ring.size) for ring in geometry.rings)
-        return ClientRegion(ClientPart(self._parts.add(address), PAGE, rings), address)
+        part = self._parts.add(address, OF_TRACE if follows else 0)
+        return ClientRegion(ClientPart(part, PAGE, rings), address)
 
     def close_region(self, region: ClientRegion) -> None:
         self._parts.remove(region.part.number)
@@ -79,11 +111,18 @@ class SharedSession(Session):
 
     # Probes.
 
-    def put_in(self, placed: Sequence[ResolvedInsert], region: ClientRegion | None = None) -> Outcomes:
-        """In one change. Raises as add()."""
+    def put_in(
+        self, placed: Sequence[ResolvedInsert], region: ClientRegion | None = None, active: bool = True
+    ) -> Outcomes:
+        """In one change. Those of which it is not known yet, as they are dormant beside others, have no tactic. Raises
+        as add()."""
         first = self._last + 1
         mine = self._carry(placed, region)
-        result = self._add([*mine, *self._handlers()])
+        if active:
+            result = self._add([*mine, *self._handlers()])
+        else:
+            self._look_after()
+            result = self._ledger.add(mine, active=False)
         self._orphans += mine  # until they are somebody's
         refused = _refusals(result)
         reasons = {key - first: refused[key] for _, want in mine if (key := want.key) in refused}
@@ -92,7 +131,8 @@ class SharedSession(Session):
         gone = {want.key for _, want in out}
         reasons |= {key - first: str(Refusal.IN_ANOTHERS_WAY) for key in gone}
         kept = [one for one in kept if one[1].key not in gone] if gone else kept
-        self._carried |= {want.key for _, want in kept}
+        if active:
+            self._carried |= {want.key for _, want in kept}
         self._orphans.clear()
         return Outcomes(kept, reasons, _tactics(kept, first), result.outcome)
 
@@ -140,12 +180,35 @@ class SharedSession(Session):
     def _in_the_way(self, mine: list[Carried], refused: Collection[int]) -> list[Carried]:
         """Those of mine that are taken out again, because others' would have had to go."""
         out: list[Carried] = []
-        while (pushed := self._carried & set(refused)) and len(out) < len(mine):
+        while (pushed := self._had_by_others(refused)) and len(out) < len(mine):
             hit = [one for one in mine if one not in out and not pushed.isdisjoint(one[0].wants)]
             more = hit or [one for one in mine if one not in out]
             out += more
             refused = _refusals(self._ledger.remove([want.key for _, want in more])).keys()
         return out
+
+    def _had_by_others(self, keys: Collection[int]) -> set[int]:
+        """Those of the keys that are of probes which were in force before the change under way."""
+        found = self.carries(keys)
+        return found | self.following.holds(keys) if self.following is not None else found
+
+    def carries(self, keys: Iterable[int]) -> set[int]:
+        """Those of the keys that are of probes in force, but for those of functions that are followed."""
+        return self._carried.intersection(keys)
+
+    def put_gate(self, gates: list[Carried], along: Keys, first: bool) -> dict[int, str]:
+        """Put a gate in, with what is followed beside it, for as long as it is there; by key, what is refused: where a
+        gate is, nothing has changed. ``first``: of what is at its points, it is met first."""
+        keys = {want.key for _, want in gates}
+        result = self._ledger.add(gates, along=along, rank=lambda key: (-1 if first else 1) if key in keys else 0)
+        refused = _refusals(result)
+        pushed = self._had_by_others(refused.keys())
+        if pushed or not keys.isdisjoint(refused):
+            self._ledger.remove(keys)
+            self._ledger.deactivate(along)
+            return refused if not keys.isdisjoint(refused) else dict.fromkeys(keys, str(Refusal.IN_ANOTHERS_WAY))
+        self._carried |= keys
+        return refused
 
     def take_out(self, carried: Collection[Carried]) -> None:
         """Raises TargetError, `busy` for one: they are in force as they were then."""
@@ -174,8 +237,12 @@ class SharedSession(Session):
         """Handlers of signals that the program has installed since."""
         self._look_after()
 
+    def _in_force(self) -> InForce:
+        """Also dormant units while somebody follows, since they come and go all the time."""
+        return self._ledger.in_force if self.following is None else self._ledger.held
+
     def _look_after(self) -> None:
-        if self._carried and not self.closed:
+        if (self._carried or self.following is not None) and not self.closed:
             with contextlib.suppress(TargetError):
                 wants = self._handlers()
                 if wants:
@@ -183,9 +250,10 @@ class SharedSession(Session):
 
 
 def _tactics(carried: Sequence[Carried], first: int) -> dict[int, str]:
-    """The tactics of the probes that are in force, by place."""
+    """The tactics of the probes, by place; without those that are dormant beside others."""
     known = {id(plan): plan.tactics for entry, _ in carried if (plan := entry.plan) is not None}
-    return {want.key - first: str(known[id(entry.plan)][want.key]) for entry, want in carried}
+    rows = [(want.key, known.get(id(entry.plan), {})) for entry, want in carried]
+    return {key - first: str(tactics[key]) for key, tactics in rows if key in tactics}
 
 
 def _refusals(result: ChangeResult) -> dict[int, str]:
