@@ -6,7 +6,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from gilk.engines.follow.tracing import _without_entry
+from gilk.engines.follow.refused import without_entry
 from gilk.trace.probes import RecordKind
 
 
@@ -23,4 +23,4 @@ def test_returns_of_a_function_and_of_its_part() -> None:
         asked(30, RecordKind.HEAD, False), asked(30, RecordKind.RETURN, True),
     ]  # fmt: skip
     wanted, probes = zip(*pairs, strict=True)
-    assert _without_entry(wanted, probes) == [probes[1], probes[3], probes[8]]
+    assert without_entry(wanted, probes) == [probes[1], probes[3], probes[8]]

@@ -8,9 +8,8 @@ there (sptracer.txt 4.2: analysis in advance, activation on demand).
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -21,20 +20,20 @@ from gilk.engines.follow.adapt import Budget
 from gilk.engines.follow.after import After
 from gilk.engines.follow.base import BaseFollower
 from gilk.engines.follow.client import ClientFollower
+from gilk.engines.follow.ended import unless_ended
+from gilk.engines.follow.event_place import place_of
 from gilk.engines.follow.libraries import Libraries
+from gilk.engines.follow.refused import ENTRIES, unended, unfollowed, without_entry
 from gilk.engines.follow.scope import TraceScope
 from gilk.engines.follow.throttle import Throttle
 from gilk.engines.follow.watch import Watch
-from gilk.errors import GilkError, TargetError, UsageError
+from gilk.errors import GilkError, UsageError
 from gilk.runs.experiment.samples import schema_of
 from gilk.runs.outcome import Result
 from gilk.runs.run import Progress, Run
-from gilk.session import inlined
-from gilk.session.base import Probe
 from gilk.session.kernel_session import KernelSession
-from gilk.session.request import Wanted, expand, with_hint
+from gilk.session.request import expand
 from gilk.spec.event import Elapsed, Event, Exit, Now, Reach
-from gilk.splice import points
 from gilk.splice.template_build import Progress as Progressed
 from gilk.targets.base import Loaded
 from gilk.trace import flow_build
@@ -50,7 +49,6 @@ _HOLD = 10.0  # seconds that the thread that starts the trace waits at most for 
 _TICK = 0.02
 _APART = 1_000_000  # ns; times of records and ours agree to a fraction of it
 _RING = 32 << 20
-_ENTRIES = (RecordKind.ENTRY, RecordKind.HEAD)
 _KERNEL_RING = 16 << 20
 
 
@@ -141,9 +139,9 @@ class Tracing(Run):
         if self.processes:
             session.filter([process.pid for process in self.processes])
         probes = self._put(session, wanted)
-        session.remove(_without_entry(wanted, probes))
-        self.unfollowed += _without(probes)
-        self.unended += _without_return(wanted, probes)
+        session.remove(without_entry(wanted, probes))
+        self.unfollowed += unfollowed(probes)
+        self.unended += unended(wanted, probes)
         self._in_kernel = session
 
     def _set_gates(self, present: list[tuple[Loaded, ...]]) -> None:
@@ -159,22 +157,8 @@ class Tracing(Run):
 
     def _put_gate(self, follower: ClientFollower, event: Reach, gate: int) -> None:
         """At the function that goes by that name: in the main program, or in the first library that has one."""
-        spec = event.function
-        unknown: UsageError | None = None
-        for loaded in follower.process.loaded():
-            if not loaded.is_meant(spec.image):
-                continue
-            try:
-                span = points.spans(follower.process.image(loaded.path), spec.function)[0]
-            except UsageError as error:
-                unknown = unknown or error
-                continue
-            follower.put_gate(loaded, span, event.where, gate)
-            return
-        images = [loaded for loaded in follower.process.loaded() if loaded.is_meant(spec.image)]
-        if unknown is None:
-            raise UsageError("no-such-image", f"no image matches {spec.image!r}")
-        raise with_hint(unknown, inlined.hint(follower.process, images, spec.function))
+        loaded, span = place_of(follower.process, event)
+        follower.put_gate(loaded, span, event.where, gate)
 
     # Under way.
 
@@ -190,7 +174,7 @@ class Tracing(Run):
                 self._halt()
                 return
             for libraries in self._libraries:
-                with _unless_ended():
+                with unless_ended():
                     libraries.look()
             if time.monotonic() - looked >= _TICK:
                 looked = time.monotonic()
@@ -207,7 +191,7 @@ class Tracing(Run):
         pause = min(self._drain(), _TICK)
         for throttle in self._throttles.values():
             throttle.count()
-            with _unless_ended():
+            with unless_ended():
                 self.omitted += throttle.adapt(self._now())
             pause = min(pause, throttle.patience)
         return pause
@@ -223,7 +207,7 @@ class Tracing(Run):
         self._dropped_before = sum(session.drain.drops() for session in self.sessions)
         before, began = self._now(), time.perf_counter()
         for follower in self._followers:
-            with _unless_ended():
+            with unless_ended():
                 if follower.expects:
                     follower.begin()
                 else:
@@ -263,7 +247,7 @@ class Tracing(Run):
         if self._in_kernel is not None:
             self._in_kernel.record(False)
         for follower in self._followers:
-            with _unless_ended():
+            with unless_ended():
                 follower.leave()
 
     def _now(self) -> int:
@@ -353,43 +337,10 @@ class Tracing(Run):
     def functions(self) -> int:
         """How many were made ready."""
         kernel = self._in_kernel.rows if self._in_kernel is not None else ()
-        return sum(follower.functions for follower in self._followers) + sum(row.kind in _ENTRIES for row in kernel)
+        return sum(follower.functions for follower in self._followers) + sum(row.kind in ENTRIES for row in kernel)
 
     @property
     def refused(self) -> int:
         """How many of those cannot be followed."""
         kernel = {(each.function, each.reason) for each in self.unfollowed if each.image == KERNEL}
         return sum(follower.unfit for follower in self._followers) + len(kernel)
-
-
-def _without(probes: Sequence[Probe]) -> list[Unfollowed]:
-    """The functions whose entries were refused."""
-    entries = [probe for probe in probes if probe.row.kind in _ENTRIES]
-    return [Unfollowed(p.row.function, p.row.image, str(p.refusal)) for p in entries if p.refusal is not None]
-
-
-def _without_return(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Unended]:
-    """The functions that are followed although some return was refused."""
-    starts = [one.function.whole or one.function.start for one in wanted]
-    pairs = list(zip(starts, probes, strict=True))
-    entered = {start for start, probe in pairs if probe.row.kind in _ENTRIES and probe.tactic is not None}
-    found = [probe for start, probe in pairs if start in entered and probe.refusal is not None]
-    return [Unended(probe.row.function, probe.row.image, str(probe.refusal)) for probe in found]
-
-
-def _without_entry(wanted: Sequence[Wanted], probes: Sequence[Probe]) -> list[Probe]:
-    """Returns of functions whose entry is refused: they would look like those of calls made before the trace."""
-    functions = [one.function.whole or one.function.start for one in wanted]
-    pairs = list(zip(functions, probes, strict=True))
-    refused = {start for start, probe in pairs if probe.row.kind in _ENTRIES and probe.tactic is None}
-    return [probe for start, probe in pairs if start in refused and probe.tactic is not None]
-
-
-@contextlib.contextmanager
-def _unless_ended() -> Iterator[None]:
-    """A process that ends just now needs no change of its code any more; that it has ended is noticed elsewhere."""
-    try:
-        yield
-    except TargetError as error:
-        if error.slug != "no-such-process":
-            raise

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The function that an event of a trace is about, looked for in the images of a process."""
+
+from __future__ import annotations
+
+from gilk.errors import UsageError
+from gilk.image.model import FunctionSpan
+from gilk.session import inlined
+from gilk.session.request import with_hint
+from gilk.spec.event import Reach
+from gilk.splice import points
+from gilk.targets.base import Loaded, Target
+
+
+def place_of(process: Target, event: Reach) -> tuple[Loaded, FunctionSpan]:
+    """The image and the function: of the main program, or of the first library that has one of that name.
+
+    Raises UsageError `no-such-image`, `no-such-function`.
+    """
+    spec = event.function
+    images = [loaded for loaded in process.loaded() if loaded.is_meant(spec.image)]
+    unknown: UsageError | None = None
+    for loaded in images:
+        try:
+            return loaded, points.spans(process.image(loaded.path), spec.function)[0]
+        except UsageError as error:
+            unknown = unknown or error
+    if unknown is None:
+        raise UsageError("no-such-image", f"no image matches {spec.image!r}")
+    raise with_hint(unknown, inlined.hint(process, images, spec.function))
