@@ -21,7 +21,7 @@ _CLONES = (b"56", b"58", b"435")  # clone, vfork, clone3: they sleep for that al
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Sharing:
+class MemorySharing:
     """The processes that share the memory of ``pid``. The list of all processes is read again when new ones
     were made."""
 

@@ -19,7 +19,7 @@ from gilk.errors import TargetError
 from gilk.targets import ptrace
 from gilk.targets.alive import is_alive, is_going
 from gilk.targets.kernel_threads import is_kernels
-from gilk.targets.sharing import Sharing
+from gilk.targets.sharing import MemorySharing
 from gilk.targets.thread import Thread
 from gilk.targets.tracers import only_keepers
 
@@ -51,7 +51,7 @@ class PtracedThreads:
         self._held = False
         self.options = ptrace.O_TRACESYSGOOD
         self._lent: dict[int, Thread] = {}  # those of the late that did something for us, as they were before
-        self.sharing = Sharing(pid)
+        self.sharing = MemorySharing(pid)
         self._foreign: set[int] = set()  # threads of others
 
     @contextlib.contextmanager
