@@ -238,6 +238,16 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 
 
 @pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES])
+def test_a_row_of_a_table_is_a_line(page: Path) -> None:
+    """The line below a table's head has nothing else in it."""
+    lines = page.read_text().splitlines()
+    for number, line in enumerate(lines):
+        if "|---|" in line:
+            assert re.fullmatch(r"\|(-+\|)+", line), f"{page.name}:{number + 1}: the rows of a table have run together"
+            assert lines[number - 1].startswith("|"), f"{page.name}:{number}: a table without a head"
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in PAGES])
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text()):
         assert (page.parent / target).exists(), f"{page} links to {target}"
