@@ -85,7 +85,7 @@ class RemoteTracer(KeeperClient):
         return None if code is None else ProcessEnd(int(code))
 
     def _is_present(self) -> bool:
-        """What this client has in the process is still mapped there; seen from here, as the broker may be at work."""
+        """Whether this client's memory is still mapped in the process; seen from here, as the broker may be at work."""
         if self._memory is None:
             return True
         address, device, inode = self._memory

@@ -137,7 +137,7 @@ class SharedSession(Session):
         return Outcomes(kept, reasons, _tactics(kept, first), result.outcome)
 
     def _carry(self, placed: Sequence[ResolvedInsert], region: ClientRegion | None) -> list[Carried]:
-        """What is alike, as an image or an instrument, is the same value."""
+        """The requests with their instruments; those for one image and one instrument share the values of both."""
         calls: dict[tuple[int, int], tuple[PatchContext, Callable[[int], Instrument]]] = {}
         carried = []
         for one in placed:
@@ -171,7 +171,7 @@ class SharedSession(Session):
 
     @staticmethod
     def _without(carried: list[Carried], refused: Collection[int]) -> list[Carried]:
-        """What is in force. A later plan might find room for what was refused, which nobody counts on then."""
+        """Drop the wants that were refused, and return the rest. A later plan might find room for one, in vain."""
         for entry, want in carried:
             if want.key in refused:
                 entry.wants.pop(want.key, None)

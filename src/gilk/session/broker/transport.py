@@ -58,7 +58,7 @@ class Inbox:
         self._fd = -1
 
     def read(self) -> None:
-        """What there is. Raises Closed, BlockingIOError, TimeoutError."""
+        """Take in the bytes that have come. Raises Closed, BlockingIOError, TimeoutError."""
         room = _ONE_FD if self.takes_fds else 0
         try:
             data, ancillary, _, _ = self._end.recvmsg(_CHUNK, room, socket.MSG_CMSG_CLOEXEC)
