@@ -22,7 +22,6 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 #: Public classes that share their name with another one.
 NAMES_ALLOWED = """
-    Sharing
     Aggregate Argument Assign Binary Call Clause Comma Conditional Function If Inline Integer Member Memory
     Place Places Pointer Symbol Target Text Translator Unary Variable Xlate
 """
