@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What follows from an automaton: keys, state, ends, warnings, costs."""
+"""What follows from an automaton: keys, state, ends, costs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gilk.lang.aspect import derived
-from gilk.lang.aspect.automaton import AliasAccess, Alternative, Automaton, BoundName, Element, Sharing, Word
+from gilk.lang.aspect.automaton import AliasAccess, Alternative, BoundName, Element, Sharing, Word
 from gilk.lang.aspect.cost import hit_costs
 from tests.lang.aspect.automata import calling, element, qualifier, sequence
 
@@ -78,21 +78,6 @@ def test_state_is_what_something_later_looks_at() -> None:
 def test_what_ends_an_instance(others: dict[str, Any], end: str) -> None:
     found = sequence(FIRST, element(calling("b", "k")), **others)
     assert derived.endings(found) == ("a match of element 2", end)
-    assert not [one for one in derived.warnings(found) if one.tag == "A_LEAK"]
-
-
-def tags(automaton: Automaton) -> list[str]:
-    return [one.tag for one in derived.warnings(automaton)]
-
-
-def test_what_is_unwise_is_warned_of() -> None:
-    assert tags(sequence(FIRST, element(calling("b")))) == ["A_UNKEYED", "A_LEAK"]
-    assert tags(sequence(FIRST, element(calling("b", "k")), bounded=True)) == []
-    assert tags(sequence(FIRST, element(calling("b", "k")), within=5, until=(element(calling("u")),))) == ["A_UNKEYED"]
-    assert tags(sequence(FIRST, element(calling("b")), sharing=Sharing.THREAD)) == []
-    assert tags(sequence(FIRST)) == []
-    large = element(calling("a", "char * p"), "char path[600] = p")
-    assert tags(sequence(large, element(calling("b", "char * q"), "char path[600] = q"), within=1)) == ["A_STATE"]
 
 
 def test_costs_are_in_the_order_of_what_is_done() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gilk.lang.aspect.advice import LocalScope, run
 from gilk.lang.aspect.cells import Cell, Value, converted, told
@@ -108,6 +110,7 @@ ADVICE = [
     "{ if (c) if (h) return 1; else return 2; return 3; }",
     "{ int n = 0; n = a > 0 ? (n = 5, n + 1) : (n = 9); return n << 3 | 1; }",
     "{ char s = b; return s == (char)b && ++s != 0; }",
+    '{ char c = "//"[0]; /* " // */ return c; // "\\n }\n }',
     "{ unsigned x = 1; x -= 2; return x > 0 && x / 2 > 100; }",
 ]
 
@@ -170,3 +173,20 @@ def test_reports_are_formatted_as_printf_does() -> None:
     assert (
         printed("%03d|%u|%-5s|%#x|%c|%s|%.2f|100%%|%d", cells) == "005|18446744073709551615|abc  |0xff|A|x|3.50|100%|%d"
     )
+
+
+def test_a_report_has_a_bound_and_any_bytes() -> None:
+    assert printed("%99999999d|%.9999999s", [told(1), told("a")]) == "%99999999d|%.9999999s"
+    assert compute(r'"\377"[0]', scope()).value == -1
+    with pytest.raises(NotTold):
+        compute("big * big", scope(big=1e300))
+
+
+@given(
+    st.text("%-+ 0#123.lhzdiuxXocspfgea", max_size=12),
+    st.lists(
+        st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3)
+    ),
+)
+def test_no_format_is_too_odd_to_be_printed(form: str, values: list[Value]) -> None:
+    assert len(printed(form, [told(one) for one in values])) < 6000

@@ -105,7 +105,7 @@ STATUS = sequence(
     element(
         ControlFlow(
             False, (calling("source_file", "const char *name", "int flags"),),
-            GlobalAccess(True, "last_command_exit_value"),
+            GlobalAccess(True, "last_command_exit_value", ctype="int"),
         ),
         "value int v", "old int o", "v && !o",
         after='{ report("%s: status %d", name, v); }', places=("A",),
@@ -113,7 +113,7 @@ STATUS = sequence(
 )  # fmt: skip
 
 _STORE = element(
-    AliasAccess(True, "b", "n + 64"), "size size_t w", "offset long o", "o + w > n",
+    AliasAccess(True, "b", "n + 64", "void"), "size unsigned long w", "offset long o", "o + w > n",
     inplace='{ report("%ld at %ld of %ld", w, o, n); }', places=("A",), star=True,
 )  # fmt: skip
 OVERFLOW = sequence(

@@ -7,6 +7,7 @@ Structs are known by whatever an event says of them, a text or a number, and can
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias
 
 from gilk.lang import ir
@@ -112,7 +113,11 @@ def _compared(operator: str, left: Cell, right: Cell) -> Cell:
         found = _FLOATING[operator](float(a), float(b))
     except (KeyError, ZeroDivisionError, OverflowError) as error:
         raise Undefined(f"{operator} of {a} and {b}") from error
-    return Cell(found) if isinstance(found, float) else integer(int(found))
+    if isinstance(found, bool):
+        return integer(int(found))
+    if not math.isfinite(found):
+        raise Undefined(f"{operator} of {a} and {b}")
+    return Cell(found)
 
 
 _FLOATING = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Facts that follow from an automaton: by what an instance is found, what it has to keep, what ends it, what is unwise.
+"""Facts that follow from an automaton: by what an instance is found, what it has to keep, what ends it.
 
 A *key* is a name of an instance that an element compares with what the event itself says. Instances are found by keys;
 where an element has none, it has to look at all that are open.
@@ -29,8 +29,6 @@ from gilk.values import dataclass
 
 #: The word of an instance (version, stage, tag), and the hash of its key.
 HEADER = 16
-#: A record may have that many bytes.
-MOST_STATE = 512
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|/\*.*?\*/|//[^\n]*', re.DOTALL)
 _WORD = re.compile(r"(?<![.\w])(?<!->)[A-Za-z_]\w*")
 
@@ -52,16 +50,6 @@ class InstanceRecord:
     names: tuple[RecordedName, ...]
     size: int
     whole: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AspectWarning:
-    """``tag`` is A_UNKEYED, A_LEAK or A_STATE; ``line`` that of the element, 0 of none."""
-
-    tag: str
-    line: int
-    message: str
-    hint: str
 
 
 def elements(automaton: Automaton) -> tuple[Element, ...]:
@@ -215,34 +203,3 @@ def endings(automaton: Automaton) -> tuple[str, ...]:
     found += ["any other that begins"] if automaton.unique == () else []
     alone = {Sharing.THREAD: ["the end of its thread"], Sharing.PROCESS: ["the end of its process"]}
     return (*found, *alone.get(automaton.sharing, []))
-
-
-def warnings(automaton: Automaton) -> tuple[AspectWarning, ...]:
-    """In the order of the elements; then of the whole."""
-    if automaton.after(0) is None:
-        return ()
-    return (*_unkeyed(automaton), *_leaking(automaton), *_large(automaton))
-
-
-def _unkeyed(automaton: Automaton) -> Iterator[AspectWarning]:
-    if automaton.sharing is Sharing.THREAD or automaton.unique == ():
-        return
-    for number, element in enumerate(elements(automaton)):
-        if number and not keys(automaton, number):
-            what = f"element {number + 1}" if number < len(automaton.elements) else "until"
-            message = f"{what} compares nothing with what its instance has bound: all open instances are looked at"
-            yield AspectWarning("A_UNKEYED", element.line, message, "bind a name again, or say perthread")
-
-
-def _leaking(automaton: Automaton) -> Iterator[AspectWarning]:
-    bounded = automaton.bounded or automaton.unique is not None or automaton.sharing is not Sharing.ANY
-    if not (bounded or automaton.until or automaton.within is not None):
-        message = f"nothing but the last element ends an instance; {automaton.instances} may be open"
-        yield AspectWarning("A_LEAK", automaton.elements[0].line, message, "say until, within, unique or instances")
-
-
-def _large(automaton: Automaton) -> Iterator[AspectWarning]:
-    found = record(automaton)
-    if found.size > MOST_STATE:
-        message = f"an instance keeps {found.size} bytes; {MOST_STATE} are the most"
-        yield AspectWarning("A_STATE", automaton.elements[0].line, message, "bind less, or shorter texts")

@@ -153,7 +153,10 @@ class _Reader:
     def accessed(self, what: object) -> dict[str, Any]:
         found: dict[str, Any] = {"size": self._whole("size", 8, 1)}
         if isinstance(what, str) and what:
-            found |= {"variable": what, "address": self._whole("address", 0, 0) if "address" in self._left else None}
+            found |= {
+                "variable": self._unicode(what),
+                "address": self._whole("address", 0, 0) if "address" in self._left else None,
+            }
         else:
             found |= {"address": self._number(what, "the address", 0)}
         found |= {"function": self._text(self._left.pop("function", ""), "function"), "image": self._image("")}
@@ -173,7 +176,9 @@ class _Reader:
     def grouped(self, groups: object) -> dict[str, Any]:
         if not isinstance(groups, dict) or not all(isinstance(each, list) for each in groups.values()):
             raise self._bad("groups is an object with a list of pids for each group")
-        members = ((name, tuple(self._number(one, "a pid", 1) for one in each)) for name, each in groups.items())
+        members = (
+            (self._unicode(name), tuple(self._number(one, "a pid", 1) for one in each)) for name, each in groups.items()
+        )
         return {"members": tuple(members)}
 
     def _time(self) -> int:
@@ -203,20 +208,29 @@ class _Reader:
     def _text(self, found: object, what: str, empty: bool = True) -> str:
         if not isinstance(found, str) or not (found or empty):
             raise self._bad(f"{what} is no text")
+        return self._unicode(found)
+
+    def _unicode(self, found: str) -> str:
+        try:
+            found.encode()
+        except UnicodeEncodeError as error:
+            raise self._bad("a text is not UTF-8") from error
         return found
 
     def _value(self, found: object) -> Value:
         """A number of C's, or a text."""
         if isinstance(found, bool) or (isinstance(found, int) and -_MOST // 2 <= found < _MOST):
             return int(found)
-        if isinstance(found, str) or (isinstance(found, float) and math.isfinite(found)):
+        if isinstance(found, str):
+            return self._unicode(found)
+        if isinstance(found, float) and math.isfinite(found):
             return found
         raise self._bad("a value is a number of at most 64 bits, or a text")
 
     def _values(self, found: object) -> tuple[tuple[str, Value], ...]:
         if not isinstance(found, dict):
             raise self._bad("values is an object: expressions, and what they are")
-        return tuple((text, self._value(each)) for text, each in found.items())
+        return tuple((self._unicode(text), self._value(each)) for text, each in found.items())
 
     def _bad(self, why: str) -> UsageError:
         return UsageError("bad-events", f"events, line {self._line}: {why}", _HINT)

@@ -7,6 +7,7 @@ Statements are expressions, declarations with an initial value, if, return and b
 from __future__ import annotations
 
 import functools
+import re
 from typing import TypeAlias
 
 from gilk.lang.d import ast
@@ -56,6 +57,7 @@ class Several:
     statements: tuple[Fragment, ...]
 
 
+_LINE_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', re.DOTALL)
 #: How many fragments' trees are kept: those of an aspect are asked for at each event.
 _KEPT = 4096
 
@@ -107,7 +109,9 @@ def ctype(text: str) -> Type | None:
 
 
 def _lexer(text: str) -> Lexer:
-    return Lexer(Source("fragment", text), Substitution(Macros()))
+    """Its tokens. C's comments to the end of a line are no part of D."""
+    plain = _LINE_COMMENT.sub(lambda found: " " if found[0].startswith("//") else found[0], text)
+    return Lexer(Source("fragment", plain), Substitution(Macros()))
 
 
 def _type(base: ast.BaseType, declarator: ast.Declarator) -> Type | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from gilk.lang.aspect.cells import Cell
 
-_CONVERSION = re.compile(r"%(?P<form>[-+ 0#]*\d*(?:\.\d+)?)(?:hh|h|ll|l|z|j|t)?(?P<letter>[diuxXocspfge%])")
+_CONVERSION = re.compile(r"%(?P<form>[-+ 0#]{0,5}\d{0,3}(?:\.\d{0,3})?)(?:hh|h|ll|l|z|j|t)?(?P<letter>[diuxXocspfge%])")
 
 
 def printed(form: str, cells: Sequence[Cell]) -> str:
@@ -18,7 +18,7 @@ def printed(form: str, cells: Sequence[Cell]) -> str:
     def one(found: re.Match[str]) -> str:
         if found["letter"] == "%":
             return "%"
-        return _converted(found["form"][:9], found["letter"], left.pop(0)) if left else found[0]
+        return _converted(found["form"], found["letter"], left.pop(0)) if left else found[0]
 
     return _CONVERSION.sub(one, form)
 
@@ -26,7 +26,7 @@ def printed(form: str, cells: Sequence[Cell]) -> str:
 def _converted(form: str, letter: str, cell: Cell) -> str:
     value = cell.value
     if isinstance(value, str) or letter == "s":
-        return f"%{form.replace('0', '') if form.startswith('0') else form}s" % value
+        return f"%{form.lstrip('0')}s" % value
     if letter == "p":
         return hex(int(value))
     if letter in "fge":

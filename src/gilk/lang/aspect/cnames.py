@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Names in fragments of C: what is said of them without knowing C's grammar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gilk.lang.aspect.scanner import AspectScanner
+from gilk.lang.syntax.source import Rejected, Source
+
+_PIECE = re.compile(
+    r"""
+    (?P<skip>"(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | /\*.*?\*/ | //[^\n]* | \.?\d[\w.]*)
+  | (?P<member>(?:->|\.)\s*[A-Za-z_]\w*)
+  | (?P<name>[A-Za-z_]\w*)
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_TEXT = """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    """
+_WORDS = frozenset(_TEXT.split())
+_EQUAL = re.compile(r"(?<![=!<>])==(?!=)")
+_CONJUNCTION = re.compile(
+    r"""(?P<skip>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<open>[(\[{])|(?P<close>[)\]}])|&&"""
+)
+
+
+#: Functions that advice and conditions have: a name that is bound may be that of one of them.
+_GIVEN = frozenset(
+    ["pid", "tid", "now", "proceed", "deny", "report", "add", "join", "leave", "aspect_on", "aspect_off"]
+)
+
+
+def _values(text: str) -> Iterator[re.Match[str]]:
+    """Those that are not calls of given functions."""
+    for one in _found(text):
+        if one["name"] not in _GIVEN or not re.match(r"\s*\(", text[one.end() : one.end() + 9]):
+            yield one
+
+
+def _found(text: str) -> Iterator[re.Match[str]]:
+    return (one for one in _PIECE.finditer(text) if one["name"] and one["name"] not in _WORDS)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Identifiers in order of appearance, each once; not members of structs, nor words of C."""
+    return tuple(dict.fromkeys(one["name"] for one in _values(text)))
+
+
+def place(text: str, name: str) -> int | None:
+    """The offset of its first appearance, None if there is none."""
+    return next((one.start() for one in _values(text) if one["name"] == name), None)
+
+
+def renamed(text: str, to: Mapping[str, str]) -> str:
+    """With other names in the place of those that ``to`` has."""
+    parts, last = list[str](), 0
+    for one in _values(text):
+        parts += [text[last : one.start()], to.get(one["name"], one["name"])]
+        last = one.end()
+    return "".join((*parts, text[last:]))
+
+
+def declares(text: str, name: str) -> bool:
+    """Whether it looks as if the fragment had a variable of its own by that name."""
+    declared = re.compile(rf"(?:\w|[\w)]\s*\*+|,)\s*\b{re.escape(name)}\s*(?:=(?!=)|[;,\[)])", re.ASCII)
+    for one in declared.finditer(text):
+        before = re.search(r"(\w+)?\W*$", text[: one.end()].rsplit(name, 1)[0])
+        if before is None or before[1] not in ("return", "case", "else", "goto"):
+            return one[0][0] != ","
+    return False
+
+
+def calls(text: str, function: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """(offset, arguments as written) of each call of ``function``, also of one within another."""
+    for one in _found(text):
+        if one["name"] != function or not text[one.end() :].lstrip().startswith("("):
+            continue
+        opened = text.index("(", one.end()) + 1
+        yield one.start(), _arguments(text, opened)
+
+
+def _arguments(text: str, start: int) -> tuple[str, ...]:
+    scanner = AspectScanner(Source("C", text))
+    scanner.position, found = start, list[str]()
+    try:
+        while True:
+            scanner.skip()
+            if not found and scanner.text.startswith(")", scanner.position):
+                return ()
+            found.append(scanner.c_before(",)", "an argument").text)
+            if scanner.text[scanner.position] == ")":
+                return tuple(found)
+            scanner.position += 1
+    except Rejected:
+        return tuple(found)
+
+
+def equalities(condition: str) -> Iterator[tuple[str, str]]:
+    """The two sides of each ``a == b`` which must hold for the condition to."""
+    for part in _conjuncts(condition):
+        sides = _EQUAL.split(part)
+        plain = not re.search(r"\|\||[?,]|[^=!<>]=[^=]", re.sub(r"\([^()]*\)", "", part))
+        if len(sides) == 2 and plain and _balanced(sides[0]) and _balanced(sides[1]):
+            yield sides[0].strip(), sides[1].strip()
+
+
+def _conjuncts(condition: str) -> Iterator[str]:
+    """Parts between ``&&`` outside of brackets; brackets around all of one are taken off."""
+    depth, last = 0, 0
+    for one in _CONJUNCTION.finditer(condition):
+        depth += bool(one["open"]) - bool(one["close"])
+        if one[0] == "&&" and depth == 0:
+            yield condition[last : one.start()].strip()
+            last = one.end()
+    yield condition[last:].strip()
+
+
+def _balanced(text: str) -> bool:
+    return text.count("(") == text.count(")")

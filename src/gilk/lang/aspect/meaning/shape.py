@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The shape of sequences: their first element, and which may be repeated."""
+
+from __future__ import annotations
+
+from gilk.lang.aspect import ast
+from gilk.lang.aspect.meaning.findings import Findings, NamedAspect, NamedFile
+from gilk.lang.aspect.tags import AspectTag
+
+
+def run(file: NamedFile, findings: Findings) -> NamedFile:
+    for aspect in file.aspects:
+        _first(aspect, findings)
+        _stars(aspect.item.body, findings)
+    return file
+
+
+def _first(aspect: NamedAspect, findings: Findings) -> None:
+    for match in aspect.elements[0].matches:
+        if isinstance(match.term, ast.AliasPattern):
+            why = f"nothing has bound {match.term.name.text} when this is looked for"
+            hint = "an element before it has to bind the address; readGlobal and writeGlobal need none"
+            findings.say(AspectTag.A_FIRST_ACCESS, match.term.span, why, hint)
+
+
+def _stars(body: ast.ElementItem | ast.SequenceItem, findings: Findings) -> None:
+    if isinstance(body, ast.ElementItem):
+        if body.star is not None:
+            findings.say(AspectTag.A_REPEAT, body.star, "only elements of a sequence can be repeated")
+        return
+    if len(body.elements) < 2:
+        findings.say(AspectTag.A_SYNTAX, body.span, "a sequence has two elements at the least")
+    for number, which in ((0, "first"), (len(body.elements) - 1, "last")):
+        star = body.elements[number].star
+        if star is not None:
+            hint = "the first begins an instance, the last ends it: each happens once"
+            findings.say(AspectTag.A_REPEAT, star, f"the {which} element of a sequence cannot be repeated", hint)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Tokens of the language, and where a fragment of C ends.
+
+It knows strings, character constants, comments and brackets of C, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import NamedTuple
+
+from gilk.lang.aspect.ast import CText
+from gilk.lang.aspect.tags import AspectTag
+from gilk.lang.syntax.source import Rejected, Source, Span
+
+
+class Lexeme(Enum):
+    NAME = auto()
+    NUMBER = auto()
+    QUOTED = auto()
+    SIGN = auto()
+    END = auto()
+
+
+class AspectToken(NamedTuple):
+    kind: Lexeme
+    span: Span
+    text: str
+
+
+_BLANK = re.compile(r"(?:[ \t\n\r\f\v]+|/\*.*?\*/|//[^\n]*)+", re.DOTALL)
+_TOKEN = re.compile(
+    r"""
+    (?P<NAME>[A-Za-z_]\w*)
+  | (?P<NUMBER>\.?\d[\w.]*)
+  | (?P<QUOTED>`[^`\n]*`)
+  | (?P<SIGN>%K?\{|&&|\|\||\.\.\.?|[(){};:,=*.@\[\]?|&!<>+-])
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_LITERAL = r"""(?P<literal>"(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | /\*.*?\*/ | //(?:[^\n\\]|\\.)*)"""
+_PIECE = re.compile(
+    rf"""
+    {_LITERAL}
+  | (?P<open>[(\[{{]) | (?P<close>[)\]}}]) | (?P<stop>[,;]) | (?P<bad>["']|/\*) | (?P<plain>[^"'/(\[{{)\]}},;]+|/)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_PART = re.compile(
+    rf"""{_LITERAL} | (?P<end>%\}}) | (?P<bad>["']|/\*) | (?P<plain>[^"'/%]+|[/%])""", re.VERBOSE | re.DOTALL
+)
+_CLOSES = {"(": ")", "[": "]", "{": "}"}
+_UNENDED = {'"': "a string", "'": "a character constant", "/*": "a comment"}
+
+
+class AspectScanner:
+    """``position``: behind what was taken last."""
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.text, self.position = source, source.text, 0
+
+    def token(self) -> AspectToken:
+        """The one ahead, which stays there. Raises Rejected."""
+        self.skip()
+        found = _TOKEN.match(self.text, self.position)
+        if found is None:
+            return self._end()
+        return AspectToken(Lexeme[found.lastgroup or ""], Span(*found.span()), found[0])
+
+    def skip(self) -> None:
+        """Blanks and comments."""
+        if found := _BLANK.match(self.text, self.position):
+            self.position = found.end()
+        if self.text.startswith("/*", self.position):
+            raise self._unended("/*", self.position)
+
+    def c_before(self, stops: str, what: str) -> CText:
+        """C as far as one of ``stops`` outside of brackets, which stays there. Raises Rejected."""
+        self.skip()
+        start, open_ = self.position, list[tuple[str, int]]()
+        while open_ or self.text[self.position : self.position + 1] not in stops or self.position == len(self.text):
+            found = self._piece(open_, start, what)
+            self._bracket(found, open_)
+            self.position = found.end()
+        return self._trimmed(start, self.position, what)
+
+    def c_bracketed(self, what: str) -> CText:
+        """From the bracket ahead to the one that closes it, both included. Raises Rejected."""
+        self.skip()
+        start, open_ = self.position, list[tuple[str, int]]()
+        while not open_ or self.position == start:
+            found = self._piece(open_, start, what)
+            self._bracket(found, open_)
+            self.position = found.end()
+        while open_:
+            found = self._piece(open_, start, what)
+            self._bracket(found, open_)
+            self.position = found.end()
+        return CText(Span(start, self.position), self.text[start : self.position])
+
+    def c_part(self) -> CText:
+        """C as far as ``%}``, which is taken. Raises Rejected."""
+        start = self.position
+        while True:
+            found = _PART.match(self.text, self.position)
+            if found is None:
+                raise Rejected(AspectTag.A_C, Span(start - 1, start), "C that begins here does not end", "%} ends it")
+            if found["bad"]:
+                raise self._unended(found["bad"], found.start())
+            self.position = found.end()
+            if found["end"]:
+                return CText(Span(start, found.start()), self.text[start : found.start()])
+
+    def _piece(self, open_: list[tuple[str, int]], start: int, what: str) -> re.Match[str]:
+        found = _PIECE.match(self.text, self.position)
+        if found is None:
+            at = open_[-1][1] if open_ else start
+            why = f"the bracket {open_[-1][0]} is not closed" if open_ else f"{what} does not end"
+            raise Rejected(AspectTag.A_C, Span(at, min(at + 1, len(self.text))), why)
+        if found["bad"]:
+            raise self._unended(found["bad"], found.start())
+        return found
+
+    def _bracket(self, found: re.Match[str], open_: list[tuple[str, int]]) -> None:
+        if found["open"]:
+            open_.append((found["open"], found.start()))
+        elif found["close"]:
+            if not open_ or _CLOSES[open_[-1][0]] != found["close"]:
+                before = f": {open_[-1][0]} is open" if open_ else ""
+                raise Rejected(AspectTag.A_C, Span(*found.span()), f"the bracket {found[0]} closes none{before}")
+            open_.pop()
+
+    def _trimmed(self, start: int, end: int, what: str) -> CText:
+        text = self.text[start:end].rstrip()
+        if not text:
+            raise Rejected(AspectTag.A_C, Span(start, min(start + 1, len(self.text))), f"{what} is missing")
+        return CText(Span(start, start + len(text)), text)
+
+    def _unended(self, what: str, at: int) -> Rejected:
+        return Rejected(AspectTag.A_C, Span(at, at + len(what)), f"{_UNENDED[what]} does not end")
+
+    def _end(self) -> AspectToken:
+        if self.position == len(self.text):
+            return AspectToken(Lexeme.END, Span(self.position, self.position), "")
+        one = Span(self.position, self.position + 1)
+        return AspectToken(Lexeme.SIGN, one, self.text[self.position])

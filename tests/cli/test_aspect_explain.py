@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""``gilk aspect explain``: text and JSON say the same; what is wrong with a file has a name and leaves no traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gilk.cli.main import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "aspects"
+SOUND = "group A; seq(A: call(void f(int k)); A: call(void g(int k)));\n"
+
+
+def explain(*arguments: object) -> int:
+    return main(["aspect", "explain", *map(str, arguments)])
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    path = tmp_path / "sound.aspect"
+    path.write_text(SOUND)
+    return path
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in sorted(EXAMPLES.glob("*.aspect"))])
+def test_every_example_is_explained_and_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(path, "--events", path.with_suffix(".events")) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("#1: ") and "matches" in printed.out.splitlines()[-1] and not printed.err
+
+
+def test_json_has_what_the_text_has(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(EXAMPLES / "race.aspect", "--events", EXAMPLES / "race.events", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    (race,) = found["automata"]
+    assert [one["keys"] for one in race["elements"]] == [[], ["ino"], ["path", "tid"]]
+    assert found["counts"]["#1"]["ended"] == 2 and found["accepted"]
+    deeds = [deed["did"] for event in found["events"] for deed in event["deeds"]]
+    assert "denies" in deeds and "skipped" not in deeds
+
+
+def test_warnings_are_told_beside(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(sound) == 0
+    printed = capsys.readouterr()
+    assert "A_LEAK" in printed.err and printed.out.startswith("#1: a sequence of 2")
+
+
+def test_a_file_with_errors_is_not_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = tmp_path / "wrong.aspect"
+    wrong.write_text("A: call(void f(int k));")
+    assert explain(wrong) == 1
+    printed = capsys.readouterr()
+    assert "A_GROUP" in printed.err and not printed.out
+    assert explain(wrong, "--json", "--events", EXAMPLES / "race.events") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["automata"], found["accepted"], found["events"]) == ([], False, [])
+
+
+@pytest.mark.parametrize(
+    ("content", "slug"),
+    [
+        (b'{"call": "f"', "bad-events"),
+        (b'{"call": "f\xff"}', "bad-events"),
+        (b"\0\0", "bad-events"),
+        (b'{"call": "f", "args": []}', "event-lacks-value"),
+    ],
+)
+def test_events_that_cannot_be_run_are_named(
+    sound: Path, content: bytes, slug: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = sound.with_suffix(".events")
+    events.write_bytes(content)
+    assert explain(sound, "--events", events) == 2
+    assert f"({slug})" in capsys.readouterr().err
+    assert explain(sound, "--events", events, "--json") == 2
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["error"]["slug"] == slug
+
+
+@pytest.mark.parametrize("what", ["missing", "directory"])
+def test_a_file_that_cannot_be_read_is_named(sound: Path, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = sound.parent if what == "directory" else sound.parent / "none"
+    assert explain(path) > 0
+    assert explain(sound, "--events", path) > 0
+    assert "Traceback" not in capsys.readouterr().err
