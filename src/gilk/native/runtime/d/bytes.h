@@ -38,6 +38,10 @@ static inline void gd_zero(void *to, gd_u64 size)
 		*(gd_word *)(out + i) = 0;
 		GD_LOOP();
 	}
+	if (i && i < size) { /* less work than byte by byte: the last word, part of which is zero already */
+		*(gd_word *)(out + size - 8) = 0;
+		return;
+	}
 	for (; i < size; i++) {
 		out[i] = 0;
 		GD_LOOP();

@@ -37,11 +37,9 @@ static inline gd_u64 gd_readable(struct gd_context *ctx, gd_u64 address)
 
 	gd_u64 globals = (ctx->layout->globals_size + GILK_PAGE - 1) & -GILK_PAGE; /* nothing else is in its last page */
 
-	if (of_globals < globals)
-		return globals - of_globals;
 	if (ctx->scratch && of_scratch < ctx->scratch_used)
 		return ctx->scratch_used - of_scratch;
-	return 0;
+	return of_globals < globals ? globals - of_globals : 0;
 }
 
 static inline bool gd_is_local(struct gd_context *ctx, gd_u64 address, gd_u64 size)
