@@ -73,6 +73,10 @@ def test_printsize_cuts() -> None:
     found = lines(OUTER, DATA, 8)
     assert found[:2] == ["(struct outer) {", " .a = (int)-1,"] and found[-2:] == [" ...", "}"]
     assert lines(Array(INT, 100), bytes(400), 4) == ["(int [100]) [", " (int)0,", " ...", "]"]
+    assert lines(OUTER, DATA, 32)[-4:] == ["  .f = (unsigned long)7,", " ...", " },", "}"], (
+        "before the last struct ends"
+    )
+    assert lines(Array(CHAR, 9), b"text\0", 4)[-2:] == [" (char)'t',", "]"], "a string is whole, if its NUL is next"
 
 
 def test_scalars() -> None:

@@ -41,6 +41,7 @@ _NOT_IN_PROGRAMS = frozenset(("cppargs", "cpphdrs", "cpppath", "ldpath", "libdir
 DYNAMIC = frozenset(
     (
         *("quiet", "flowindent", "stackindent", "rawbytes", "droptags", "temporal", "quietresize"),
+        "printsize",
         *("aggrate", "statusrate", "cleanrate", "switchrate"),
         *("aggsortkey", "aggsortkeypos", "aggsortpos", "aggsortrev"),
     )

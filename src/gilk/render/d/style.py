@@ -17,6 +17,7 @@ _CHANGING = {
     "stackindent": "indent",
     "droptags": "droptags",
     "quietresize": "quietresize",
+    "printsize": "printsize",
 }
 
 
@@ -47,5 +48,5 @@ class Style:
         """With an option set. Most have nothing to do with it."""
         if option not in _CHANGING:
             return self
-        made: Any = int(value) if option == "stackindent" else bool(value)
+        made: Any = int(value) if option in ("stackindent", "printsize") else bool(value)
         return replace(self, **{_CHANGING[option]: made})

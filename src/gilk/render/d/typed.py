@@ -54,13 +54,20 @@ class _Writer:
         for member in record.members:
             start = at + member.offset
             if start >= min(self.most, len(self.data)):
-                self.line("...", depth)
+                self._more(depth)
                 return
             name = f".{member.name} = " if member.name else ""
             if member.bits:
                 self._bits(name, member, start, depth)
             elif any(self.data[start : start + size_of(member.type, self.strsize)]):
                 self.value(name, member.type, start, depth)
+
+    def _more(self, depth: int) -> None:
+        """A hint at what is left out: DTrace gives it before it closes the structs that end there."""
+        at = len(self.lines)
+        while self.lines[at - 1].lstrip().startswith("}"):
+            at -= 1
+        self.lines.insert(at, " " * (_INDENT + depth) + "...")
 
     def _bits(self, name: str, member: Member, at: int, depth: int) -> None:
         size = size_of(member.type, self.strsize)
@@ -76,10 +83,10 @@ class _Writer:
         characters = isinstance(array.of, Integer) and size == 1 and "char" in array.of.name
         for number in range(array.count):
             start = at + number * size
+            if characters and not any(self._bytes(start, 1)):
+                return
             if start >= min(self.most, len(self.data)) or not size:
                 self.line("...", depth)
-                return
-            if characters and not self.data[start]:
                 return
             self.value("", array.of, start, depth)
 
