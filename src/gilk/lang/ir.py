@@ -160,10 +160,14 @@ class Conditional:
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """To another type: C's conversions of integers. To a string: characters are copied from the process."""
+    """To another type: C's conversions of integers. To a string: characters are copied from the process.
+
+    ``late``: what an operator of that type gives, which computes in 64 bits; one around it takes it as it is.
+    """
 
     type: Type
     operand: Expression
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,6 +247,20 @@ def promoted(type_: Type) -> Integer:
     return INT
 
 
+def wide(type_: Type) -> Integer:
+    """The type of 64 bits that values of that one are computed in."""
+    signed_ = not isinstance(type_, Integer) or type_.signed
+    if isinstance(type_, Integer) and type_.size == LONG.size:
+        return type_
+    return INT64 if signed_ else UINT64
+
+
+def ranked(left: Type, right: Type) -> Integer:
+    """The type of what an operator gives in D: that of the operand with the higher rank, nothing being promoted."""
+    a, b = (each if isinstance(each, Integer) else INT for each in (left, right))
+    return a if (a.size, not a.signed, a.rank) >= (b.size, not b.signed, b.rank) else b
+
+
 def common(left: Type, right: Type) -> Integer:
     """C's usual arithmetic conversions, of integers."""
     a, b = promoted(left), promoted(right)

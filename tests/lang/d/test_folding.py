@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Arithmetic is C's for x86-64, and wraps: what is folded, what the generated C computes, and a model agree."""
+"""Arithmetic is done in 64 bits, and wraps where its result is stored: what is folded, what the generated C computes,
+and a model agree. The result has the type of the operand with the higher rank; comparisons are C's."""
 
 from __future__ import annotations
 
@@ -32,9 +33,16 @@ class Kind:
     def promoted(self) -> Kind:
         return self if self.size >= 4 else INT
 
+    @property
+    def wide(self) -> Kind:
+        return Kind(8, self.signed)
+
     def common(self, other: Kind) -> Kind:
-        a, b = self.promoted, other.promoted
-        return Kind(a.size, a.signed and b.signed) if a.size == b.size else max(a, b, key=lambda kind: kind.size)
+        return (
+            Kind(self.size, self.signed and other.signed)
+            if self.size == other.size
+            else max(self, other, key=lambda kind: kind.size)
+        )
 
 
 KINDS = [Kind(size, signed) for size in (1, 2, 4, 8) for signed in (True, False)]
@@ -68,12 +76,16 @@ VARIABLES = 40  # of a program
 
 @dataclass(frozen=True)
 class Expression:
-    """``folded`` and ``variable``: the same in D, of constants, of variables. ``value``: raises ZeroDivisionError."""
+    """``folded`` and ``variable``: the same in D, of constants, of variables. ``computed``: before it is stored in
+    its type; raises ZeroDivisionError."""
 
     kind: Kind
     folded: str
     variable: str
-    value: Callable[[], int]
+    computed: Callable[[], int]
+
+    def value(self) -> int:
+        return self.kind.wrap(self.computed())
 
 
 def quotient(a: int, b: int) -> int:
@@ -111,33 +123,34 @@ def binary(operator: str, left: Expression, right: Expression) -> Expression:
     if operator in LOGIC:
         return Expression(INT, *texts, lambda: int(LOGIC[operator](left.value, right.value)))
     if operator in ("<<", ">>"):
-        kind = left.kind.promoted
-        count = 8 * kind.size - 1
+        wide = left.kind.wide
 
         def shifted() -> int:
-            value, by = left.value(), right.value() & count
-            return kind.wrap(value << by if operator == "<<" else value >> by)
+            value, by = wide.wrap(left.computed()), right.computed() & 63
+            return wide.wrap(value << by if operator == "<<" else value >> by)
 
-        return Expression(kind, *texts, shifted)
-    kind = left.kind.common(right.kind)
+        return Expression(left.kind, *texts, shifted)
     if operator in COMPARISONS:
+        kind = left.kind.promoted.common(right.kind.promoted)
         compare = COMPARISONS[operator]
         return Expression(INT, *texts, lambda: int(compare(kind.wrap(left.value()), kind.wrap(right.value()))))
-    compute = ARITHMETIC[operator]
-    return Expression(kind, *texts, lambda: kind.wrap(compute(kind.wrap(left.value()), kind.wrap(right.value()))))
+    kind, compute = left.kind.common(right.kind), ARITHMETIC[operator]
+    wide = kind.wide
+    return Expression(kind, *texts, lambda: wide.wrap(compute(wide.wrap(left.computed()), wide.wrap(right.computed()))))
 
 
 def unary(operator: str, operand: Expression) -> Expression:
     texts = f"({operator} {operand.folded})", f"({operator} {operand.variable})"
     if operator == "!":
         return Expression(INT, *texts, lambda: int(not operand.value()))
-    kind = operand.kind.promoted
-    return Expression(kind, *texts, lambda: kind.wrap(UNARY[operator](kind.wrap(operand.value()))))
+    wide = operand.kind.wide
+    return Expression(operand.kind, *texts, lambda: wide.wrap(UNARY[operator](wide.wrap(operand.computed()))))
 
 
-def cast(kind: Kind, operand: Expression) -> Expression:
+def cast(kind: Kind, operand: Expression, stored: bool = True) -> Expression:
+    """``stored``: as its own type has it."""
     texts = f"(({kind.name}){operand.folded})", f"(({kind.name}){operand.variable})"
-    return Expression(kind, *texts, lambda: kind.wrap(operand.value()))
+    return Expression(kind, *texts, lambda: kind.wrap(operand.value() if stored else operand.computed()))
 
 
 def conditional(test: Expression, yes: Expression, no: Expression) -> Expression:
@@ -220,8 +233,8 @@ def test_assignments_agree_too(seed: int) -> None:
     for number in range(60):
         left, right = program.chance.choice(program.variables), program.chance.choice(program.variables)
         operator = program.chance.choice([*ARITHMETIC, "<<", ">>"])
-        value = expected(binary(operator, left, right))
-        wanted.append(None if value is None else (left.kind.wrap(value[0]), left.kind))
+        value = expected(cast(left.kind, binary(operator, left, right), stored=False))
+        wanted.append(value)
         lines.append(f"this {left.kind.name} t{number};\n")
         lines.append(
             f"BEGIN {{ this->t{number} = {left.variable}; trace(this->t{number} {operator}= {right.variable}); }}"

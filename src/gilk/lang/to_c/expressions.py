@@ -16,7 +16,7 @@ from gilk.lang.to_c import calls
 from gilk.lang.to_c.emit import FreshNames, c_type, constant, string
 from gilk.lang.to_c.machine import PRINTERS
 from gilk.lang.to_c.places import Emit, PlacePrinter, bit_field
-from gilk.lang.types import STRING, UINT64, Array, Integer, Record, String, Type, Void, promoted
+from gilk.lang.types import STRING, UINT64, Array, Integer, Record, String, Type, Void, wide
 from gilk.lang.walk import with_parts
 from gilk.values import dataclass
 
@@ -103,11 +103,11 @@ class ExpressionPrinter:
         return f"(({c_type(node.type)})({node.operator}{self.emit(node.operand)}))"
 
     def _binary(self, node: ir.Binary) -> str:
-        if node.operator not in ("&&", "||"):
-            before, (first, second) = self.in_order((node.left, node.right), self.nullable)
-            if before:
-                return f"({{ {before}{self._operated(node, first, second)}; }})"
-        return self._operated(node, self.nullable(node.left), self.nullable(node.right))
+        if node.operator in ("&&", "||"):
+            return self._operated(node, self.nullable(node.left), self.nullable(node.right))
+        before, (left, right) = self.in_order((node.left, node.right), self.nullable)
+        text = self._operated(node, left, right)
+        return f"({{ {before}{text}; }})" if before else text
 
     def _operated(self, node: ir.Binary, left: str, right: str) -> str:
         kind = c_type(node.type)
@@ -231,7 +231,7 @@ def _kept(target: ir.Target, value: str) -> str:
 
 def _applied(node: ir.Assign) -> ir.Binary:
     """The operation of a compound assignment, in the type of its right side; shifts work in that of the left one."""
-    type_ = promoted(node.target.type) if node.operator in ("<<", ">>") else node.value.type
+    type_ = wide(node.target.type) if node.operator in ("<<", ">>") else node.value.type
     return ir.Binary(type_, node.operator, ir.Convert(type_, node.target), node.value)
 
 

@@ -83,6 +83,27 @@ def convert(type_: Type, operand: ir.Expression) -> ir.Expression:
     return ir.Convert(type_, operand)
 
 
+def late(type_: Integer, computed: ir.Expression) -> ir.Expression:
+    """The value that an operator of that type gives, ``computed`` in 64 bits."""
+    if computed.type == type_:
+        return computed
+    if isinstance(computed, ir.Constant) and wrapped(computed.value, type_) == computed.value:
+        return ir.Constant(type_, computed.value)
+    return ir.Convert(type_, computed, late=True)
+
+
+def uncut(type_: Type, operand: ir.Expression) -> ir.Expression:
+    """``convert`` of all 64 bits that an operator has computed."""
+    return convert(type_, operand.operand if isinstance(operand, ir.Convert) and operand.late else operand)
+
+
+def cut(operand: ir.Expression) -> ir.Expression:
+    """The value as it is stored in its type."""
+    if isinstance(operand, ir.Convert) and operand.late:
+        return convert(operand.type, ir.Convert(operand.type, operand.operand))
+    return operand
+
+
 def truth(operand: ir.Expression) -> bool | None:
     """Whether it is true, as far as that is known beforehand."""
     if isinstance(operand, ir.Constant):

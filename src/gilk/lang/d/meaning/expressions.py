@@ -36,9 +36,9 @@ from gilk.lang.types import (
     String,
     Translated,
     Void,
-    common,
     is_arithmetic,
     is_scalar,
+    ranked,
     text,
 )
 
@@ -183,7 +183,7 @@ class Expressions:
         if any(is_of_another_context(each) and isinstance(each.type, Void) for each in (yes, no)):
             raise Rejected(Tag.D_OP_ACT, expression.span, "action cannot be used in a conditional context")
         if is_arithmetic(yes.type) and is_arithmetic(no.type):
-            type_ = common(yes.type, no.type)
+            type_ = ranked(yes.type, no.type)
             return ir.Conditional(type_, test, constants.convert(type_, yes), constants.convert(type_, no))
         if isinstance(yes.type, String) or isinstance(no.type, String):
             if operands.is_assignable(STRING, yes.type) and operands.is_assignable(STRING, no.type):
@@ -256,7 +256,7 @@ class Expressions:
             raise Rejected(
                 Tag.D_CAST_INVAL, expression.span, f'invalid cast expression: "{text(value.type)}" to "{text(type_)}"'
             )
-        return constants.convert(type_, value)
+        return constants.convert(type_, constants.cut(value))
 
     def _sizeof_type(self, expression: ast.SizeofType) -> ir.Expression:
         return self._size(expression, self.declarations.complete(self.declarations.type_name(expression.type)))

@@ -25,9 +25,10 @@ from gilk.lang.types import (
     common,
     is_arithmetic,
     is_scalar,
-    promoted,
+    ranked,
     size_of,
     text,
+    wide,
 )
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
@@ -107,7 +108,7 @@ def converted(to: Type, value: ir.Expression, span: Span) -> ir.Expression:
         return as_string(value, span)
     if isinstance(value.type, String):
         return ir.Call(to, "placed", (value,))
-    return constants.convert(to, decayed(value))
+    return constants.uncut(to, decayed(value))
 
 
 def unary(operator: str, operand: ir.Expression, span: Span) -> ir.Expression:
@@ -117,9 +118,10 @@ def unary(operator: str, operand: ir.Expression, span: Span) -> ir.Expression:
         return constants.unary("!", INT, operand)
     if not is_arithmetic(operand.type):
         raise Rejected(Tag.D_OP_ARITH, span, f"operator {operator} requires an operand of arithmetic type")
-    type_ = promoted(operand.type)
-    wide = constants.convert(type_, operand)
-    return wide if operator == "+" else constants.unary(operator, type_, wide)
+    if operator == "+":
+        return operand
+    type_ = ranked(operand.type, operand.type)
+    return constants.late(type_, constants.unary(operator, wide(type_), constants.uncut(wide(type_), operand)))
 
 
 def binary(operator: str, left: ir.Expression, right: ir.Expression, span: Span, strsize: int) -> ir.Expression:
@@ -139,10 +141,12 @@ def binary(operator: str, left: ir.Expression, right: ir.Expression, span: Span,
             raise Rejected(*incompatible(operator, left.type, right.type, span))
         raise Rejected(*_not_arithmetic(operator, span))
     if operator in ("<<", ">>"):
-        type_ = promoted(left.type)
-        return constants.binary(operator, type_, constants.convert(type_, left), constants.convert(INT64, right))
-    type_ = common(left.type, right.type)
-    return constants.binary(operator, type_, constants.convert(type_, left), constants.convert(type_, right))
+        type_ = ranked(left.type, left.type)
+        by = constants.uncut(INT64, right)
+        return constants.late(type_, constants.binary(operator, wide(type_), constants.uncut(wide(type_), left), by))
+    type_ = ranked(left.type, right.type)
+    a, b = (constants.uncut(wide(type_), each) for each in (left, right))
+    return constants.late(type_, constants.binary(operator, wide(type_), a, b))
 
 
 def _after(left: ir.Expression, right: ir.Expression, span: Span) -> ir.Expression:
