@@ -15,11 +15,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
+
+from tests.behaviour.waiting import PATIENCE, ended, give_way, programs
+from tests.behaviour.waiting import cpu as cpu
+from tests.behaviour.waiting import state as state
+from tests.behaviour.waiting import wait_for as wait_for
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
@@ -96,10 +100,12 @@ class Loop:
             **options,
         )
         assert self.process.stdout
+        programs.add(self.process)
         line = b"skipped"
         while line.startswith(b"skipped"):
             line = self.process.stdout.readline()
-        assert line == b"ready\n"
+        assert line == b"ready\n", (line, ended(self.process))
+        give_way(self.pid)
         self.output = ""
         self._said = bytearray()
         self._heard = threading.Condition()
@@ -116,9 +122,10 @@ class Loop:
                 self._heard.notify_all()
 
     def line(self) -> str:
-        """The next line that it prints; raises AssertionError when none has come for a minute."""
+        """The next line that it prints; raises AssertionError when none comes."""
         with self._heard:
-            assert self._heard.wait_for(lambda: self._said.count(b"\n") > self._lines, 60)
+            came = self._heard.wait_for(lambda: self._said.count(b"\n") > self._lines, PATIENCE)
+            assert came, f"line {self._lines + 1} does not come: {ended(self.process)}"
             self._lines += 1
             return self._said.split(b"\n")[self._lines - 1].decode()
 
@@ -129,8 +136,9 @@ class Loop:
     def __enter__(self) -> Loop:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
+        if error is not None:
+            error.add_note(ended(self.process))
             self.process.kill()
             self._end()
             return
@@ -141,16 +149,16 @@ class Loop:
         assert self.process.stdin and self.process.stdout and self.process.stderr
         with self.process.stdin, self.process.stdout, self.process.stderr:
             self.process.stdin.close()
-            self._reader.join(60)
+            self._reader.join(PATIENCE)
             error = self.process.stderr.read()
-        self.process.wait(60)
+        self.process.wait(PATIENCE)
         return bytes(error)
 
     def finish(self) -> str:
         """What it printed; raises AssertionError when a check of its own failed."""
         if not self.output:
             err = self._end()
-            assert (self.process.returncode, err) == (0, b"")
+            assert (self.process.returncode, err) == (0, b""), ended(self.process)
             self.output = self._said.decode()
             assert self.output.splitlines()[-1].startswith("ok ")
         return self.output
@@ -165,24 +173,15 @@ def mortal(command: Command) -> Iterator[subprocess.Popen[bytes]]:
     words = [*map(str, command), "loop"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         try:
-            assert program.stdout is not None and program.stdout.readline() == b"ready\n"
+            programs.add(program)
+            assert program.stdout is not None and program.stdout.readline() == b"ready\n", ended(program)
+            give_way(program.pid)
             yield program
         finally:
             program.kill()
 
 
 # Looking at a process.
-
-
-def state(pid: int) -> str:
-    """R, S, T ... of /proc/PID/stat."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def cpu(pid: int) -> int:
-    """Clock ticks the process has run for."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
 
 
 def signals(pid: int) -> dict[str, str]:
@@ -270,15 +269,6 @@ def children(pid: int) -> list[int]:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 _libc = ctypes.CDLL(None, use_errno=True)

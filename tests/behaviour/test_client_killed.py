@@ -96,7 +96,7 @@ def test_asked_to_end(number: signal.Signals, tmp_path: Path) -> None:
         words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "*:blocks=count", "-p", str(loop.pid)]
         words += ["-o", str(tmp_path / "out")]
         client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE)
-        assert wait_for((tmp_path / "out.partial").exists, 60)
+        assert wait_for((tmp_path / "out.partial").exists)
         assert differences(loop.pid)
         client.send_signal(number)
         out, _ = client.communicate(timeout=250)
@@ -113,7 +113,7 @@ def test_asked_to_end_while_it_plans(number: signal.Signals, status: int) -> Non
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "--json", "-i", "libc:*:blocks=count", "-p", str(loop.pid)]
         client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE)
-        assert wait_for(lambda: _caught(client.pid, signal.SIGTERM), 60)  # it plans from now on
+        assert wait_for(lambda: _caught(client.pid, signal.SIGTERM))  # it plans from now on
         client.send_signal(number)
         out, _ = client.communicate(timeout=250)
         assert (client.returncode, out) == (status, b"")
@@ -129,7 +129,7 @@ def test_the_terminal_goes_away() -> None:
     with Loop([build("hot8")]) as loop:
         words = [sys.executable, "-m", "gilk", "run", "-q", "-i", "*:blocks=count", "-p", str(loop.pid)]
         client = subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, start_new_session=True)
-        assert wait_for(lambda: differences(loop.pid), 60)
+        assert wait_for(lambda: differences(loop.pid))
         os.killpg(client.pid, signal.SIGKILL)
         client.wait()
         assert wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))

@@ -34,7 +34,7 @@ def test_any_selection_of_functions(variant: str) -> None:
                 follower.follow(rng.sample(functions, rng.randrange(1, len(functions))))
                 follower.leave(rng.sample(functions, rng.randrange(1, len(functions))))
             follower.follow(functions)
-            assert wait_for(lambda: follower.poll().num_rows > 10, 60)
+            assert wait_for(lambda: follower.poll().num_rows > 10)
             follower.leave()
         assert variant == "O0" or (planned and len(planned[0].names) >= 5), "none was planned in company"
         assert follower.restored is True

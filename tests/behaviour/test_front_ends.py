@@ -35,7 +35,7 @@ class Command:
     def wait_until_in(self) -> None:
         """The file is begun when the probes are in."""
         partial = self._output.with_name(self._output.name + ".partial")
-        assert wait_for(lambda: partial.exists() or self._process.poll() is not None, 120)
+        assert wait_for(lambda: partial.exists() or self._process.poll() is not None)
         assert self._process.poll() is None
 
     def finish(self) -> dict[str, int]:

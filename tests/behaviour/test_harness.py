@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.behaviour.harness import leftovers
+from tests.behaviour.harness import Loop, leftovers, mortal, wait_for
+from tests.programs.build import build
 
 MAKES = "import mmap, os, sys; fd = os.memfd_create(sys.argv[1]); os.ftruncate(fd, 4096); "
 WAITS = "print(fd, flush=True); sys.stdin.read()"
@@ -54,3 +56,29 @@ def test_a_checkout_called_gilk_is_not(tmp_path: Path) -> None:
     with process(maps, os.fspath(path)) as (pid, _):
         assert "gilk" in Path(f"/proc/{pid}/maps").read_text()
         assert leftovers(pid) == []
+
+
+def test_a_wait_in_vain_says_what_for_and_how_programs_have_ended() -> None:
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"]) as asked, mortal([build("hot8")]) as program:
+        asked.wait()
+        program.send_signal(signal.SIGSEGV)
+        program.wait()
+        with pytest.raises(AssertionError) as error:
+            wait_for(lambda: asked.poll() is None, 0)
+    assert "wait_for(lambda: asked.poll() is None, 0)" in str(error.value)
+    assert "\nasked = <Popen: returncode: 7" in str(error.value)
+    assert f"process {asked.pid} has ended with status 7" in str(error.value)
+    assert f"process {program.pid} was ended by SIGSEGV" in str(error.value)
+
+
+def test_a_failure_beside_a_loop_says_how_that_is() -> None:
+    with pytest.raises(AssertionError) as error, Loop([build("hot8")]) as loop:
+        raise AssertionError
+    assert f"process {loop.pid} runs" in error.value.__notes__[0]
+    assert not loop.alive()
+
+
+def test_a_loop_lets_others_go_first() -> None:
+    with Loop([build("hot8")]) as loop:
+        nice = {os.getpriority(os.PRIO_PROCESS, int(tid)) for tid in os.listdir(f"/proc/{loop.pid}/task")}
+    assert min(nice) > os.getpriority(os.PRIO_PROCESS, 0) or nice == {19}

@@ -128,7 +128,7 @@ def test_a_dormant_probe_counts_while_it_is_active() -> None:
             for _ in range(2):
                 before = session.counts()[point]
                 session.activate(probes)
-                assert wait_for(functools.partial(counts_more, session, point, before), 60)
+                assert wait_for(functools.partial(counts_more, session, point, before))
                 session.deactivate(probes)
                 assert not [one for one in differences(loop.pid) if "hot8" in one]  # handlers of signals need libc's
             session.activate(probes)

@@ -131,7 +131,7 @@ def timed(library: Path) -> tuple[int, int]:
             assert process.stdout.readline() == "ready\n"
             with gilk.attach(process.pid) as target, target.session() as session:
                 session.insert("libv.so:api:entry", gilk.time)
-                assert wait_for(lambda: session.poll().num_rows > 1000, 60)
+                assert wait_for(lambda: session.poll().num_rows > 1000)
             process.stdin.close()
             wrong, total = map(int, process.stdout.read().split())
         finally:

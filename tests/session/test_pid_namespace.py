@@ -83,7 +83,7 @@ class Contained:
 
     def fork_when_traced(self) -> None:
         """When probes are in, and its threads have been there for a while."""
-        wait_for(lambda: bool(differences(self.pid)), 60)
+        wait_for(lambda: bool(differences(self.pid)))
         time.sleep(1)
         self.fork()
 

@@ -165,7 +165,7 @@ def test_a_start_that_never_comes(paced: Paced, tmp_path: Path) -> None:
     client = subprocess.Popen(
         [*words, "--scope", "paced:"], env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True
     )
-    assert wait_for((tmp_path / "t.partial").exists, 60)
+    assert wait_for((tmp_path / "t.partial").exists)
     assert differences(paced.pid)
     paced.do("a 3")
     client.send_signal(signal.SIGINT)

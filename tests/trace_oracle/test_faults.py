@@ -50,7 +50,7 @@ def clean(target: Paced) -> bool:
 
 def test_killed_while_it_waits(paced: Paced, tmp_path: Path) -> None:
     tracing = client("--start", "call:left", "-p", paced.pid, "-o", tmp_path / "t")
-    assert wait_for(lambda: differences(paced.pid), 60)
+    assert wait_for(lambda: differences(paced.pid))
     kill(tracing)
     assert clean(paced)
     paced.do("j")
@@ -61,7 +61,7 @@ def test_killed_while_it_follows(paced: Paced, tmp_path: Path) -> None:
     file = tmp_path / "t.parquet"
     tracing = client("-p", paced.pid, "-o", file)
     partial = file.with_name("t.parquet.partial")
-    assert wait_for(lambda: differences(paced.pid), 60)
+    assert wait_for(lambda: differences(paced.pid))
     while len(differences(paced.pid)) and not (partial.exists() and partial.stat().st_size > 100_000):
         paced.do("a 500")
     kill(tracing)
@@ -78,7 +78,7 @@ def test_killed_while_it_follows(paced: Paced, tmp_path: Path) -> None:
 def test_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) -> None:
     """The client stands still, the thread reaches the gate, and the client dies: the keeper opens it."""
     tracing = client("--start", "call:alpha", "-p", paced.pid, "-o", tmp_path / "t")
-    assert wait_for(lambda: differences(paced.pid), 60)
+    assert wait_for(lambda: differences(paced.pid))
     tracing.send_signal(signal.SIGSTOP)
     paced.tell("a 2")
     kill(tracing)
@@ -90,7 +90,7 @@ def test_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) -> None:
 def test_both_are_killed_while_a_thread_is_held(paced: Paced, tmp_path: Path) -> None:
     """Nobody is left to open the gate: it opens when its time is over. Then `gilk restore` puts the code right."""
     tracing = client("--start", "call:alpha", "-p", paced.pid, "-o", tmp_path / "t")
-    assert wait_for(lambda: differences(paced.pid), 60)
+    assert wait_for(lambda: differences(paced.pid))
     keeper = keeper_of(tracing)
     tracing.send_signal(signal.SIGSTOP)
     os.kill(keeper, signal.SIGKILL)
