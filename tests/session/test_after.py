@@ -29,20 +29,20 @@ __attribute__((noipa)) long last(long n) { volatile long a = n * 7 + 3; return a
 static void *calls(void *none)
 {
 	long sum = 0;
-	for (long n = 0; n < 6000000; n++)
+	for (long n = 0; n < 3000000; n++)
 		sum += hot(n);
 	return none;
 }
 int main(void)
 {
-	pthread_t threads[4];
+	pthread_t threads[2];
 	long sum = 0;
 	for (long n = 0; n < 100; n++)
 		sum += hot(n);
 	printf("%ld\n", last(sum));
-	for (int n = 0; n < 4; n++)
+	for (int n = 0; n < 2; n++)
 		pthread_create(&threads[n], 0, calls, 0);
-	for (int n = 0; n < 4; n++)
+	for (int n = 0; n < 2; n++)
 		pthread_join(threads[n], 0);
 	return 0;
 }

@@ -31,7 +31,8 @@ def test_events_come_in_order_to_the_exit() -> None:
 
 def test_stopping_ends_as_exit_does() -> None:
     with Loop([build("work")]) as loop:
-        with gilk.dtrace(f"{HOT} {{ @ = count(); trace(arg0); }} END {{ trace($1); }}", loop.pid, (), ["5"]) as session:
+        program = f"{HOT} {{ @ = count(); trace(arg0); }} END {{ trace($1); }}"
+        with gilk.dtrace(program, loop.pid, (), ["5"], {"bufsize": "64k"}) as session:
             found: list[events.Event] = []
             for event in session:
                 found.append(event)
