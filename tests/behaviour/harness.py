@@ -89,9 +89,12 @@ def redirected(stdin: bytes = b"") -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 class Loop:
-    """A test program in loop mode. At the end its input is closed, and it has to find that all its checks held."""
+    """A test program in loop mode. At the end its input is closed, and it has to find that all its checks held.
 
-    def __init__(self, command: Command, **options: Any) -> None:
+    It is nicer than who looks at it, unless ``gives_way`` is False.
+    """
+
+    def __init__(self, command: Command, gives_way: bool = True, **options: Any) -> None:
         self.process = subprocess.Popen(
             [*map(str, command), "loop"],
             stdin=subprocess.PIPE,
@@ -105,7 +108,8 @@ class Loop:
         while line.startswith(b"skipped"):
             line = self.process.stdout.readline()
         assert line == b"ready\n", (line, ended(self.process))
-        give_way(self.pid)
+        if gives_way:
+            give_way(self.pid)
         self.output = ""
         self._said = bytearray()
         self._heard = threading.Condition()
