@@ -142,7 +142,8 @@ class Loop:
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
         if error is not None:
-            error.add_note(ended(self.process))
+            if isinstance(error, Exception):  # a test that is skipped has nothing to tell
+                error.add_note(ended(self.process))
             self.process.kill()
             self._end()
             return

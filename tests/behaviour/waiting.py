@@ -40,7 +40,7 @@ def ended(program: subprocess.Popen[Any]) -> str:
         how = f"was ended by {signal.Signals(-status).name}"
     else:
         how = f"has ended with status {status}"
-    return f"process {program.pid} {how}: {program.args}"
+    return f"process {program.pid} {how}: {program.args!r}"
 
 
 def _about(condition: Callable[[], object]) -> list[str]:
@@ -54,7 +54,7 @@ def _about(condition: Callable[[], object]) -> list[str]:
 def _written(condition: Callable[[], object]) -> str:
     """The lines of the test where the condition stands."""
     try:
-        return inspect.getsource(condition).strip()  # type: ignore[arg-type]
+        return inspect.getsource(condition).strip()
     except (TypeError, OSError):
         return repr(condition)
 
