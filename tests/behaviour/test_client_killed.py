@@ -20,6 +20,7 @@ from tests.programs.build import build
 CLIENT = """
 import sys
 import gilk
+print("begun", flush=True)
 while True:
     with gilk.attach(int(sys.argv[1])) as target, target.session() as session:
         session.insert("*:blocks", gilk.count)
@@ -34,12 +35,13 @@ def kill_at_random(times: int, program: str, seed: int) -> None:
     chance = random.Random(seed)
     with Loop([build(program)]) as loop:
         for turn in range(times):
-            client = subprocess.Popen([sys.executable, "-c", CLIENT, str(loop.pid)], env={**os.environ, **ENVIRONMENT})
-            delay = chance.uniform(0.3, 1.8)  # the first moments are Python's own start
-            time.sleep(delay)
-            assert client.poll() is None
-            client.send_signal(signal.SIGKILL)
-            client.wait()
+            words = [sys.executable, "-c", CLIENT, str(loop.pid)]
+            with subprocess.Popen(words, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE) as client:
+                assert client.stdout is not None and client.stdout.readline() == b"begun\n"
+                delay = chance.uniform(0.0, 1.2)
+                time.sleep(delay)  # any moment will do
+                assert client.poll() is None
+                client.send_signal(signal.SIGKILL)
             clean = wait_for(lambda: not leftovers(loop.pid) and not differences(loop.pid))
             assert clean, (turn, delay, leftovers(loop.pid), differences(loop.pid))
             assert loop.alive()
