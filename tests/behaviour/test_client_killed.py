@@ -20,9 +20,10 @@ from tests.programs.build import build
 CLIENT = """
 import sys
 import gilk
+attach = gilk.attach  # what it needs is imported by then
 print("begun", flush=True)
 while True:
-    with gilk.attach(int(sys.argv[1])) as target, target.session() as session:
+    with attach(int(sys.argv[1])) as target, target.session() as session:
         session.insert("*:blocks", gilk.count)
         for _ in range(5):
             probes = session.insert("*:entry", gilk.time)
