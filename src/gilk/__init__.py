@@ -22,6 +22,7 @@ from gilk.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from gilk import lab
+    from gilk.api.advice import Advice, AdvisedSession, advice
     from gilk.api.dtrace import DtraceSession, dtrace, dtrace_events, events
     from gilk.api.dtrace import values as dtrace_values
     from gilk.api.experiments import Experiment, Staged, load_experiment, prepare_experiment
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 #: The module of gilk.api that has each name; `:` leads to one by another name.
 _PLACES = {
+    **dict.fromkeys(("Advice", "AdvisedSession", "advice"), "advice"),
     **dict.fromkeys(("DtraceSession", "dtrace", "dtrace_events", "events"), "dtrace"),
     "dtrace_values": "dtrace:values",
     **dict.fromkeys(("Experiment", "Staged", "load_experiment", "prepare_experiment"), "experiments"),
@@ -70,6 +72,7 @@ _PLACES = {
 
 __all__ = [
     "CompileError", "GilkError", "ImageError", "StoreError", "TargetError", "UsageError", "__version__",
+    "Advice", "AdvisedSession", "advice",
     "BlockView", "CFunction", "DtraceSession", "Experiment", "FunctionView", "Graph", "Kernel", "KernelSession",
     "Loaded", "Place", "Probe", "Progress", "Request", "Result", "Run", "RunReport", "Session", "Staged", "Survey",
     "Target", "Tracing", "args", "attach", "c", "calls", "cfg", "count", "driver", "dtrace", "dtrace_events",

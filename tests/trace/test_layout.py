@@ -26,6 +26,7 @@ STRUCTS = {
     "gilk_ring_class": layout.RING_CLASS,
     "gilk_control": layout.CONTROL,
     "gilk_ring": layout.RING,
+    "gilk_advising": layout.ADVISING,
     "gilk_block": layout.BLOCK,
     "gilk_gate": layout.GATE,
 }

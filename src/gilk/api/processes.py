@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gilk.session import places
 from gilk.session.base import Probe
@@ -23,6 +24,9 @@ from gilk.targets import process
 from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 from gilk.targets.restore import restore
+
+if TYPE_CHECKING:
+    from gilk.session.advised_session import AdvisedSession
 
 __all__ = [
     "BlockView", "ClientSession", "FunctionView", "Loaded", "Place", "Probe", "Target", "attach", "launch", "restore",
@@ -64,6 +68,15 @@ class Target:
         Raises TargetError.
         """
         return ClientSession(self.process, points, threads, ring)
+
+    def advising(self, points: int = 4096, threads: int = 1024, ring: int = 1 << 16) -> AdvisedSession:
+        """A session that has the process for itself, whose calls can have advice (docs/advice.md).
+
+        Raises UsageError `advice-alone`, TargetError.
+        """
+        from gilk.session.advised_session import AdvisedSession  # here: few sessions have advice
+
+        return AdvisedSession(self.process, points, threads, ring)
 
     def resume(self) -> None:
         """Let a launched program run: it waits, before any of its code, until then."""

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gilk.analysis.model import Block, Function
 from gilk.session.request import Builtin, CFunction, Wanted, having, probes_at
-from gilk.spec.point import Spec
+from gilk.spec.point import Spec, parse
 from gilk.splice import points
 from gilk.splice.points import Point
 from gilk.targets.base import Code, Loaded
@@ -103,3 +103,13 @@ def functions(process: Code, glob: str = "*", image: str = "") -> Iterator[Funct
         analysis = process.analysis(loaded)
         for span in spans:
             yield FunctionView(process, loaded, analysis.function(span))
+
+
+def places_at(process: Code, where: str | Place | Iterable[Place]) -> list[Place]:
+    """The places meant: points as on the command line, or places. Raises as `having`."""
+    if isinstance(where, Place):
+        return [where]
+    if not isinstance(where, str):
+        return list(where)
+    spec = parse(where)
+    return [p for view in functions(process, spec.function, spec.image) for p in view.points(spec.where)]

@@ -12,6 +12,7 @@ from iced_x86 import FlowControl
 
 from gilk.arch.asm import JMP32
 from gilk.image.model import Image
+from gilk.splice.advice import last as advice_last
 from gilk.splice.code import CodeBuilder, PatchCode
 from gilk.splice.host import Context, Host
 from gilk.splice.plan import Want
@@ -68,7 +69,7 @@ def emit_instruments(
     builder: CodeBuilder, host: Host, wants: list[Want], live: int, address: int, pushed: int = 0
 ) -> None:
     """One after another; each also keeps what a later one reads, dead to the program or not."""
-    instruments = [want.instrument for want in wants if want.instrument is not None]
+    instruments = advice_last([want.instrument for want in wants if want.instrument is not None])
     lives = []
     live |= host.assume_live
     for instrument in reversed(instruments):

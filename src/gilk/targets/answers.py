@@ -84,6 +84,9 @@ class Answers:
     def map_side(self, blocks: int) -> int:
         return self.keeper.mapper.map_side(blocks)
 
+    def map_advice(self, blocks: int) -> int:
+        return self.keeper.mapper.map_advice(blocks)
+
     def map_pages(self, pages: dict[int, int]) -> list[int]:
         return self.keeper.mapper.map_pages(pages)
 

@@ -96,6 +96,10 @@ class Tracer(Protocol):
         """Stacks for the instruments of so many threads; where they begin."""
         ...
 
+    def map_advice(self, blocks: int) -> int:
+        """Stacks for the advice of so many threads; where they begin."""
+        ...
+
     def share_memory(self, size: int) -> tuple[int, int]:
         """A file descriptor, and the address in the target."""
         ...

@@ -42,6 +42,7 @@ class Held:
     code_size: int = 0
     arenas: list[ArenaMap] = field(default_factory=list)
     side: tuple[int, int] = (0, 0)  # side stacks: address and size in bytes
+    advice: tuple[int, int] = (0, 0)  # stacks of advice: the same
     pages: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     gates: set[int] = field(default_factory=set)  # control pages of clients, in which threads may wait at gates

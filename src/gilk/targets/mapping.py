@@ -21,6 +21,7 @@ from gilk.targets.writer import Change
 
 _PAGE = 4096
 CLAIM_STACKS, SIDE_STACK = 16 * 4096, 65536  # bytes: GILK_CLAIM_STACKS, GILK_SIDE_STACK of native/abi/gilk_abi.h
+ADVICE_STACK = 1 << 20  # bytes: GILK_ADVICE_STACK there
 _SA_SIGINFO = 4
 
 
@@ -102,6 +103,17 @@ class Mapper:
             call.many(held.calls, [(MPROTECT, guard, _PAGE, 0) for guard in guards])
         return start
 
+    def map_advice(self, blocks: int) -> int:
+        """Stacks of advice for so many threads; where they begin (native/abi/gilk_abi.h)."""
+        held, size = self._held(), blocks * ADVICE_STACK
+        assert held.calls is not None
+        with refusable(self._pid), self.borrowed() as call:
+            start = call.reserve(size)
+            held.advice = start, size
+            guards = range(start, start + size, ADVICE_STACK)
+            call.many(held.calls, [(MPROTECT, guard, _PAGE, 0) for guard in guards])
+        return start
+
     def map_pages(self, pages: dict[int, int]) -> list[int]:
         """Single pages for puns (address -> offset); those that the process has meanwhile mapped itself come back."""
         held = self._held()
@@ -176,7 +188,7 @@ class Mapper:
         _unmap(call, [(address, _PAGE) for address in held.pages])
         _unmap(call, [(arena.start, arena.size + arena.base - arena.start) for arena in held.arenas])
         call.leave_our_memory()
-        _unmap(call, [held.side, (held.data, held.data_size), (held.code, held.code_size)])
+        _unmap(call, [held.side, held.advice, (held.data, held.data_size), (held.code, held.code_size)])
         if held.calls is not None:
             _unmap(call, [(held.calls.loop, _PAGE), (held.calls.page, _PAGE)])
         if held.shelter:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gilk.targets import gates
+from gilk.targets import advised, gates
 from gilk.targets.bounds import Bounds
 from gilk.targets.frames import SignalFrame, find_restorers, returning, signal_frames
 from gilk.targets.held import Held
@@ -103,6 +103,8 @@ class Movement:
         rip = thread.registers.rip
         if self._calling_out(thread):
             raise Busy
+        if advised.is_on_stack(self._held(), thread.registers.rsp):
+            return True
         if self._original(thread, old) is not None:
             return False
         if self._in_library(rip):
@@ -149,7 +151,15 @@ class Movement:
         moves = [move for frame in found.values() for move in self._moves_of(frame, old, new)]
         for frame in self._parked(found):
             moves += self._moves_of_parked(frame, old, new)
-        return moves
+        return [*moves, *self._resumptions(threads, old, new)]
+
+    def _resumptions(self, threads: dict[int, Thread], old: Places, new: Places) -> Iterator[Write]:
+        """Where calls with advice go on: behind the entry's instruments, in the patch that is there by then."""
+        held, memory = self._held(), self._memory
+        for base in {thread.registers.gs_base for thread in threads.values()} if old else ():
+            for found in advised.resumptions(held, memory, base):
+                if old.original(found.address) is not None:
+                    yield Write(found.slot, self._through(found.address, old, new), found.address, True)
 
     def are_out(self, threads: dict[int, Thread]) -> bool:
         """Nobody is in memory of ours, nor waits in a handler to go on there."""
@@ -178,6 +188,8 @@ class Movement:
         return signal_frames([start, *self._left(thread)], self._restorers, bounds, self._memory)
 
     def _moves_of(self, frame: SignalFrame, old: Places, new: Places) -> tuple[Write, ...]:
+        if old and advised.is_on_stack(self._held(), frame.rsp):
+            raise Busy
         through = self._through(frame.place, old, new)
         return self._writes(frame, through, old) if through != frame.place else ()
 
@@ -204,11 +216,11 @@ class Movement:
 
     def _left(self, thread: Thread) -> list[int]:
         """The program's stack, by its stack pointer, where the thread has left it for its side stack."""
-        base = thread.registers.gs_base
-        if not self._held().side[1] or not self._held().is_block(base):
-            return []
-        left = int.from_bytes(self._memory.read(base + _SIDE_RSP, 8), "little")
-        return [left] if left else []
+        base, held = thread.registers.gs_base, self._held()
+        found = [advised.left(held, self._memory, base)]
+        if held.side[1] and held.is_block(base):
+            found.append(int.from_bytes(self._memory.read(base + _SIDE_RSP, 8), "little"))
+        return [left for left in found if left]
 
     def _through(self, rip: int, old: Places, new: Places) -> int:
         place = old.original(rip)

@@ -42,6 +42,9 @@ class Requests(ABC):
     def map_side(self, blocks: int) -> int:
         return cast(int, self.ask("map_side", blocks))
 
+    def map_advice(self, blocks: int) -> int:
+        return cast(int, self.ask("map_advice", blocks))
+
     def poke(self, address: int, data: bytes) -> None:
         self.ask("poke", address, data)
 

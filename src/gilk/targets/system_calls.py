@@ -23,6 +23,7 @@ MMAP, MPROTECT, MUNMAP, MREMAP, MADVISE, CLOSE, MEMFD_CREATE = 9, 10, 11, 25, 28
 _MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
 _PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
 _MAP_SHARED, _MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NOREPLACE = 1, 2, 0x20, 0x100000
+_MAP_NORESERVE = 0x4000
 #: Wishes. Where the kernel itself puts so large a mapping, just below the libraries, it is in the way of their puns.
 _CODE_AT, _DATA_AT, _RECORD_AT, _LIST_AT = 0x2000_0000_0000, 0x2100_0000_0000, 0x2180_0000_0000, 0x21F0_0000_0000
 MADV_DONTDUMP, MADV_WIPEONFORK = 16, 18
@@ -70,6 +71,11 @@ class SystemCalls(ABC):
     def anonymous(self, address: int, size: int) -> int:
         flags = _MAP_PRIVATE | _MAP_ANONYMOUS | (_MAP_NOREPLACE if address else 0)
         return self.map(address, size, _PROT_READ | _PROT_WRITE, flags, -1)
+
+    def reserve(self, size: int) -> int:
+        """The same anywhere, without claiming that all of it will be used."""
+        flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE
+        return self.map(0, size, _PROT_READ | _PROT_WRITE, flags, -1)
 
     def code(self, size: int, fd: int) -> int:
         """Map all of ``fd`` readable and executable, away from any code."""

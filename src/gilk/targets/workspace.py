@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from collections.abc import Callable, Collection
 from dataclasses import field, replace
 
@@ -17,6 +18,8 @@ import numpy as np
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import EVERYTHING
 from gilk.errors import CompileError, MemoryTaken, TargetError
+from gilk.lang.c.advice import PASS, PROCEED, PROCEED_WITH
+from gilk.splice.advice import AdvisedEntry, AdvisedReturn
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.splice.host import Host
 from gilk.splice.instrument import CallWithIid, CallWithRegisters, CallWithValues, Instrument
@@ -32,6 +35,7 @@ from gilk.targets.places import places_table
 from gilk.targets.refusals import taken
 from gilk.targets.symbols import Found, Resolver
 from gilk.targets.templates import Placed, PlacedBatch, Shape, Spot, place, runtime_room
+from gilk.toolchain.advice import CompiledAdvice
 from gilk.toolchain.instrument import CompiledObject, Linked, link_instrument
 from gilk.toolchain.runtime import runtime
 from gilk.values import dataclass
@@ -42,8 +46,9 @@ _MOST_ARENAS = 8
 _MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may split a gap in two
 _TABLES = _MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
 _TABLE_SIZE = 64 << 20
-_SIDE_PARAMETER = 48  # in struct gilk_params, native/runtime/runtime.h
+_SIDE_PARAMETER, _ADVICE_PARAMETER = 48, 56  # in struct gilk_params, native/runtime/runtime.h
 _LINE = 64
+_ADVICE = struct.Struct("<QIIII")  # struct gilk_advice, native/runtime/advice.h
 _TRIES = 8  # to map what the process has not mapped itself meanwhile
 _CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
 
@@ -67,7 +72,7 @@ class Workspace:
     ) -> None:
         self._process = process
         self._blocks = blocks
-        self._side = 0
+        self._side = self._advice = 0
         self.shape = Shape(counters, rings)
         try:
             name = f"{os.getpid()}-{os.urandom(4).hex()}"
@@ -110,10 +115,19 @@ class Workspace:
         for site in self._sites:
             self._set_side(site.arena.offset)
 
+    def _map_advice(self) -> None:
+        """Stacks of advice, once."""
+        if self._advice:
+            return
+        self._advice = self._process.keeper.map_advice(self._blocks)
+        for site in self._sites:
+            self._set_side(site.arena.offset)
+
     def _set_side(self, arena: int) -> None:
         """Threads find them at their next hit there, whether or not they have a block already."""
-        at = arena + runtime().symbols["gilk_params"] + _SIDE_PARAMETER
-        self._code[at : at + 8] = self._side.to_bytes(8, "little")
+        at = arena + runtime().symbols["gilk_params"]
+        for offset, address in ((_SIDE_PARAMETER, self._side), (_ADVICE_PARAMETER, self._advice)):
+            self._code[at + offset : at + offset + 8] = address.to_bytes(8, "little")
 
     def loaded(self, ground: PatchContext) -> Loaded:
         """The image that the ground belongs to."""
@@ -182,6 +196,17 @@ class Workspace:
             return lambda iid: CallWithValues(linked.values, iid, linked.clobbers)
         return lambda iid: CallWithIid(linked.plain, iid, linked.clobbers)
 
+    def advised(self, ground: PatchContext, compiled: CompiledAdvice) -> tuple[AdvisedEntry, AdvisedReturn]:
+        """Advice for one function, at its entry and at its returns. Raises CompileError `undefined-symbol`."""
+        self._map_advice()
+        site = next(s for s in self._sites if s.arena is ground.arena)
+        linked = self._link(site, compiled.compiled, 0)
+        at = site.arena.allocate(_LINE)
+        numbers = (linked.plain, compiled.stack, compiled.vectors, compiled.more, compiled.results)
+        self._store(at, _ADVICE.pack(*numbers))
+        entry, returned = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
+        return AdvisedEntry(at, entry), AdvisedReturn(at, returned)
+
     def forget_linked(self, sources: Collection[str]) -> None:
         """Forget the code compiled from these sources: no later patch will call it. It stays where it lies."""
         for site in self._sites:
@@ -206,7 +231,8 @@ class Workspace:
         return site.controls[control]
 
     def _link(self, site: ArenaSite, compiled: CompiledObject, control: int) -> Linked:
-        symbols = {name: self._resolve(name).address for name in compiled.undefined}
+        own = {name: site.host.base + runtime().symbols[name] for name in (PROCEED, PROCEED_WITH, PASS)}
+        symbols = {name: own.get(name) or self._resolve(name).address for name in compiled.undefined}
         symbols["gilk_control"] = self._control(site, control)
         room = len(compiled.content) + 4096
         code = site.arena.allocate(room)

@@ -86,10 +86,10 @@ def _compiled(source: Path, function: str, flags: tuple[str, ...], text: str | N
                 raise UsageError("no-such-instrument", f"{source} has no function {function!r}") from None
             raise
         prune(whole, output, ENTRY, PLAIN, VALUES, FORM)
-        return CompiledObject(source, function, output.read_bytes(), _undefined(output))
+        return CompiledObject(source, function, output.read_bytes(), undefined(output))
 
 
-def _undefined(path: Path) -> tuple[str, ...]:
+def undefined(path: Path) -> tuple[str, ...]:
     """Names that code which was kept refers to: nm lists those of dropped sections too, unless they are stripped."""
     import subprocess  # here: what is kept need not wait for it
 

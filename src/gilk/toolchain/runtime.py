@@ -14,16 +14,21 @@ from gilk.image.elf import load
 from gilk.toolchain.compilers import NATIVE, compile_object, compiler, directory, flags, link
 from gilk.values import dataclass
 
-_SOURCES = ("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "host/process.S")
+_SOURCES = (
+    *("runtime/claim.c", "runtime/dispatch.c", "runtime/gate.c", "runtime/signal.c", "runtime/advice.c"),
+    *("host/process.S", "host/advice.S"),
+)
 _READ = (
     *(*_SOURCES, "runtime/runtime.h", "runtime/runtime.ld", "include/gilk.h", "abi/gilk_abi.h", "abi/gilk_regs.h"),
-    *("abi/gilk_atomic.h", "host/host.h", "host/process.h", "host/block.h", "host/own.h"),
+    *("abi/gilk_atomic.h", "host/host.h", "host/process.h", "host/block.h", "host/own.h", "runtime/advice.h"),
 )
 _SYMBOLS = (
     *("gilk_claim_thunk", "gilk_registers_thunk", "gilk_vector_thunk", "gilk_log_registers", "gilk_params"),
     *("gilk_side_claim_thunk", "gilk_side_registers_thunk", "gilk_side_vector_thunk"),
     *("gilk_side_plain_thunk", "gilk_side_values_thunk"),
     *("gilk_signal_enter", "gilk_signal_enter_go", "gilk_signal_leave", "gilk_gate_reached"),
+    *("gilk_advice_enter", "gilk_advice_returned", "gilk_advice_proceed", "gilk_advice_proceed_with"),
+    *("gilk_advice_pass",),
 )
 
 

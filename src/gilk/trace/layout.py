@@ -46,6 +46,12 @@ REGS = np.dtype(
 RECORDS = (STAMP, INTEGER, ARGS, REGS)
 
 RING = np.dtype([("wpos", "<u8"), ("limit", "<u8"), ("drops", "<u8"), ("reserved", "<u8")])
+ADVISING = np.dtype(
+    [
+        *(("shown", "<u8"), ("next", "<u8"), ("newest", "<u8"), ("running", "<u8")),
+        *(("left", "<u8"), ("high", "<u8"), ("skipped", "<u8"), ("dropped", "<u8")),
+    ]
+)
 BLOCK = np.dtype(
     [
         *(("owner", "<u8"), ("state", "<u4"), ("index", "<u4"), ("pid", "<u4"), ("tid", "<u4")),
@@ -53,6 +59,7 @@ BLOCK = np.dtype(
         ("side_top", "<u8"),
         ("ring", RING, (CLASSES,)),
         ("side_rsp", "<u8"),
+        ("advising", ADVISING),
     ]
 )
 RING_CLASS = np.dtype([("offset", "<u4"), ("size", "<u4")])

@@ -141,6 +141,23 @@ struct gilk_ring {
 	gilk_u64 reserved;
 };
 
+/*
+ * Advice on calls (runtime/advice.h). It runs on a stack of its own, of GILK_ADVICE_STACK bytes, of which the lowest
+ * page is a guard. All zero: the thread has none yet.
+ */
+#define GILK_ADVICE_STACK (1 << 20)
+
+struct gilk_advising {
+	gilk_u64 shown;	  /* the stack pointer at the newest activation's entry; all ones: there is none; 0: look closer */
+	gilk_u64 next;	  /* where the next activation begins, downwards */
+	gilk_u64 newest;  /* activation, or 0 */
+	gilk_u64 running; /* activation whose advice has the thread; 1: on the way from one stack to the other; 0: none */
+	gilk_u64 left;	  /* the program's stack pointer, while `running` is not 0 */
+	gilk_u64 high;	  /* where the stack ends */
+	gilk_u64 skipped; /* calls that went without advice, as there was no room */
+	gilk_u64 dropped; /* activations whose call was left in another way than by its return */
+};
+
 struct gilk_block {
 	gilk_u64 owner; /* fs base + key; 0: no one's */
 	gilk_u32 state; /* 0 free, 1 in use */
@@ -154,6 +171,7 @@ struct gilk_block {
 	gilk_u64 side_top; /* where this thread's side stack begins, downwards; 0: it has none */
 	struct gilk_ring ring[GILK_CLASSES]; /* at 64 */
 	gilk_u64 side_rsp; /* at 192: the program's stack pointer while the side stack is in use; 0: it is free */
+	struct gilk_advising advising; /* at 200 */
 };
 
 /*

@@ -88,6 +88,17 @@ static inline void host_add_own(gilk_u64 *word, gilk_u64 value);
 /* The identity of the thread that runs: nonzero, and no other's that lives in this address space. */
 static inline gilk_u64 host_self(void);
 
+struct host_stack { /* stack_t */
+	gilk_u64 start;
+	gilk_u64 flags;
+	gilk_u64 size;
+};
+
+#define HOST_NO_STACK 2 /* in flags: there is none; SS_DISABLE */
+
+/* Where the alternate signal stack of the thread lies; where that cannot be told, there is none. */
+static inline void host_other_stack(struct host_stack *stack);
+
 /* Make `block` the one of this thread. */
 static inline void host_attach(struct gilk_block *block);
 

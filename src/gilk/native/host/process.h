@@ -133,6 +133,13 @@ static inline int host_poke(gilk_u32 pid, gilk_u64 to, const void *from, gilk_u6
 	return host_vm(311, pid, &here, &there) == (long)size ? 0 : -1; /* process_vm_writev */
 }
 
+static inline void host_other_stack(struct host_stack *stack)
+{
+	stack->flags = HOST_NO_STACK;
+	host_syscall4(131, 0, (gilk_u64)stack, 0, 0); /* sigaltstack */
+	stack->flags &= 0xffffffff;
+}
+
 static inline int host_has_room(void)
 {
 	return 1;

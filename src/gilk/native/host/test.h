@@ -124,6 +124,11 @@ static inline gilk_u64 host_self(void)
 	return (gilk_u64)&host_test_block;
 }
 
+static inline void host_other_stack(struct host_stack *stack)
+{
+	stack->flags = HOST_NO_STACK;
+}
+
 static inline void host_attach(struct gilk_block *block)
 {
 	host_test_block = block;

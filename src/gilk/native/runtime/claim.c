@@ -74,6 +74,17 @@ static void give_side_stack(struct gilk_block *block)
 	block->side_top = first + (block->index + 1UL) * GILK_SIDE_STACK;
 }
 
+static void give_advice_stack(struct gilk_block *block)
+{
+	struct gilk_advising *state = &block->advising;
+
+	if (!gilk_params.advice || state->high)
+		return;
+	state->newest = state->running = state->left = 0;
+	state->shown = ~0UL;
+	state->high = state->next = gilk_params.advice + (block->index + 1UL) * GILK_ADVICE_STACK;
+}
+
 static void name(struct gilk_block *block, gilk_u32 pid, gilk_u32 tid)
 {
 	block->pid = pid;
@@ -155,6 +166,7 @@ gilk_u32 gilk_claim(void)
 
 	if (host_owner() == host_self() + key) {
 		give_side_stack(block); /* claimed from another arena, or before there were any */
+		give_advice_stack(block);
 		return 1;
 	}
 	pid = known_pid(pid);
@@ -167,8 +179,10 @@ gilk_u32 gilk_claim(void)
 		}
 		name(block, pid, tid);
 		block->side_top = 0;
+		block->advising.high = 0;
 	}
 	give_side_stack(block);
+	give_advice_stack(block);
 	make_owned(control, block, host_self() + key);
 	host_attach(block);
 	return 1;

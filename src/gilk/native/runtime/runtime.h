@@ -17,6 +17,7 @@ struct gilk_params {
 	const struct gilk_places *places; /* or null: handlers see addresses of patches */
 	gilk_u32 inner, outer;	      /* the process's number: where it is itself, and where the client is */
 	gilk_u64 side;		      /* where side stacks begin, or 0: there are none */
+	gilk_u64 advice;	      /* where the stacks of advice begin, one for each block, or 0: there are none */
 };
 
 extern struct gilk_params gilk_params;

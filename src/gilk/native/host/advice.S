@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * From the program's stack to the stack of its advice, and back (runtime/advice.h). A patch comes here by a jump, at a
+ * function's entry or at a return:
+ *
+ *	lea -128(%rsp),%rsp; push %r11; lea END(%rip),%r11; push %r11; lea ADVICE(%rip),%r11; jmp gilk_advice_...; END:
+ *
+ * At END the stack pointer and all registers but the flags are what they were.
+ */
+#include "../abi/gilk_regs.h"
+
+	.section .text.thunks, "ax"
+
+	.set	NESTED, 40		/* abi/gilk_abi.h: struct gilk_block */
+	.set	SHOWN, 200
+	.set	NEXT, 208
+	.set	NEWEST, 216
+	.set	RUNNING, 224
+	.set	LEFT, 232
+	.set	HIGH, 240
+	.set	SKIPPED, 248
+	.set	STACK_SIZE, 1 << 20
+	.set	LEAST, 1 << 16		/* of that, for advice that begins */
+
+	.set	PREVIOUS, 0		/* runtime/advice.h: struct gilk_activation */
+	.set	RSP, 8
+	.set	ADVICE, 16
+	.set	RESUME, 24
+	.set	SIDE, 32
+	.set	ITS_SHOWN, 40
+	.set	BEFORE, 48
+	.set	KEPT, 56
+	.set	RAX, 64
+	.set	RCX, 72
+	.set	RDX, 80
+	.set	RBX, 88
+	.set	RBP, 96
+	.set	RSI, 104
+	.set	RDI, 112
+	.set	R8, 120
+	.set	R9, 128
+	.set	R10, 136
+	.set	R11, 144
+	.set	R12, 152
+	.set	R13, 160
+	.set	R14, 168
+	.set	R15, 176
+	.set	VECTORS, 184
+	.set	ARGUMENTS, 192
+	.set	CONTROL, 200
+	.set	ACTIVATION_SIZE, 256	/* a multiple of 64, as xsave wants it */
+
+	.set	ENTRY, 0		/* struct gilk_advice */
+	.set	STACK, 8
+	.set	FLAGS, 12
+	.set	MORE, 16
+	.set	RESULTS, 20
+
+	.set	AREA, 2688		/* of xsave, with the parts in PARTS */
+	.set	PARTS, 0xe6		/* xmm, ymm, opmask, zmm: no x87, no protection keys */
+	.set	PUSHED, 128 + 16	/* by the patch */
+
+/* The patch goes on. rsp is at what the patch has pushed. */
+	.macro	go_on
+	mov	(%rsp), %r11
+	mov	%r11, PUSHED-16(%rsp)
+	mov	8(%rsp), %r11
+	lea	PUSHED(%rsp), %rsp
+	jmp	*-16(%rsp)
+	.endm
+
+/* Call C with rax as its argument, and a second one in r11; rax is its result. Keeps all else. */
+	.macro	ask	function
+	push	%rbp
+	mov	%rsp, %rbp
+	push	%rcx
+	push	%rdx
+	push_arguments
+	mov	%rax, %rdi
+	mov	%r11, %rsi
+	and	$-16, %rsp
+	call	\function
+	lea	-64(%rbp), %rsp
+	pop_arguments
+	pop	%rdx
+	pop	%rcx
+	pop	%rbp
+	.endm
+
+/* The vector registers, all of them, are those of the entry again; \area has them. Overwrites rax and rdx. */
+	.macro	restore_vectors activation, area
+	stmxcsr	CONTROL(\activation)
+	mov	$PARTS, %eax
+	xor	%edx, %edx
+	xrstor64 (\area)
+	ldmxcsr	CONTROL(\activation)
+	.endm
+
+/* From the side stack, where nobody else may begin anything before `running` is 0. Overwrites rcx. */
+	.macro	begin_way activation
+	mov	RSP(\activation), %rcx
+	mov	%rcx, %gs:LEFT
+	movq	$1, %gs:RUNNING
+	.endm
+
+/* The activation in rbx is over. Overwrites rcx. */
+	.macro	drop
+	mov	PREVIOUS(%rbx), %rcx
+	mov	%rcx, %gs:NEWEST
+	jrcxz	90f
+	mov	ITS_SHOWN(%rcx), %rcx
+	jmp	91f
+90:	mov	$-1, %rcx
+91:	mov	%rcx, %gs:SHOWN
+	mov	BEFORE(%rbx), %rcx
+	mov	%rcx, %gs:NEXT
+	.endm
+
+/* A function's entry. */
+	.globl gilk_advice_enter
+gilk_advice_enter:
+	push	%rax
+1:	rdfsbase %rax
+	add	gilk_key(%rip), %rax
+	cmp	%gs:0, %rax
+	jne	50f
+	cmpq	$0, %gs:HIGH
+	je	50f
+2:	cmpq	$0, %gs:RUNNING
+	jne	60f
+	lea	PUSHED+8(%rsp), %rax
+	cmp	%gs:SHOWN, %rax
+	jae	70f
+3:	mov	%gs:HIGH, %rax
+	sub	%gs:NEXT, %rax
+	cmp	$STACK_SIZE - LEAST, %rax
+	ja	80f
+
+	lea	PUSHED+8(%rsp), %rax
+	mov	%rax, %gs:LEFT
+	movq	$1, %gs:RUNNING
+	mov	%gs:NEXT, %rsp
+	sub	$ACTIVATION_SIZE, %rsp
+	mov	%rcx, RCX(%rsp)
+	mov	%rdx, RDX(%rsp)
+	mov	%rbx, RBX(%rsp)
+	mov	%rbp, RBP(%rsp)
+	mov	%rsi, RSI(%rsp)
+	mov	%rdi, RDI(%rsp)
+	mov	%r8, R8(%rsp)
+	mov	%r9, R9(%rsp)
+	mov	%r10, R10(%rsp)
+	mov	%r12, R12(%rsp)
+	mov	%r13, R13(%rsp)
+	mov	%r14, R14(%rsp)
+	mov	%r15, R15(%rsp)
+	mov	%rsp, %rbx
+	mov	-PUSHED-8(%rax), %rcx
+	mov	%rcx, RAX(%rbx)
+	mov	-PUSHED(%rax), %rcx
+	mov	%rcx, RESUME(%rbx)
+	mov	-PUSHED+8(%rax), %rcx
+	mov	%rcx, R11(%rbx)
+	mov	%rax, RSP(%rbx)
+	mov	%r11, ADVICE(%rbx)
+	mov	%gs:NEWEST, %rcx
+	mov	%rcx, PREVIOUS(%rbx)
+	lea	ACTIVATION_SIZE(%rbx), %rcx
+	mov	%rcx, BEFORE(%rbx)
+	xor	%ecx, %ecx
+	mov	%rcx, SIDE(%rbx)
+	mov	%rcx, VECTORS(%rbx)
+	mov	%rcx, ARGUMENTS(%rbx)
+	cmp	%gs:SHOWN, %rax
+	cmovae	%rcx, %rax		/* above what is on another stack: look closer at each return */
+	mov	%rax, ITS_SHOWN(%rbx)
+	mov	%rbx, %gs:NEWEST
+	mov	%rax, %gs:SHOWN
+	mov	%rbx, %gs:RUNNING
+
+	testl	$1, FLAGS(%r11)
+	jz	4f
+	sub	$AREA, %rsp
+	mov	%rsp, VECTORS(%rbx)
+	xor	%eax, %eax		/* the header must be zero before xsave */
+	.irp	word, 512, 520, 528, 536, 544, 552, 560, 568
+	mov	%rax, \word(%rsp)
+	.endr
+	mov	$PARTS, %eax
+	xor	%edx, %edx
+	xsave64	(%rsp)
+4:	mov	STACK(%r11), %ecx
+	jrcxz	5f
+	lea	15(%rcx), %rax
+	and	$-16, %rax
+	sub	%rax, %rsp
+	mov	%rsp, ARGUMENTS(%rbx)
+	mov	RSP(%rbx), %rsi
+	add	$8, %rsi
+	mov	%rsp, %rdi
+	shr	$3, %ecx
+	rep movsq
+5:	mov	STACK(%r11), %ecx
+	add	MORE(%r11), %ecx
+	jrcxz	6f
+	lea	15(%rcx), %rax
+	and	$-16, %rax
+	sub	%rax, %rsp
+	mov	RSP(%rbx), %rsi
+	add	$8, %rsi
+	mov	%rsp, %rdi
+	shr	$3, %ecx
+	rep movsq
+6:	mov	RDI(%rbx), %rdi
+	mov	RSI(%rbx), %rsi
+	mov	RDX(%rbx), %rdx
+	mov	RCX(%rbx), %rcx
+	mov	R8(%rbx), %r8
+	mov	R9(%rbx), %r9
+	mov	R10(%rbx), %r10
+	mov	RAX(%rbx), %rax
+	call	*ENTRY(%r11)
+
+	/* The advice has come back: its result is the function's. rbx, as C keeps it, has the activation. */
+	mov	ADVICE(%rbx), %r11
+	testl	$1, FLAGS(%r11)
+	jz	7f
+	mov	%rax, KEPT(%rbx)
+	mov	%rdx, %rsi
+	mov	VECTORS(%rbx), %rdi
+	movups	%xmm0, -32(%rdi)
+	movups	%xmm1, -16(%rdi)
+	restore_vectors %rbx, %rdi
+	mov	KEPT(%rbx), %rax
+	mov	%rsi, %rdx
+	testl	$4, RESULTS(%r11)
+	jz	8f
+	movups	-32(%rdi), %xmm0
+8:	testl	$8, RESULTS(%r11)
+	jz	7f
+	movups	-16(%rdi), %xmm1
+7:	testl	$1, RESULTS(%r11)
+	jnz	9f
+	mov	RAX(%rbx), %rax
+9:	testl	$2, RESULTS(%r11)
+	jnz	10f
+	mov	RDX(%rbx), %rdx
+10:	begin_way %rbx
+	drop
+	mov	RCX(%rbx), %rcx
+	mov	RSI(%rbx), %rsi
+	mov	RDI(%rbx), %rdi
+	mov	R8(%rbx), %r8
+	mov	R9(%rbx), %r9
+	mov	R10(%rbx), %r10
+	mov	R11(%rbx), %r11
+	mov	RSP(%rbx), %rsp
+	mov	RBX(%rbx), %rbx
+	movq	$0, %gs:RUNNING
+	ret
+
+	.subsection 1
+50:	call	gilk_claim_thunk
+	jc	61f
+	cmpq	$0, %gs:HIGH
+	jne	1b
+	jmp	61f			/* there are no stacks yet */
+60:	mov	%gs:HIGH, %rax
+	sub	%rsp, %rax
+	cmp	$STACK_SIZE, %rax
+	jb	62f
+	lea	PUSHED+8(%rsp), %rax
+	ask	gilk_advice_is_inside
+	test	%eax, %eax
+	jz	2b
+62:	incq	%gs:NESTED
+61:	pop	%rax
+	go_on
+70:	ask	gilk_advice_prune
+	jmp	3b
+80:	incq	%gs:SKIPPED
+	jmp	61b
+	.previous
+
+/* A function that may have advice returns. */
+	.globl gilk_advice_returned
+gilk_advice_returned:
+	push	%rax
+1:	rdfsbase %rax
+	add	gilk_key(%rip), %rax
+	cmp	%gs:0, %rax
+	jne	50f
+	push	%rcx
+	lea	PUSHED+16(%rsp), %rax
+	mov	%gs:NEWEST, %rcx
+	jrcxz	3f
+	cmp	RSP(%rcx), %rax
+	jne	60f
+	cmp	ADVICE(%rcx), %r11
+	jne	60f
+2:	cmpq	$0, SIDE(%rcx)
+	je	3f			/* it has not called the function: this is another call */
+	mov	%rax, %gs:LEFT
+	movq	$1, %gs:RUNNING
+	mov	8(%rsp), %rax
+	mov	SIDE(%rcx), %rsp
+	mov	%rcx, %gs:RUNNING
+	movq	$0, SIDE(%rcx)
+	pop	%r15
+	pop	%r14
+	pop	%r13
+	pop	%r12
+	pop	%rbp
+	pop	%rbx
+	ret
+3:	pop	%rcx
+4:	pop	%rax
+	go_on
+
+	.subsection 1
+50:	call	gilk_claim_thunk
+	jc	4b
+	jmp	1b
+60:	push	%rax
+	ask	gilk_advice_find
+	mov	%rax, %rcx
+	pop	%rax
+	test	%rcx, %rcx
+	jnz	2b
+	jmp	3b
+	.previous
+
+/* T proceed(): with the arguments as they came. */
+	.globl gilk_advice_proceed
+gilk_advice_proceed:
+	mov	%gs:RUNNING, %rax
+	push	%rbx
+	push	%rbp
+	push	%r12
+	push	%r13
+	push	%r14
+	push	%r15
+	mov	%rax, %rbx
+	mov	ADVICE(%rbx), %r11
+	call	give_arguments
+	testl	$1, FLAGS(%r11)
+	jz	1f
+	mov	VECTORS(%rbx), %rdi
+	restore_vectors %rbx, %rdi
+1:	call	leave_advice
+	mov	RDI(%rbx), %rdi
+	mov	RSI(%rbx), %rsi
+	mov	RDX(%rbx), %rdx
+	mov	RCX(%rbx), %rcx
+	mov	R8(%rbx), %r8
+	mov	R9(%rbx), %r9
+	jmp	into_function
+
+/* T proceed(...): with others, which lie where C has them. */
+	.globl gilk_advice_proceed_with
+gilk_advice_proceed_with:
+	mov	%gs:RUNNING, %rax
+	push	%rbx
+	push	%rbp
+	push	%r12
+	push	%r13
+	push	%r14
+	push	%r15
+	mov	%rax, %rbx
+	mov	ADVICE(%rbx), %r11
+	mov	%rdi, %r12
+	mov	%rsi, %r13
+	mov	%rdx, %r14
+	mov	%rcx, %r15
+	mov	STACK(%r11), %ecx
+	jrcxz	1f
+	lea	56(%rsp), %rsi
+	mov	RSP(%rbx), %rdi
+	add	$8, %rdi
+	shr	$3, %ecx
+	rep movsq
+1:	testl	$1, FLAGS(%r11)
+	jz	2f
+	sub	$128, %rsp
+	.irp	n, 0, 1, 2, 3, 4, 5, 6, 7
+	movups	%xmm\n, 16*\n(%rsp)
+	.endr
+	mov	VECTORS(%rbx), %rdi
+	restore_vectors %rbx, %rdi
+	.irp	n, 0, 1, 2, 3, 4, 5, 6, 7
+	movups	16*\n(%rsp), %xmm\n
+	.endr
+	add	$128, %rsp
+2:	call	leave_advice
+	mov	%r12, %rdi
+	mov	%r13, %rsi
+	mov	%r14, %rdx
+	mov	%r15, %rcx
+
+/* rbx: the activation. The way is open; the arguments are where they belong. */
+into_function:
+	mov	RBP(%rbx), %rbp
+	mov	R10(%rbx), %r10
+	mov	R11(%rbx), %r11
+	mov	R12(%rbx), %r12
+	mov	R13(%rbx), %r13
+	mov	R14(%rbx), %r14
+	mov	R15(%rbx), %r15
+	mov	RAX(%rbx), %rax
+	mov	RSP(%rbx), %rsp
+	mov	RBX(%rbx), %rbx
+	movq	$0, %gs:RUNNING
+	jmp	*-16(%rsp)
+
+/* Note where the advice waits, above the return address. Overwrites rax, rcx and r10. */
+leave_advice:
+	lea	8(%rsp), %rax
+	mov	%rax, SIDE(%rbx)
+	sub	$128, %rax
+	and	$-64, %rax
+	begin_way %rbx
+	mov	%rax, %gs:NEXT
+	mov	RESUME(%rbx), %r10
+	mov	%r10, -16(%rcx)
+	ret
+
+/* The function's own arguments on the program's stack, as they came. r11: the advice. Overwrites rcx, rsi and rdi. */
+give_arguments:
+	mov	STACK(%r11), %ecx
+	jrcxz	1f
+	mov	ARGUMENTS(%rbx), %rsi
+	mov	RSP(%rbx), %rdi
+	add	$8, %rdi
+	shr	$3, %ecx
+	rep movsq
+1:	ret
+
+/* void pass(): the call goes on as if there were no advice, which ends here. */
+	.globl gilk_advice_pass
+gilk_advice_pass:
+	mov	%gs:RUNNING, %rbx
+	mov	ADVICE(%rbx), %r11
+	call	give_arguments
+	testl	$1, FLAGS(%r11)
+	jz	1f
+	mov	VECTORS(%rbx), %rdi
+	restore_vectors %rbx, %rdi
+1:	begin_way %rbx
+	mov	RESUME(%rbx), %r10
+	mov	%r10, -16(%rcx)
+	drop
+	mov	RDI(%rbx), %rdi
+	mov	RSI(%rbx), %rsi
+	mov	RDX(%rbx), %rdx
+	mov	RCX(%rbx), %rcx
+	mov	R8(%rbx), %r8
+	mov	R9(%rbx), %r9
+	jmp	into_function
+
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Advice: which activations are still of calls under way. Entered from host/advice.S where the stack pointer alone
+ * does not tell.
+ *
+ * On one stack, a call that begins at or above the place where another began shows that the other is over. On two
+ * stacks it shows nothing: so it is asked where the thread's alternate signal stack lies.
+ */
+#include "advice.h"
+
+_Static_assert(__builtin_offsetof(struct gilk_block, advising) == 200, "host/advice.S");
+_Static_assert(__builtin_offsetof(struct gilk_activation, reg) == 64, "host/advice.S");
+_Static_assert(sizeof(struct gilk_activation) == 208, "host/advice.S");
+
+static int is_on(const struct host_stack *stack, gilk_u64 address)
+{
+	return !(stack->flags & HOST_NO_STACK) && address - stack->start < stack->size;
+}
+
+static void set_newest(struct gilk_advising *state, struct gilk_activation *activation)
+{
+	state->newest = (gilk_u64)activation;
+	state->shown = activation ? activation->shown : GILK_NO_ACTIVATION;
+}
+
+static void drop_newest(struct gilk_advising *state)
+{
+	struct gilk_activation *activation = (struct gilk_activation *)state->newest;
+
+	set_newest(state, activation->previous);
+	state->next = activation->before;
+	state->dropped++;
+}
+
+/* Of two calls, the older at `older`: whether the one that begins at `rsp` shows that it is over. */
+static int is_over(const struct host_stack *other, gilk_u64 older, gilk_u64 rsp)
+{
+	if (is_on(other, older) == is_on(other, rsp))
+		return older <= rsp;
+	return is_on(other, older);
+}
+
+void gilk_advice_prune(gilk_u64 rsp)
+{
+	struct gilk_advising *state = &host_block()->advising;
+	struct host_stack other;
+
+	host_other_stack(&other);
+	while (state->newest && is_over(&other, ((struct gilk_activation *)state->newest)->rsp, rsp))
+		drop_newest(state);
+}
+
+gilk_u32 gilk_advice_is_inside(gilk_u64 rsp)
+{
+	struct gilk_advising *state = &host_block()->advising;
+	struct host_stack other;
+
+	host_other_stack(&other);
+	if (is_on(&other, rsp) || rsp <= state->left)
+		return 1;
+	state->running = 0;
+	return 0;
+}
+
+struct gilk_activation *gilk_advice_find(gilk_u64 rsp, const struct gilk_advice *advice)
+{
+	struct gilk_advising *state = &host_block()->advising;
+	struct gilk_activation *found = (struct gilk_activation *)state->newest;
+
+	while (found && (found->rsp != rsp || found->advice != advice))
+		found = found->previous;
+	while (found && state->newest != (gilk_u64)found)
+		drop_newest(state);
+	return found;
+}

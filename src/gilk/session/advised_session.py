@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A session that has a process for itself, whose calls can have advice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gilk.errors import UsageError
+from gilk.session import advising
+from gilk.session.advising import Advice
+from gilk.session.base import Points, Probe
+from gilk.session.broker.client import RemoteTracer
+from gilk.session.entry import Entry
+from gilk.session.places import Place, places_at
+from gilk.session.request import Wanted
+from gilk.session.session import Session
+from gilk.splice.plan import Want
+from gilk.targets.base import Target
+from gilk.targets.process import Process
+from gilk.toolchain.advice import CompiledAdvice
+
+_Found = list[tuple[Place, list[Wanted]]]
+
+
+class AdvisedSession(Session):
+    """Use as a context manager; at its end all advice, and all probes, are gone from the target."""
+
+    def __init__(self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16) -> None:
+        """Raises UsageError `advice-alone`, TargetError."""
+        if isinstance(process, Process) and isinstance(process.keeper, RemoteTracer):
+            raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
+        super().__init__(process, points, threads, ring)
+        self._advised: dict[int, int] = {}  # by number of a probe, the address of the function whose calls have advice
+
+    def advise(self, points: Points, advice: Advice) -> tuple[Probe, ...]:
+        """Have calls of one or more functions advised, from one moment on; ``points`` are their entries.
+
+        All of that goes in, or nothing: the probes at entries and returns. Raises UsageError, CompileError,
+        TargetError; then nothing has changed.
+        """
+        advising.check_process(self.process)
+        compiled = advice.compiled()
+        found = [
+            (place, list(advising.wanted(self.process, place, advice, compiled.proceeds)))
+            for place in places_at(self.process, points)
+        ]
+        self._check_new([place for place, _ in found])
+        with self._numbered([one for _, wanted in found for one in wanted]) as numbers:
+            probes = self._put_in(self._wants(found, compiled, numbers), numbers)
+        owners = (place for place, wanted in found for _ in wanted)
+        self._advised |= {number: place.address for number, place in zip(numbers, owners, strict=True)}
+        return probes
+
+    def remove(self, probes: Iterable[Probe]) -> None:
+        gone = list(probes)
+        super().remove(gone)
+        for probe in gone:
+            self._advised.pop(probe.number, None)
+
+    def _check_new(self, places: list[Place]) -> None:
+        seen = set(self._advised.values())
+        for place in places:
+            if place.address in seen:
+                raise UsageError("already-advised", f"{place.function.name} has advice already", "take that out first")
+            seen.add(place.address)
+
+    def _put_in(self, wants: list[tuple[Entry, Want]], numbers: range) -> tuple[Probe, ...]:
+        """Dormant at first: what is refused shows before anything has changed."""
+        self._add(self._handlers())
+        made = self._ledger.add(wants, active=False)
+        try:
+            refused = {key: why for plan in made.plans for key, why in plan.refusals.items()}
+            advising.refuse((self._everything[n].point, refused[n]) for n in numbers if n in refused)
+            changed = self._ledger.activate(numbers)
+        except BaseException:
+            self._ledger.remove(numbers)
+            raise
+        self._know(changed.outcome.total)
+        self._note(changed.outcome, len(numbers))
+        return self._outcomes([*made.plans, *changed.plans], numbers)
+
+    def _wants(self, found: _Found, compiled: CompiledAdvice, numbers: range) -> list[tuple[Entry, Want]]:
+        left = iter(numbers)
+        return [pair for place, wanted in found for pair in self._wants_at(place, wanted, compiled, left)]
+
+    def _wants_at(
+        self, place: Place, wanted: list[Wanted], compiled: CompiledAdvice, numbers: Iterator[int]
+    ) -> Iterator[tuple[Entry, Want]]:
+        """The entry is the first of them."""
+        ground = self._workspace.ground(place.loaded, self.process.analysis(place.loaded))
+        entry, returned = self._workspace.advised(ground, compiled)
+        for one in wanted:
+            made = entry if one is wanted[0] else returned
+            yield (
+                self._ledger.entry(ground, one.function),
+                Want(one.point.address, one.point.after, made, next(numbers)),
+            )

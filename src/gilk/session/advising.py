@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Advice on calls of functions in a process: what of a function has to be spliced for it, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gilk.analysis.model import Block, End, Function
+from gilk.errors import UsageError
+from gilk.lang.c.advice import When
+from gilk.lang.c.signature import CSignature, parse
+from gilk.session.places import Place
+from gilk.session.request import CFunction, Wanted
+from gilk.session.signals import switches_stacks
+from gilk.splice import points
+from gilk.splice.plan import Refusal
+from gilk.splice.points import Point
+from gilk.splice.segments import is_call
+from gilk.targets.base import Loaded, Target
+from gilk.toolchain.advice import CompiledAdvice, compile_advice
+from gilk.values import dataclass
+
+_CLONE = re.compile(r"\.(isra|constprop|part|cold)\b")
+_OUT = (End.TAIL, End.TAIL_INDIRECT, End.INDIRECT)
+_NAMED = 5  # refused points in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """``function`` of the C text ``text``, about calls of a function with that signature. ``source``: where the text
+    comes from, beside which its includes are looked for; ``declarations``: C in front of the signature."""
+
+    text: str
+    function: str
+    signature: CSignature
+    when: When
+    source: Path
+    declarations: str = ""
+
+    def compiled(self) -> CompiledAdvice:
+        """Raises UsageError `advice-abi`, `bad-signature`, CompileError `does-not-compile`."""
+        return compile_advice(self.source, self.text, self.function, self.signature, self.when, self.declarations)
+
+
+def advice(
+    source: str | Path, function: str, signature: str, when: str | When = When.INPLACE, declarations: str = ""
+) -> Advice:
+    """Advice in C: ``source`` is a file, or C text if it has a line break or a brace.
+
+    Raises UsageError `no-such-file`, `bad-signature`, `bad-advice`.
+    """
+    if when not in list(When):
+        raise UsageError("bad-advice", f"advice does not run {when!r}", f"it runs {', '.join(When)}")
+    parsed, text = parse(signature), str(source)
+    if "\n" in text or "{" in text:
+        return Advice(text, function, parsed, When(when), Path("advice-text.c"), declarations)
+    path = Path(source)
+    if not path.is_file():
+        raise UsageError("no-such-file", f"there is no file {path}")
+    return Advice(path.read_text(), function, parsed, When(when), path, declarations)
+
+
+def check_process(process: Target) -> None:
+    """Raises UsageError `stack-switching`."""
+    if switches_stacks(process):
+        raise UsageError("stack-switching", f"the program of {process.who} goes from stack to stack by itself")
+
+
+def wanted(process: Target, place: Place, chosen: Advice, proceeds: bool) -> Iterator[Wanted]:
+    """The points at which advice needs a splice: the entry, and where it ``proceeds``, all returns.
+
+    Raises UsageError `advice-at-entry`, `clone`, `tail-call`.
+    """
+    loaded, function = place.loaded, place.function
+    _check_entry(process, loaded, function, place.point)
+    named = CFunction(chosen.source, chosen.function)
+    yield Wanted(loaded, function, place.point, named, "other")
+    if not proceeds:
+        return
+    image, analysis = process.image(loaded.path), process.analysis(loaded)
+    extents = tuple(analysis.extents(function))
+    for part in extents:
+        _check_exits(part, extents)
+    for part, leaving in points.returns(image, analysis, function):
+        yield Wanted(loaded, part, leaving, named, "other")
+
+
+def _check_entry(process: Target, loaded: Loaded, function: Function, point: Point) -> None:
+    if point.where != "entry":
+        raise UsageError("advice-at-entry", "advice is for calls of functions", "give FUNCTION:entry")
+    if function.loops:
+        raise UsageError("tail-call", f"{function.name} has jumps to its own beginning")
+    if function.whole or _CLONE.search(function.name):
+        raise UsageError("clone", f"{function.name} is a part of a function, or one with other parameters")
+    image = process.image(loaded.path)
+    if image.is_go:
+        raise UsageError("stack-switching", f"{loaded.name} is of Go, whose goroutines have stacks of their own")
+    first = process.analysis(loaded).steps(function, function.blocks[0])[0]
+    if is_call(first):
+        raise UsageError("advice-refused", f"{function.name} begins with a call", "count it instead")
+
+
+def _check_exits(part: Function, extents: Iterable[Function]) -> None:
+    """All ways out of a function that comes back are returns of its own."""
+    if part.indirect:
+        raise UsageError("tail-call", f"{part.name} has jumps that may lead anywhere")
+    for block in part.blocks:
+        if _leaves(block, extents):
+            raise UsageError(
+                "tail-call", f"{part.name} ends in a jump to another function, at +{block.terminator - part.start:#x}",
+                "advice that does not wait for the function can be had: before, or in place with pass()",
+            )  # fmt: skip
+
+
+def _leaves(block: Block, extents: Iterable[Function]) -> bool:
+    """By a jump, or by running on into what follows."""
+    if block.target:
+        return not any(each.owns(block.target) for each in extents)
+    return block.how in _OUT or (block.how is End.FALL and not block.successors)
+
+
+def refuse(refused: Iterable[tuple[str, Refusal]]) -> None:
+    """Raises UsageError `advice-refused` if there are any points, each with the reason."""
+    named = [f"{point}: {why}" for point, why in refused]
+    if named:
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        raise UsageError(
+            "advice-refused", f"not all points can be had: {', '.join(named[:_NAMED])}{more}",
+            "docs/refusals.md has the reasons",
+        )  # fmt: skip

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A user's advice: compiled once, with what has to be known of the function that it is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, Register, RegisterExt
+
+from gilk.arch.decode import decode
+from gilk.errors import CompileError, UsageError
+from gilk.lang.c.advice import MEASURE, PASS, PROCEED, PROCEED_WITH, RESULTS, When, measured, wrapper
+from gilk.lang.c.signature import CSignature
+from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN
+from gilk.toolchain import relocatable
+from gilk.toolchain.compilers import NATIVE, compile_object, directory, prune
+from gilk.toolchain.instrument import CompiledObject, undefined
+from gilk.values import dataclass
+
+_VECTORS = "-msse2"  # behind -mgeneral-regs-only, which it takes back
+_MORE = 64  # bytes of a variadic function's stack that advice may look at
+_RETURN_ADDRESS = 8
+
+
+@dataclass(frozen=True)
+class CompiledAdvice:
+    """``stack``: bytes of the arguments on the stack, and ``more`` of them for variadic functions; ``vectors``: it
+    changes vector registers, or what it calls may; ``results``: registers of the result, as struct gilk_advice has
+    them. ``proceeds``: it waits for the function to return."""
+
+    compiled: CompiledObject
+    stack: int
+    more: int
+    vectors: bool
+    results: int
+    proceeds: bool
+
+
+def compile_advice(
+    source: Path, text: str, function: str, signature: CSignature, when: When, declarations: str = ""
+) -> CompiledAdvice:
+    """``text``: what is in ``source``, which need not be there; ``declarations``: C in front of the signature.
+
+    Raises UsageError `advice-abi`, `bad-signature`, CompileError `does-not-compile`.
+    """
+    if signature.is_long_double:
+        raise UsageError("advice-abi", f"{signature.name} returns {signature.result}, which advice cannot keep")
+    with directory() as place:
+        stack, results = _measure(place, signature, declarations)
+        user = place / source.name
+        user.write_text(text)
+        content, names = _compile(place, source, wrapper(user, function, signature, when, declarations))
+    ours = {PROCEED, PROCEED_WITH, PASS}
+    calls_out = bool(set(names) - ours)
+    return CompiledAdvice(
+        CompiledObject(source, f"{function}:{when}:{signature.declared}", content, names),
+        stack,
+        _MORE if signature.variadic else 0,
+        calls_out or _uses_vectors(content, names),
+        results,
+        not {PROCEED, PROCEED_WITH}.isdisjoint(names),
+    )
+
+
+def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ...]]:
+    """The object file, and the names that it needs. errno is kept where it may change."""
+    whole_source, whole, output = place / "advice.c", place / "whole.o", place / "advice.o"
+    whole_source.write_text(text)
+    include = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent)]
+    names: tuple[str, ...] = ()
+    for more in ([], ["-DGILK_KEEP_ERRNO"]):
+        compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", _VECTORS, *more])
+        prune(whole, output, ENTRY, PLAIN, FORM)
+        names = undefined(output)
+        if not set(names) - {PROCEED, PROCEED_WITH, PASS}:
+            break
+    return output.read_bytes(), names
+
+
+def _measure(place: Path, signature: CSignature, declarations: str) -> tuple[int, int]:
+    """Bytes of the arguments on the stack, and the registers of the result. Raises UsageError `bad-signature`."""
+    source, output = place / "measured.c", place / "measured.o"
+    source.write_text(measured(signature, declarations))
+    try:
+        compile_object(source, output, ["-I", str(NATIVE / "include"), "-fPIC", _VECTORS])
+    except CompileError as error:
+        raise UsageError(
+            "bad-signature", f"the compiler does not take the signature of {signature.name}: {error.message}",
+            "declare the types that it names",
+        ) from None  # fmt: skip
+    made = relocatable.parse(output.read_bytes())
+    content, measure = made.content, made.symbols[MEASURE]
+    first = next(
+        one for one in decode(content[measure.offset :][: measure.size], 0) if one.mnemonic != Mnemonic.ENDBR64
+    )
+    return _behind(first), content[made.symbols[RESULTS].offset]
+
+
+def _behind(first: Instruction) -> int:
+    """Bytes from behind the return address to the operand of ``lea``."""
+    if first.mnemonic != Mnemonic.LEA or first.memory_base != Register.RSP:
+        raise CompileError("does-not-compile", "the compiler does not say how the function is called")
+    return int(first.memory_displacement) - _RETURN_ADDRESS
+
+
+def _uses_vectors(content: bytes, names: tuple[str, ...]) -> bool:
+    """Whether code that calls nothing but the runtime changes vector registers."""
+    try:
+        made = relocatable.parse(content)
+    except CompileError:  # it has variables: not looked at
+        return True
+    factory = InstructionInfoFactory()
+    return any(
+        RegisterExt.is_vector_register(used.register) or RegisterExt.is_mm(used.register)
+        or RegisterExt.is_st(used.register)
+        for one in decode(made.content[: made.code_size], 0)
+        for used in factory.info(one).used_registers()
+    )  # fmt: skip

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Programs for tests of advice: a line of input is one round, and is answered by one line."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from gilk.session.advised_session import AdvisedSession
+from gilk.targets.process import attach
+
+ROUNDS = """
+#include <stdio.h>
+#define NOINLINE __attribute__((noinline, noclone))
+%s
+int main(void)
+{
+	char line[64];
+
+	setvbuf(stdout, 0, _IOLBF, 0);
+	while (fgets(line, sizeof line, stdin))
+		one_round();
+	return 0;
+}
+"""
+#: What is tested here are returns; jumps to other functions have tests of their own.
+OPTIONS = ("-O2", "-g", "-pthread", "-fno-optimize-sibling-calls")
+
+
+def build(place: Path, source: str, *options: str, compiler: str = "gcc") -> Path:
+    """A program of which ``source`` has `static void one_round(void)`."""
+    path, output = place / f"program.{'cpp' if compiler.endswith('++') else 'c'}", place / "program"
+    path.write_text(ROUNDS % source)
+    subprocess.run([compiler, *(options or OPTIONS), "-o", output, path], check=True)
+    return output
+
+
+class Rounds:
+    """A program that runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def ask(self) -> str:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def end(self) -> int:
+        assert self.process.stdin
+        self.process.stdin.close()
+        return self.process.wait(60)
+
+
+@contextlib.contextmanager
+def rounds(path: Path) -> Iterator[Rounds]:
+    """It has to end well."""
+    program = Rounds(path)
+    try:
+        yield program
+        assert program.end() == 0
+    finally:
+        program.process.kill()
+        program.process.wait()
+        for stream in (program.process.stdin, program.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                if stream is not None:
+                    stream.close()
+
+
+@contextlib.contextmanager
+def session(pid: int) -> Iterator[AdvisedSession]:
+    with attach(pid) as process, AdvisedSession(process, threads=256) as one:
+        yield one
