@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from gilk.errors import GilkError
 from gilk.session.advising import advice
 from tests.behaviour.advised import build, rounds, session
-from tests.behaviour.harness import differences, leftovers
+from tests.behaviour.harness import Loop, differences, leftovers
+from tests.programs.build import build as built
 
 ARITHMETIC = """
 struct pair { long a; double b; };
@@ -253,3 +255,28 @@ def test_advice_may_call_what_the_program_has(tmp_path: Path, text: str, when: s
             one.advise("half:entry", advice(text, "f", "double half(const char *t, double x)", when))
             assert program.ask() == expected
         assert program.ask() == "8.5 5"
+
+
+CLOBBERS = """
+{kind} f({kind} x)
+{{
+	__asm__ volatile("" : : : "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11");
+	{more}
+	{kind} r = proceed();
+	__asm__ volatile("" : : : "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11");
+	return {result};
+}}"""
+
+
+@pytest.mark.parametrize("result", ["r", "proceed(x)"])
+@pytest.mark.parametrize("more", ["", 'char s[99]; snprintf(s, sizeof s, "%f", (double)x);'])
+def test_registers_that_the_original_leaves_alone_are_left_alone(more: str, result: str) -> None:
+    """Its callers keep values there; the program checks its results itself."""
+    with Loop([built("ipara")]) as program, session(program.pid) as one:
+        for name, kind in (("ipara_callee", "long"), ("ipara_leaf", "double")):
+            text = "#include <stdio.h>\n" + CLOBBERS.format(kind=kind, more=more, result=result)
+            one.advise(f"{name}:entry", advice(text, "f", f"{kind} {name}({kind} x)"))
+        one.insert("ipara_callee:entry", "count")
+        limit = time.monotonic() + 60
+        while one.counts()["ipara:ipara_callee:entry"] < 1000:
+            assert time.monotonic() < limit and program.alive()

@@ -30,6 +30,7 @@ class AdvisedSession(Session):
         if isinstance(process, Process) and isinstance(process.keeper, RemoteTracer):
             raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
         super().__init__(process, points, threads, ring)
+        self._made: dict[Advice, CompiledAdvice] = {}
         self._advised: dict[int, int] = {}  # by number of a probe, the address of the function whose calls have advice
 
     def advise(self, points: Points, advice: Advice) -> tuple[Probe, ...]:
@@ -39,7 +40,7 @@ class AdvisedSession(Session):
         TargetError; then nothing has changed.
         """
         advising.check_process(self.process)
-        compiled = advice.compiled()
+        compiled = self._made.get(advice) or self._made.setdefault(advice, advice.compiled())
         found = [
             (place, list(advising.wanted(self.process, place, advice, compiled.proceeds)))
             for place in places_at(self.process, points)

@@ -99,7 +99,7 @@ def _check_entry(process: Target, loaded: Loaded, function: Function, point: Poi
         raise UsageError("stack-switching", f"{loaded.name} is of Go, whose goroutines have stacks of their own")
     first = process.analysis(loaded).steps(function, function.blocks[0])[0]
     if is_call(first):
-        raise UsageError("advice-refused", f"{function.name} begins with a call", "count it instead")
+        raise UsageError("advice-refused", f"{function.name} begins with a call, by which control would leave it")
 
 
 def _check_exits(part: Function, extents: Iterable[Function]) -> None:

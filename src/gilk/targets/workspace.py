@@ -202,7 +202,8 @@ class Workspace:
         site = next(s for s in self._sites if s.arena is ground.arena)
         linked = self._link(site, compiled.compiled, 0)
         at = site.arena.allocate(_LINE)
-        numbers = (linked.plain, compiled.stack, compiled.vectors, compiled.more, compiled.results)
+        flags = compiled.vectors | compiled.goes_on << 1
+        numbers = (linked.plain, compiled.stack, flags, compiled.more, compiled.results)
         self._store(at, _ADVICE.pack(*numbers))
         entry, returned = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
         return AdvisedEntry(at, entry), AdvisedReturn(at, returned)

@@ -26,7 +26,7 @@ _RETURN_ADDRESS = 8
 class CompiledAdvice:
     """``stack``: bytes of the arguments on the stack, and ``more`` of them for variadic functions; ``vectors``: it
     changes vector registers, or what it calls may; ``results``: registers of the result, as struct gilk_advice has
-    them. ``proceeds``: it waits for the function to return."""
+    them. ``proceeds``: it waits for the function to return; ``goes_on``: the call goes on when it has come back."""
 
     compiled: CompiledObject
     stack: int
@@ -34,6 +34,7 @@ class CompiledAdvice:
     vectors: bool
     results: int
     proceeds: bool
+    goes_on: bool
 
 
 def compile_advice(
@@ -59,6 +60,7 @@ def compile_advice(
         calls_out or _uses_vectors(content, names),
         results,
         not {PROCEED, PROCEED_WITH}.isdisjoint(names),
+        when is When.BEFORE,
     )
 
 

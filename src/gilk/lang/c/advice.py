@@ -25,8 +25,9 @@ class When(StrEnum):
 _DECLARED = """\
 #include <gilk.h>
 {declarations}
-extern {result} gilk_advice_proceed(void);
-extern __attribute__((noreturn)) void gilk_advice_pass(void);
+#define gilk_near __attribute__((visibility("hidden")))
+extern gilk_near {result} gilk_advice_proceed(void);
+extern gilk_near __attribute__((noreturn)) void gilk_advice_pass(void);
 {with_others}
 #define pass() gilk_advice_pass()
 __attribute__((used)) const unsigned char {form} = 0;
@@ -45,7 +46,7 @@ extern int *__errno_location(void);
 """
 
 _WITH_OTHERS = """\
-extern {result} gilk_advice_proceed_with({declared});
+extern gilk_near {result} gilk_advice_proceed_with({declared});
 #define proceed(...) gilk_advice_proceed ## __VA_OPT__(_with)(__VA_ARGS__)"""
 _AS_THEY_CAME = "#define proceed() gilk_advice_proceed()"
 
@@ -55,7 +56,6 @@ __attribute__((used)) void {plain}({fixed})
 	gilk_keep_errno;
 	{function}({names});
 	gilk_restore_errno;
-	gilk_advice_pass();
 }}"""
 
 _AFTER = """\

@@ -223,6 +223,8 @@ gilk_advice_enter:
 
 	/* The advice has come back: its result is the function's. rbx, as C keeps it, has the activation. */
 	mov	ADVICE(%rbx), %r11
+	testl	$2, FLAGS(%r11)
+	jnz	go_into_function
 	testl	$1, FLAGS(%r11)
 	jz	7f
 	mov	%rax, KEPT(%rbx)
@@ -440,6 +442,7 @@ give_arguments:
 gilk_advice_pass:
 	mov	%gs:RUNNING, %rbx
 	mov	ADVICE(%rbx), %r11
+go_into_function:
 	call	give_arguments
 	testl	$1, FLAGS(%r11)
 	jz	1f

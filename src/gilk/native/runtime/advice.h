@@ -27,7 +27,10 @@ struct gilk_advice {
 	gilk_u32 results; /* registers of the result: 1 rax, 2 rdx, 4 xmm0, 8 xmm1 */
 };
 
-enum gilk_advice_flags { GILK_ADVICE_VECTORS = 1 /* the advice, or what it calls, uses vector registers */ };
+enum gilk_advice_flags {
+	GILK_ADVICE_VECTORS = 1, /* the advice, or what it calls, uses vector registers */
+	GILK_ADVICE_GOES_ON = 2, /* when it has come back, the call goes on */
+};
 
 struct gilk_activation {
 	struct gilk_activation *previous;

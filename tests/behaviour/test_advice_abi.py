@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Signatures that nobody chose: what advice is given, what proceed passes and what comes back is what a direct call has.
+
+The compilers of the system say how each is called. The program compares, byte by byte: in `seen` the function leaves
+its arguments; the advice looks at its own, proceeds with what came, then with others, and changes the result.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from gilk.session.advising import advice
+from tests.behaviour.advised import build, rounds, session
+
+TYPES = """
+typedef struct { char a; } one;
+typedef struct { int a; float b; } mixed;
+typedef struct { double a, b; } doubles;
+typedef struct { long a; double b; } both;
+typedef struct { float a, b, c; } floats;
+typedef struct { long a, b, c; } large;
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned long ulong_;
+typedef void *pointer;
+"""
+SCALARS = ("char", "uchar", "short", "ushort", "int", "unsigned", "long", "ulong_", "pointer", "float", "double", "_Bool",
+           "__int128")  # fmt: skip
+RECORDS = ("one", "mixed", "doubles", "both", "floats", "large")
+COMPILERS = [each for each in ("gcc", "clang") if shutil.which(each)]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A function: the types of its parameters and of its result."""
+
+    parameters: tuple[str, ...]
+    result: str
+
+    def declared(self, name: str) -> str:
+        inside = ", ".join(f"{kind} p{n}" for n, kind in enumerate(self.parameters)) or "void"
+        return f"{self.result} {name}({inside})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"p{n}" for n in range(len(self.parameters)))
+
+
+def shapes() -> st.SearchStrategy[Shape]:
+    kinds = st.sampled_from(SCALARS + RECORDS)
+    return st.builds(Shape, st.lists(kinds, max_size=12).map(tuple), kinds)
+
+
+def value(kind: str, seed: int) -> str:
+    """A C expression of that type."""
+    match kind:
+        case "one":
+            return f"(one){{{seed % 100}}}"
+        case "mixed":
+            return f"(mixed){{{seed}, {seed}.25f}}"
+        case "doubles" | "floats":
+            return f"({kind}){{{seed}.5, {seed + 1}.5}}"
+        case "both":
+            return f"(both){{{seed}, {seed}.75}}"
+        case "large":
+            return f"(large){{{seed}, {seed + 1}, {seed + 2}}}"
+        case "pointer":
+            return f"(pointer){seed * 4097}L"
+        case "_Bool":
+            return str(seed % 2)
+        case "__int128":
+            return f"((__int128){seed} << 70 | {seed})"
+        case "char" | "uchar":
+            return f"({kind}){seed % 100}"
+        case "float" | "double":
+            return f"({kind}){seed}.5"
+        case _:
+            return f"({kind}){seed * 3}"
+
+
+def keep(shape: Shape) -> str:
+    """Statements that leave all arguments, and only bytes that have a meaning, in `seen`."""
+    return " ".join(f"KEEP({each});" for each in shape.names)
+
+
+def program(chosen: list[Shape]) -> str:
+    """`printed` has all that a call leaves and returns. A result is made of the arguments that were seen."""
+    parts = [TYPES, "#include <string.h>", "unsigned char seen[4096]; unsigned long used;",
+             "#define KEEP(p) (memcpy(seen + used, &(p), sizeof(p)), used += sizeof(p))",
+             "NOINLINE unsigned long sum(void) { unsigned long r = 7; for (unsigned long n = 0; n < used; n++)"
+             " r = r * 31 + seen[n]; return r; }"]  # fmt: skip
+    calls = []
+    for n, shape in enumerate(chosen):
+        result = f"{shape.result} r; memset(&r, 0, sizeof r); unsigned char *b = (void *)&r; b[0] = sum() & 1;"
+        if shape.result in ("float", "double"):
+            result = f"{shape.result} r = sum() % 1000;"
+        parts.append(
+            f'NOINLINE {shape.declared(f"f{n}")} {{ __asm__ volatile("nop"); {keep(shape)} {result} __asm__ volatile(""); return r; }}'
+        )
+        given_ = ", ".join(value(kind, 10 * n + at + 1) for at, kind in enumerate(shape.parameters))
+        calls.append(f"used = 0; {{ {shape.result} r = f{n}({given_}); unsigned long s = sum(); used = 0; KEEP(r);"
+                     f' printf("%lx,%lx ", s, sum()); }}')  # fmt: skip
+    return "\n".join((*parts, "static void one_round(void) {", *calls, 'printf("\\n"); }'))
+
+
+def counted(shape: Shape, n: int) -> str:
+    """Advice that proceeds with others, then with those that came, whose traces alone it leaves."""
+    others = ", ".join(value(kind, 900 + at) for at, kind in enumerate(shape.parameters))
+    with_others = f"used = 0; proceed({others}); unsigned long b = sum();" if others else "unsigned long b = 1;"
+    return f"""
+extern unsigned char seen[]; extern unsigned long used; unsigned long sum(void);
+#define KEEP(p) (__builtin_memcpy(seen + used, &(p), sizeof(p)), used += sizeof(p))
+{shape.declared(f"advice{n}")}
+{{
+	used = 0;
+	{keep(shape)}
+	unsigned long a = sum();
+	{with_others}
+	used = 0;
+	{shape.result} r = proceed();
+	unsigned long c = sum();
+	used = 0;
+	{"proceed(" + ", ".join(shape.names) + ");" if shape.names else "proceed();"}
+	if (a != c || c != sum() || (used > 1 && a == b)) __builtin_trap();
+	return r;
+}}"""
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
+def test_calls_are_what_they_are_without_advice(
+    tmp_path_factory: pytest.TempPathFactory, compiler: str, level: str
+) -> None:
+    @settings(max_examples=1, deadline=None, phases=(Phase.generate,), database=None,
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(st.lists(shapes(), min_size=4, max_size=6))
+    def check(chosen: list[Shape]) -> None:
+        place = tmp_path_factory.mktemp("abi")
+        options = (level, "-fno-optimize-sibling-calls", "-fno-inline", "-w")
+        with rounds(build(place, program(chosen), *options, compiler=compiler)) as running:
+            plain = running.ask()
+            with session(running.pid) as one:
+                for n, shape in enumerate(chosen):
+                    made = advice(counted(shape, n), f"advice{n}", shape.declared(f"f{n}"), "inplace", TYPES)
+                    one.advise(f"f{n}:entry", made)
+                assert running.ask() == plain
+            assert running.ask() == plain
+
+    check()
