@@ -280,3 +280,51 @@ def test_registers_that_the_original_leaves_alone_are_left_alone(more: str, resu
         limit = time.monotonic() + 60
         while one.counts()["ipara:ipara_callee:entry"] < 1000:
             assert time.monotonic() < limit and program.alive()
+
+
+WAITS = """
+#include <pthread.h>
+#include <unistd.h>
+static int ends[2], waits;
+NOINLINE long waiter(long n) { char c; __atomic_store_n(&waits, 1, __ATOMIC_SEQ_CST); n += read(ends[0], &c, 1);
+	__asm__ volatile(""); return n; }
+static void *thread(void *n) { return (void *)waiter((long)n); }
+static void one_round(void)
+{
+	static pthread_t id;
+	void *result;
+	if (!waits) {
+		if (pipe(ends) || pthread_create(&id, 0, thread, (void *)10)) return;
+		while (!__atomic_load_n(&waits, __ATOMIC_SEQ_CST)) usleep(1000);
+		puts("waits");
+		return;
+	}
+	if (write(ends[1], "x", 1) != 1) return;
+	pthread_join(id, &result);
+	waits = 0;
+	printf("%ld\\n", (long)result);
+}
+"""
+
+
+@pytest.mark.parametrize("then", ["ends", "removed", "again", "planned anew"])
+def test_advice_that_waits_is_dropped_when_it_is_taken_out(tmp_path: Path, then: str) -> None:
+    """Not where the function's patch is only planned anew, as another probe comes."""
+    text = advice("long f(long n) { return proceed() + proceed(n * 10); }", "f", "long waiter(long n)")
+    with rounds(build(tmp_path, WAITS)) as program:
+        with session(program.pid) as one:
+            probes = one.advise("waiter:entry", advice("long f(long n) { return proceed() + 100; }", "f",
+                                                       "long waiter(long n)"))  # fmt: skip
+            assert program.ask() == "waits"
+            if then == "removed":
+                one.remove(probes)
+            elif then == "again":
+                one.remove(probes)
+                one.advise("waiter:entry", text)
+            elif then == "planned anew":
+                one.insert("waiter:entry", "count")
+            if then != "ends":
+                assert program.ask() == ("111" if then == "planned anew" else "11")
+        assert not differences(program.pid) and not leftovers(program.pid)
+        if then == "ends":
+            assert program.ask() == "11"
