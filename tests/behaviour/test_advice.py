@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import time
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -328,3 +331,31 @@ def test_advice_that_waits_is_dropped_when_it_is_taken_out(tmp_path: Path, then:
         assert not differences(program.pid) and not leftovers(program.pid)
         if then == "ends":
             assert program.ask() == "11"
+
+
+_MOST_LINES = 50_000_000
+COLUMN = """
+const unsigned char *f(void *statement, int column)
+{
+	static const unsigned char text[] = "advised";
+	if (column) pass();
+	return text;
+}"""
+
+
+@pytest.mark.skipif(not shutil.which("sqlite3"), reason="sqlite3 is not installed")
+def test_a_stock_program_prints_what_advice_says() -> None:
+    asked = subprocess.Popen(["yes", "select 'first', 'second';"], stdout=subprocess.PIPE)
+    with asked, subprocess.Popen(["sqlite3"], stdin=asked.stdout, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout
+        try:
+            assert program.stdout.readline() == "first|second\n"
+            with session(program.pid) as one:
+                signature = "const unsigned char *sqlite3_column_text(void *statement, int column)"
+                one.advise("libsqlite3*:sqlite3_column_text:entry", advice(COLUMN, "f", signature))
+                assert "advised|second\n" in islice(program.stdout, _MOST_LINES)
+            assert one.restored and not leftovers(program.pid)
+            assert "first|second\n" in islice(program.stdout, _MOST_LINES)
+        finally:
+            asked.kill()
+            program.kill()
