@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gilk
-from gilk.api import AdvisedSession, advice
+from gilk import AdvisedSession, advice
 
 SIGNATURE = "long work(long a, long b)"
 LIBRARY = "long work(long a, long b) { return a + b + 1; }"
