@@ -11,9 +11,10 @@ import pytest
 
 from gilk.engines.follow.follower import Follower
 from gilk.engines.follow.scope import TraceScope
+from gilk.session.request import Builtin
 from gilk.targets import copies
 from tests.fake.program import Program
-from tests.fake.sessions import CLOCK, alone, code, data, ours, program
+from tests.fake.sessions import CLOCK, alone, code, data, ours, program, wanted
 from tests.fake.target import FakeProcess
 
 
@@ -100,6 +101,54 @@ def test_it_ends_as_if_nobody_had_been_there(exchanged: bool) -> None:
         one.rounds(2)
     assert of.restored is True
     assert (code(one), ours(one)) == (before, [])
+    assert one.finish() == alone()[0]
+
+
+@pytest.mark.parametrize("executed_first", [False, True], ids=["copies wait", "copies are executed"])
+def test_a_probe_beside_what_is_followed_is_there_whichever_code_is_executed(
+    executed_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when code was copied, takes the place of what the copies have there, and goes while they are there."""
+    monkeypatch.setattr(copies, "_WORTH", 1)
+    result, executed, variables = alone()
+    one = program()
+    before, process = code(one), FakeProcess(one)
+    with ready(process) as of:
+        assert of.copy_code()
+        one.count()
+        if executed_first:
+            of.follow(range(of.functions))
+        probes = of.insert_wanted(wanted(process, "leaf:entry", instrument=Builtin.STAMP))
+        while one.tasks:
+            of.follow(range(of.functions))
+            one.step(one.tasks[one.pid], 307)
+            if one.tasks:
+                of.leave()
+                one.step(one.tasks[one.pid], 211)
+        kinds = of.poll()["kind"].to_pylist()
+        assert kinds.count("stamp") == executed[one.at("leaf")] > 0
+        assert probes[0].refusal is None and of.drain.drops() == 0
+    assert (one.ended[one.pid].result, data(one)) == (result, variables)
+    assert before
+
+
+@pytest.mark.parametrize("followed", [False, True], ids=["left", "followed"])
+def test_code_is_what_it_was_without_a_probe_that_was_put_beside(
+    followed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "_WORTH", 1)
+    one = program()
+    before, process = code(one), FakeProcess(one)
+    with ready(process) as of:
+        assert of.copy_code()
+        if followed:
+            of.follow(range(of.functions))
+        of.remove(of.insert_wanted(wanted(process, "leaf:entry", "loop:entry", instrument=Builtin.STAMP)))
+        for _ in range(2):
+            of.follow(range(of.functions))
+            one.step(one.tasks[one.pid], 101)
+            of.leave()
+    assert of.restored is True and code(one) == before
     assert one.finish() == alone()[0]
 
 
