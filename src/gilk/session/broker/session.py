@@ -72,6 +72,7 @@ class SharedSession(Session):
         self._orphans: list[Carried] = []
         self._last = 0
         self.following: ActiveProbes | None = None  # one client at the most
+        self._ranks: dict[int, int] = {}  # of a gate's key: whether it is before what else is at its point, or behind
 
     @property
     def ledger(self) -> Ledger[Batch]:
@@ -200,7 +201,8 @@ class SharedSession(Session):
         """Put a gate in, with what is followed beside it, for as long as it is there; by key, what is refused: where a
         gate is, nothing has changed. ``first``: of what is at its points, it is met first."""
         keys = {want.key for _, want in gates}
-        result = self._ledger.add(gates, along=along, rank=lambda key: (-1 if first else 1) if key in keys else 0)
+        self._ranks.update(dict.fromkeys(keys, -1 if first else 1))
+        result = self._ledger.add(gates, along=along, rank=lambda key: self._ranks.get(key, 0))
         refused = _refusals(result)
         pushed = self._had_by_others(refused.keys())
         if pushed or not keys.isdisjoint(refused):
@@ -216,6 +218,8 @@ class SharedSession(Session):
         if keys:
             self._ledger.remove(keys)
         self._carried -= keys
+        for key in keys & self._ranks.keys():
+            del self._ranks[key]
 
     def tidy(self) -> None:
         """Take out what nobody has got, because something went wrong on the way."""
