@@ -115,6 +115,7 @@ def test_what_a_thread_is_inside_of_stays_for_it() -> None:
     assert of.restored is True
     assert code(one) == before
     assert ours(one)
+    assert [note for note in of.notes if "stays mapped" in note]
     one.stalled.remove(tid)
     one.finish()
 

@@ -34,6 +34,7 @@ from gilk.targets.writer import combine, current
 from gilk.values import dataclass
 
 _REMEMBERED = 4
+_STAYS = "gilk's memory stays mapped in process {pid}: a thread, or a handler that waits, may still come back to it"
 
 
 @dataclass(frozen=True)
@@ -382,5 +383,7 @@ class Keeper:
 
     def _take_out(self) -> None:
         self._changer.wait_until_out()
-        if self.held.name and not self._changer.stuck:
+        if self.held.name and self._changer.stuck:
+            self.notes.append(_STAYS.format(pid=self.process.pid))
+        elif self.held.name:
             self.mapper.take_out()
