@@ -75,6 +75,14 @@ def test_what_the_program_sees_is_what_advice_returns(arithmetic: Path, case: tu
         assert not differences(program.pid) and not leftovers(program.pid)
 
 
+@pytest.mark.parametrize("name", ["advice.c", "measured.c"])
+def test_a_file_may_be_called_as_those_are_that_are_made_of_it(arithmetic: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("long f(long a, long b) { return proceed(a, b) + 1; }\n")
+    with rounds(arithmetic) as program, session(program.pid) as one:
+        one.advise("add:entry", advice(tmp_path / name, "f", "long add(long a, long b)"))
+        assert program.ask().startswith("8 ")
+
+
 def test_advice_on_several_functions_and_one_after_the_other(arithmetic: Path) -> None:
     with rounds(arithmetic) as program, session(program.pid) as one:
         one.advise("add:entry", advice("long f(long r, long a, long b) { return -r; }", "f",

@@ -338,15 +338,15 @@ def test_ctrl_c_keeps_what_there_is(tmp_path: Path, gilk_on_path: dict[str, str]
         tmp_path, f'output = "{output}"\n' + text.replace('"count"', '"stamp"').replace('cat"', 'cat"\nstdout = "null"')
     )
     command = [sys.executable, "-m", "gilk", "experiment", "run", str(path), "--json"]
-    gilk = subprocess.Popen(command, env=gilk_on_path, stdout=subprocess.PIPE, start_new_session=True, text=True)
+    running = subprocess.Popen(command, env=gilk_on_path, stdout=subprocess.PIPE, start_new_session=True, text=True)
     deadline = time.monotonic() + 60
     partial = output.with_name("out.parquet.partial")
     while not (partial.exists() and partial.stat().st_size > 20_000):
-        assert time.monotonic() < deadline and gilk.poll() is None
+        assert time.monotonic() < deadline and running.poll() is None
         time.sleep(0.05)
-    os.killpg(gilk.pid, signal.SIGINT)  # as a terminal does: the whole foreground
-    out, _ = gilk.communicate(timeout=250)
-    assert gilk.returncode == 130
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does: the whole foreground
+    out, _ = running.communicate(timeout=250)
+    assert running.returncode == 130
     assert '"partial": true' in out
     trace = gilk.read(output)
     assert trace.tally.partial

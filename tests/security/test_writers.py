@@ -21,6 +21,7 @@ WRITERS = {
     "trace/clock.py": "as private.py",
     "toolchain/dprogram.py": "in a directory of a compiler's run, which is ours and new",
     "toolchain/instrument.py": "the same",
+    "toolchain/advice.py": "the same",
     "toolchain/kernel_instrument.py": "the same",
     "targets/kernel/instruments.py": "the same",
     "lab/kernels.py": "in a directory where kernels are kept, or one of a run",

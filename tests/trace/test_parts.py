@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from gilk.errors import TargetError
-from gilk.trace.layout import PARTS, Geometry, Shared
-from gilk.trace.parts import ClientParts
+from gilk.trace.layout import Geometry, Shared
+from gilk.trace.parts import OF_TRACE, ClientParts
 
 
 def test_every_block_that_was_claimed_is_to_look_again() -> None:
@@ -27,7 +27,8 @@ def test_every_block_that_was_claimed_is_to_look_again() -> None:
 def test_a_number_is_given_again_once_it_is_free() -> None:
     geometry = Geometry.plan(1, set(), threads=1)
     parts = ClientParts(geometry, bytearray(geometry.size))
-    assert [parts.add(4096 * n) for n in range(1, PARTS)] == list(range(1, PARTS))
+    assert [parts.add(4096 * n) for n in range(1, OF_TRACE)] == list(range(1, OF_TRACE))
+    assert parts.add(4096 * OF_TRACE, OF_TRACE) == OF_TRACE  # which no other client is given
     with pytest.raises(TargetError) as refused:
         parts.add(4096)
     assert refused.value.slug == "too-many-sessions"

@@ -48,7 +48,8 @@ def compile_advice(
         raise UsageError("advice-abi", f"{signature.name} returns {signature.result}, which advice cannot keep")
     with directory() as place:
         stack, results = _measure(place, signature, declarations)
-        user = place / source.name
+        user = place / "user" / source.name  # which may be called as a file of ours is
+        user.parent.mkdir()
         user.write_text(text)
         content, names = _compile(place, source, wrapper(user, function, signature, when, declarations))
     ours = {PROCEED, PROCEED_WITH, PASS}
