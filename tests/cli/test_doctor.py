@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Iterator
@@ -66,6 +67,7 @@ def children() -> set[int]:
 
 
 def test_trials_leave_no_children_and_no_descriptors() -> None:
+    gc.collect()  # of other tests
     before, born = len(os.listdir("/proc/self/fd")), children()
     mapped = Path("/proc/self/maps").read_text().count("gilk-doctor")
     for trial in trials.TRIALS:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -104,6 +105,7 @@ def test_a_mapping_of_ours_tells_what_numbers_do_not(monkeypatch: pytest.MonkeyP
     """By itself: as if no number of stat(2) were to be relied on."""
     monkeypatch.setattr(mapped_file, "_by_number", lambda *_: False)
     monkeypatch.setattr(mapped_file, "_unasked", lambda *_: False)
+    gc.collect()  # of other tests
     before = len(os.listdir("/proc/self/fd"))
     with mortal([build("hot8")]) as program:
         files = Files(program.pid)
