@@ -156,7 +156,7 @@ def test_a_filter_that_comes_while_gilk_is_there(program: Path, kind: str, tmp_p
         words = [*before, sys.executable, "-m", "gilk", "run", *asked]
         run = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT})
         assert wait_for(lambda: any(tmp_path.iterdir())), "it has begun, and a signal ends it with a report"
-        assert differences(child.pid)
+        assert wait_for(lambda: differences(child.pid)), "its points are in force"
         child.stdin.write(b"\n")
         child.stdin.flush()
         assert child.stdout.readline() == b"ready\n"

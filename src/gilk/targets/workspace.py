@@ -48,7 +48,7 @@ _TABLES = _MOST_ARENAS * ARENA_SIZE + _MOST_PUN_PAGES * PAGE
 _TABLE_SIZE = 64 << 20
 _SIDE_PARAMETER, _ADVICE_PARAMETER = 48, 56  # in struct gilk_params, native/runtime/runtime.h
 _LINE = 64
-_ADVICE = struct.Struct("<QIIII")  # struct gilk_advice, native/runtime/advice.h
+_ADVICE = struct.Struct("<QIIIBBBx")  # struct gilk_advice, native/runtime/advice.h
 _TRIES = 8  # to map what the process has not mapped itself meanwhile
 _CODE_SIZE = _TABLES + 2 * _TABLE_SIZE
 
@@ -203,7 +203,8 @@ class Workspace:
         linked = self._link(site, compiled.compiled, 0)
         at = site.arena.allocate(_LINE)
         flags = compiled.vectors | compiled.goes_on << 1
-        numbers = (linked.plain, compiled.stack, flags, compiled.more, compiled.results)
+        called = compiled.called
+        numbers = (linked.plain, called.stack, flags, compiled.more, called.results, called.integers, called.vectors)
         self._store(at, _ADVICE.pack(*numbers))
         entry, returned = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
         return AdvisedEntry(at, entry), AdvisedReturn(at, returned)

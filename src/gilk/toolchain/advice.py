@@ -5,11 +5,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, Register, RegisterExt
+from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register, RegisterExt
 
 from gilk.arch.decode import decode
 from gilk.errors import CompileError, UsageError
-from gilk.lang.c.advice import MEASURE, PASS, PROCEED, PROCEED_WITH, RESULTS, When, measured, wrapper
+from gilk.lang.c.advice import (
+    INTEGERS,
+    MEASURE,
+    PASS,
+    PROCEED,
+    PROCEED_WITH,
+    RESULTS,
+    VECTORS,
+    When,
+    measured,
+    wrapper,
+)  # fmt: skip
 from gilk.lang.c.signature import CSignature
 from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN
 from gilk.toolchain import relocatable
@@ -17,22 +28,34 @@ from gilk.toolchain.compilers import NATIVE, compile_object, directory, prune
 from gilk.toolchain.instrument import CompiledObject, undefined
 from gilk.values import dataclass
 
-_VECTORS = "-msse2"  # behind -mgeneral-regs-only, which it takes back
+_SSE2 = "-msse2"  # behind -mgeneral-regs-only, which it takes back
 _MORE = 64  # bytes of a variadic function's stack that advice may look at
 _RETURN_ADDRESS = 8
+_ARGUMENTS = (Register.RDI, Register.RSI, Register.RDX, Register.RCX, Register.R8, Register.R9)
+_XMMS = tuple(range(Register.XMM0, Register.XMM8))
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a function is called: bytes of arguments on the ``stack``, amounts of ``integers`` and ``vectors`` registers
+    that have others, and the registers of the ``results``, as struct gilk_advice has them."""
+
+    stack: int
+    integers: int
+    vectors: int
+    results: int
 
 
 @dataclass(frozen=True)
 class CompiledAdvice:
-    """``stack``: bytes of the arguments on the stack, and ``more`` of them for variadic functions; ``vectors``: it
-    changes vector registers, or what it calls may; ``results``: registers of the result, as struct gilk_advice has
-    them. ``proceeds``: it waits for the function to return; ``goes_on``: the call goes on when it has come back."""
+    """``called``: the function that it is about, and ``more`` bytes of the stack for variadic ones; ``vectors``: it
+    changes vector registers, or what it calls may. ``proceeds``: it waits for the function to return; ``goes_on``: the
+    call goes on when it has come back."""
 
     compiled: CompiledObject
-    stack: int
+    called: Convention
     more: int
     vectors: bool
-    results: int
     proceeds: bool
     goes_on: bool
 
@@ -47,7 +70,7 @@ def compile_advice(
     if signature.is_long_double:
         raise UsageError("advice-abi", f"{signature.name} returns {signature.result}, which advice cannot keep")
     with directory() as place:
-        stack, results = _measure(place, signature, declarations)
+        called = _measure(place, signature, declarations)
         user = place / "user" / source.name  # which may be called as a file of ours is
         user.parent.mkdir()
         user.write_text(text)
@@ -56,10 +79,9 @@ def compile_advice(
     calls_out = bool(set(names) - ours)
     return CompiledAdvice(
         CompiledObject(source, f"{function}:{when}:{signature.declared}", content, names),
-        stack,
+        called,
         _MORE if signature.variadic else 0,
         calls_out or _uses_vectors(content, names),
-        results,
         not {PROCEED, PROCEED_WITH}.isdisjoint(names),
         when is When.BEFORE,
     )
@@ -72,7 +94,7 @@ def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ..
     include = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent)]
     names: tuple[str, ...] = ()
     for more in ([], ["-DGILK_KEEP_ERRNO"]):
-        compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", _VECTORS, *more])
+        compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", _SSE2, *more])
         prune(whole, output, ENTRY, PLAIN, FORM)
         names = undefined(output)
         if not set(names) - {PROCEED, PROCEED_WITH, PASS}:
@@ -80,23 +102,38 @@ def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ..
     return output.read_bytes(), names
 
 
-def _measure(place: Path, signature: CSignature, declarations: str) -> tuple[int, int]:
-    """Bytes of the arguments on the stack, and the registers of the result. Raises UsageError `bad-signature`."""
+def _measure(place: Path, signature: CSignature, declarations: str) -> Convention:
+    """Raises UsageError `bad-signature`."""
     source, output = place / "measured.c", place / "measured.o"
     source.write_text(measured(signature, declarations))
     try:
-        compile_object(source, output, ["-I", str(NATIVE / "include"), "-fPIC", _VECTORS])
+        compile_object(source, output, ["-I", str(NATIVE / "include"), "-fPIC", _SSE2])
     except CompileError as error:
         raise UsageError(
             "bad-signature", f"the compiler does not take the signature of {signature.name}: {error.message}",
             "declare the types that it names",
         ) from None  # fmt: skip
     made = relocatable.parse(output.read_bytes())
-    content, measure = made.content, made.symbols[MEASURE]
-    first = next(
-        one for one in decode(content[measure.offset :][: measure.size], 0) if one.mnemonic != Mnemonic.ENDBR64
+    return Convention(
+        _behind(_first(made, MEASURE)),
+        _taken(_first(made, INTEGERS), _ARGUMENTS),
+        _taken(_first(made, VECTORS), _XMMS),
+        made.content[made.symbols[RESULTS].offset],
     )
-    return _behind(first), content[made.symbols[RESULTS].offset]
+
+
+def _first(made: relocatable.Relocatable, name: str) -> Instruction:
+    """The first instruction of a function that does something."""
+    symbol = made.symbols[name]
+    content = made.content[symbol.offset :][: symbol.size]
+    return next(one for one in decode(content, 0) if one.mnemonic != Mnemonic.ENDBR64)
+
+
+def _taken(move: Instruction, registers: tuple[int, ...]) -> int:
+    """How many of the registers come before the one that is moved; all of them if it is none."""
+    if move.op_count == 2 and move.op1_kind == OpKind.REGISTER:
+        return registers.index(move.op1_register)
+    return len(registers)
 
 
 def _behind(first: Instruction) -> int:

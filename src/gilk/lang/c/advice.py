@@ -10,6 +10,7 @@ from gilk.lang.c.signature import CSignature
 from gilk.lang.c.wrapper import ENTRY, FORM, PLAIN
 
 MEASURE, RESULTS = "gilk_advice_measure", "gilk_advice_results"
+INTEGERS, VECTORS = "gilk_advice_integers", "gilk_advice_vectors"
 #: Functions of the runtime that advice calls.
 PROCEED, PROCEED_WITH, PASS = "gilk_advice_proceed", "gilk_advice_proceed_with", "gilk_advice_pass"
 
@@ -93,6 +94,19 @@ __attribute__((used)) {result} {measure}({parameters}struct gilk_marker gilk_mar
 	__builtin_unreachable();
 }}
 
+/* The registers that one more argument would be in, or the stack if there are none left. */
+__attribute__((used)) {result} {integers}({parameters}long gilk_marker)
+{{
+	__asm__ volatile("mov %0, %%rax" : : "rm"(gilk_marker) : "rax");
+	__builtin_unreachable();
+}}
+
+__attribute__((used)) {result} {vectors}({parameters}double gilk_marker)
+{{
+	__asm__ volatile("movsd %0, %%xmm15" : : "xm"(gilk_marker) : "xmm15");
+	__builtin_unreachable();
+}}
+
 {results}
 """
 
@@ -130,13 +144,14 @@ def wrapper(path: Path, function: str, signature: CSignature, when: When, declar
 
 
 def measured(signature: CSignature, declarations: str) -> str:
-    """The first instruction of its function MEASURE says how many bytes of the arguments are on the stack; RESULTS
-    says which registers have the result."""
+    """The first instruction of its function MEASURE says how many bytes of the arguments are on the stack, those of
+    INTEGERS and VECTORS how many are in registers; RESULTS says which registers have the result."""
     parameters = "".join(f"{each}, " for each in signature.parameters)
     results = (
         f"__attribute__((used)) const unsigned char {RESULTS} = 0;" if signature.is_void
         else _CLASSIFIED.format(result=signature.result, name=RESULTS)
     )  # fmt: skip
     return _MEASURED.format(
-        declarations=declarations, result=signature.result, measure=MEASURE, parameters=parameters, results=results
-    )
+        declarations=declarations, result=signature.result, measure=MEASURE, integers=INTEGERS, vectors=VECTORS,
+        parameters=parameters, results=results,
+    )  # fmt: skip

@@ -55,6 +55,8 @@
 	.set	FLAGS, 12
 	.set	MORE, 16
 	.set	RESULTS, 20
+	.set	INTEGERS, 21
+	.set	XMMS, 22
 
 	.set	AREA, 2688		/* of xsave, with the parts in PARTS */
 	.set	PARTS, 0xe6		/* xmm, ymm, opmask, zmm: no x87, no protection keys */
@@ -358,7 +360,17 @@ gilk_advice_proceed:
 	mov	R9(%rbx), %r9
 	jmp	into_function
 
-/* T proceed(...): with others, which lie where C has them. */
+/* The function has fewer than \number arguments in general registers: the last one of those is the caller's. */
+	.macro	restore_unless_given number, saved, register
+	cmpb	$\number, INTEGERS(%r11)
+	jae	into_function
+	mov	\saved(%rbx), \register
+	.endm
+
+/*
+ * T proceed(...): with others, which lie where C has them. Registers of arguments that the function has no argument in
+ * are as the caller left them: it may count on that, and the advice may be taken out before the function returns.
+ */
 	.globl gilk_advice_proceed_with
 gilk_advice_proceed_with:
 	mov	%gs:RUNNING, %rax
@@ -390,14 +402,22 @@ gilk_advice_proceed_with:
 	mov	VECTORS(%rbx), %rdi
 	restore_vectors %rbx, %rdi
 	.irp	n, 0, 1, 2, 3, 4, 5, 6, 7
+	cmpb	$\n, XMMS(%r11)
+	jbe	3f
 	movups	16*\n(%rsp), %xmm\n
 	.endr
-	add	$128, %rsp
+3:	add	$128, %rsp
 2:	call	leave_advice
 	mov	%r12, %rdi
 	mov	%r13, %rsi
 	mov	%r14, %rdx
 	mov	%r15, %rcx
+	restore_unless_given 6, R9, %r9
+	restore_unless_given 5, R8, %r8
+	restore_unless_given 4, RCX, %rcx
+	restore_unless_given 3, RDX, %rdx
+	restore_unless_given 2, RSI, %rsi
+	restore_unless_given 1, RDI, %rdi
 
 /* rbx: the activation. The way is open; the arguments are where they belong. */
 into_function:

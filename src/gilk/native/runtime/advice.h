@@ -24,7 +24,10 @@ struct gilk_advice {
 	gilk_u32 stack;	  /* bytes of the arguments that lie on the stack; of a variadic function, those it names */
 	gilk_u32 flags;	  /* enum gilk_advice_flags */
 	gilk_u32 more;	  /* bytes of the stack that the advice is given besides, for variadic functions */
-	gilk_u32 results; /* registers of the result: 1 rax, 2 rdx, 4 xmm0, 8 xmm1 */
+	gilk_u8 results;  /* registers of the result: 1 rax, 2 rdx, 4 xmm0, 8 xmm1 */
+	gilk_u8 integers; /* general registers that arguments are in, from rdi on */
+	gilk_u8 vectors;  /* vector registers that arguments are in, from xmm0 on */
+	gilk_u8 unused;
 };
 
 enum gilk_advice_flags {
