@@ -121,11 +121,7 @@ def test_a_trace_follows_it(program: Path, tmp_path: Path) -> None:
     with Loop([program], gives_way=False) as loop:
         file = tmp_path / "steady.parquet"
         words = ["trace", "--start", "call:main.deep", "--stop", "for:200ms", "-p", str(loop.pid), "-o", str(file)]
-        for _ in range(5):  # a thread may be held at the gate while its runtime wants it: `busy`, try again later
-            if "(busy)" not in (done := run_gilk(*words)).stderr:
-                break
-            assert differences(loop.pid) == []
-        assert done.returncode == 0, done.stderr
+        assert (done := run_gilk(*words)).returncode == 0, done.stderr
         assert "main.deep" in run_gilk("show", "--tree", str(file)).stdout
         assert differences(loop.pid) == []
 

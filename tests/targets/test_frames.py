@@ -13,6 +13,7 @@ from gilk.targets.memory import ProcessMemory
 
 RESTORER, AMID = 0x45EEA0, 0x671497
 RSP, RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8
+ALTERNATE, ALTERNATE_SIZE = 8 + 16, 8 + 32
 LOW, HIGH, SIZE = 0x1000, 0x8000, 0x10000
 
 
@@ -26,6 +27,12 @@ class Arena:
 
     def put(self, at: int, rsp: int) -> None:
         for offset, word in ((0, RESTORER), (RSP, self.base + rsp), (RIP, AMID)):
+            ctypes.c_uint64.from_address(self.base + at + offset).value = word
+
+    def put_aside(self, at: int, rsp: int, stack: int, size: int) -> None:
+        """A frame on an alternate signal stack."""
+        self.put(at, rsp)
+        for offset, word in ((ALTERNATE, self.base + stack), (ALTERNATE_SIZE, size)):
             ctypes.c_uint64.from_address(self.base + at + offset).value = word
 
     def bounds(self, address: int) -> tuple[int, int] | None:
@@ -53,3 +60,29 @@ def test_a_frame_that_leads_to_a_lower_stack_of_the_mapping() -> None:
     arena = Arena()
     arena.put(HIGH + 0x100, LOW)
     assert arena.found(HIGH) == {LOW + 0x100, HIGH + 0x100}
+
+
+ALTERNATE_STACK = HIGH + 0x1000
+
+
+@pytest.mark.parametrize(
+    ("starts", "led"),
+    [
+        ((LOW,), False), ((LOW, HIGH), False), ((ALTERNATE_STACK + 0x1000,), False),
+        ((ALTERNATE_STACK + 0x80, LOW), True), ((LOW, ALTERNATE_STACK + 0x80), True),
+        ((ALTERNATE_STACK,), True), ((ALTERNATE_STACK + 0xFF8, LOW), True),
+    ],
+)  # fmt: skip
+def test_a_frame_that_a_handler_has_left_on_an_alternate_stack(starts: tuple[int, ...], led: bool) -> None:
+    """Nobody is on that stack, so nobody will go on by it, although it lies in the mapping of a stack in use."""
+    arena = Arena()
+    arena.put_aside(ALTERNATE_STACK + 0x400, HIGH + 0x3000, ALTERNATE_STACK, 0x1000)
+    assert (ALTERNATE_STACK + 0x400 in arena.found(*starts)) is led
+
+
+def test_a_frame_leads_to_one_on_an_alternate_stack() -> None:
+    """A handler was interrupted there, and the second handler runs elsewhere."""
+    arena = Arena()
+    arena.put_aside(ALTERNATE_STACK + 0x400, HIGH, ALTERNATE_STACK, 0x1000)
+    arena.put(LOW + 0x100, ALTERNATE_STACK + 0x200)
+    assert arena.found(LOW) == {LOW + 0x100, ALTERNATE_STACK + 0x400}

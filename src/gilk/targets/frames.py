@@ -10,6 +10,7 @@ arch/x86/include/asm/sigframe.h), and every restorer is
 
 from __future__ import annotations
 
+import bisect
 import struct
 from collections.abc import Iterator
 from typing import Final
@@ -21,12 +22,13 @@ from gilk.values import dataclass
 
 _RESTORER = bytes.fromhex("48c7c00f0000000f05")
 _RSP, _RIP = 8 + 40 + 15 * 8, 8 + 40 + 16 * 8
+_ALTERNATE = 8 + 16  # uc_stack in the frame: the alternate signal stack of the thread
 _MOST_STACK = 64 << 20
 _MOST_STACKS = 64  # of one thread; what is written there may lead anywhere
 _NOTE = 8 + 232  # GILK_NOTE in the ucontext, native/abi/gilk_abi.h
 _NOTE_MAGIC = 0x9D1C5A3B6B6C6967
 FRAME_SIZE: Final = _NOTE + 32  # as far as it is looked at; bytes
-_WORD, _NOTE_WORDS = struct.Struct("<Q"), struct.Struct("<4Q")
+_WORD, _NOTE_WORDS, _STACK = struct.Struct("<Q"), struct.Struct("<4Q"), struct.Struct("<QI4xQ")
 _SYSCALL_IN_RESTORER = 7
 
 
@@ -41,12 +43,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class SignalFrame:
-    """``slot`` is where in memory the interrupted ``rip`` is kept; ``note`` what the runtime has noted of it."""
+    """``slot`` is where in memory the interrupted ``rip`` is kept; ``note`` what the runtime has noted of it;
+    ``alternate`` the start and the end of the alternate signal stack that it lies on, None of one that does not."""
 
     slot: int
     rip: int
     rsp: int
     note: Note | None = None
+    alternate: tuple[int, int] | None = None
 
     @property
     def place(self) -> int:
@@ -84,20 +88,50 @@ def signal_frames(
     starts: list[int], restorers: frozenset[int], bounds: Bounds, memory: Memory
 ) -> Iterator[SignalFrame]:
     """All frames from these stack pointers up; where one leads to another stack, those on it too. A frame may come more
-    than once: several stacks may lie in one mapping, as those of goroutines do."""
+    than once: several stacks may lie in one mapping, as those of goroutines do. One on an alternate signal stack that
+    nothing leads to is left over from a handler that has ended."""
     todo, lowest = [start & -8 for start in starts], dict[tuple[int, int], int]()  # from where a mapping was searched
+    stacks = _AlternateStacks()
     while todo:
         start = todo.pop()
+        ready = stacks.reach(start)
         stack = bounds(start)
-        if stack is None or (stack not in lowest and len(lowest) == _MOST_STACKS):
-            continue
-        searched = lowest.get(stack, stack[1])
-        if start >= searched:
-            continue
-        lowest[stack] = start
-        for frame in _frames_in(start, min(searched + FRAME_SIZE, stack[1], start + _MOST_STACK), restorers, memory):
+        if stack is not None and (stack in lowest or len(lowest) < _MOST_STACKS):
+            searched = lowest.get(stack, stack[1])
+            if start < searched:
+                lowest[stack] = start
+                end = min(searched + FRAME_SIZE, stack[1], start + _MOST_STACK)
+                ready += [each for each in _frames_in(start, end, restorers, memory) if stacks.lead_to(each)]
+        for frame in ready:
             yield frame
             todo.append(frame.rsp & -8)
+
+
+class _AlternateStacks:
+    """Which frames on alternate signal stacks stack pointers lead to, in whatever order both are found."""
+
+    def __init__(self) -> None:
+        self._pointers: list[int] = []
+        self._waiting: dict[tuple[int, int], list[SignalFrame]] = {}
+
+    def reach(self, pointer: int) -> list[SignalFrame]:
+        """A stack pointer. The frames found before that it leads to."""
+        bisect.insort(self._pointers, pointer)
+        led = [stack for stack in self._waiting if stack[0] <= pointer < stack[1]]
+        return [frame for stack in led for frame in self._waiting.pop(stack)]
+
+    def lead_to(self, frame: SignalFrame) -> bool:
+        """Whether a stack pointer leads to the frame; it may yet come to be reached."""
+        stack = frame.alternate
+        if stack is None:
+            return True
+        at = bisect.bisect_left(self._pointers, stack[0])
+        if at < len(self._pointers) and self._pointers[at] < stack[1]:
+            return True
+        if stack not in self._waiting and len(self._waiting) == _MOST_STACKS:
+            return True
+        self._waiting.setdefault(stack, []).append(frame)
+        return False
 
 
 def _frames_in(start: int, end: int, restorers: frozenset[int], memory: Memory) -> Iterator[SignalFrame]:
@@ -114,7 +148,13 @@ def _frames_in(start: int, end: int, restorers: frozenset[int], memory: Memory) 
 def frame_at(content: bytes, start: int, at: int) -> SignalFrame:
     """The frame at ``at`` in memory that begins at ``start``."""
     (rip,), (rsp,) = _WORD.unpack_from(content, at + _RIP), _WORD.unpack_from(content, at + _RSP)
-    return SignalFrame(start + at + _RIP, rip, rsp, _note_in(content, start, at + _NOTE, rsp))
+    note = _note_in(content, start, at + _NOTE, rsp)
+    return SignalFrame(start + at + _RIP, rip, rsp, note, _alternate(content, start, at))
+
+
+def _alternate(content: bytes, start: int, at: int) -> tuple[int, int] | None:
+    low, _, size = _STACK.unpack_from(content, at + _ALTERNATE)
+    return (low, low + size) if low <= start + at < low + size else None
 
 
 def _note_in(content: bytes, start: int, at: int, rsp: int) -> Note | None:
