@@ -23,6 +23,7 @@ from gilk.version import VERSION as __version__
 if TYPE_CHECKING:
     from gilk import lab
     from gilk.api.advice import Advice, AdvisedSession, advice
+    from gilk.api.aspects import weave
     from gilk.api.dtrace import DtraceSession, dtrace, dtrace_events, events
     from gilk.api.dtrace import values as dtrace_values
     from gilk.api.experiments import Experiment, Staged, load_experiment, prepare_experiment
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 #: The module of gilk.api that has each name; `:` leads to one by another name.
 _PLACES = {
     **dict.fromkeys(("Advice", "AdvisedSession", "advice"), "advice"),
+    "weave": "aspects",
     **dict.fromkeys(("DtraceSession", "dtrace", "dtrace_events", "events"), "dtrace"),
     "dtrace_values": "dtrace:values",
     **dict.fromkeys(("Experiment", "Staged", "load_experiment", "prepare_experiment"), "experiments"),
@@ -78,6 +80,7 @@ __all__ = [
     "Target", "Tracing", "args", "attach", "c", "calls", "cfg", "count", "driver", "dtrace", "dtrace_events",
     "dtrace_values", "events", "kernel", "lab", "launch", "load_experiment", "parse_request", "prepare_experiment",
     "prepare_run", "prepare_trace", "read", "regs", "report", "restore", "scan", "stamp", "time", "trace_report",
+    "weave",
 ]  # fmt: skip
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "trace": "Follow the flow of control from one event to another: every call, with its time.",
     "dtrace": "Run D programs, as dtrace(1) does, on a process.",
     "aspect": "Check files of aspects: when something is to happen in programs and the kernel, and what.",
+    "weave": "Weave a file of aspects into running processes: advice at calls, and at sequences of them.",
     "experiment": "Run a session that a file describes: instruments, and when each goes in and out.",
     "show": "Print a file of samples.",
     "query": "Ask a file of samples a question in SQL.",

@@ -31,6 +31,13 @@ class Report(Protocol):
     def to_json(self) -> dict[str, Any]: ...
 
 
+class LaunchedEnd(Protocol):
+    """The end of a process; ``code`` is its exit status, as a shell gives it."""
+
+    @property
+    def code(self) -> int: ...
+
+
 class Stop:
     """Becomes true with the first SIGINT, SIGTERM or SIGHUP, upon which a session ends in good order; with the next it
     ends at once, whatever it waits for, and the keeper undoes all.
@@ -146,8 +153,12 @@ def _exit_status(running: runs.Run, stop: Stop) -> int:
     if running.elsewhere is not None:
         status = running.elsewhere.status
         return INTERRUPTED if status is None else status
-    target = running.processes[-1]
-    while (end := target.wait()) is None:
+    return status_of(running.processes[-1].wait, stop)
+
+
+def status_of(wait: Callable[[], LaunchedEnd | None], stop: Stop) -> int:
+    """The exit status of a launched program, once it has ended or the user has ended the wait."""
+    while (end := wait()) is None:
         if stop():
             return INTERRUPTED
         signal.sigtimedwait((signal.SIGCHLD,), _POLL)

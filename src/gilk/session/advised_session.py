@@ -18,18 +18,21 @@ from gilk.splice.plan import Want
 from gilk.targets.base import Target
 from gilk.targets.process import Process
 from gilk.toolchain.advice import CompiledAdvice
+from gilk.trace.drain import Chunk
 
-_Found = list[tuple[Place, list[Wanted]]]
+_Found = list[tuple[Place, list[Wanted], CompiledAdvice]]
 
 
 class AdvisedSession(Session):
     """Use as a context manager; at its end all advice, and all probes, are gone from the target."""
 
-    def __init__(self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16) -> None:
+    def __init__(
+        self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16, shared: int = 0
+    ) -> None:
         """Raises UsageError `advice-alone`, TargetError."""
         if isinstance(process, Process) and isinstance(process.keeper, RemoteTracer):
             raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
-        super().__init__(process, points, threads, ring)
+        super().__init__(process, points, threads, ring, shared=shared)
         self._made: dict[Advice, CompiledAdvice] = {}
         self._advised: dict[int, int] = {}  # by number of a probe, the address of the function whose calls have advice
 
@@ -39,18 +42,31 @@ class AdvisedSession(Session):
         All of that goes in, or nothing: the probes at entries and returns. Raises UsageError, CompileError,
         TargetError; then nothing has changed.
         """
+        return self.advise_all([(points, advice)])
+
+    def advise_all(self, advised: Iterable[tuple[Points, Advice]]) -> tuple[Probe, ...]:
+        """The same of several pieces of advice, from one moment on."""
         advising.check_process(self.process)
-        compiled = self._made.get(advice) or self._made.setdefault(advice, advice.compiled())
-        found = [
-            (place, list(advising.wanted(self.process, place, advice, compiled.proceeds)))
-            for place in places_at(self.process, points)
-        ]
-        self._check_new([place for place, _ in found])
-        with self._numbered([one for _, wanted in found for one in wanted]) as numbers:
-            probes = self._put_in(self._wants(found, compiled, numbers), numbers)
-        owners = (place for place, wanted in found for _ in wanted)
+        found = [each for points, advice in advised for each in self._found(points, advice)]
+        self._check_new([place for place, _, _ in found])
+        with self._numbered([one for _, wanted, _ in found for one in wanted]) as numbers:
+            probes = self._put_in(self._wants(found, numbers), numbers)
+        owners = (place for place, wanted, _ in found for _ in wanted)
         self._advised |= {number: place.address for number, place in zip(numbers, owners, strict=True)}
         return probes
+
+    def _found(self, points: Points, advice: Advice) -> _Found:
+        compiled = self._made.get(advice) or self._made.setdefault(advice, advice.compiled())
+        return [
+            (place, list(advising.wanted(self.process, place, advice, compiled.proceeds)), compiled)
+            for place in places_at(self.process, points)
+        ]
+
+    def records_taken(self, final: bool = False) -> list[Chunk]:
+        """The records since the last call, that C of the session's has written. ``final``: nothing writes any more."""
+        if not final:
+            self._look_after()
+        return self._stream.taken(final)
 
     def remove(self, probes: Iterable[Probe]) -> None:
         gone = list(probes)
@@ -80,9 +96,14 @@ class AdvisedSession(Session):
         self._note(changed.outcome, len(numbers))
         return self._outcomes([*made.plans, *changed.plans], numbers)
 
-    def _wants(self, found: _Found, compiled: CompiledAdvice, numbers: range) -> list[tuple[Entry, Want]]:
+    def _wants(self, found: _Found, numbers: range) -> list[tuple[Entry, Want]]:
         left = iter(numbers)
-        return [pair for place, wanted in found for pair in self._wants_at(place, wanted, compiled, left)]
+        return [pair for place, wanted, compiled in found for pair in self._wants_at(place, wanted, compiled, left)]
+
+    @property
+    def shared(self) -> memoryview:
+        """The memory that the session's C knows as ``gilk_shared``; the program may have written anything there."""
+        return memoryview(self._workspace.data)[self._shared_at :]
 
     def _wants_at(
         self, place: Place, wanted: list[Wanted], compiled: CompiledAdvice, numbers: Iterator[int]

@@ -110,6 +110,15 @@ class RecordStream:
         self._set_aside(chunks)
         return fullest
 
+    def taken(self, final: bool = False) -> list[Chunk]:
+        """The records themselves, for who makes something else than samples of them. ``final``: nothing writes any
+        more."""
+        self.take()
+        chunks = self.latest + (self._drain.poll(final=True) if final else [])
+        self._raw.clear()
+        self.waiting = 0
+        return chunks
+
     def convert(self) -> pa.Table:
         """The records of the oldest take; when nothing waits, those that were held back until now."""
         return self._counted(self._samples.add(self._oldest() if self._raw else []))

@@ -41,6 +41,8 @@ from gilk.toolchain.runtime import runtime
 from gilk.values import dataclass
 
 ARENA_SIZE = 64 << 20
+#: The name of the memory that instruments share with their session.
+SHARED = "gilk_shared"
 HELD_SIZE = 64 << 10  # writable data of instruments, below the key page
 _MOST_ARENAS = 8
 _MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may split a gap in two
@@ -68,9 +70,12 @@ class Workspace:
     """Raises TargetError when the process refuses what is needed: `no-room`, `gs-in-use`, `refused-by-kernel`."""
 
     def __init__(
-        self, process: Target, blocks: int, data_size: int, counters: int, rings: tuple[tuple[int, int], ...]
-    ) -> None:
+        self, process: Target, blocks: int, data_size: int, counters: int, rings: tuple[tuple[int, int], ...],
+        shared: int = 0,
+    ) -> None:  # fmt: skip
+        """``shared``: where in the data memory what instruments know as ``gilk_shared`` lies."""
         self._process = process
+        self._shared = shared
         self._blocks = blocks
         self._side = self._advice = 0
         self.shape = Shape(counters, rings)
@@ -189,7 +194,7 @@ class Workspace:
         if key not in site.linked:
             site.linked[key] = self._link(site, compiled, control)
         linked = site.linked[key]
-        calls_out = any(self._resolve(name).function for name in compiled.undefined)
+        calls_out = any(self._resolve(name).function for name in compiled.undefined if name != SHARED)
         if linked.takes_registers or calls_out:
             return lambda iid: CallWithRegisters(linked.entry, iid, calls_out)
         if linked.values:
@@ -234,6 +239,7 @@ class Workspace:
 
     def _link(self, site: ArenaSite, compiled: CompiledObject, control: int) -> Linked:
         own = {name: site.host.base + runtime().symbols[name] for name in (PROCEED, PROCEED_WITH, PASS)}
+        own[SHARED] = self._process.keeper.data_address() + self._shared
         symbols = {name: own.get(name) or self._resolve(name).address for name in compiled.undefined}
         symbols["gilk_control"] = self._control(site, control)
         room = len(compiled.content) + 4096

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The parts of the language that can be woven. All else is refused by name, before anything has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gilk.engines.aspect.state import ASPECTS, ELEMENTS
+from gilk.errors import UsageError
+from gilk.lang.aspect.automaton import Sharing
+from gilk.lang.aspect.checked import CheckedFile, CheckedFlow, CheckedFunction, CheckedGlobal
+from gilk.lang.aspect.cnames import calls
+from gilk.lang.aspect.code.meeting import NumberedAspect
+from gilk.lang.syntax.source import Span
+
+_FOLDS = ("count", "sum", "min", "max", "avg")
+_CHANGES = ("join", "leave")
+
+
+def check_possible(file: CheckedFile, aspects: Sequence[NumberedAspect], processes: int) -> None:
+    """``processes``: how many the file is woven into. Raises UsageError `cannot-weave` with the first reason."""
+    for span, why, hint in _reasons(file, aspects, processes):
+        raise UsageError("cannot-weave", f"{file.source.name}, line {file.source.line(span)}: {why}", hint)
+
+
+def _reasons(
+    file: CheckedFile, aspects: Sequence[NumberedAspect], processes: int
+) -> Iterator[tuple[Span, str, str]]:
+    nowhere = Span(0, 0)
+    if len(aspects) > ASPECTS:
+        yield nowhere, f"there are more than {ASPECTS} aspects", "make two files of it"
+    if file.types:
+        yield nowhere, "`types` are not read from debug information", "declare the types in %{ %}"
+    for table in file.tables:
+        if table.fold not in _FOLDS:
+            yield nowhere, f"table {table.name}: tables fold by {', '.join(_FOLDS)}", "add up the parts"
+    for part in file.process_c:
+        if "proceed" in part.text:
+            yield part.span, "`proceed` stands in advice only, where it can be seen", "write it there"
+    for aspect in aspects:
+        yield from _of_aspect(aspect, processes)
+
+
+def _of_aspect(aspect: NumberedAspect, processes: int) -> Iterator[tuple[Span, str, str]]:
+    checked = aspect.checked
+    if len(aspect.elements) > ELEMENTS:
+        yield checked.span, f"a sequence has more than {ELEMENTS} elements", "make two aspects of it"
+    if checked.verify or checked.walk:
+        yield checked.span, "`verify` and `walk` are not there: no stack is walked", "leave them out"
+    if checked.partial:
+        yield checked.span, "`partial` is not there: all of an aspect goes in, or nothing", "leave it out"
+    if aspect.is_sequence and processes > 1 and aspect.automaton.sharing is Sharing.ANY:
+        yield checked.span, "instances are not shared by processes", "say perprocess, or weave into one process"
+    for element in aspect.elements:
+        if element.kernel:
+            yield element.span, "elements in the kernel are not woven", "leave the element out"
+        for alternative in element.alternatives:
+            if not isinstance(alternative.point, CheckedFunction):
+                yield alternative.span, f"{_name(alternative.point)} not woven", "calls are"
+            if alternative.callers:
+                yield alternative.span, "`from` is not there: callers are not known", "leave it out"
+        for word in _CHANGES:
+            if element.advice is not None and any(calls(element.advice.body.text, word)):
+                yield element.advice.body.span, f"`{word}` is not there: groups stay as they are", "leave it out"
+
+
+def _name(point: object) -> str:
+    if isinstance(point, CheckedGlobal):
+        return "accesses of variables are"
+    return "control flows are" if isinstance(point, CheckedFlow) else "accesses of memory are"

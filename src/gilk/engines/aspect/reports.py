@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Reports of advice, as text: the records of gilk_report() (native/include/gilk_aspect.h), printed as C does.
+
+A record is data of the process's: formats and lengths in it are bounded.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from gilk.trace.drain import Chunk
+from gilk.values import dataclass
+
+_REGS = 3  # the class of records
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t)?([a-zA-Z%])")
+_WIDEST = 1024
+_FORMAT = 1024  # bytes of a format that are read
+_HALF, _WORD, _SIGNED, _DOUBLE = struct.Struct("<H"), struct.Struct("<Q"), struct.Struct("<q"), struct.Struct("<d")
+#: Reads so many bytes of the process, or fewer.
+Reading = Callable[[int, int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class AspectReport:
+    """``tick`` is of the time stamp counter; ``aspect`` and ``element`` are numbers, from 0."""
+
+    tick: int
+    pid: int
+    tid: int
+    aspect: int
+    element: int
+    text: str
+
+
+class _Short(Exception):
+    """The record has no room for what would follow."""
+
+
+class ReportReader:
+    """Formats are read once for each of their addresses."""
+
+    def __init__(self, read: Reading) -> None:
+        self._read = read
+        self._formats: dict[int, str] = {}
+
+    def reports(self, chunks: list[Chunk]) -> list[AspectReport]:
+        """In order of time."""
+        return sorted(
+            (self._report(chunk, record) for chunk in chunks if chunk.number == _REGS for record in chunk.records),
+            key=lambda one: one.tick,
+        )
+
+    def _report(self, chunk: Chunk, record: Any) -> AspectReport:
+        length = min(int(record["length"]), len(record["text"]))
+        content = record["text"][:length].tobytes().ljust(16, b"\0")
+        at, whose = _WORD.unpack_from(content, 0)[0], _WORD.unpack_from(content, 8)[0]
+        who = chunk.identity
+        return AspectReport(
+            int(record["tsc"]),
+            who.pid, who.tid, whose & 0xFF, whose >> 8 & 0xFF, printed(self._format(at), content[16:length]),
+        )  # fmt: skip
+
+    def _format(self, at: int) -> str:
+        if at not in self._formats:
+            try:
+                content = self._read(at, _FORMAT)
+            except OSError:
+                content = b""
+            self._formats[at] = content.split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
+        return self._formats[at]
+
+
+def printed(text: str, content: bytes) -> str:
+    """``text`` is a format of printf(3); where the arguments end, "..." says that more was to come."""
+    arguments = _Arguments(content)
+    parts, last = list[str](), 0
+    for found in _CONVERSION.finditer(text):
+        parts.append(text[last : found.start()])
+        last = found.end()
+        try:
+            parts.append(arguments.converted(found))
+        except _Short:
+            return "".join((*parts, "..."))
+    return "".join((*parts, text[last:]))
+
+
+class _Arguments:
+    def __init__(self, content: bytes) -> None:
+        self._content, self._at = content, 0
+
+    def _next(self, form: struct.Struct) -> int | float:
+        if self._at + form.size > len(self._content):
+            raise _Short
+        (value,) = form.unpack_from(self._content, self._at)
+        self._at += form.size
+        assert isinstance(value, int | float)
+        return value
+
+    def _text(self) -> str:
+        size = int(self._next(_HALF))
+        content = self._content[self._at : self._at + size]
+        self._at += size
+        if len(content) < size:
+            raise _Short
+        return content.decode("utf-8", "backslashreplace")
+
+    def _given(self, text: str | None) -> int | None:
+        """A width or precision."""
+        if text is None:
+            return None
+        number = int(self._next(_SIGNED)) if text == "*" else int(text or 0)
+        return max(-_WIDEST, min(number, _WIDEST))
+
+    def converted(self, found: re.Match[str]) -> str:
+        letter = found[5]
+        if letter == "%":
+            return "%"
+        width, precision = self._given(found[2]), self._given(found[3])
+        flags = found[1] + ("-" if width is not None and width < 0 else "")
+        form = f"%{flags}{'' if width is None else abs(width)}{'' if precision is None else f'.{abs(precision)}'}"
+        if letter == "s":
+            return (form + "s") % self._text()
+        if letter == "p":
+            return f"{int(self._next(_WORD)):#x}"
+        if letter == "c":
+            return (form.split(".")[0] + "c") % chr(int(self._next(_WORD)) & 0xFF)
+        if letter in "eEfFgGaA":
+            return (form + (letter if letter not in "aA" else "g")) % self._next(_DOUBLE)
+        signed = letter in "di"
+        return (form + ("d" if letter in "diu" else letter)) % int(self._next(_SIGNED if signed else _WORD))

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The C of advice: a function for each element that has some, and what runs those that have matched at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from gilk.lang.aspect.checked import CheckedAdvice
+from gilk.lang.aspect.cnames import declares, renamed
+from gilk.lang.aspect.code.matching import line, names_of
+from gilk.lang.aspect.code.meeting import MetElement, MetFunction
+from gilk.lang.syntax.source import Source
+
+_WHEN = {"before": "GILK_OBSERVES_BEFORE", "inplace": "GILK_STANDS_IN_PLACE", "after": "GILK_OBSERVES_AFTER"}
+
+
+def advice_functions(met: MetFunction, source: Source) -> Iterator[str]:
+    for one in met.elements:
+        if one.advice is not None:
+            yield _inplace(one, one.advice, met, source) if one.advice.when == "inplace" else _observer(one, source)
+
+
+def _observer(one: MetElement, source: Source) -> str:
+    assert one.advice is not None
+    return f"""\
+#undef GILK_WHOSE
+#define GILK_WHOSE {_whose(one)}
+static void gilk_advice_{one.name}(struct gilk_bound_{one.name} *gilk_bound,
+	struct gilk_words_{one.aspect.number} *gilk_words)
+{{
+(void)gilk_bound, (void)gilk_words;
+{_body(one, one.advice, source)}
+}}
+"""
+
+
+def _inplace(one: MetElement, advice: CheckedAdvice, met: MetFunction, source: Source) -> str:
+    """Advice whose text ends without ``return`` returns 0."""
+    returns_nothing = met.point.result.text == "void"
+    last = "" if returns_nothing else "{ static const gilk_result_t gilk_nothing; return gilk_nothing; }"
+    return f"""\
+#undef GILK_WHOSE
+#define GILK_WHOSE {_whose(one)}
+static gilk_result_t gilk_advice_{one.name}(struct gilk_woven_call *gilk_call, unsigned gilk_at,
+	const struct gilk_arguments *gilk_came, struct gilk_bound_{one.name} *gilk_bound,
+	struct gilk_words_{one.aspect.number} *gilk_words)
+{{
+(void)gilk_call, (void)gilk_at, (void)gilk_came, (void)gilk_bound, (void)gilk_words;
+{_body(one, advice, source)}
+{last}
+}}
+"""
+
+
+def _whose(one: MetElement) -> int:
+    return one.aspect.number | one.number << 8
+
+
+def _body(one: MetElement, advice: CheckedAdvice, source: Source) -> str:
+    """Names that the advice declares itself are its own."""
+    names = {name: to for name, to in names_of(one).items() if not declares(advice.body.text, name)}
+    text = renamed(advice.body.text, names)
+    return f"{line(source, advice.body.span)}\n{text}{'' if advice.block else ';'}"
+
+
+def runners(met: MetFunction) -> str:
+    """``gilk_observe`` runs what has matched and observes, ``gilk_next`` advice in place from a number on."""
+    return "".join(_runners(met))
+
+
+def _runners(met: MetFunction) -> Iterator[str]:
+    advised = [one for one in met.elements if one.advice is not None]
+    observers = [one for one in advised if one.advice is not None and one.advice.when != "inplace"]
+    yield f"""\
+static void gilk_observe(struct gilk_matched *gilk_one)
+{{
+(void)gilk_one;
+switch (gilk_one->element) {{
+{_cases(observers, _observing)}}}
+}}
+"""
+
+
+def _observing(one: MetElement) -> str:
+    words = f"words_{one.aspect.number}"
+    return f"gilk_advice_{one.name}(&gilk_one->bound.bound_{one.name}, &gilk_one->words.{words});{_commit(one)} break;"
+
+
+def _commit(one: MetElement) -> str:
+    """A call that puts words which advice has written into the instance."""
+    return f" gilk_commit_{one.aspect.number}(gilk_one);" if one.aspect.checked.words else ""
+
+
+def _cases(elements: Iterable[MetElement], what: Callable[[MetElement], str]) -> str:
+    return "".join(f"case {_whose(one)}: {what(one)}\n" for one in elements)
+
+
+def nest(met: MetFunction) -> str:
+    """``gilk_next``: the advice in place that is next, or the function itself, with what observes its return."""
+    replacing = [one for one in met.elements if one.advice is not None and one.advice.when == "inplace"]
+    return f"""\
+static gilk_result_t gilk_next(struct gilk_woven_call *gilk_call, unsigned gilk_at,
+	const struct gilk_arguments *gilk_came)
+{{
+for (; gilk_at < gilk_call->matched; gilk_at++) {{
+struct gilk_matched *gilk_one = gilk_call->list + gilk_at;
+(void)gilk_one;
+switch (gilk_one->element) {{
+{_cases(replacing, lambda one: _standing(one, met))}}}
+}}
+{'' if _is_void(met) else 'return '}gilk_original(gilk_call, gilk_came);
+}}
+"""
+
+
+def _standing(one: MetElement, met: MetFunction) -> str:
+    bound = f"&gilk_one->bound.bound_{one.name}, &gilk_one->words.words_{one.aspect.number}"
+    call = f"gilk_advice_{one.name}(gilk_call, gilk_at, gilk_came, {bound});"
+    if _is_void(met):
+        return f"{call}{_commit(one)} return;"
+    return f"{{ gilk_result_t gilk_result = {call}{_commit(one)} return gilk_result; }}"
+
+
+def _is_void(met: MetFunction) -> bool:
+    return met.point.result.text == "void"

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The C that says whether an element matches, and what it binds then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gilk.lang.aspect.checked import (
+    BindingSource,
+    CheckedAlternative,
+    CheckedBinding,
+    CheckedDemand,
+    CheckedStep,
+    CheckedType,
+)
+from gilk.lang.aspect.code.meeting import MetElement, Symbols, first_binders
+from gilk.lang.aspect.code.types import fragment, is_array, kept_symbols, seen_symbols
+from gilk.lang.syntax.source import Source, Span
+
+
+def match_function(met: MetElement, source: Source) -> str:
+    """``gilk_match_N_M(arguments, result, kept, words, bound)``: whether it matches; ``bound`` has the names then."""
+    aspect, n = met.aspect, met.aspect.number
+    ways = "".join(_way(met, one, source) for _, one in met.alternatives)
+    kept = "".join(
+        f"gilk_copy(&gilk_bound->{name}, &gilk_kept->{name}, sizeof gilk_bound->{name});\n"
+        for name in first_binders(aspect)
+        if met.number
+    )
+    return f"""\
+static int gilk_match_{met.name}(const struct gilk_arguments *gilk_came, const gilk_result_t *gilk_result,
+	const struct gilk_kept_{n} *gilk_kept, const struct gilk_words_{n} *gilk_words,
+	struct gilk_bound_{met.name} *gilk_bound)
+{{
+(void)gilk_came, (void)gilk_result, (void)gilk_kept, (void)gilk_words, (void)gilk_bound;
+{kept}{ways}return 0;
+}}
+"""
+
+
+def _way(met: MetElement, one: CheckedAlternative, source: Source) -> str:
+    names = names_of(met)
+    steps = "".join(f"{line}\n" for step in one.steps for line in _step(met, step, names, source))
+    return f"do {{\n{steps}return 1;\n}} while (0);\n"
+
+
+def names_of(met: MetElement) -> Symbols:
+    """How C that belongs to an element says its names: members of what the match has bound, and of the words."""
+    words = {one.name: f"gilk_words->{one.name}" for one in met.aspect.checked.words}
+    return words | {name: f"gilk_bound->{name}" for name in seen_symbols(met.aspect, met.number)}
+
+
+def _step(met: MetElement, step: CheckedStep, names: Symbols, source: Source) -> Iterator[str]:
+    if isinstance(step, CheckedDemand):
+        yield line(source, step.condition.span)
+        yield f"if (!({fragment(step.condition, names)})) break;"
+        return
+    if step.expression is not None:
+        yield line(source, step.expression.span)
+    yield from _bind(met, step, _value(step, names))
+
+
+def _value(step: CheckedBinding, names: Symbols) -> str:
+    if step.expression is not None:
+        return fragment(step.expression, names)
+    return {
+        BindingSource.ARGUMENT: f"gilk_came->argument_{step.number}",
+        BindingSource.RETURN: "*gilk_result",
+    }[step.source]
+
+
+def _bind(met: MetElement, step: CheckedBinding, value: str) -> Iterator[str]:
+    """A name that is bound already is a test, in the type in which it was bound first."""
+    to = f"gilk_bound->{step.name}"
+    if not step.test:
+        yield _assign(to, step.type, value)
+        return
+    first = first_binders(met.aspect).get(step.name)
+    kind = first[2].type if first is not None else step.type
+    kept = kept_symbols(met.aspect).get(step.name)
+    type_ = f"__typeof__({kept})" if kept is not None else f"__typeof__({to})"
+    yield f"{{ {type_} gilk_new; {_assign('gilk_new', kind, value)}"
+    yield f"if (gilk_differ(&gilk_new, &{to}, sizeof gilk_new)) break; }}"
+
+
+def _assign(to: str, type_: CheckedType, value: str) -> str:
+    if not is_array(type_):
+        return f"{to} = ({value});"
+    if type_.text.split("[")[0].replace("unsigned", "").replace("signed", "").replace("const", "").strip() == "char":
+        return f"gilk_copy_text((char *){to}, (const char *)({value}), sizeof {to});"
+    return f"gilk_copy({to}, {value}, sizeof {to});"
+
+
+def line(source: Source, span: Span) -> str:
+    """Whatever the compiler says of what follows, it says of the aspect's line."""
+    name = source.name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'\n#line {source.line(span)} "{name}"'

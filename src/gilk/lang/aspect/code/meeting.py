@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A function of a program, and the parts of aspects that match its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gilk.lang.aspect.automaton import Automaton, Moment
+from gilk.lang.aspect.checked import (
+    BindingSource,
+    CheckedAdvice,
+    CheckedAlternative,
+    CheckedAspect,
+    CheckedBinding,
+    CheckedElement,
+    CheckedFile,
+    CheckedFunction,
+)
+from gilk.values import dataclass
+
+#: Names of an aspect's values in C, by the name in the aspect.
+Symbols = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedAspect:
+    """An aspect of a file by its ``number``, from 0, with its automaton."""
+
+    number: int
+    checked: CheckedAspect
+    automaton: Automaton
+
+    @property
+    def elements(self) -> tuple[CheckedElement, ...]:
+        """Elements of the sequence, then those of ``until``."""
+        return (*self.checked.elements, *self.checked.until)
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether an instance stays open behind the first match."""
+        return self.automaton.after(0) is not None
+
+    @property
+    def label(self) -> str:
+        return self.automaton.name
+
+
+@dataclass(frozen=True, slots=True)
+class MetElement:
+    """An element that matches calls of the function at ``moment``, by those ``alternatives`` of it, in order."""
+
+    aspect: NumberedAspect
+    number: int
+    moment: Moment
+    alternatives: tuple[tuple[int, CheckedAlternative], ...]
+
+    @property
+    def checked(self) -> CheckedElement:
+        return self.aspect.elements[self.number]
+
+    @property
+    def advice(self) -> CheckedAdvice | None:
+        return self.checked.advice
+
+    @property
+    def name(self) -> str:
+        """The part of names in C that says which it is."""
+        return f"{self.aspect.number}_{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class MetFunction:
+    """``function`` of ``image``; ``point`` is the first declaration of it that says what its parameters are."""
+
+    image: str
+    function: str
+    point: CheckedFunction
+    elements: tuple[MetElement, ...]
+
+    def at(self, moment: Moment) -> tuple[MetElement, ...]:
+        return tuple(one for one in self.elements if one.moment is moment)
+
+    @property
+    def observes_entries_only(self) -> bool:
+        """Whether nothing waits for the function, or stands in its place."""
+        return all(
+            one.moment is Moment.BEFORE and (one.advice is None or one.advice.when == "before")
+            for one in self.elements
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether something wants to know when the function returns. If not, a call that nothing replaces goes on as if
+        there were no advice: so the function may end in a jump to another."""
+        return bool(self.at(Moment.AFTER)) or any(
+            one.advice is not None and one.advice.when == "inplace" and "proceed" in one.advice.body.text
+            for one in self.elements
+        )
+
+
+def numbered(file: CheckedFile, automata: Sequence[Automaton]) -> tuple[NumberedAspect, ...]:
+    return tuple(NumberedAspect(n, *each) for n, each in enumerate(zip(file.aspects, automata, strict=True)))
+
+
+def first_binders(aspect: NumberedAspect) -> dict[str, tuple[int, int, CheckedBinding]]:
+    """How each name that instances keep is bound first: numbers of the element and of the alternative, and the step."""
+    kept = {one.name for one in aspect.checked.kept}
+    found: dict[str, tuple[int, int, CheckedBinding]] = {}
+    for number, element in enumerate(aspect.checked.elements):
+        for which, alternative in enumerate(element.alternatives):
+            for step in alternative.steps:
+                if isinstance(step, CheckedBinding) and step.name in kept and not step.test and not element.repeated:
+                    found.setdefault(step.name, (number, which, step))
+    return found
+
+
+def is_argument(step: object) -> bool:
+    return isinstance(step, CheckedBinding) and step.source is BindingSource.ARGUMENT

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The types of what aspects bind, as C: each name has an external declaration that is never defined, and what has the
+same type says ``__typeof__`` of it. So a compiler finds the types of expressions, and each is written once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gilk.lang.aspect.checked import CheckedBinding, CheckedC, CheckedElement, CheckedType
+from gilk.lang.aspect.cnames import renamed
+from gilk.lang.aspect.code.meeting import NumberedAspect, Symbols, first_binders
+
+_ARRAY = re.compile(r"\[[^\]]*\]\s*$")
+
+
+def declared(type_: CheckedType, name: str) -> str:
+    """``type_`` as that of a variable."""
+    return f"__typeof__({type_.text}) {name}"
+
+
+def parameter(type_: CheckedType, name: str) -> str:
+    """The same of a parameter, where an array is a pointer to its first element."""
+    if _ARRAY.search(type_.text):
+        return f"__typeof__(&(*({_whole(type_)} *)0)[0]) {name}"
+    return declared(type_, name)
+
+
+def _whole(type_: CheckedType) -> str:
+    return f"__typeof__({type_.text})"
+
+
+def is_array(type_: CheckedType) -> bool:
+    return _ARRAY.search(type_.text) is not None
+
+
+def symbol(aspect: NumberedAspect, element: int, alternative: int, name: str) -> str:
+    return f"gilk_type_{aspect.number}_{element}_{alternative}_{name}"
+
+
+def kept_symbols(aspect: NumberedAspect) -> Symbols:
+    """By each name that instances keep; words of instances besides."""
+    found = {name: symbol(aspect, e, a, name) for name, (e, a, _) in first_binders(aspect).items()}
+    return found | {word.name: f"gilk_type_{aspect.number}_{word.name}" for word in aspect.checked.words}
+
+
+def externals(aspect: NumberedAspect) -> Iterator[str]:
+    """Declarations of all that an aspect's elements bind."""
+    for word in aspect.checked.words:
+        yield f"extern {declared(word.type, kept_symbols(aspect)[word.name])};"
+    kept = kept_symbols(aspect)
+    for number, element in enumerate(aspect.elements):
+        for which, _ in enumerate(element.alternatives):
+            yield from _of_alternative(aspect, number, which, kept)
+
+
+def _of_alternative(aspect: NumberedAspect, number: int, which: int, kept: Symbols) -> Iterator[str]:
+    names = dict(kept)
+    for step in aspect.elements[number].alternatives[which].steps:
+        if isinstance(step, CheckedBinding) and not step.test:
+            own = symbol(aspect, number, which, step.name)
+            yield f"extern {_type_of(step, names)} {own};"
+            names[step.name] = own
+
+
+def _type_of(step: CheckedBinding, names: Symbols) -> str:
+    if step.type.text or step.expression is None:
+        return _whole(step.type)
+    return f"__typeof__({renamed(step.expression.text, names)})"
+
+
+def seen_symbols(aspect: NumberedAspect, number: int) -> Symbols:
+    """The names that advice and conditions of an element have: those that instances keep, and those that it binds."""
+    found = kept_symbols(aspect) if number else {}
+    for which, alternative in enumerate(aspect.elements[number].alternatives):
+        for step in alternative.steps:
+            if isinstance(step, CheckedBinding) and not step.test:
+                found.setdefault(step.name, symbol(aspect, number, which, step.name))
+    return {name: of for name, of in found.items() if name not in {one.name for one in aspect.checked.words}}
+
+
+def binds(element: CheckedElement) -> tuple[str, ...]:
+    """The names that some match of it binds anew."""
+    steps = (step for one in element.alternatives for step in one.steps)
+    return tuple(dict.fromkeys(one.name for one in steps if isinstance(one, CheckedBinding) and not one.test))
+
+
+def structs(aspect: NumberedAspect) -> Iterator[str]:
+    """Structs of what an instance keeps, and of the names that a match of each element has."""
+    kept = kept_symbols(aspect)
+    words = {one.name for one in aspect.checked.words}
+    yield _struct(f"gilk_words_{aspect.number}", {name: kept[name] for name in words})
+    yield _struct(f"gilk_kept_{aspect.number}", {name: of for name, of in kept.items() if name not in words})
+    yield f"struct gilk_record_{aspect.number} {{ struct gilk_words_{aspect.number} words;" \
+          f" struct gilk_kept_{aspect.number} kept; }};"
+    yield f"_Static_assert(sizeof(struct gilk_record_{aspect.number}) <= GILK_RECORD, \"an instance keeps too much\");"
+    for number, _ in enumerate(aspect.elements):
+        yield _struct(f"gilk_bound_{aspect.number}_{number}", seen_symbols(aspect, number))
+
+
+def _struct(name: str, fields: Symbols) -> str:
+    return f"struct {name} {{ {''.join(f'__typeof__({of}) {field}; ' for field, of in fields.items())}}};"
+
+
+def fragment(code: CheckedC, names: Symbols) -> str:
+    return renamed(code.text, names)

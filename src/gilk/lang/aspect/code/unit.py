@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The whole C for one function of a program: what runs in its place, or before it.
+
+All aspects match at the entry; then what observes it runs, then advice in place, nested around the function; then all
+match at its return, and what observes that runs, the last first (docs/aspect/semantics.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gilk.lang.aspect.automaton import Moment
+from gilk.lang.aspect.checked import CheckedFile, CheckedTable
+from gilk.lang.aspect.code.advising import advice_functions, nest, runners
+from gilk.lang.aspect.code.matching import line, match_function
+from gilk.lang.aspect.code.meeting import MetElement, MetFunction, NumberedAspect
+from gilk.lang.aspect.code.moving import commits, moments
+from gilk.lang.aspect.code.types import declared, externals, is_array, parameter, structs
+from gilk.lang.c.advice import When
+from gilk.lang.c.signature import CSignature
+from gilk.values import dataclass
+
+#: The function in the text, for the engine of advice.
+WOVEN = "gilk_woven"
+_CROWD = 16  # matches of sequences whose advice there is room for at one moment
+
+
+@dataclass(frozen=True, slots=True)
+class WovenText:
+    """C for the engine of advice: ``declarations`` stand before the signature."""
+
+    text: str
+    declarations: str
+    signature: CSignature
+    when: When
+
+
+def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenText:
+    """``tables``: where each lies, from the start of the state."""
+    aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
+    parts = [
+        *_head(file, met, tables), *_typed(aspects), *_call(met, aspects), *_forward(met), *commits(aspects),
+        *(match_function(one, file.source) for one in met.elements), *moments(met),
+        *advice_functions(met, file.source), runners(met), *_entered(met),
+    ]  # fmt: skip
+    declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
+    when = When.BEFORE if met.observes_entries_only else When.INPLACE
+    return WovenText("\n".join(parts), declarations, signature(met), when)
+
+
+def signature(met: MetFunction) -> CSignature:
+    """How the function is called; one whose parameters nobody names is called as if it had none."""
+    given = tuple(parameter(one, f"gilk_given_{n}") for n, one in enumerate(met.point.parameters or ()))
+    return CSignature(met.point.result.text, met.function, given, met.point.variadic)
+
+
+def _head(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> Iterator[str]:
+    yield "#include <gilk_aspect.h>"
+    yield "#undef proceed\n#undef pass"
+    yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
+    yield from (_table(one, tables[one.name]) for one in file.tables)
+    yield "#define report(...) gilk_report(GILK_WHOSE, __VA_ARGS__)"
+    yield f'#define jp ((struct gilk_join_point){{"{met.function}", "{met.image}"}})'
+    yield "struct gilk_join_point { const char *function, *image; };"
+    yield "extern int *__errno_location(void);"
+
+
+def _table(table: CheckedTable, at: int) -> str:
+    parameters = ", ".join(parameter(one, f"gilk_{n}") for n, one in enumerate(table.key))
+    fields = "".join(f"{declared(one, f'part_{n}')}; " for n, one in enumerate(table.key))
+    copies = "".join(
+        f"gilk_copy_text((char *)key.key.part_{n}, (const char *)gilk_{n}, sizeof key.key.part_{n});\n"
+        if is_array(one) else f"key.key.part_{n} = gilk_{n};\n"
+        for n, one in enumerate(table.key)
+    )  # fmt: skip
+    return f"""\
+__attribute__((unused)) static void gilk_add_to_{table.name}({parameters}, long gilk_amount)
+{{
+union {{ struct {{ {fields}}} key; gilk_u64 words[GILK_KEY / 8]; char bytes[GILK_KEY]; }} key;
+int n;
+_Static_assert(sizeof key == GILK_KEY, "a key has 64 bytes at most");
+for (n = 0; n < GILK_KEY / 8; n++) ((volatile gilk_u64 *)key.words)[n] = 0;
+{copies}gilk_table_add({at}UL, key.bytes, gilk_amount);
+}}"""
+
+
+def _typed(aspects: Sequence[NumberedAspect]) -> Iterator[str]:
+    for aspect in aspects:
+        yield from externals(aspect)
+        yield from structs(aspect)
+
+
+def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
+    """The arguments, what has matched at a moment, and a call under way."""
+    yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
+    arguments = "".join(f"{parameter(one, f'argument_{n}')}; " for n, one in enumerate(met.point.parameters or ()))
+    yield f"struct gilk_arguments {{ {arguments}}};"
+    bound = "".join(f"struct gilk_bound_{one.name} bound_{one.name}; " for one in met.elements)
+    words = "".join(f"struct gilk_words_{one.number} words_{one.number}; " for one in aspects)
+    yield (
+        "struct gilk_matched { unsigned element; struct gilk_instance *instance; gilk_u64 serial; "
+        f"union {{ {words}}} words; union {{ {bound}}} bound; }};"
+    )
+    yield f"#define GILK_MATCHED {_most(met)}"
+    yield (
+        "struct gilk_woven_call { gilk_u64 on; struct gilk_arguments came; unsigned matched; "
+        "struct gilk_matched list[GILK_MATCHED + 1]; };"
+    )
+
+
+def _most(met: MetFunction) -> int:
+    """How many matches with advice there may be at one moment."""
+    return max(_amount(met.at(moment)) for moment in Moment)
+
+
+def _amount(elements: Sequence[MetElement]) -> int:
+    advised = [one for one in elements if one.advice is not None]
+    return len(advised) + _CROWD * any(one.aspect.is_sequence for one in advised)
+
+
+def _forward(met: MetFunction) -> Iterator[str]:
+    if met.observes_entries_only:
+        return
+    yield "static gilk_result_t gilk_next(struct gilk_woven_call *, unsigned, const struct gilk_arguments *);"
+    yield "#define proceed(...) gilk_proceed ## __VA_OPT__(_with)(__VA_ARGS__)"
+    yield "#define gilk_proceed() gilk_next(gilk_call, gilk_at + 1, gilk_came)"
+    if met.point.parameters and not met.point.variadic:
+        names = [f"argument_{n}" for n, _ in enumerate(met.point.parameters)]
+        taken = ", ".join(parameter(one, f"gilk_{n}") for n, one in enumerate(met.point.parameters))
+        filled = " ".join(f"gilk_packed.{name} = gilk_{n};" for n, name in enumerate(names))
+        yield (
+            f"__attribute__((unused)) static struct gilk_arguments gilk_pack({taken}) "
+            f"{{ struct gilk_arguments gilk_packed; {filled} return gilk_packed; }}"
+        )
+        yield (
+            "#define gilk_proceed_with(...) ({ struct gilk_arguments gilk_packed = gilk_pack(__VA_ARGS__); "
+            "gilk_next(gilk_call, gilk_at + 1, &gilk_packed); })"
+        )
+    if met.point.result.text != "void":
+        yield "#define deny(code) do { *__errno_location() = (code); return (gilk_result_t)-1; } while (0)"
+
+
+def _on(met: MetFunction) -> str:
+    """Which aspects are on, as bits."""
+    numbers = sorted({one.aspect.number for one in met.elements})
+    return " | ".join(f"(gilk_u64)(gilk_shared.part[{n}].on & 1) << {n}" for n in numbers)
+
+
+def _entered(met: MetFunction) -> Iterator[str]:
+    """The function for the engine."""
+    sign = signature(met)
+    given = ", ".join(f"gilk_given_{n}" for n, _ in enumerate(sign.parameters))
+    fill = "".join(f"gilk_call.came.argument_{n} = gilk_given_{n};\n" for n, _ in enumerate(sign.parameters))
+    begin = f"""\
+struct gilk_woven_call gilk_call;
+unsigned gilk_n;
+{fill}gilk_call.on = {_on(met)};
+if (!gilk_call.on) {{ MISSED }}
+{{
+gilk_keep_errno;
+gilk_call.matched = gilk_at_before(gilk_call.on, &gilk_call.came, 0, gilk_call.list, 0);
+for (gilk_n = 0; gilk_n < gilk_call.matched; gilk_n++) gilk_observe(gilk_call.list + gilk_n);
+gilk_restore_errno;
+}}
+"""
+    if met.observes_entries_only:
+        yield f"void {WOVEN}({sign.fixed})\n{{\n{begin.replace('MISSED', 'return;')}}}"
+        return
+    yield _original(met, given)
+    yield nest(met)
+    void = sign.is_void
+    goes_on = "gilk_advice_proceed(); return;" if void else "return gilk_advice_proceed();"
+    missed = goes_on if met.waits else "gilk_advice_pass();"
+    last = f"{'' if void else 'return '}gilk_next(&gilk_call, 0, &gilk_call.came);"
+    yield f"{sign.result} {WOVEN}({sign.declared})\n{{\n{begin.replace('MISSED', missed)}{last}\n}}"
+
+
+def _original(met: MetFunction, given: str) -> str:
+    """The function itself, and what matches at its return."""
+    if not met.waits:
+        return """\
+static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const struct gilk_arguments *gilk_came)
+{
+(void)gilk_call, (void)gilk_came;
+gilk_advice_pass();
+}
+"""
+    void = met.point.result.text == "void"
+    kept = "" if void else "gilk_result = "
+    names = ", ".join(f"gilk_came->argument_{n}" for n, _ in enumerate(met.point.parameters or ()))
+    with_others = f"if (gilk_came != &gilk_call->came) {kept}gilk_advice_proceed_with({names});\nelse "
+    call = f"{with_others if given and not met.point.variadic else ''}{kept}gilk_advice_proceed();\n"
+    after = f"""\
+{{
+struct gilk_matched gilk_list[GILK_MATCHED + 1];
+gilk_keep_errno;
+gilk_u64 gilk_on = gilk_call->on & ({_on(met)});
+unsigned gilk_n = gilk_at_after(gilk_on, gilk_came, {'0' if void else '&gilk_result'}, gilk_list, 0);
+while (gilk_n-- > 0) gilk_observe(gilk_list + gilk_n);
+gilk_restore_errno;
+}}
+"""
+    return f"""\
+static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const struct gilk_arguments *gilk_came)
+{{
+{'' if void else 'gilk_result_t gilk_result;'}
+(void)gilk_call, (void)gilk_came;
+{call}{after if met.at(Moment.AFTER) else ''}{'' if void else 'return gilk_result;'}
+}}
+"""

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Reports of woven aspects, their counts and tables, and functions that would be woven."""
+
+from __future__ import annotations
+
+from gilk.lang.aspect.checked import CheckedTable
+from gilk.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WovenReport:
+    """``at``: ns of CLOCK_MONOTONIC; ``line``: of the element's, from 1."""
+
+    at: int
+    pid: int
+    tid: int
+    aspect: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AspectCounts:
+    """The counts of an aspect's matches and instances in one process. ``matches``: by element of the sequence.
+
+    ``lost``: first matches without room for an instance; ``crowded``: matches without room for their advice;
+    ``missed``: looks at instances that others were writing for too long.
+    """
+
+    name: str
+    matches: tuple[int, ...]
+    begun: int
+    open: int
+    ended: int
+    until: int
+    late: int
+    replaced: int
+    lost: int
+    crowded: int
+    missed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """``key``: 64 bytes, as the aspect's C has them."""
+
+    key: bytes
+    count: int
+    sum: int
+    least: int
+    most: int
+
+    def with_other(self, other: TableRow) -> TableRow:
+        """Two with one key as one."""
+        return TableRow(
+            self.key, self.count + other.count, self.sum + other.sum, min(self.least, other.least),
+            max(self.most, other.most),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WovenTable:
+    """The rows of a table, of all processes together, by key; ``lost``: what was not added, for want of room."""
+
+    table: CheckedTable
+    rows: tuple[TableRow, ...]
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class WovenElement:
+    """``number`` is that of the element in its aspect, from 1."""
+
+    aspect: str
+    number: int
+    moment: str
+
+
+@dataclass(frozen=True, slots=True)
+class DryShadow:
+    """A function at whose calls elements would match. ``refused``: why that cannot be; "" where nothing is known to
+    stand against it."""
+
+    pid: int
+    image: str
+    function: str
+    elements: tuple[WovenElement, ...]
+    refused: str
+
+
+@dataclass(frozen=True, slots=True)
+class WovenSummary:
+    """``restored`` is None of a process that has ended. ``inside``: calls that advice itself made of functions that
+    have advice. ``drops``: reports that a full buffer had no room for. ``missed``: calls of threads without one."""
+
+    pid: int
+    functions: int
+    restored: bool | None
+    inside: int
+    drops: int
+    missed: int
+    notes: tuple[str, ...]
+    aspects: tuple[AspectCounts, ...]

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the C of woven aspects is made with (lang/aspect/code). It runs in programs, as advice does.
+ *
+ * The state of a file's aspects lies in memory that the weaver shares with the process: struct gilk_woven, then the
+ * instances of sequences, then tables. The weaver lays it out (engines/aspect/state.py) and reads it; it believes
+ * nothing in it. The program's threads change it, and nobody waits for anybody: whoever finds a word busy for too long
+ * goes on without, and counts that.
+ *
+ * An instance's word has its stage above GILK_STAGE_AT (0: free), a version above GILK_VERSION_AT that grows with each
+ * change, and GILK_BUSY while its record is written, which takes some stores and runs no code of users. A record is
+ * copied, and the word looked at again: conditions and advice see the copy.
+ */
+#ifndef GILK_ASPECT_H
+#define GILK_ASPECT_H
+
+#include <gilk.h>
+#include "../abi/gilk_atomic.h"
+
+#define GILK_ASPECTS 64
+#define GILK_ELEMENTS 32
+#define GILK_RECORD 576	  /* bytes for what an instance keeps */
+#define GILK_LOOKS 100000 /* at a word that is busy */
+
+struct gilk_aspect_counts {
+	gilk_u64 matches[GILK_ELEMENTS];
+	gilk_u64 begun, ended, until, late, replaced, lost;
+	gilk_u64 crowded; /* matches whose advice found no room */
+	gilk_u64 missed;  /* instances that were busy for too long to be looked at */
+};
+
+struct gilk_aspect_part {
+	gilk_u64 on;
+	gilk_u64 limit;	 /* instances that there is room for */
+	gilk_u64 first;	 /* where they lie, from the start of the state */
+	gilk_u64 within; /* ticks; 0: without */
+	gilk_u64 high;	 /* no instance from here on was ever used */
+	gilk_u64 open;
+	gilk_u64 serial;
+	gilk_u64 hint; /* where a free one may be */
+	struct gilk_aspect_counts counts;
+};
+
+struct gilk_woven {
+	gilk_u64 scale; /* nanoseconds of a tick of the time stamp counter, times 2^32 */
+	gilk_u64 unused[7];
+	struct gilk_aspect_part part[GILK_ASPECTS];
+};
+
+struct gilk_instance {
+	gilk_u64 word;
+	gilk_u64 serial;
+	gilk_u64 since; /* ticks */
+	gilk_u32 pid, tid;
+	char record[GILK_RECORD];
+};
+
+extern __attribute__((visibility("default"))) struct gilk_woven gilk_shared;
+
+#define GILK_BUSY 1UL
+#define GILK_STAGE_AT 1
+#define GILK_VERSION_AT 16
+#define gilk_stage(word) ((word) >> GILK_STAGE_AT & 0x7fff)
+
+static inline gilk_u64 gilk_staged(gilk_u64 word, gilk_u64 stage)
+{
+	return ((word >> GILK_VERSION_AT) + 1) << GILK_VERSION_AT | stage << GILK_STAGE_AT;
+}
+
+/* pid and tid as the weaver sees them; nanoseconds, the same clock in all threads. */
+static inline int gilk_pid(void)
+{
+	return (int)gilk_block_load(16);
+}
+
+static inline int gilk_tid(void)
+{
+	return (int)(gilk_block_load(16) >> 32);
+}
+
+static inline long gilk_now(void)
+{
+	return (long)((unsigned __int128)gilk_time() * gilk_shared.scale >> 32);
+}
+
+static inline void gilk_copy(void *to, const void *from, unsigned long size)
+{
+	unsigned long n;
+
+	for (n = 0; n < size; n++) {
+		((volatile char *)to)[n] = ((const char *)from)[n];
+	}
+}
+
+/* A string into an array, as far as there is room; zeros behind it. */
+static inline void gilk_copy_text(char *to, const char *from, unsigned long size)
+{
+	unsigned long n;
+
+	for (n = 0; n + 1 < size && from[n]; n++)
+		((volatile char *)to)[n] = from[n];
+	for (; n < size; n++)
+		((volatile char *)to)[n] = 0;
+}
+
+static inline int gilk_differ(const void *one, const void *other, unsigned long size)
+{
+	unsigned long n;
+
+	for (n = 0; n < size; n++)
+		if (((const volatile char *)one)[n] != ((const volatile char *)other)[n])
+			return 1;
+	return 0;
+}
+
+/* Instances. */
+
+static inline struct gilk_instance *gilk_instance(const struct gilk_aspect_part *part, gilk_u64 number)
+{
+	return (struct gilk_instance *)((char *)&gilk_shared + part->first) + number;
+}
+
+/* A copy of an open one; its word as it was then, 0 if there is none. */
+static inline gilk_u64 gilk_look(struct gilk_aspect_part *part, struct gilk_instance *one, struct gilk_instance *copy,
+				 unsigned long size)
+{
+	gilk_u64 word;
+	int n;
+
+	for (n = 0; n < GILK_LOOKS; n++) {
+		word = __atomic_load_n(&one->word, __ATOMIC_ACQUIRE);
+		if (!gilk_stage(word))
+			return 0;
+		if (word & GILK_BUSY) {
+			__builtin_ia32_pause();
+			continue;
+		}
+		copy->serial = one->serial;
+		copy->since = one->since;
+		copy->pid = one->pid;
+		copy->tid = one->tid;
+		gilk_copy(copy->record, one->record, size);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (__atomic_load_n(&one->word, __ATOMIC_RELAXED) == word)
+			return word;
+	}
+	gilk_add(&part->counts.missed, 1);
+	return 0;
+}
+
+/* It is ours to write, if nobody has changed it since. */
+static inline int gilk_take(struct gilk_instance *one, gilk_u64 word)
+{
+	return gilk_swap(&one->word, word, word | GILK_BUSY);
+}
+
+static inline void gilk_put(struct gilk_instance *one, gilk_u64 word, gilk_u64 stage)
+{
+	__atomic_store_n(&one->word, gilk_staged(word, stage), __ATOMIC_RELEASE);
+}
+
+/* End it, and count that; 0 if somebody else has changed it since. */
+static inline int gilk_end(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 word, gilk_u64 *how)
+{
+	if (!gilk_swap(&one->word, word, gilk_staged(word, 0)))
+		return 0;
+	__atomic_fetch_sub(&part->open, 1, __ATOMIC_RELAXED);
+	gilk_add(how, 1);
+	return 1;
+}
+
+/* Whether it is older than the aspect permits; it has ended then. */
+static inline int gilk_is_late(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 word,
+			       const struct gilk_instance *copy)
+{
+	if (!part->within || gilk_time() - copy->since <= part->within)
+		return 0;
+	gilk_end(part, one, word, &part->counts.late);
+	return 1;
+}
+
+/* A free one, busy from now on, or 0: there are as many as there may be. */
+static inline struct gilk_instance *gilk_begin(struct gilk_aspect_part *part, gilk_u64 *word)
+{
+	gilk_u64 limit = part->limit, at = __atomic_load_n(&part->hint, __ATOMIC_RELAXED), n, high;
+	struct gilk_instance *one;
+
+	if (__atomic_fetch_add(&part->open, 1, __ATOMIC_RELAXED) >= limit)
+		goto full;
+	for (n = 0; n < limit; n++, at++) {
+		at = at < limit ? at : 0;
+		one = gilk_instance(part, at);
+		*word = __atomic_load_n(&one->word, __ATOMIC_RELAXED);
+		if (gilk_stage(*word) || *word & GILK_BUSY || !gilk_take(one, *word))
+			continue;
+		__atomic_store_n(&part->hint, at + 1, __ATOMIC_RELAXED);
+		high = __atomic_load_n(&part->high, __ATOMIC_RELAXED);
+		while (high <= at && !__atomic_compare_exchange_n(&part->high, &high, at + 1, 0, __ATOMIC_SEQ_CST,
+								  __ATOMIC_RELAXED))
+			;
+		one->serial = __atomic_add_fetch(&part->serial, 1, __ATOMIC_RELAXED);
+		one->since = gilk_time();
+		one->pid = (gilk_u32)gilk_pid();
+		one->tid = (gilk_u32)gilk_tid();
+		return one;
+	}
+full:
+	__atomic_fetch_sub(&part->open, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* Tables: open addressing. An entry belongs to who has swapped its state from 0; its key is there when that is 2. */
+
+#define GILK_KEY 64
+
+struct gilk_table_head {
+	gilk_u64 entries; /* a power of two */
+	gilk_u64 lost;
+	gilk_u64 unused[6];
+};
+
+struct gilk_table_entry {
+	gilk_u64 state, count;
+	long sum, least, most;
+	gilk_u64 unused[3];
+	char key[GILK_KEY];
+};
+
+static inline gilk_u64 gilk_hash(const char *key)
+{
+	gilk_u64 hash = 0xcbf29ce484222325UL, word;
+	int n;
+
+	for (n = 0; n < GILK_KEY; n += 8) {
+		__builtin_memcpy(&word, key + n, 8);
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15UL;
+		hash ^= hash >> 29;
+	}
+	return hash;
+}
+
+static inline int gilk_entry_is(struct gilk_table_entry *entry, const char *key)
+{
+	int n;
+
+	for (n = 0; n < GILK_LOOKS && __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE) == 1; n++)
+		__builtin_ia32_pause();
+	return __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE) == 2 && !gilk_differ(entry->key, key, GILK_KEY);
+}
+
+static inline struct gilk_table_entry *gilk_entry(struct gilk_table_head *table, const char *key)
+{
+	struct gilk_table_entry *entries = (struct gilk_table_entry *)(table + 1), *entry;
+	gilk_u64 at = gilk_hash(key), n;
+
+	for (n = 0; n < table->entries; n++, at++) {
+		entry = entries + (at & (table->entries - 1));
+		if (gilk_entry_is(entry, key))
+			return entry;
+		if (!gilk_swap(&entry->state, 0, 1)) {
+			if (gilk_entry_is(entry, key))
+				return entry;
+			continue;
+		}
+		gilk_copy(entry->key, key, GILK_KEY);
+		__atomic_store_n(&entry->least, (long)(~0UL >> 1), __ATOMIC_RELAXED);
+		__atomic_store_n(&entry->most, (long)(1UL << 63), __ATOMIC_RELAXED);
+		__atomic_store_n(&entry->state, 2, __ATOMIC_RELEASE);
+		return entry;
+	}
+	gilk_add(&table->lost, 1);
+	return 0;
+}
+
+/* key: GILK_KEY bytes, zeros behind what it has. */
+static inline void gilk_table_add(gilk_u64 at, const char *key, long amount)
+{
+	struct gilk_table_entry *entry = gilk_entry((struct gilk_table_head *)((char *)&gilk_shared + at), key);
+	long seen;
+
+	if (!entry)
+		return;
+	gilk_add(&entry->count, 1);
+	gilk_add((gilk_u64 *)&entry->sum, (gilk_u64)amount);
+	seen = __atomic_load_n(&entry->least, __ATOMIC_RELAXED);
+	while (amount < seen && !__atomic_compare_exchange_n(&entry->least, &seen, amount, 0, __ATOMIC_RELAXED,
+							     __ATOMIC_RELAXED))
+		;
+	seen = __atomic_load_n(&entry->most, __ATOMIC_RELAXED);
+	while (amount > seen && !__atomic_compare_exchange_n(&entry->most, &seen, amount, 0, __ATOMIC_RELAXED,
+							     __ATOMIC_RELAXED))
+		;
+}
+
+/*
+ * Reports go into the thread's ring for texts: the address of the format, a word that says whose it is, then the
+ * arguments as the format has them: integers, pointers and doubles in eight bytes, a string as its length in two bytes
+ * and as much of it as there is room for. The weaver prints them.
+ */
+#define GILK_REPORT 232
+
+struct gilk_report {
+	unsigned used;
+	unsigned char bytes[GILK_REPORT];
+};
+
+static inline void gilk_report_bytes(struct gilk_report *report, const void *from, unsigned long size)
+{
+	if (report->used + size <= GILK_REPORT) {
+		gilk_copy(report->bytes + report->used, from, size);
+		report->used += (unsigned)size;
+	} else {
+		report->used = GILK_REPORT + 1; /* what follows is left out, too */
+	}
+}
+
+static inline void gilk_report_text(struct gilk_report *report, const char *text, int most)
+{
+	unsigned short room = report->used + 2 < GILK_REPORT ? (unsigned short)(GILK_REPORT - 2 - report->used) : 0;
+	unsigned short size = 0;
+
+	if (!text)
+		text = "(null)";
+	while (size < room && (most < 0 || size < most) && text[size])
+		size++;
+	gilk_report_bytes(report, &size, 2);
+	gilk_report_bytes(report, text, size);
+}
+
+static inline void gilk_report_commit(struct gilk_report *report)
+{
+	gilk_u64 at = gilk_reserve(3, sizeof(struct gilk_record_regs));
+	unsigned n, used = report->used < GILK_REPORT ? report->used : GILK_REPORT;
+
+	if (!at)
+		return;
+	for (n = 0; n < used; n++)
+		gilk_block_store8(at + 24 + n, report->bytes[n]);
+	gilk_block_store32(at + 16, used);
+	gilk_commit(at, 1);
+}
+
+/* One conversion of a format: its letter, 'l' for long besides; where it ends. Widths and precisions given as * are
+ * integers of their own. */
+static inline const char *gilk_conversion(const char *at, int *is_long, int *stars, int *precision)
+{
+	*is_long = *stars = 0;
+	*precision = -1;
+	for (;; at++) {
+		if (*at == 'l' || *at == 'z' || *at == 'j' || *at == 't')
+			*is_long = 1;
+		else if (*at == '*')
+			++*stars;
+		else if (*at == '.')
+			*precision = 0;
+		else if (*precision >= 0 && *at >= '0' && *at <= '9')
+			*precision = *precision * 10 + *at - '0';
+		else if (!((*at >= '0' && *at <= '9') || *at == '-' || *at == '+' || *at == ' ' || *at == '#' || *at == 'h'))
+			return at;
+	}
+}
+
+__attribute__((noinline, unused, format(printf, 2, 3))) static void gilk_report(gilk_u64 whose, const char *format, ...)
+{
+	struct gilk_report report;
+	__builtin_va_list list;
+	const char *at = format;
+	int is_long, stars, precision;
+
+	report.used = 0;
+	gilk_report_bytes(&report, &at, 8);
+	gilk_report_bytes(&report, &whose, 8);
+	__builtin_va_start(list, format);
+	while (*at) {
+		gilk_u64 value;
+		double number;
+
+		if (*at++ != '%')
+			continue;
+		at = gilk_conversion(at, &is_long, &stars, &precision);
+		while (stars-- > 0) {
+			value = (gilk_u64)(long)__builtin_va_arg(list, int);
+			precision = precision == 0 ? (int)value : precision;
+			gilk_report_bytes(&report, &value, 8);
+		}
+		if (!*at || *at == '%') {
+			at += *at == '%';
+			continue;
+		}
+		if (*at == 's') {
+			gilk_report_text(&report, __builtin_va_arg(list, const char *), precision);
+		} else if (*at == 'e' || *at == 'f' || *at == 'g' || *at == 'a' || *at == 'E' || *at == 'G' || *at == 'F'
+			   || *at == 'A') {
+			number = __builtin_va_arg(list, double);
+			gilk_report_bytes(&report, &number, 8);
+		} else {
+			value = *at == 'p' || is_long ? __builtin_va_arg(list, gilk_u64)
+				: *at == 'd' || *at == 'i' || *at == 'c' ? (gilk_u64)(long)__builtin_va_arg(list, int)
+				: __builtin_va_arg(list, unsigned int);
+			gilk_report_bytes(&report, &value, 8);
+		}
+		at++;
+	}
+	__builtin_va_end(list);
+	gilk_report_commit(&report);
+}
+
+#define pid() gilk_pid()
+#define tid() gilk_tid()
+#define now() gilk_now()
+#define add(table, ...) gilk_add_to_##table(__VA_ARGS__)
+#define aspect_on(name) ((void)__atomic_store_n(&gilk_shared.part[GILK_ASPECT_##name].on, 1UL, __ATOMIC_RELAXED))
+#define aspect_off(name) ((void)__atomic_store_n(&gilk_shared.part[GILK_ASPECT_##name].on, 0UL, __ATOMIC_RELAXED))
+
+#endif

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Woven aspects: reports as they come, counts and tables at the end, and what would be woven."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from gilk.lang.aspect.checked import CheckedTable, CheckedType
+from gilk.lang.aspect.woven import AspectCounts, DryShadow, TableRow, WovenReport, WovenSummary, WovenTable
+from gilk.lang.types import Integer, align_of, size_of
+from gilk.render.text import cell, plural
+
+
+def report_text(report: WovenReport) -> str:
+    return f"[{report.pid}] {cell(report.text)}"
+
+
+def report_json(report: WovenReport) -> str:
+    return json.dumps({"report": asdict(report)})
+
+
+def dry_text(found: Sequence[DryShadow]) -> str:
+    """A line for each function."""
+    return "".join(f"{_dry(one)}\n" for one in found)
+
+
+def _dry(one: DryShadow) -> str:
+    elements = ", ".join(f"{each.aspect} {each.number} {each.moment}" for each in one.elements)
+    why = f": refused, {cell(one.refused)}" if one.refused else ""
+    return f"process {one.pid}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
+
+
+def dry_json(found: Sequence[DryShadow]) -> str:
+    return json.dumps({"shadows": [asdict(one) | {"refused": one.refused or None} for one in found]})
+
+
+def summary_text(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]) -> str:
+    return "".join(f"{line}\n" for line in _summary(processes, tables))
+
+
+def _summary(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]) -> Iterator[str]:
+    for one in tables:
+        yield f"{one.table.name}:"
+        for row in one.rows:
+            yield f"  {cell(_key(one.table, row)):<40} {_value(one.table, row)}"
+        if one.lost:
+            yield f"  {one.lost} not added: the table was full"
+    for each in processes:
+        yield from _of_process(each)
+
+
+def _of_process(one: WovenSummary) -> Iterator[str]:
+    yield f"process {one.pid}: {plural(one.functions, 'function')}, {_restored(one)}"
+    for counts in one.aspects:
+        yield f"  {counts.name}: {_counted(counts)}"
+    for number, what in ((one.inside, "calls by advice itself"), (one.drops, "reports dropped: a buffer was full"),
+                         (one.missed, "calls of threads without a buffer, at least")):  # fmt: skip
+        if number:
+            yield f"  {number} {what}"
+    for note in one.notes:
+        yield f"  {note}"
+
+
+def _restored(one: WovenSummary) -> str:
+    if one.restored is None:
+        return "which has ended"
+    return "restored" if one.restored else "not restored: code of it was changed by others"
+
+
+def _counted(counts: AspectCounts) -> str:
+    """Zeros are left out, but for matches."""
+    matched = f"matches {' '.join(map(str, counts.matches))}"
+    if len(counts.matches) == 1:
+        return matched
+    others = ((name, value) for name, value in asdict(counts).items() if name not in ("name", "matches"))
+    return ", ".join((matched, *(f"{name} {value}" for name, value in others if value)))
+
+
+def summary_json(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]) -> str:
+    """``processes`` with the counts of each aspect, ``tables`` with rows of key and value."""
+    rows = {
+        one.table.name: {
+            "lost": one.lost,
+            "rows": [{"key": _key(one.table, row), "value": _value(one.table, row)} for row in one.rows],
+        }
+        for one in tables
+    }
+    return json.dumps({"processes": [asdict(one) for one in processes], "tables": rows})
+
+
+def _value(table: CheckedTable, row: TableRow) -> int | float:
+    return {
+        "count": row.count, "sum": row.sum, "min": row.least, "max": row.most, "avg": row.sum / max(row.count, 1),
+    }[table.fold]  # fmt: skip
+
+
+def _key(table: CheckedTable, row: TableRow) -> str:
+    """Its parts as their types have them; those of types that only the program knows as bytes."""
+    parts, at = list[str](), 0
+    for type_ in table.key:
+        known = type_.type
+        size = size_of(known, 0) if known is not None else 0
+        if known is None or not size:
+            return ", ".join((*parts, row.key[at:].rstrip(b"\0").hex() or "0"))
+        at = -(-at // align_of(known)) * align_of(known)
+        parts.append(_part(type_, row.key[at : at + size]))
+        at += size
+    return ", ".join(parts)
+
+
+def _part(type_: CheckedType, content: bytes) -> str:
+    if isinstance(type_.type, Integer):
+        return str(int.from_bytes(content, "little", signed=type_.type.signed))
+    if type_.text.startswith("char") and "[" in type_.text:
+        return content.split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
+    return content.hex()
