@@ -62,6 +62,10 @@ class AdvisedSession(Session):
             for place in places_at(self.process, points)
         ]
 
+    def stored(self, address: int, size: int) -> bytes:
+        """Constants of the session's C, by where the process has them; b"" where there are none."""
+        return self._workspace.stored(address, size)
+
     def records_taken(self, final: bool = False) -> list[Chunk]:
         """The records since the last call, that C of the session's has written. ``final``: nothing writes any more."""
         if not final:

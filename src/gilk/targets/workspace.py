@@ -220,6 +220,16 @@ class Workspace:
             for key in [key for key in site.linked if key[0] in sources]:
                 del site.linked[key]
 
+    def stored(self, address: int, size: int) -> bytes:
+        """The code or constants that gilk has put at an address, also when the process has ended; b"" where
+        there are none of it."""
+        for site in self._sites:
+            at = address - site.arena.base
+            if 0 <= at < ARENA_SIZE:
+                start = site.arena.offset + at
+                return self._code[start : start + min(size, ARENA_SIZE - at)]
+        return b""
+
     def _resolve(self, name: str) -> Found:
         found = self._resolver.find(name)
         if found is None:

@@ -17,9 +17,10 @@ from gilk.values import dataclass
 _REGS = 3  # the class of records
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t)?([a-zA-Z%])")
 _WIDEST = 1024
+_CUT = 0x8000  # in the length of a string: there was more of it
 _FORMAT = 1024  # bytes of a format that are read
 _HALF, _WORD, _SIGNED, _DOUBLE = struct.Struct("<H"), struct.Struct("<Q"), struct.Struct("<q"), struct.Struct("<d")
-#: Reads so many bytes of the process, or fewer.
+#: Reads so many of the bytes that gilk has put at an address, or fewer.
 Reading = Callable[[int, int], bytes]
 
 
@@ -65,11 +66,7 @@ class ReportReader:
 
     def _format(self, at: int) -> str:
         if at not in self._formats:
-            try:
-                content = self._read(at, _FORMAT)
-            except OSError:
-                content = b""
-            self._formats[at] = content.split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
+            self._formats[at] = self._read(at, _FORMAT).split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
         return self._formats[at]
 
 
@@ -83,7 +80,7 @@ def printed(text: str, content: bytes) -> str:
         try:
             parts.append(arguments.converted(found))
         except _Short:
-            return "".join((*parts, "..."))
+            return "".join(parts).removesuffix("...") + "..."
     return "".join((*parts, text[last:]))
 
 
@@ -100,12 +97,13 @@ class _Arguments:
         return value
 
     def _text(self) -> str:
-        size = int(self._next(_HALF))
+        said = int(self._next(_HALF))
+        size = said & ~_CUT
         content = self._content[self._at : self._at + size]
         self._at += size
         if len(content) < size:
             raise _Short
-        return content.decode("utf-8", "backslashreplace")
+        return content.decode("utf-8", "backslashreplace") + ("..." if said & _CUT else "")
 
     def _given(self, text: str | None) -> int | None:
         """A width or precision."""

@@ -74,7 +74,7 @@ def _views(process: Code, file: CheckedFile, point: CheckedFunction) -> list[Fun
         try:
             found = list(functions(process, point.name, image))
         except UsageError as error:
-            if image != images[-1] or error.slug not in ("no-such-function", "no-such-image"):
+            if image == images[-1] or error.slug not in ("no-such-function", "no-such-image"):
                 error.message = f"{_where(file, point)}: {error.message}"
                 raise
             continue

@@ -21,7 +21,6 @@ from gilk.lang.aspect.woven import DryShadow, TableRow, WovenElement, WovenRepor
 from gilk.session.advised_session import AdvisedSession
 from gilk.session.advising import Advice, check_process, wanted
 from gilk.session.base import Probe
-from gilk.targets.memory import ProcessMemory
 from gilk.targets.process import Process
 
 _RING = 1 << 18  # bytes of reports that a thread may have waiting
@@ -79,8 +78,7 @@ class WovenProcess:
         is as it was."""
         self._session = AdvisedSession(self.process, threads=threads, ring=_RING, shared=self._layout.size)
         self._state = WovenState(self._layout, self._aspects, self._session.shared, self._session.clock)
-        self._memory = ProcessMemory(self.process.pid)
-        self._reports = ReportReader(self._memory.some)
+        self._reports = ReportReader(self._session.stored)
         pieces = [(shadow.view.entry, advice) for shadow, advice in self.advice()]
         self.probes = self._session.advise_all(pieces)
 

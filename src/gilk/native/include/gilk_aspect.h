@@ -298,6 +298,7 @@ static inline void gilk_table_add(gilk_u64 at, const char *key, long amount)
  * and as much of it as there is room for. The weaver prints them.
  */
 #define GILK_REPORT 232
+#define GILK_CUT 0x8000 /* in the length of a string: there was more of it */
 
 struct gilk_report {
 	unsigned used;
@@ -318,12 +319,14 @@ static inline void gilk_report_text(struct gilk_report *report, const char *text
 {
 	unsigned short room = report->used + 2 < GILK_REPORT ? (unsigned short)(GILK_REPORT - 2 - report->used) : 0;
 	unsigned short size = 0;
+	unsigned short said;
 
 	if (!text)
 		text = "(null)";
 	while (size < room && (most < 0 || size < most) && text[size])
 		size++;
-	gilk_report_bytes(report, &size, 2);
+	said = size == room && (most < 0 || size < most) && text[size] ? size | GILK_CUT : size;
+	gilk_report_bytes(report, &said, 2);
 	gilk_report_bytes(report, text, size);
 }
 
