@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
 from gilk.errors import UsageError
 from gilk.lang.aspect.automaton import Sharing
-from gilk.lang.aspect.checked import CheckedFile, CheckedFlow, CheckedFunction, CheckedGlobal
+from gilk.lang.aspect.checked import CheckedFile, CheckedFlow, CheckedFunction, CheckedGlobal, CheckedPoint
 from gilk.lang.aspect.cnames import calls
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.syntax.source import Span
@@ -27,8 +27,8 @@ def _reasons(
     file: CheckedFile, aspects: Sequence[NumberedAspect], processes: int
 ) -> Iterator[tuple[Span, str, str]]:
     nowhere = Span(0, 0)
-    if len(aspects) > ASPECTS:
-        yield nowhere, f"there are more than {ASPECTS} aspects", "make two files of it"
+    if len(aspects) >= ASPECTS:
+        yield nowhere, f"there are more than {ASPECTS - 1} aspects", "make two files of it"
     if file.types:
         yield nowhere, "`types` are not read from debug information", "declare the types in %{ %}"
     for table in file.tables:
@@ -55,16 +55,16 @@ def _of_aspect(aspect: NumberedAspect, processes: int) -> Iterator[tuple[Span, s
         if element.kernel:
             yield element.span, "elements in the kernel are not woven", "leave the element out"
         for alternative in element.alternatives:
-            if not isinstance(alternative.point, CheckedFunction):
-                yield alternative.span, f"{_name(alternative.point)} not woven", "calls are"
-            if alternative.callers:
-                yield alternative.span, "`from` is not there: callers are not known", "leave it out"
+            if why := _impossible(alternative.point):
+                yield alternative.span, f"{why} not woven", "calls are"
         for word in _CHANGES:
             if element.advice is not None and any(calls(element.advice.body.text, word)):
                 yield element.advice.body.span, f"`{word}` is not there: groups stay as they are", "leave it out"
 
 
-def _name(point: object) -> str:
-    if isinstance(point, CheckedGlobal):
-        return "accesses of variables are"
-    return "control flows are" if isinstance(point, CheckedFlow) else "accesses of memory are"
+def _impossible(point: CheckedPoint) -> str:
+    """"" of calls, and of control flows that end in one."""
+    last = point.last if isinstance(point, CheckedFlow) else point
+    if isinstance(last, CheckedFunction):
+        return ""
+    return "accesses of variables are" if isinstance(last, CheckedGlobal) else "accesses of memory are"

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shadows: the functions of a process at whose calls elements of aspects may match."""
+"""Shadows: the functions of a process whose calls elements of aspects may match, or that control flows have around."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from gilk.engines.aspect.state import CodeRanges
 from gilk.errors import UsageError
 from gilk.lang.aspect.automaton import Moment
-from gilk.lang.aspect.checked import CheckedAlternative, CheckedElement, CheckedFile, CheckedFunction
-from gilk.lang.aspect.code.meeting import MetElement, MetFunction, NumberedAspect
+from gilk.lang.aspect.checked import CheckedCode, CheckedElement, CheckedFile, CheckedFlow, CheckedFunction
+from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, MetFunction, NumberedAspect, OuterFunction
 from gilk.session.places import FunctionView, functions
 from gilk.targets.base import Code
 from gilk.values import dataclass
@@ -26,32 +27,141 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
+    """An alternative that matches calls of the function; ``aspect`` is None where it is one around."""
+
     view: FunctionView
     point: CheckedFunction
-    met: tuple[NumberedAspect, int, int]  # the aspect, numbers of the element and of the alternative
+    aspect: NumberedAspect | None = None
+    element: int = 0
+    alternative: int = 0
 
 
-def shadows(
-    process: Code, file: CheckedFile, aspects: Sequence[NumberedAspect], groups: Collection[str]
-) -> tuple[Shadow, ...]:
-    """In the order in which the aspects name them. ``groups``: those that the process is a member of.
+class Shadows:
+    """``groups``: those that the process is a member of. ``ranges``: where the code of functions is noted that callers
+    are compared with."""
 
-    Raises UsageError `no-such-function`, `no-such-image`, `ambiguous-function`, `cannot-weave`.
-    """
-    by_address: dict[int, list[_Found]] = {}
-    for found in _all(process, file, aspects, groups):
-        by_address.setdefault(found.view.address, []).append(found)
-    return tuple(_shadow(found) for found in by_address.values())
+    def __init__(self, process: Code, file: CheckedFile, groups: Collection[str], ranges: CodeRanges) -> None:
+        self._process, self._file, self._groups, self._ranges = process, file, groups, ranges
+        self._by_address: dict[int, list[_Found]] = {}
+        self._numbers: dict[int, int] = {}
 
+    def found(self, aspects: Sequence[NumberedAspect]) -> tuple[Shadow, ...]:
+        """The functions in the order in which the aspects name them.
 
-def _all(
-    process: Code, file: CheckedFile, aspects: Sequence[NumberedAspect], groups: Collection[str]
-) -> Iterator[_Found]:
-    of = {group.name: group.of for group in file.groups if group.of}
-    for aspect in aspects:
-        for number, element in enumerate(aspect.elements):
-            if _is_placed(element, of, groups):
-                yield from _of_element(process, file, aspect, number)
+        Raises UsageError `no-such-function`, `no-such-image`, `ambiguous-function`, `cannot-weave`.
+        """
+        for one in self._all(aspects):
+            self._by_address.setdefault(one.view.address, []).append(one)
+        self._numbers = {address: number for number, address in enumerate(self._by_address)}
+        return tuple(self._shadow(address) for address in self._by_address)
+
+    def _all(self, aspects: Sequence[NumberedAspect]) -> Iterator[_Found]:
+        of = {group.name: group.of for group in self._file.groups if group.of}
+        for aspect in aspects:
+            for number, element in enumerate(aspect.elements):
+                if _is_placed(element, of, self._groups):
+                    yield from self._of_element(aspect, number)
+
+    def _of_element(self, aspect: NumberedAspect, number: int) -> Iterator[_Found]:
+        for which, alternative in enumerate(aspect.elements[number].alternatives):
+            point = alternative.point
+            for outer in point.outer if isinstance(point, CheckedFlow) else ():
+                yield from (_Found(view, outer) for view in self._views(outer))
+            last = _last(point)
+            yield from (_Found(view, last, aspect, number, which) for view in self._views(last))
+
+    def _views(self, point: CheckedFunction) -> list[FunctionView]:
+        """The functions meant. Without an image: those of the program, and where it has none, of any library."""
+        found = self._of_first_image(point, [point.image] if point.image else ["", "*"])
+        if len({one.address for one in found}) > 1 and not _GLOB & set(point.name) and not point.image:
+            raise UsageError(
+                "ambiguous-function", f"{self._where(point)}: there are {len(found)} functions {point.name}",
+                "say the image: " + ", ".join(sorted({one.loaded.name for one in found})[:5]),
+            )  # fmt: skip
+        return found
+
+    def _of_first_image(self, point: CheckedFunction, images: Sequence[str]) -> list[FunctionView]:
+        try:
+            return list(functions(self._process, point.name, images[0]))
+        except UsageError as error:
+            if images[1:] and error.slug in ("no-such-function", "no-such-image"):
+                return self._of_first_image(point, images[1:])
+            error.message = f"{self._where(point)}: {error.message}"
+            raise
+
+    def _where(self, point: CheckedFunction) -> str:
+        return f"{self._file.source.name}, line {self._file.source.line(point.span)}"
+
+    def _shadow(self, address: int) -> Shadow:
+        found = self._by_address[address]
+        view = found[0].view
+        elements = {(one.aspect.number, one.element): one.aspect for one in found if one.aspect is not None}
+        met = [each for (_, n), aspect in sorted(elements.items(), key=lambda one: one[0])
+               for each in self._met(aspect, n, found)]  # fmt: skip
+        tracked = any(one.aspect is None for one in found)
+        number, point = self._numbers[address], self._point(address)
+        return Shadow(view, MetFunction(number, view.loaded.name, view.name, point, tuple(met), tracked))
+
+    def _point(self, address: int) -> CheckedFunction:
+        """The first declaration of a function that says what its parameters are."""
+        points = [one.point for one in self._by_address[address]]
+        first = next((one for one in points if one.parameters is not None), points[0])
+        for other in points:
+            if other.parameters is not None and len(other.parameters) != len(first.parameters or ()):
+                raise UsageError(
+                    "cannot-weave", f"{self._where(other)}: {other.name} has other parameters elsewhere in the file",
+                    "declare it alike",
+                )  # fmt: skip
+        return first
+
+    def _met(self, aspect: NumberedAspect, number: int, found: Sequence[_Found]) -> Iterator[MetElement]:
+        """One for each moment at which some alternative of the element matches."""
+        element = aspect.elements[number]
+        which = sorted({one.alternative for one in found if one.aspect is aspect and one.element == number})
+        for moment in Moment:
+            here = tuple(self._way(element, n) for n in which if _moment(element, n) is moment)
+            if here:
+                yield MetElement(aspect, number, moment, here)
+
+    def _way(self, element: CheckedElement, which: int) -> MetAlternative:
+        one = element.alternatives[which]
+        around = one.point.outer if isinstance(one.point, CheckedFlow) else ()
+        callers = (self._ranges.place(self._ranges_of(one.callers)),) if one.callers else ()
+        return MetAlternative(one, tuple(map(self._around, around)), callers)
+
+    def _around(self, point: CheckedFunction) -> tuple[OuterFunction, ...]:
+        return tuple(
+            OuterFunction(
+                self._numbers[view.address], self._ranges.place(self._extents(view)), self._point(view.address)
+            )
+            for view in self._views(point)
+        )
+
+    def _extents(self, view: FunctionView) -> Iterator[tuple[int, int]]:
+        """The ranges of a function's code in the process, parts of it elsewhere included."""
+        for part in self._process.analysis(view.loaded).extents(view.function):
+            yield part.start + view.loaded.bias, part.end + view.loaded.bias
+
+    def _ranges_of(self, callers: Sequence[CheckedCode]) -> Iterator[tuple[int, int]]:
+        for one in callers:
+            if one.either:
+                yield from self._of_functions(one.either, "*")
+                yield from self._of_images(one.either)
+            elif one.function:
+                yield from self._of_functions(one.function, one.image or "*")
+            else:
+                yield from self._of_images(one.image)
+
+    def _of_functions(self, name: str, image: str) -> Iterator[tuple[int, int]]:
+        try:
+            found = list(functions(self._process, name, image))
+        except UsageError:  # there are none: nobody calls from there
+            return
+        for view in found:
+            yield from self._extents(view)
+
+    def _of_images(self, name: str) -> Iterator[tuple[int, int]]:
+        return ((one.start, one.end) for one in self._process.loaded() if one.is_meant(name))
 
 
 def _is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
@@ -59,69 +169,12 @@ def _is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: 
     return not element.places or bool(places & set(groups))
 
 
-def _of_element(process: Code, file: CheckedFile, aspect: NumberedAspect, number: int) -> Iterator[_Found]:
-    for which, alternative in enumerate(aspect.elements[number].alternatives):
-        point = alternative.point
-        assert isinstance(point, CheckedFunction)
-        for view in _views(process, file, point):
-            yield _Found(view, point, (aspect, number, which))
-
-
-def _views(process: Code, file: CheckedFile, point: CheckedFunction) -> list[FunctionView]:
-    """The functions meant. Without an image: those of the program, and where it has none, of any library."""
-    images = [point.image] if point.image else ["", "*"]
-    for image in images:
-        try:
-            found = list(functions(process, point.name, image))
-        except UsageError as error:
-            if image == images[-1] or error.slug not in ("no-such-function", "no-such-image"):
-                error.message = f"{_where(file, point)}: {error.message}"
-                raise
-            continue
-        if len(_distinct(found)) > 1 and not _GLOB & set(point.name) and not point.image:
-            raise UsageError(
-                "ambiguous-function", f"{_where(file, point)}: there are {len(found)} functions {point.name}",
-                "say the image: " + ", ".join(sorted({one.loaded.name for one in found})[:5]),
-            )  # fmt: skip
-        return found
-    raise AssertionError("the last image has been tried")
-
-
-def _distinct(found: Sequence[FunctionView]) -> set[int]:
-    return {one.address for one in found}
-
-
-def _where(file: CheckedFile, point: CheckedFunction) -> str:
-    return f"{file.source.name}, line {file.source.line(point.span)}"
-
-
-def _shadow(found: list[_Found]) -> Shadow:
-    view = found[0].view
-    point = next((one.point for one in found if one.point.parameters is not None), found[0].point)
-    elements: list[MetElement] = []
-    by_element: dict[tuple[int, int], list[_Found]] = {}
-    for one in found:
-        aspect, number, _ = one.met
-        by_element.setdefault((aspect.number, number), []).append(one)
-    for (_, number), ones in by_element.items():
-        elements += _met(ones[0].met[0], number, [one.met[2] for one in ones])
-    ordered = sorted(elements, key=lambda one: (one.aspect.number, one.number))
-    return Shadow(view, MetFunction(view.loaded.name, view.name, point, tuple(ordered)))
-
-
-def _met(aspect: NumberedAspect, number: int, which: Sequence[int]) -> Iterator[MetElement]:
-    """One for each moment at which some alternative of the element matches."""
-    element = aspect.elements[number]
-    for moment in Moment:
-        here = [(n, element.alternatives[n]) for n in sorted(set(which)) if _moment(element, n) is moment]
-        if here:
-            yield MetElement(aspect, number, moment, tuple(here))
+def _last(point: object) -> CheckedFunction:
+    last = point.last if isinstance(point, CheckedFlow) else point
+    assert isinstance(last, CheckedFunction), "refused before"
+    return last
 
 
 def _moment(element: CheckedElement, which: int) -> Moment:
     after = element.advice is not None and element.advice.when == "after"
-    return Moment.AFTER if after or _alternative(element, which).returns else Moment.BEFORE
-
-
-def _alternative(element: CheckedElement, which: int) -> CheckedAlternative:
-    return element.alternatives[which]
+    return Moment.AFTER if after or element.alternatives[which].returns else Moment.BEFORE

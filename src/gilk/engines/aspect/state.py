@@ -7,7 +7,7 @@ The process may have written anything there: numbers are bounded before they are
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -39,12 +39,46 @@ _PAGE = 4096
 _STAGE_AT, _STAGES = np.uint64(1), np.uint64(0x7FFF)
 
 
+def _up(at: int) -> int:
+    return -(-at // _PAGE) * _PAGE
+
+
+#: Where sets of ranges of code begin in the state.
+RANGES = _up(_HEAD + ASPECTS * _PART.itemsize)
+
+
+class CodeRanges:
+    """Sets of ranges of a process's code, each known by where it lies in the state."""
+
+    def __init__(self) -> None:
+        self._words: list[int] = []
+        self._places: dict[tuple[tuple[int, int], ...], int] = {}
+
+    def place(self, ranges: Iterable[tuple[int, int]]) -> int:
+        """Where a set lies; one that is there already has its place."""
+        key = tuple(sorted(set(ranges)))
+        if key not in self._places:
+            self._places[key] = RANGES + 8 * len(self._words)
+            self._words += [len(key), *(word for each in key for word in each)]
+        return self._places[key]
+
+    @property
+    def size(self) -> int:
+        return 8 * len(self._words)
+
+    def packed(self) -> bytes:
+        """A word says how many there are, then each has its start and its end."""
+        return struct.pack(f"<{len(self._words)}Q", *self._words)
+
+
 class WovenLayout:
     """Where everything lies, from the start of the state; ``size`` in bytes."""
 
-    def __init__(self, aspects: Sequence[NumberedAspect], tables: Sequence[CheckedTable]) -> None:
-        self._aspects = aspects
-        at = _up(_HEAD + ASPECTS * _PART.itemsize)
+    def __init__(
+        self, aspects: Sequence[NumberedAspect], tables: Sequence[CheckedTable], ranges: CodeRanges
+    ) -> None:
+        self.ranges = ranges
+        at = _up(RANGES + ranges.size)
         self.instances: dict[int, int] = {}
         for aspect in aspects:
             self.instances[aspect.number] = at
@@ -54,10 +88,6 @@ class WovenLayout:
             self.tables[table.name] = at
             at = _up(at + _TABLE_HEAD + _ENTRIES * _ENTRY.itemsize)
         self.size = at
-
-
-def _up(at: int) -> int:
-    return -(-at // _PAGE) * _PAGE
 
 
 class WovenState:
@@ -75,6 +105,7 @@ class WovenState:
             part["within"] = 0 if within is None else max(int(within * clock.ticks_per_ns), 1)
         for at in layout.tables.values():
             struct.pack_into("<Q", view, at, _ENTRIES)
+        view[RANGES : RANGES + layout.ranges.size] = layout.ranges.packed()
 
     def switch(self, on: bool) -> None:
         """All aspects of the process, from their next match on."""

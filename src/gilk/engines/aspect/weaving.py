@@ -10,8 +10,8 @@ from typing import Self
 
 from gilk.engines.aspect.possible import check_possible
 from gilk.engines.aspect.reports import AspectReport, ReportReader
-from gilk.engines.aspect.shadows import Shadow, shadows
-from gilk.engines.aspect.state import WovenLayout, WovenState
+from gilk.engines.aspect.shadows import Shadow, Shadows
+from gilk.engines.aspect.state import CodeRanges, WovenLayout, WovenState
 from gilk.errors import GilkError, UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.meeting import numbered
@@ -36,8 +36,9 @@ class WovenProcess:
         self._file = file
         self._aspects = numbered(file, automata(file))
         check_possible(file, self._aspects, processes)
-        self.shadows = shadows(process, file, self._aspects, groups)
-        self._layout = WovenLayout(self._aspects, file.tables)
+        ranges = CodeRanges()
+        self.shadows = Shadows(process, file, groups, ranges).found(self._aspects)
+        self._layout = WovenLayout(self._aspects, file.tables, ranges)
         self._session: AdvisedSession | None = None
         self.probes: tuple[Probe, ...] = ()
 

@@ -48,6 +48,7 @@
 	.set	VECTORS, 184
 	.set	ARGUMENTS, 192
 	.set	CONTROL, 200
+	.set	FRAME, 208
 	.set	ACTIVATION_SIZE, 256	/* a multiple of 64, as xsave wants it */
 
 	.set	ENTRY, 0		/* struct gilk_advice */
@@ -173,6 +174,7 @@ gilk_advice_enter:
 	mov	%rcx, SIDE(%rbx)
 	mov	%rcx, VECTORS(%rbx)
 	mov	%rcx, ARGUMENTS(%rbx)
+	mov	%rcx, FRAME(%rbx)
 	cmp	%gs:SHOWN, %rax
 	cmovae	%rcx, %rax		/* above what is on another stack: look closer at each return */
 	mov	%rax, ITS_SHOWN(%rbx)

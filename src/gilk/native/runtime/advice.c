@@ -10,7 +10,7 @@
 
 _Static_assert(__builtin_offsetof(struct gilk_block, advising) == 200, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_activation, reg) == 64, "host/advice.S");
-_Static_assert(sizeof(struct gilk_activation) == 208, "host/advice.S");
+_Static_assert(sizeof(struct gilk_activation) == 216, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_advice, vectors) == 22, "host/advice.S");
 
 static int is_on(const struct host_stack *stack, gilk_u64 address)

@@ -48,6 +48,7 @@ struct gilk_activation {
 	gilk_u64 vectors; /* area of xsave with those of the entry, or 0 */
 	gilk_u64 arguments; /* copy of those on the stack, as they came */
 	gilk_u64 control; /* mxcsr, meanwhile */
+	gilk_u64 frame;	 /* advice's own, while the function that it has called runs; 0 at first (include/gilk_aspect.h) */
 };
 
 #define GILK_NO_ACTIVATION (~0UL)

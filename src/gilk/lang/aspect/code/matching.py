@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gilk.lang.aspect.checked import (
     BindingSource,
-    CheckedAlternative,
     CheckedBinding,
     CheckedDemand,
     CheckedStep,
     CheckedType,
 )
-from gilk.lang.aspect.code.meeting import MetElement, Symbols, first_binders
+from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, OuterFunction, Symbols, first_binders
 from gilk.lang.aspect.code.types import fragment, is_array, kept_symbols, seen_symbols
 from gilk.lang.syntax.source import Source, Span
 
@@ -21,7 +20,7 @@ from gilk.lang.syntax.source import Source, Span
 def match_function(met: MetElement, source: Source) -> str:
     """``gilk_match_N_M(arguments, result, kept, words, bound)``: whether it matches; ``bound`` has the names then."""
     aspect, n = met.aspect, met.aspect.number
-    ways = "".join(_way(met, one, source) for _, one in met.alternatives)
+    ways = "".join(_way(met, one, source) for one in met.alternatives)
     kept = "".join(
         f"gilk_copy(&gilk_bound->{name}, &gilk_kept->{name}, sizeof gilk_bound->{name});\n"
         for name in first_binders(aspect)
@@ -38,10 +37,42 @@ static int gilk_match_{met.name}(const struct gilk_arguments *gilk_came, const g
 """
 
 
-def _way(met: MetElement, one: CheckedAlternative, source: Source) -> str:
+def _way(met: MetElement, one: MetAlternative, source: Source) -> str:
     names = names_of(met)
-    steps = "".join(f"{line}\n" for step in one.steps for line in _step(met, step, names, source))
-    return f"do {{\n{steps}return 1;\n}} while (0);\n"
+    steps = "".join(f"{line}\n" for step in one.checked.steps for line in _step(met, one, step, names, source))
+    return f"do {{\n{_caller(one)}{_around(one)}{steps}return 1;\n}} while (0);\n"
+
+
+def _caller(one: MetAlternative) -> str:
+    among = " || ".join(f"gilk_is_among({at}UL, *gilk_own_call()->rsp)" for at in one.callers)
+    return f"if (!({among})) break;\n" if among else ""
+
+
+def _around(one: MetAlternative) -> str:
+    """The innermost calls of the functions around that fit: ``gilk_outer_N``, outermost first."""
+    if not one.outer:
+        return ""
+    parts = ["const struct gilk_activation_head *gilk_around = gilk_own_call(), *gilk_inner = gilk_around;\n"]
+    for number, functions in reversed(list(enumerate(one.outer))):
+        parts.append("gilk_around = gilk_call_around(gilk_around);\n")
+        if not one.strict:
+            outside = f"gilk_around && !({_is_one_of(functions)})"
+            parts.append(f"while ({outside}) gilk_around = gilk_call_around(gilk_around);\n")
+        parts.append(f"if (!gilk_around || !({_is_one_of(functions)}{_calls_itself(one, functions)})) break;\n")
+        parts.append(f"const struct gilk_frame *gilk_outer_{number} = gilk_around->frame;\n")
+        parts.append(f"gilk_inner = gilk_around;\n(void)gilk_inner, (void)gilk_outer_{number};\n")
+    return "".join(parts)
+
+
+def _is_one_of(functions: Sequence[OuterFunction]) -> str:
+    return " || ".join(f"gilk_around->frame->number == {one.number}" for one in functions) or "0"
+
+
+def _calls_itself(one: MetAlternative, functions: Sequence[OuterFunction]) -> str:
+    """Strict: the inner call returns into the code of the outer function."""
+    if not one.strict:
+        return ""
+    return " && (" + " || ".join(f"gilk_is_among({each.code}UL, *gilk_inner->rsp)" for each in functions) + ")"
 
 
 def names_of(met: MetElement) -> Symbols:
@@ -50,23 +81,27 @@ def names_of(met: MetElement) -> Symbols:
     return words | {name: f"gilk_bound->{name}" for name in seen_symbols(met.aspect, met.number)}
 
 
-def _step(met: MetElement, step: CheckedStep, names: Symbols, source: Source) -> Iterator[str]:
+def _step(
+    met: MetElement, one: MetAlternative, step: CheckedStep, names: Symbols, source: Source
+) -> Iterator[str]:
     if isinstance(step, CheckedDemand):
         yield line(source, step.condition.span)
         yield f"if (!({fragment(step.condition, names)})) break;"
         return
     if step.expression is not None:
         yield line(source, step.expression.span)
-    yield from _bind(met, step, _value(step, names))
+    yield from _bind(met, step, _value(one, step, names))
 
 
-def _value(step: CheckedBinding, names: Symbols) -> str:
+def _value(one: MetAlternative, step: CheckedBinding, names: Symbols) -> str:
     if step.expression is not None:
         return fragment(step.expression, names)
-    return {
-        BindingSource.ARGUMENT: f"gilk_came->argument_{step.number}",
-        BindingSource.RETURN: "*gilk_result",
-    }[step.source]
+    if step.source is BindingSource.RETURN:
+        return "*gilk_result"
+    if step.function == len(one.outer):
+        return f"gilk_came->argument_{step.number}"
+    struct = f"struct gilk_arguments_{one.outer[step.function][0].number}"
+    return f"((const {struct} *)gilk_outer_{step.function}->arguments)->argument_{step.number}"
 
 
 def _bind(met: MetElement, step: CheckedBinding, value: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from gilk.lang.aspect.checked import (
     CheckedBinding,
     CheckedElement,
     CheckedFile,
+    CheckedFlow,
     CheckedFunction,
 )
 from gilk.values import dataclass
@@ -46,13 +47,38 @@ class NumberedAspect:
 
 
 @dataclass(frozen=True, slots=True)
+class OuterFunction:
+    """A function that a control flow has around its last. ``number``: that of its MetFunction; ``code``: where the
+    ranges of its code lie in the state; ``point``: its declaration."""
+
+    number: int
+    code: int
+    point: CheckedFunction
+
+
+@dataclass(frozen=True, slots=True)
+class MetAlternative:
+    """One of the ways in which an element matches here. ``outer``: of a control flow, outermost first, the functions
+    that may be each of those around. ``callers``: the sets of ranges in the state one of which has to have the return
+    address; () of any caller."""
+
+    checked: CheckedAlternative
+    outer: tuple[tuple[OuterFunction, ...], ...] = ()
+    callers: tuple[int, ...] = ()
+
+    @property
+    def strict(self) -> bool:
+        return isinstance(self.checked.point, CheckedFlow) and self.checked.point.strict
+
+
+@dataclass(frozen=True, slots=True)
 class MetElement:
     """An element that matches calls of the function at ``moment``, by those ``alternatives`` of it, in order."""
 
     aspect: NumberedAspect
     number: int
     moment: Moment
-    alternatives: tuple[tuple[int, CheckedAlternative], ...]
+    alternatives: tuple[MetAlternative, ...]
 
     @property
     def checked(self) -> CheckedElement:
@@ -70,12 +96,17 @@ class MetElement:
 
 @dataclass(frozen=True, slots=True)
 class MetFunction:
-    """``function`` of ``image``; ``point`` is the first declaration of it that says what its parameters are."""
+    """``function`` of ``image``; ``point`` is the first declaration of it that says what its parameters are.
 
+    ``number``: one of its own among those of the process. ``tracked``: control flows ask whether it is under way.
+    """
+
+    number: int
     image: str
     function: str
     point: CheckedFunction
     elements: tuple[MetElement, ...]
+    tracked: bool = False
 
     def at(self, moment: Moment) -> tuple[MetElement, ...]:
         return tuple(one for one in self.elements if one.moment is moment)
@@ -83,7 +114,7 @@ class MetFunction:
     @property
     def observes_entries_only(self) -> bool:
         """Whether nothing waits for the function, or stands in its place."""
-        return all(
+        return not self.tracked and all(
             one.moment is Moment.BEFORE and (one.advice is None or one.advice.when == "before")
             for one in self.elements
         )
@@ -92,7 +123,7 @@ class MetFunction:
     def waits(self) -> bool:
         """Whether something wants to know when the function returns. If not, a call that nothing replaces goes on as if
         there were no advice: so the function may end in a jump to another."""
-        return bool(self.at(Moment.AFTER)) or any(
+        return self.tracked or bool(self.at(Moment.AFTER)) or any(
             one.advice is not None and one.advice.when == "inplace" and "proceed" in one.advice.body.text
             for one in self.elements
         )

@@ -95,6 +95,7 @@ def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
     yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
     arguments = "".join(f"{parameter(one, f'argument_{n}')}; " for n, one in enumerate(met.point.parameters or ()))
     yield f"struct gilk_arguments {{ {arguments}}};"
+    yield from _outer_arguments(met)
     bound = "".join(f"struct gilk_bound_{one.name} bound_{one.name}; " for one in met.elements)
     words = "".join(f"struct gilk_words_{one.number} words_{one.number}; " for one in aspects)
     yield (
@@ -103,9 +104,17 @@ def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
     )
     yield f"#define GILK_MATCHED {_most(met)}"
     yield (
-        "struct gilk_woven_call { gilk_u64 on; struct gilk_arguments came; unsigned matched; "
+        "struct gilk_woven_call { gilk_u64 on; struct gilk_frame frame; struct gilk_arguments came; unsigned matched; "
         "struct gilk_matched list[GILK_MATCHED + 1]; };"
     )
+
+
+def _outer_arguments(met: MetFunction) -> Iterator[str]:
+    """Those of functions around, as they are in the C of each."""
+    ways = (way for each in met.elements for way in each.alternatives)
+    for one in {one.number: one for way in ways for functions in way.outer for one in functions}.values():
+        fields = "".join(f"{parameter(each, f'argument_{n}')}; " for n, each in enumerate(one.point.parameters or ()))
+        yield f"struct gilk_arguments_{one.number} {{ {fields}}};"
 
 
 def _most(met: MetFunction) -> int:
@@ -143,7 +152,8 @@ def _forward(met: MetFunction) -> Iterator[str]:
 def _on(met: MetFunction) -> str:
     """Which aspects are on, as bits."""
     numbers = sorted({one.aspect.number for one in met.elements})
-    return " | ".join(f"(gilk_u64)(gilk_shared.part[{n}].on & 1) << {n}" for n in numbers)
+    bits = [f"(gilk_u64)(gilk_shared.part[{n}].on & 1) << {n}" for n in numbers]
+    return " | ".join([*bits, "1UL << 63"] if met.tracked else bits)
 
 
 def _entered(met: MetFunction) -> Iterator[str]:
@@ -190,6 +200,13 @@ gilk_advice_pass();
     names = ", ".join(f"gilk_came->argument_{n}" for n, _ in enumerate(met.point.parameters or ()))
     with_others = f"if (gilk_came != &gilk_call->came) {kept}gilk_advice_proceed_with({names});\nelse "
     call = f"{with_others if given and not met.point.variadic else ''}{kept}gilk_advice_proceed();\n"
+    if met.tracked:
+        call = f"""\
+struct gilk_activation_head *gilk_own = gilk_own_call();
+gilk_call->frame = (struct gilk_frame){{{met.number}, gilk_came}};
+gilk_own->frame = &gilk_call->frame;
+{call}gilk_own->frame = 0;
+"""
     after = f"""\
 {{
 struct gilk_matched gilk_list[GILK_MATCHED + 1];
