@@ -3,22 +3,14 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from gilk.errors import GilkError
 from gilk.session.advised_session import AdvisedSession
-from gilk.session.advising import advice
 from gilk.session.base import Probe
-from tests.behaviour.advised import build, rounds, session
+from tests.behaviour.advised import COMPILERS, TAILS, after, build, inplace, jumps, rounds, session
 from tests.behaviour.harness import differences, leftovers
-
-COMPILERS = [each for each in ("gcc", "clang") if shutil.which(each)]
-TAILS = ("-O2", "-g", "-pthread", "-fno-inline", "-foptimize-sibling-calls")
 
 #: Opaque to compilers, so that every jump stays; `one` and `two` share `shared`, which may also be called.
 CHAIN = """
@@ -39,23 +31,6 @@ static void one_round(void)
 }
 """
 PLAIN = "15 71 701 200 31 401 6"
-
-
-def jumps(program: Path, function: str, target: str) -> bool:
-    """Whether there is one, as objdump has it."""
-    said = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True, check=True)
-    body = re.search(rf"<{function}>:\n(.*?)\n\n", said.stdout + "\n\n", re.DOTALL)
-    return body is not None and re.search(rf"\tj\w+ .*<{re.escape(target)}>", body[1]) is not None
-
-
-def after(one: AdvisedSession, function: str, body: str, parameters: str = "long n") -> tuple[Probe, ...]:
-    text = f"long f(long r, {parameters}) {{ {body} }}"
-    return one.advise(f"{function}:entry", advice(text, "f", f"long {function.split(':')[-1]}({parameters})", "after"))
-
-
-def inplace(one: AdvisedSession, function: str, body: str) -> tuple[Probe, ...]:
-    text = f"long f(long n) {{ {body} }}"
-    return one.advise(f"{function}:entry", advice(text, "f", f"long {function.split(':')[-1]}(long n)"))
 
 
 @pytest.fixture(scope="module", params=COMPILERS)
@@ -240,97 +215,6 @@ def test_functions_that_jump_to_each_other(tmp_path: Path, compiler: str) -> Non
             after(one, "even", "return r * 2;", "long n, long sum")
             assert running.ask().split()[:2] == [str(plain[0] * 8 + 1000000), str(plain[1] * 4 + 1000000)]
         assert running.ask() == " ".join(map(str, plain))
-
-
-LIBRARY = """
-#define NOINLINE __attribute__((noinline))
-NOINLINE long farther(long n) { __asm__ volatile(""); return n * 3; }
-long far(long n) { __asm__ volatile(""); return farther(n + 1); }
-"""
-IMPORTS = """
-long far(long n);
-NOINLINE long near(long n) { __asm__ volatile(""); return far(n * 10); }
-static void one_round(void) { static long n; printf("%ld\\n", n++ ? near(n) : 0); }
-"""
-
-
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("option", ["-Wl,-z,now", "-Wl,-z,lazy", "-fno-plt"])
-def test_jumps_to_another_image(tmp_path: Path, option: str, compiler: str) -> None:
-    """The library lies out of reach of the program, in which the advice is."""
-    source, library = tmp_path / "library.c", tmp_path / "library.so"
-    source.write_text(LIBRARY)
-    subprocess.run([compiler, *TAILS, "-fPIC", "-shared", "-o", library, source], check=True)
-    options = (*TAILS, option, "-Wl,--no-as-needed", str(library))
-    program = build(tmp_path, IMPORTS, *options, compiler=compiler)
-    with rounds(program) as running:
-        assert running.ask() == "0"
-        with session(running.pid) as one:
-            if option == "-Wl,-z,lazy":
-                with pytest.raises(GilkError, match="not yet") as caught:
-                    after(one, "near", "return r + 1000;")
-                assert caught.value.slug == "tail-call"
-            assert running.ask() == "63"
-            after(one, "near", "return r + 1000;")
-            assert running.ask() == "1093"
-            after(one, "library.so:farther", "return -r;")
-            assert running.ask() == str(1000 - 123)
-            inplace(one, "library.so:far", "return proceed() + proceed(n + 1);")
-            assert running.ask() == str(1000 - 153 - 156)
-        assert one.restored
-        assert running.ask() == "183"
-        assert not differences(running.pid) and not leftovers(running.pid)
-
-
-MANY = "\n".join(
-    ["#define HIDDEN __asm__ volatile(\"\")", "NOINLINE long f0(long n) { HIDDEN; return n; }",
-     *(f"NOINLINE long f{n}(long n) {{ HIDDEN; return f{n - 1}(n + 1); }}" for n in range(1, 70)),
-     "static void one_round(void) { printf(\"%ld\\n\", f69(0)); }"]
-)  # fmt: skip
-
-
-def test_a_chain_of_64_functions_is_followed_and_no_longer_one(tmp_path: Path) -> None:
-    with rounds(build(tmp_path, MANY, *TAILS)) as program, session(program.pid) as one:
-        with pytest.raises(GilkError, match="more than 64 functions") as caught:
-            after(one, "f64", "return -r;")
-        assert caught.value.slug == "tail-call"
-        assert not differences(program.pid)
-        made = after(one, "f63", "return -r;")
-        assert len({probe.row.function for probe in made}) == 64
-        assert program.ask() == "-69"
-
-
-NOT_TO_BE_HAD = """
-#define HIDDEN __asm__ volatile("")
-static long plus(long n) { return n + 1; }
-static long (*volatile table[2])(long) = {plus, plus};
-NOINLINE long anywhere(long n) { HIDDEN; return table[n & 1](n); }
-NOINLINE long leads(long n) { HIDDEN; return anywhere(n); }
-/* Its return lies in what the kernel may abort: a restartable sequence. */
-__asm__(".pushsection __rseq_cs, \\"aw\\"; .balign 32; .long 0, 0; .quad 3f, 4f - 3f, 5f; .popsection;"
-	".pushsection .text; .globl restarts; .type restarts, @function; restarts: cmp $4, %rdi; ja 6f; 3: lea 1(%rdi), %rax;"
-	" ret; 4: ud2; .byte 0x0f, 0xb9, 0x3d; .long 0x53053053; 5: ud2; 6: mov $1, %eax; ret;"
-	".size restarts, . - restarts; .popsection");
-long restarts(long n);
-NOINLINE long before(long n) { HIDDEN; return restarts(n); }
-static void one_round(void) { printf("%ld %ld\\n", leads(1), before(1)); }
-"""
-
-
-@pytest.mark.parametrize(
-    ("function", "slug", "says"),
-    [("anywhere", "tail-call", r"anywhere ends in a jump to wherever a pointer leads, at \+0x"),
-     ("leads", "tail-call", r"anywhere ends in a jump to wherever a pointer leads, at \+0x"),
-     ("before", "advice-refused", "program:restarts:.*: rseq")],
-)  # fmt: skip
-def test_what_cannot_be_followed_is_refused_by_name(tmp_path: Path, function: str, slug: str, says: str) -> None:
-    with rounds(build(tmp_path, NOT_TO_BE_HAD, *TAILS)) as program, session(program.pid) as one:
-        with pytest.raises(GilkError, match=says) as caught:
-            after(one, function, "return -r;")
-        assert caught.value.slug == slug
-        assert not one.probes and not differences(program.pid)
-        inplace(one, function, "return n + 5;")
-        assert program.ask() == ("2 6" if function == "before" else "6 2")
 
 
 THROWN = """
