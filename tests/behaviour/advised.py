@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from gilk.session.advised_session import AdvisedSession
+from gilk.session.advising import advice
+from gilk.session.base import Probe
 from gilk.targets.process import attach
 
 ROUNDS = """
@@ -27,6 +31,8 @@ int main(void)
 """
 #: What is tested here are returns; jumps to other functions have tests of their own.
 OPTIONS = ("-O2", "-g", "-pthread", "-fno-optimize-sibling-calls")
+TAILS = ("-O2", "-g", "-pthread", "-fno-inline", "-foptimize-sibling-calls")
+COMPILERS = [each for each in ("gcc", "clang") if shutil.which(each)]
 
 
 def build(place: Path, source: str, *options: str, compiler: str = "gcc") -> Path:
@@ -79,3 +85,20 @@ def rounds(path: Path) -> Iterator[Rounds]:
 def session(pid: int) -> Iterator[AdvisedSession]:
     with attach(pid) as process, AdvisedSession(process, threads=256) as one:
         yield one
+
+
+def jumps(program: Path, function: str, target: str) -> bool:
+    """Whether there is one, as objdump has it."""
+    said = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True, check=True)
+    body = re.search(rf"<{function}>:\n(.*?)\n\n", said.stdout + "\n\n", re.DOTALL)
+    return body is not None and re.search(rf"\tj\w+ .*<{re.escape(target)}>", body[1]) is not None
+
+
+def after(one: AdvisedSession, function: str, body: str, parameters: str = "long n") -> tuple[Probe, ...]:
+    text = f"long f(long r, {parameters}) {{ {body} }}"
+    return one.advise(f"{function}:entry", advice(text, "f", f"long {function.split(':')[-1]}({parameters})", "after"))
+
+
+def inplace(one: AdvisedSession, function: str, body: str) -> tuple[Probe, ...]:
+    text = f"long f(long n) {{ {body} }}"
+    return one.advise(f"{function}:entry", advice(text, "f", f"long {function.split(':')[-1]}(long n)"))

@@ -7,7 +7,6 @@ its arguments; the advice looks at its own, proceeds with what came, then with o
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from gilk.session.advising import advice
-from tests.behaviour.advised import build, rounds, session
+from tests.behaviour.advised import COMPILERS, build, jumps, rounds, session
 
 TYPES = """
 typedef struct { char a; } one;
@@ -32,7 +31,6 @@ typedef void *pointer;
 SCALARS = ("char", "uchar", "short", "ushort", "int", "unsigned", "long", "ulong_", "pointer", "float", "double", "_Bool",
            "__int128")  # fmt: skip
 RECORDS = ("one", "mixed", "doubles", "both", "floats", "large")
-COMPILERS = [each for each in ("gcc", "clang") if shutil.which(each)]
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,9 @@ class Shape:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(f"p{n}" for n in range(len(self.parameters)))
+
+
+_JUMPS = Shape(("long", "double"), "long")  # at least this one's last call is a jump
 
 
 def shapes() -> st.SearchStrategy[Shape]:
@@ -88,20 +89,24 @@ def keep(shape: Shape) -> str:
     return " ".join(f"KEEP({each});" for each in shape.names)
 
 
-def program(chosen: list[Shape]) -> str:
-    """`printed` has all that a call leaves and returns. A result is made of the arguments that were seen."""
+def program(chosen: list[Shape], jumping: bool = False) -> str:
+    """`printed` has all that a call leaves and returns. A result is made of the arguments that were seen. ``jumping``:
+    each function hands all on to another one."""
     parts = [TYPES, "#include <string.h>", "unsigned char seen[4096]; unsigned long used;",
              "#define KEEP(p) (memcpy(seen + used, &(p), sizeof(p)), used += sizeof(p))",
              "NOINLINE unsigned long sum(void) { unsigned long r = 7; for (unsigned long n = 0; n < used; n++)"
              " r = r * 31 + seen[n]; return r; }"]  # fmt: skip
-    calls = []
+    calls, first = [], "g" if jumping else "f"
     for n, shape in enumerate(chosen):
         result = f"{shape.result} r; memset(&r, 0, sizeof r); unsigned char *b = (void *)&r; b[0] = sum() & 1;"
         if shape.result in ("float", "double"):
             result = f"{shape.result} r = sum() % 1000;"
         parts.append(
-            f'NOINLINE {shape.declared(f"f{n}")} {{ __asm__ volatile("nop"); {keep(shape)} {result} __asm__ volatile(""); return r; }}'
+            f'NOINLINE {shape.declared(f"{first}{n}")} {{ __asm__ volatile("nop"); {keep(shape)} {result} __asm__ volatile(""); return r; }}'
         )
+        if jumping:
+            passed = f"g{n}({', '.join(shape.names)})"
+            parts.append(f'NOINLINE {shape.declared(f"f{n}")} {{ __asm__ volatile("nop"); return {passed}; }}')
         given_ = ", ".join(value(kind, 10 * n + at + 1) for at, kind in enumerate(shape.parameters))
         calls.append(f"used = 0; {{ {shape.result} r = f{n}({given_}); unsigned long s = sum(); used = 0; KEEP(r);"
                      f' printf("%lx,%lx ", s, sum()); }}')  # fmt: skip
@@ -133,19 +138,23 @@ extern unsigned char seen[]; extern unsigned long used; unsigned long sum(void);
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
+@pytest.mark.parametrize("jumping", [False, True], ids=["returning", "jumping"])
 def test_calls_are_what_they_are_without_advice(
-    tmp_path_factory: pytest.TempPathFactory, compiler: str, level: str
+    tmp_path_factory: pytest.TempPathFactory, compiler: str, level: str, jumping: bool
 ) -> None:
     @settings(max_examples=1, deadline=None, phases=(Phase.generate,), database=None,
               suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(st.lists(shapes(), min_size=4, max_size=6))
     def check(chosen: list[Shape]) -> None:
         place = tmp_path_factory.mktemp("abi")
-        options = (level, "-fno-optimize-sibling-calls", "-fno-inline", "-w")
-        with rounds(build(place, program(chosen), *options, compiler=compiler)) as running:
+        sibling = "-foptimize-sibling-calls" if jumping else "-fno-optimize-sibling-calls"
+        options = (level, sibling, "-fno-inline", "-w")
+        built = build(place, program([*chosen, _JUMPS], jumping), *options, compiler=compiler)
+        assert level not in ("-O2", "-O3") or jumps(built, f"f{len(chosen)}", f"g{len(chosen)}") is jumping
+        with rounds(built) as running:
             plain = running.ask()
             with session(running.pid) as one:
-                for n, shape in enumerate(chosen):
+                for n, shape in enumerate([*chosen, _JUMPS]):
                     made = advice(counted(shape, n), f"advice{n}", shape.declared(f"f{n}"), "inplace", TYPES)
                     one.advise(f"f{n}:entry", made)
                 assert running.ask() == plain

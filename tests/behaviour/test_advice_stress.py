@@ -11,7 +11,7 @@ import pytest
 
 from gilk.errors import TargetError
 from gilk.session.advising import advice
-from tests.behaviour.advised import build, rounds, session
+from tests.behaviour.advised import TAILS, build, jumps, rounds, session
 from tests.behaviour.harness import differences, leftovers
 
 #: Each call is checked: advice adds a million to a result, or nothing. Signals come to all threads.
@@ -83,17 +83,42 @@ WOVEN = (
 )  # fmt: skip
 
 
+#: The same, but functions end in jumps to others, which are advised and called as well.
+JUMPING = (
+    BUSY.replace("NOINLINE long leaf(", "NOINLINE long inner(", 1)
+    .replace("NOINLINE long tree(", """NOINLINE long leaf(long a, long b, jmp_buf *back) { __asm__ volatile(""); return inner(a, b, back); }
+NOINLINE long tree(""", 1)
+    .replace("check(tree(6, &back), 21);", "check(tree(6, &back), 21); if (!setjmp(back)) check(inner(14, 5, &back), 47);", 1)
+)  # fmt: skip
+JUMPS = (
+    WOVEN[0],
+    ("inner", "long f(long r, long a, long b, void *back) { return r + 2000000; }",
+     "long inner(long a, long b, void *back)", "after"),
+    *WOVEN[1:],
+)  # fmt: skip
+Pieces = tuple[tuple[str, str, str, str], ...]
+
+
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("busy"), BUSY)
 
 
-def test_advice_comes_and_goes_a_hundred_times(busy: Path) -> None:
-    with rounds(busy) as program:
+@pytest.fixture(scope="module")
+def jumping(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = build(tmp_path_factory.mktemp("jumping"), JUMPING, *TAILS)
+    assert jumps(program, "leaf", "inner")
+    return program
+
+
+@pytest.mark.parametrize("name", ["busy", "jumping"])
+def test_advice_comes_and_goes_a_hundred_times(request: pytest.FixtureRequest, name: str) -> None:
+    pieces: Pieces = WOVEN if name == "busy" else JUMPS
+    with rounds(request.getfixturevalue(name)) as program:
         assert program.ask().startswith("0 ")
         with session(program.pid) as one:
             for n in range(100):
-                function, text, signature, when = WOVEN[n % len(WOVEN)]
+                function, text, signature, when = pieces[n % len(pieces)]
                 probes = one.advise(f"{function}:entry", advice(text, "f", signature, when))
                 assert program.ask().startswith("0 "), n
                 one.remove(probes)
@@ -104,12 +129,14 @@ def test_advice_comes_and_goes_a_hundred_times(busy: Path) -> None:
         assert not differences(program.pid) and not leftovers(program.pid)
 
 
-def test_all_at_once_beside_probes_at_the_same_points(busy: Path) -> None:
-    with rounds(busy) as program:
+@pytest.mark.parametrize("name", ["busy", "jumping"])
+def test_all_at_once_beside_probes_at_the_same_points(request: pytest.FixtureRequest, name: str) -> None:
+    pieces: Pieces = WOVEN if name == "busy" else JUMPS
+    with rounds(request.getfixturevalue(name)) as program:
         program.ask()
         with session(program.pid) as one:
             for n in range(10):
-                for function, text, signature, when in WOVEN:
+                for function, text, signature, when in pieces:
                     one.advise(f"{function}:entry", advice(text, "f", signature, when))
                 counted = one.insert("tree:entry", "count") + one.insert("leaf:blocks", "count")
                 assert program.ask().startswith("0 "), n

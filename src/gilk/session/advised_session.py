@@ -7,20 +7,20 @@ from collections.abc import Iterable, Iterator
 
 from gilk.errors import UsageError
 from gilk.session import advising
-from gilk.session.advising import Advice
+from gilk.session.advising import Advice, AdvisedPoint
 from gilk.session.base import Points, Probe
 from gilk.session.broker.client import RemoteTracer
 from gilk.session.entry import Entry
 from gilk.session.places import Place, places_at
-from gilk.session.request import Wanted
 from gilk.session.session import Session
 from gilk.splice.plan import Want
-from gilk.targets.base import Target
+from gilk.splice.planner import PatchContext
+from gilk.targets.base import Loaded, Target
 from gilk.targets.process import Process
 from gilk.toolchain.advice import CompiledAdvice
 from gilk.trace.drain import Chunk
 
-_Found = list[tuple[Place, list[Wanted], CompiledAdvice]]
+_Found = list[tuple[Place, list[AdvisedPoint], CompiledAdvice]]
 
 
 class AdvisedSession(Session):
@@ -49,7 +49,7 @@ class AdvisedSession(Session):
         advising.check_process(self.process)
         found = [each for points, advice in advised for each in self._found(points, advice)]
         self._check_new([place for place, _, _ in found])
-        with self._numbered([one for _, wanted, _ in found for one in wanted]) as numbers:
+        with self._numbered([one.wanted for _, wanted, _ in found for one in wanted]) as numbers:
             probes = self._put_in(self._wants(found, numbers), numbers)
         owners = (place for place, wanted, _ in found for _ in wanted)
         self._advised |= {number: place.address for number, place in zip(numbers, owners, strict=True)}
@@ -110,14 +110,16 @@ class AdvisedSession(Session):
         return memoryview(self._workspace.data)[self._shared_at :]
 
     def _wants_at(
-        self, place: Place, wanted: list[Wanted], compiled: CompiledAdvice, numbers: Iterator[int]
+        self, place: Place, wanted: list[AdvisedPoint], compiled: CompiledAdvice, numbers: Iterator[int]
     ) -> Iterator[tuple[Entry, Want]]:
-        """The entry is the first of them."""
-        ground = self._workspace.ground(place.loaded, self.process.analysis(place.loaded))
-        entry, returned = self._workspace.advised(ground, compiled)
-        for one in wanted:
-            made = entry if one is wanted[0] else returned
+        entry = self._workspace.advised(self._ground(place.loaded), compiled)
+        for each in wanted:
+            one, ground = each.wanted, self._ground(each.wanted.loaded)
+            made = self._workspace.advised_on(ground, entry, each.kind)
             yield (
                 self._ledger.entry(ground, one.function),
                 Want(one.point.address, one.point.after, made, next(numbers)),
             )
+
+    def _ground(self, loaded: Loaded) -> PatchContext:
+        return self._workspace.ground(loaded, self.process.analysis(loaded))

@@ -7,14 +7,17 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gilk.analysis.model import Block, End, Function
+from gilk.analysis.model import End, Function
 from gilk.errors import UsageError
 from gilk.lang.c.advice import When
 from gilk.lang.c.signature import CSignature, parse
+from gilk.session import tails
 from gilk.session.places import Place
 from gilk.session.request import CFunction, Wanted
 from gilk.session.signals import switches_stacks
+from gilk.session.tails import Member
 from gilk.splice import points
+from gilk.splice.advice import Advised, AdvisedEntry, AdvisedJump, AdvisedReturn, AdvisedStay, ReachedEntry
 from gilk.splice.plan import Refusal
 from gilk.splice.points import Point
 from gilk.splice.segments import is_call
@@ -23,7 +26,6 @@ from gilk.toolchain.advice import CompiledAdvice, compile_advice
 from gilk.values import dataclass
 
 _CLONE = re.compile(r"\.(isra|constprop|part|cold)\b")
-_OUT = (End.TAIL, End.TAIL_INDIRECT, End.INDIRECT)
 _NAMED = 5  # refused points in a message
 
 
@@ -68,23 +70,43 @@ def check_process(process: Target) -> None:
         raise UsageError("stack-switching", f"the program of {process.who} goes from stack to stack by itself")
 
 
-def wanted(process: Target, place: Place, chosen: Advice, proceeds: bool) -> Iterator[Wanted]:
-    """The points at which advice needs a splice: the entry, and where it ``proceeds``, all returns.
+@dataclass(frozen=True, slots=True)
+class AdvisedPoint:
+    """``kind``: what the advice has there."""
+
+    wanted: Wanted
+    kind: type[Advised]
+
+
+def wanted(process: Target, place: Place, chosen: Advice, proceeds: bool) -> Iterator[AdvisedPoint]:
+    """The points at which advice needs a splice: the entry, and where it ``proceeds``, those that tell when it returns.
 
     Raises UsageError `advice-at-entry`, `clone`, `tail-call`.
     """
     loaded, function = place.loaded, place.function
     _check_entry(process, loaded, function, place.point)
     named = CFunction(chosen.source, chosen.function)
-    yield Wanted(loaded, function, place.point, named, "other")
-    if not proceeds:
-        return
-    image, analysis = process.image(loaded.path), process.analysis(loaded)
-    extents = tuple(analysis.extents(function))
-    for part in extents:
-        _check_exits(part, extents)
-    for part, leaving in points.returns(image, analysis, function):
-        yield Wanted(loaded, part, leaving, named, "other")
+    yield AdvisedPoint(Wanted(loaded, function, place.point, named, "other"), AdvisedEntry)
+    for member in tails.closure(process, loaded, function) if proceeds else ():
+        for part, point, kind in _points(process, member, member.function is function):
+            yield AdvisedPoint(Wanted(member.loaded, part, point, named, "other"), kind)
+
+
+def _points(process: Target, member: Member, first: bool) -> Iterator[tuple[Function, Point, type[Advised]]]:
+    """What a function has, of those in which calls of the ``first`` may return: at its entry, if others jump there,
+    where it jumps on, and where it returns."""
+    analysis, name = process.analysis(member.loaded), member.loaded.name
+    if not first:
+        yield member.function, points.entry(name, member.function), ReachedEntry
+    for jump in member.jumps:
+        yield jump.part, points.post(name, analysis, jump.part, jump.block), AdvisedJump
+        behind = jump.part.block_at(jump.block.end) if jump.block.how is End.BRANCH else None
+        if behind is not None:
+            yield jump.part, points.pre(name, jump.part, behind), AdvisedStay
+    for part in analysis.extents(member.function):
+        for block in part.blocks:
+            if block.how is End.RETURN:
+                yield part, points.post(name, analysis, part, block), AdvisedReturn
 
 
 def _check_entry(process: Target, loaded: Loaded, function: Function, point: Point) -> None:
@@ -100,25 +122,6 @@ def _check_entry(process: Target, loaded: Loaded, function: Function, point: Poi
     first = process.analysis(loaded).steps(function, function.blocks[0])[0]
     if is_call(first):
         raise UsageError("advice-refused", f"{function.name} begins with a call, by which control would leave it")
-
-
-def _check_exits(part: Function, extents: Iterable[Function]) -> None:
-    """All ways out of a function that comes back are returns of its own."""
-    if part.indirect:
-        raise UsageError("tail-call", f"{part.name} has jumps that may lead anywhere")
-    for block in part.blocks:
-        if _leaves(block, extents):
-            raise UsageError(
-                "tail-call", f"{part.name} ends in a jump to another function, at +{block.terminator - part.start:#x}",
-                "advice that does not wait for the function can be had: before, or in place with pass()",
-            )  # fmt: skip
-
-
-def _leaves(block: Block, extents: Iterable[Function]) -> bool:
-    """By a jump, or by running on into what follows."""
-    if block.target:
-        return not any(each.owns(block.target) for each in extents)
-    return block.how in _OUT or (block.how is End.FALL and not block.successors)
 
 
 def refuse(refused: Iterable[tuple[str, Refusal]]) -> None:

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Advice on calls, as machine code in patches: at a function's entry and where it returns (native/runtime/advice.h).
+"""Advice on calls, as machine code in patches: at a function's entry and where it returns (native/runtime/advice.h),
+and in functions that one with advice may end in a jump to: at their entries, where they jump on, and where they return.
 
-Both end a patch: the thread may leave it for the advice, and comes back behind it, or not at all. So at one point they
-stand behind all other instruments.
+All of it ends a patch: the thread may leave it for the advice, and comes back behind it, or not at all. So at one point
+it stands behind all other instruments, and what several pieces of advice want there is one instrument.
 """
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Self
 
 from gilk.arch import asm
 from gilk.splice.code import CodeBuilder
@@ -21,59 +27,153 @@ _LEA_R11 = b"\x4c\x8d\x1d"  # lea r11, [rip + rel32]
 _JAE32 = b"\x0f\x83"
 
 
-@dataclass(frozen=True, slots=True)
-class Advised:
-    """``advice``: the address of its struct gilk_advice; ``thunk``: that of the runtime's way in."""
+def _leave(builder: CodeBuilder, end: int, again: int, thunk: int, tell: Callable[[], None]) -> None:
+    """To the thunk, which goes on at the label ``end``, placed here, with everything as it is, or by a jump in front
+    of that to ``again``. ``tell`` is what loads r11 for it."""
+    builder.emit(asm.lea_stack(asm.RSP, -_BELOW) + asm.push(asm.R11))
+    builder.local(_LEA_R11, end)
+    builder.emit(asm.push(asm.R11))
+    tell()
+    builder.external(asm.JMP32, thunk)
+    builder.local(asm.JMP32, again)
+    builder.place(end)
 
-    advice: int
-    thunk: int
+
+@dataclass(frozen=True, slots=True)
+class Advised(ABC):
+    """``words``: the addresses of the words that have those of a struct gilk_advice each."""
+
+    words: tuple[int, ...]
 
     @property
     def reads(self) -> int:
         return _EVERYTHING
 
-    def _leave(self, builder: CodeBuilder, end: int) -> None:
-        """To the thunk, which goes on at the label ``end`` with everything as it is here."""
-        builder.emit(asm.lea_stack(asm.RSP, -_BELOW) + asm.push(asm.R11))
-        builder.local(_LEA_R11, end)
-        builder.emit(asm.push(asm.R11))
-        builder.external(_LEA_R11, self.advice)
-        builder.external(asm.JMP32, self.thunk)
+    @abstractmethod
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None: ...
 
+    def joined(self, other: Advised) -> Self:
+        """The same about more advice."""
+        return replace(self, words=tuple(dict.fromkeys((*self.words, *other.words))))
 
-@dataclass(frozen=True, slots=True)
-class AdvisedEntry(Advised):
-    """At the entry of a function that has advice."""
+    def _list(self, builder: CodeBuilder) -> Callable[[], None]:
+        """What loads r11 with the address of a list of the words, which is laid behind all code."""
+        label = builder.label()
 
-    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
-        end = builder.label()
-        self._leave(builder, end)
-        builder.place(end)
+        def lay() -> None:
+            builder.place(label)
+            for word in self.words:
+                builder.external(b"", word)
+            builder.emit(bytes(4))
 
+        builder.cold(lay)
+        return lambda: builder.local(_LEA_R11, label)
 
-@dataclass(frozen=True, slots=True)
-class AdvisedReturn(Advised):
-    """In front of a return: for a call that is not the newest with advice, one comparison."""
-
-    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+    def _compare(self, builder: CodeBuilder, host: Host, context: Context, thunk: int) -> None:
+        """One comparison; to the thunk if a call at this stack pointer may have advice."""
         flags = bool(context.live & FLAGS)
         reg = scratch(context.live, 1 << asm.RSP | (1 << asm.RAX if flags else 0))
         frame = frame_for(context.live, 1 << reg | FLAGS, red_zone=host.red_zone)
-        candidate, end = builder.label(), builder.label()
+        start, candidate, back, end = (builder.label() for _ in range(4))
+        builder.place(start)
         enter(builder, frame)
         builder.emit(asm.lea_stack(reg, frame.size) + asm.cmp_gs(reg, _SHOWN))
         builder.local(_JAE32, candidate)
         leave(builder, frame)
         builder.place(end)
+        tell = self._list(builder)
 
         def look() -> None:
             builder.place(candidate)
             leave(builder, frame)
-            self._leave(builder, end)
+            _leave(builder, back, start, thunk, tell)
+            builder.local(asm.JMP32, end)
 
         builder.cold(look)
 
 
+@dataclass(frozen=True, slots=True)
+class AdvisedEntry(Advised):
+    """At the entry of a function that has advice: ``advice`` is the address of its struct gilk_advice. ``thunk`` is the
+    runtime's way in, ``returned`` that of returns: the call may be over at once, and another one's with it."""
+
+    advice: int
+    thunk: int
+    returned: int
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        end, over, out = (builder.label() for _ in range(3))
+        _leave(builder, end, over, self.thunk, lambda: builder.external(_LEA_R11, self.advice))
+        tell = self._list(builder)
+
+        def look() -> None:
+            builder.place(over)
+            _leave(builder, out, over, self.returned, tell)
+            builder.emit(asm.RET)
+
+        builder.cold(look)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared(Advised):
+    """Where only the newest call that has advice matters: for others, one comparison."""
+
+    thunk: int
+
+    def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        self._compare(builder, host, context, self.thunk)
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedEntry(Compared):
+    """At the entry of a function that one with advice may jump to."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisedStay(Compared):
+    """Where a jump to another function, which depends on a condition, was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisedJump(Compared):
+    """In front of a jump to another function, or to the function's own entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisedReturn(Compared):
+    """In front of a return."""
+
+
+_THUNKS: dict[type[Advised], str] = {
+    ReachedEntry: "gilk_advice_reached",
+    AdvisedStay: "gilk_advice_stays",
+    AdvisedJump: "gilk_advice_jumps",
+    AdvisedReturn: "gilk_advice_returned",
+}
+#: At one point, in this order: a function may begin with a jump, or with its return.
+_ORDER = (AdvisedEntry, ReachedEntry, AdvisedStay, AdvisedJump, AdvisedReturn)
+
+
+def compared(kind: type[Advised], words: tuple[int, ...], symbol: Callable[[str], int]) -> Advised:
+    """One of a kind that compares; ``symbol``: where a function of the runtime is."""
+    assert issubclass(kind, Compared)
+    return kind(words, symbol(_THUNKS[kind]))
+
+
 def last(instruments: list[Instrument]) -> list[Instrument]:
-    """The same with advice behind all others."""
-    return sorted(instruments, key=lambda each: isinstance(each, Advised))
+    """The same with advice behind all others, and one instrument of each kind of it."""
+    found = [each for each in instruments if isinstance(each, Advised)]
+    if not found:
+        return instruments
+    others = (each for each in instruments if not isinstance(each, Advised))
+    return [*others, *_joined(found)]
+
+
+def _joined(found: Sequence[Advised]) -> list[Advised]:
+    """An entry that has advice is one, too, that is reached by jumps."""
+    advised = any(isinstance(each, AdvisedEntry) for each in found)
+    kinds: dict[type[Advised], Advised] = {}
+    for each in sorted(found, key=lambda each: _ORDER.index(type(each))):
+        kind = AdvisedEntry if advised and isinstance(each, ReachedEntry) else type(each)
+        kinds[kind] = kinds[kind].joined(each) if kind in kinds else each
+    return list(kinds.values())

@@ -48,6 +48,9 @@ class Requests(ABC):
     def poke(self, address: int, data: bytes) -> None:
         self.ask("poke", address, data)
 
+    def peek(self, address: int, size: int) -> bytes:
+        return cast(bytes, self.ask("peek", address, size))
+
     def handlers(self, signals: list[int]) -> list[tuple[int, int]]:
         return cast("list[tuple[int, int]]", self.ask("handlers", signals))
 

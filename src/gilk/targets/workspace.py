@@ -19,7 +19,7 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import EVERYTHING
 from gilk.errors import CompileError, MemoryTaken, TargetError
 from gilk.lang.c.advice import PASS, PROCEED, PROCEED_WITH
-from gilk.splice.advice import AdvisedEntry, AdvisedReturn
+from gilk.splice.advice import Advised, AdvisedEntry, compared
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.splice.host import Host
 from gilk.splice.instrument import CallWithIid, CallWithRegisters, CallWithValues, Instrument
@@ -63,7 +63,7 @@ class ArenaSite:
     host: Host
     held_next: int
     linked: dict[tuple[str, str], Linked] = field(default_factory=dict)
-    controls: dict[int, int] = field(default_factory=dict)  # where each control page's address is written down
+    words: dict[int, int] = field(default_factory=dict)  # where addresses are written down
 
 
 class Workspace:
@@ -189,7 +189,7 @@ class Workspace:
     def calls(self, ground: PatchContext, compiled: CompiledObject, control: int = 0) -> Callable[[int], Instrument]:
         """A user's instrument, by iid, linked into the arena of ``ground``. ``control``: the page that says where it
         records, if that is not this workspace's own. Raises CompileError `undefined-symbol`."""
-        site = next(s for s in self._sites if s.arena is ground.arena)
+        site = self._site_of(ground)
         key = (str(compiled.source), compiled.function)
         if key not in site.linked:
             site.linked[key] = self._link(site, compiled, control)
@@ -201,18 +201,35 @@ class Workspace:
             return lambda iid: CallWithValues(linked.values, iid, linked.clobbers)
         return lambda iid: CallWithIid(linked.plain, iid, linked.clobbers)
 
-    def advised(self, ground: PatchContext, compiled: CompiledAdvice) -> tuple[AdvisedEntry, AdvisedReturn]:
-        """Advice for one function, at its entry and at its returns. Raises CompileError `undefined-symbol`."""
+    def advised(self, ground: PatchContext, compiled: CompiledAdvice) -> AdvisedEntry:
+        """Advice for one function, at its entry. Raises CompileError `undefined-symbol`."""
         self._map_advice()
-        site = next(s for s in self._sites if s.arena is ground.arena)
+        site = self._site_of(ground)
         linked = self._link(site, compiled.compiled, 0)
         at = site.arena.allocate(_LINE)
         flags = compiled.vectors | compiled.goes_on << 1
         called = compiled.called
         numbers = (linked.plain, called.stack, flags, compiled.more, called.results, called.integers, called.vectors)
         self._store(at, _ADVICE.pack(*numbers))
-        entry, returned = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
-        return AdvisedEntry(at, entry), AdvisedReturn(at, returned)
+        thunks = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
+        return AdvisedEntry((self._word(site, at),), at, *thunks)
+
+    def advised_on(self, ground: PatchContext, entry: AdvisedEntry, kind: type[Advised]) -> Advised:
+        """What the same advice has at another point, maybe of another image."""
+        if kind is AdvisedEntry:
+            return entry
+        words = (self._word(self._site_of(ground), entry.advice),)
+        return compared(kind, words, lambda name: self.runtime_address(ground, name))
+
+    def _word(self, site: ArenaSite, address: int) -> int:
+        """Where in the arena the address is written down."""
+        if address not in site.words:
+            site.words[address] = at = site.arena.allocate(_LINE)
+            self._store(at, address.to_bytes(8, "little"))
+        return site.words[address]
+
+    def _site_of(self, ground: PatchContext) -> ArenaSite:
+        return next(site for site in self._sites if site.arena is ground.arena)
 
     def forget_linked(self, sources: Collection[str]) -> None:
         """Forget the code compiled from these sources: no later patch will call it. It stays where it lies."""
@@ -242,10 +259,7 @@ class Workspace:
         """Where in the arena the address of a control page is."""
         if not control:
             return site.host.base + runtime().symbols["gilk_params"]
-        if control not in site.controls:
-            site.controls[control] = at = site.arena.allocate(_LINE)
-            self._store(at, control.to_bytes(8, "little"))
-        return site.controls[control]
+        return self._word(site, control)
 
     def _link(self, site: ArenaSite, compiled: CompiledObject, control: int) -> Linked:
         own = {name: site.host.base + runtime().symbols[name] for name in (PROCEED, PROCEED_WITH, PASS)}

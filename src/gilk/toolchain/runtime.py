@@ -28,7 +28,7 @@ _SYMBOLS = (
     *("gilk_side_plain_thunk", "gilk_side_values_thunk"),
     *("gilk_signal_enter", "gilk_signal_enter_go", "gilk_signal_leave", "gilk_gate_reached"),
     *("gilk_advice_enter", "gilk_advice_returned", "gilk_advice_proceed", "gilk_advice_proceed_with"),
-    *("gilk_advice_pass",),
+    *("gilk_advice_pass", "gilk_advice_reached", "gilk_advice_jumps", "gilk_advice_stays"),
 )
 
 

@@ -3,9 +3,11 @@
  * From the program's stack to the stack of its advice, and back (runtime/advice.h). A patch comes here by a jump, at a
  * function's entry or at a return:
  *
- *	lea -128(%rsp),%rsp; push %r11; lea END(%rip),%r11; push %r11; lea ADVICE(%rip),%r11; jmp gilk_advice_...; END:
+ *	lea -128(%rsp),%rsp; push %r11; lea END(%rip),%r11; push %r11; lea ADVICE(%rip),%r11; jmp gilk_advice_...;
+ *	jmp AGAIN; END:
  *
- * At END the stack pointer and all registers but the flags are what they were.
+ * or with the address of a list in place of ADVICE's. At END the stack pointer and all registers but the flags are what
+ * they were. At AGAIN the patch looks whose call it is that returns, and returns if it is no one's.
  */
 #include "../abi/gilk_regs.h"
 
@@ -48,7 +50,9 @@
 	.set	VECTORS, 184
 	.set	ARGUMENTS, 192
 	.set	CONTROL, 200
-	.set	FRAME, 208
+	.set	PASSED, 208
+	.set	AGAIN, 216
+	.set	FRAME, 224
 	.set	ACTIVATION_SIZE, 256	/* a multiple of 64, as xsave wants it */
 
 	.set	ENTRY, 0		/* struct gilk_advice */
@@ -119,6 +123,19 @@
 	mov	%rcx, %gs:NEXT
 	.endm
 
+/* All registers are those of the activation in rbx again, but for the results'. */
+	.macro	take_back
+	mov	RCX(%rbx), %rcx
+	mov	RSI(%rbx), %rsi
+	mov	RDI(%rbx), %rdi
+	mov	R8(%rbx), %r8
+	mov	R9(%rbx), %r9
+	mov	R10(%rbx), %r10
+	mov	R11(%rbx), %r11
+	mov	RSP(%rbx), %rsp
+	mov	RBX(%rbx), %rbx
+	.endm
+
 /* A function's entry. */
 	.globl gilk_advice_enter
 gilk_advice_enter:
@@ -174,9 +191,12 @@ gilk_advice_enter:
 	mov	%rcx, SIDE(%rbx)
 	mov	%rcx, VECTORS(%rbx)
 	mov	%rcx, ARGUMENTS(%rbx)
+	mov	%rcx, PASSED(%rbx)
+	mov	RESUME(%rbx), %rdx
+	mov	%rdx, AGAIN(%rbx)
 	mov	%rcx, FRAME(%rbx)
 	cmp	%gs:SHOWN, %rax
-	cmovae	%rcx, %rax		/* above what is on another stack: look closer at each return */
+	cmova	%rcx, %rax		/* above what is on another stack: look closer at each return */
 	mov	%rax, ITS_SHOWN(%rbx)
 	mov	%rbx, %gs:NEWEST
 	mov	%rax, %gs:SHOWN
@@ -253,19 +273,23 @@ gilk_advice_enter:
 	mov	RDX(%rbx), %rdx
 10:	begin_way %rbx
 	drop
-	mov	RCX(%rbx), %rcx
-	mov	RSI(%rbx), %rsi
-	mov	RDI(%rbx), %rdi
-	mov	R8(%rbx), %r8
-	mov	R9(%rbx), %r9
-	mov	R10(%rbx), %r10
-	mov	R11(%rbx), %r11
-	mov	RSP(%rbx), %rsp
-	mov	RBX(%rbx), %rbx
+	mov	%gs:NEWEST, %rcx
+	jrcxz	11f
+	mov	RSP(%rcx), %rcx
+	cmp	RSP(%rbx), %rcx
+	je	12f
+11:	take_back
 	movq	$0, %gs:RUNNING
 	ret
 
 	.subsection 1
+	/* The call is another one's, too, which has jumped to this function: the patch looks whose. */
+12:	mov	AGAIN(%rbx), %r11
+	lea	-5(%r11), %r11
+	mov	%r11, -16(%rcx)
+	take_back
+	movq	$0, %gs:RUNNING
+	jmp	*-16(%rsp)
 50:	call	gilk_claim_thunk
 	jc	61f
 	cmpq	$0, %gs:HIGH
@@ -288,7 +312,7 @@ gilk_advice_enter:
 	jmp	61b
 	.previous
 
-/* A function that may have advice returns. */
+/* A function returns that may be the end of one that has advice. r11: a list. */
 	.globl gilk_advice_returned
 gilk_advice_returned:
 	push	%rax
@@ -302,10 +326,15 @@ gilk_advice_returned:
 	jrcxz	3f
 	cmp	RSP(%rcx), %rax
 	jne	60f
-	cmp	ADVICE(%rcx), %r11
+	movslq	(%r11), %rax
+	mov	4(%r11,%rax), %rax	/* the first of the list */
+	cmp	ADVICE(%rcx), %rax
 	jne	60f
 2:	cmpq	$0, SIDE(%rcx)
 	je	3f			/* it has not called the function: this is another call */
+	mov	16(%rsp), %rax
+	mov	%rax, AGAIN(%rcx)
+	lea	PUSHED+16(%rsp), %rax
 	mov	%rax, %gs:LEFT
 	movq	$1, %gs:RUNNING
 	mov	8(%rsp), %rax
@@ -327,14 +356,43 @@ gilk_advice_returned:
 50:	call	gilk_claim_thunk
 	jc	4b
 	jmp	1b
-60:	push	%rax
+60:	lea	PUSHED+16(%rsp), %rax
 	ask	gilk_advice_find
 	mov	%rax, %rcx
-	pop	%rax
 	test	%rcx, %rcx
 	jnz	2b
 	jmp	3b
 	.previous
+
+/* Say something of the call that is at the patch's stack pointer, if the thread has any with advice. Keeps the flags. */
+	.macro	tell	function
+	pushfq
+	push	%rax
+	rdfsbase %rax
+	add	gilk_key(%rip), %rax
+	cmp	%gs:0, %rax
+	jne	1f
+	lea	PUSHED+16(%rsp), %rax
+	ask	\function
+1:	pop	%rax
+	popfq
+	go_on
+	.endm
+
+/* A function is entered that one with advice may jump to. */
+	.globl gilk_advice_reached
+gilk_advice_reached:
+	tell	gilk_advice_prune_reached
+
+/* A function that may have advice is about to jump to one that is such. */
+	.globl gilk_advice_jumps
+gilk_advice_jumps:
+	tell	gilk_advice_pass_on
+
+/* It has not. */
+	.globl gilk_advice_stays
+gilk_advice_stays:
+	tell	gilk_advice_keep
 
 /* T proceed(): with the arguments as they came. */
 	.globl gilk_advice_proceed

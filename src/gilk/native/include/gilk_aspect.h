@@ -225,7 +225,7 @@ struct gilk_frame {
 struct gilk_activation_head { /* struct gilk_activation */
 	const struct gilk_activation_head *previous;
 	const gilk_u64 *rsp; /* there lies the return address */
-	gilk_u64 others[24];
+	gilk_u64 others[26];
 	const struct gilk_frame *frame;
 };
 

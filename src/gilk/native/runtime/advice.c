@@ -10,7 +10,10 @@
 
 _Static_assert(__builtin_offsetof(struct gilk_block, advising) == 200, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_activation, reg) == 64, "host/advice.S");
-_Static_assert(sizeof(struct gilk_activation) == 216, "host/advice.S");
+_Static_assert(__builtin_offsetof(struct gilk_activation, passed) == 208, "host/advice.S");
+_Static_assert(__builtin_offsetof(struct gilk_activation, again) == 216, "host/advice.S");
+_Static_assert(__builtin_offsetof(struct gilk_activation, frame) == 224, "host/advice.S, include/gilk_aspect.h");
+_Static_assert(sizeof(struct gilk_activation) == 232, "host/advice.S");
 _Static_assert(__builtin_offsetof(struct gilk_advice, vectors) == 22, "host/advice.S");
 
 static int is_on(const struct host_stack *stack, gilk_u64 address)
@@ -41,14 +44,26 @@ static int is_over(const struct host_stack *other, gilk_u64 older, gilk_u64 rsp)
 	return is_on(other, older);
 }
 
+/* Whether the call of `activation` goes on in the function that is entered at `rsp`. Its jump has led there, then. */
+static int takes_over(struct gilk_activation *activation, gilk_u64 rsp)
+{
+	if (!activation->passed || activation->rsp != rsp)
+		return 0;
+	activation->passed = 0;
+	return 1;
+}
+
 void gilk_advice_prune(gilk_u64 rsp)
 {
 	struct gilk_advising *state = &host_block()->advising;
 	struct host_stack other;
 
 	host_other_stack(&other);
-	while (state->newest && is_over(&other, ((struct gilk_activation *)state->newest)->rsp, rsp))
+	while (state->newest && is_over(&other, ((struct gilk_activation *)state->newest)->rsp, rsp)) {
+		if (takes_over((struct gilk_activation *)state->newest, rsp))
+			return;
 		drop_newest(state);
+	}
 }
 
 gilk_u32 gilk_advice_is_inside(gilk_u64 rsp)
@@ -63,14 +78,49 @@ gilk_u32 gilk_advice_is_inside(gilk_u64 rsp)
 	return 0;
 }
 
-struct gilk_activation *gilk_advice_find(gilk_u64 rsp, const struct gilk_advice *advice)
+void gilk_advice_prune_reached(gilk_u64 rsp)
+{
+	struct gilk_advising *state = &host_block()->advising;
+
+	if (state->running && (state->high - rsp < GILK_ADVICE_STACK || gilk_advice_is_inside(rsp)))
+		return;
+	gilk_advice_prune(rsp);
+}
+
+static int has(const int *list, const struct gilk_advice *advice)
+{
+	for (; *list; list++)
+		if (*(const struct gilk_advice **)((const char *)(list + 1) + *list) == advice)
+			return 1;
+	return 0;
+}
+
+struct gilk_activation *gilk_advice_find(gilk_u64 rsp, const int *list)
 {
 	struct gilk_advising *state = &host_block()->advising;
 	struct gilk_activation *found = (struct gilk_activation *)state->newest;
 
-	while (found && (found->rsp != rsp || found->advice != advice))
+	while (found && (found->rsp != rsp || !has(list, found->advice)))
 		found = found->previous;
 	while (found && state->newest != (gilk_u64)found)
 		drop_newest(state);
 	return found;
+}
+
+static void set_passed(gilk_u64 rsp, const int *list, gilk_u64 passed)
+{
+	struct gilk_activation *found = gilk_advice_find(rsp, list);
+
+	if (found)
+		found->passed = passed;
+}
+
+void gilk_advice_pass_on(gilk_u64 rsp, const int *list)
+{
+	set_passed(rsp, list, 1);
+}
+
+void gilk_advice_keep(gilk_u64 rsp, const int *list)
+{
+	set_passed(rsp, list, 0);
 }

@@ -10,6 +10,15 @@
  * a function by another way (longjmp, an exception, the end of a thread) leaves its activation behind; it is dropped
  * when a call comes that begins where the function's frame was, or above.
  *
+ * A function that ends in a jump to another one returns where that returns, and begins no call of it: the stack pointer
+ * is the same. The other one's entry looks for calls that are over as every entry with advice does, for it may as well
+ * be called, after somebody has left the first one. So a jump says beforehand that it is one: the activation is
+ * `passed` on, and the entry that it leads to takes note, and leaves it alone. If that one has advice, too, there are
+ * two activations with one stack pointer. The newer one returns first, and then again, for the older.
+ *
+ * Where functions return, jump on, or are jumped to, a patch has a *list* of the advice that may be about the call:
+ * 32-bit distances, each from behind itself to a word with the address of a struct gilk_advice; 0 ends it.
+ *
  * `running` is 1 on the way from one stack to the other: a handler of a signal that comes then finds that the thread
  * is busy, and calls that it makes go without advice.
  */
@@ -48,8 +57,12 @@ struct gilk_activation {
 	gilk_u64 vectors; /* area of xsave with those of the entry, or 0 */
 	gilk_u64 arguments; /* copy of those on the stack, as they came */
 	gilk_u64 control; /* mxcsr, meanwhile */
+	gilk_u64 passed; /* 1: the function has jumped to another one, whose entry is yet to come */
+	gilk_u64 again;	 /* where a patch goes on, GILK_ADVICE_AGAIN bytes behind a jump to where it looks whose return it is */
 	gilk_u64 frame;	 /* advice's own, while the function that it has called runs; 0 at first (include/gilk_aspect.h) */
 };
+
+#define GILK_ADVICE_AGAIN 5
 
 #define GILK_NO_ACTIVATION (~0UL)
 
@@ -59,7 +72,14 @@ void gilk_advice_prune(gilk_u64 rsp);
 /* Whether the thread is in advice, although its stack pointer does not say so; if not, the advice was left behind. */
 gilk_u32 gilk_advice_is_inside(gilk_u64 rsp);
 
-/* The activation of a call that returns at `rsp`, with newer ones dropped, or 0. */
-struct gilk_activation *gilk_advice_find(gilk_u64 rsp, const struct gilk_advice *advice);
+/* The same at the entry of a function that others with advice may jump to. */
+void gilk_advice_prune_reached(gilk_u64 rsp);
+
+/* The newest activation of a call that returns at `rsp` with advice of the list, with newer ones dropped, or 0. */
+struct gilk_activation *gilk_advice_find(gilk_u64 rsp, const int *list);
+
+/* The call at `rsp`, if it has advice of the list, is about to jump to an entry; or, by the second, is not after all. */
+void gilk_advice_pass_on(gilk_u64 rsp, const int *list);
+void gilk_advice_keep(gilk_u64 rsp, const int *list);
 
 #endif

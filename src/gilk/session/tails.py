@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The functions in which calls of one function may return: itself, and whatever those may end in a jump to.
+
+A jump to another function leads to where that begins; one through the global offset table, to where the loader has
+bound it. Jumps that may lead anywhere have no place here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gilk.analysis.model import Block, End, Function
+from gilk.arch.decode import JUMP_INDIRECT, decode
+from gilk.errors import UsageError
+from gilk.image.model import Image
+from gilk.targets.base import Loaded, Target
+from gilk.values import dataclass
+
+MOST = 64  # functions of a closure
+_DIRECT = (End.TAIL, End.BRANCH)
+_LONGEST_STUB = 16
+_INSTEAD = "advice that does not wait for the function can be had: before, or in place with pass()"
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """``block`` of ``part`` ends in a jump to an entry; ``to`` is the link-time address, ``slot`` that of the word
+    which has the run-time address, if it goes that way."""
+
+    part: Function
+    block: Block
+    to: int
+    slot: int = 0
+
+    @property
+    def where(self) -> str:
+        return f"{self.part.name}+{self.block.terminator - self.part.start:#x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A function of a closure. ``jumps``: those by which control may go on in a member, this one included."""
+
+    loaded: Loaded
+    function: Function
+    jumps: tuple[Jump, ...]
+
+
+def closure(process: Target, loaded: Loaded, function: Function) -> tuple[Member, ...]:
+    """The functions in which a call of this one may return, itself first. Raises UsageError `tail-call`."""
+    images = process.loaded()
+    found: dict[tuple[int, int], Member] = {}
+    todo = [(loaded, function)]
+    for where, each in todo:
+        key = where.bias, each.start
+        if key in found:
+            continue
+        found[key] = member = Member(where, each, tuple(_jumps(process, where, each)))
+        todo += [_target(process, images, where, jump) for jump in member.jumps]
+        if len(found) > MOST:
+            raise _refused(f"{function.name} may end in jumps that lead on to more than {MOST} functions")
+    return tuple(found.values())
+
+
+def _jumps(process: Target, loaded: Loaded, function: Function) -> Iterator[Jump]:
+    """Those to entries, in all parts. What does not come back is left out."""
+    analysis = process.analysis(loaded)
+    extents = analysis.extents(function)
+    for part in extents:
+        if part.indirect:
+            raise _refused(f"{part.name} has jumps that may lead anywhere, at +{part.indirect[0] - part.start:#x}")
+        for block in part.blocks:
+            for jump in _jumps_of(analysis.image, extents, part, block):
+                if jump.slot or jump.to == function.start or analysis.returns.at(jump.to):
+                    yield jump
+
+
+def _jumps_of(image: Image, extents: tuple[Function, ...], part: Function, block: Block) -> Iterator[Jump]:
+    start = extents[0].start
+    if block.how is End.TAIL_INDIRECT:
+        yield _through_table(image, part, block)
+    elif block.target and not any(each.owns(block.target) for each in extents):
+        yield _elsewhere(image, part, block)
+    if start in (*block.successors, block.target):
+        if block.how not in (*_DIRECT, End.JUMP):
+            raise _refused(f"{part.name} comes back to its beginning, from +{block.terminator - part.start:#x}")
+        yield Jump(part, block, start)
+
+
+def _through_table(image: Image, part: Function, block: Block) -> Jump:
+    """A jump through a slot of the global offset table."""
+    at = block.terminator - part.start
+    jump = decode(part.code[at : block.end - part.start], block.terminator)[0]
+    if jump.is_ip_rel_memory_operand and jump.ip_rel_memory_address in image.got:
+        return Jump(part, block, 0, jump.ip_rel_memory_address)
+    raise _refused(f"{part.name} ends in a jump to wherever a pointer leads, at +{at:#x}")
+
+
+def _elsewhere(image: Image, part: Function, block: Block) -> Jump:
+    at = f"at +{block.terminator - part.start:#x}"
+    if block.how is End.FALL:
+        raise _refused(f"{part.name} runs on into what follows, {at}")
+    if block.how not in _DIRECT:
+        raise _refused(f"{part.name} goes on in the middle of another function, {at}")
+    if block.target in image.plt:
+        return Jump(part, block, block.target, _slot(image, block.target))
+    span = image.span_at(block.target)
+    if span is None or span.start != block.target:
+        raise _refused(f"{part.name} jumps into the middle of another function, {at}")
+    return Jump(part, block, block.target)
+
+
+def _slot(image: Image, stub: int) -> int:
+    """The slot that a stub of the PLT jumps through."""
+    jumps = [each for each in decode(image.read(stub, _LONGEST_STUB), stub) if each.flow_control == JUMP_INDIRECT]
+    if not jumps or not jumps[0].is_ip_rel_memory_operand:
+        raise _refused(f"there is no telling where the stub at {stub:#x} of {image.name} leads")
+    return int(jumps[0].ip_rel_memory_address)
+
+
+def _target(process: Target, images: tuple[Loaded, ...], loaded: Loaded, jump: Jump) -> tuple[Loaded, Function]:
+    address = _word(process, loaded.bias + jump.slot) if jump.slot else loaded.bias + jump.to
+    for each in images:
+        if each.start <= address < each.end:
+            analysis = process.analysis(each)
+            span = analysis.image.span_at(address - each.bias)
+            if span is not None and span.start + each.bias == address:
+                function = analysis.function(span)
+                if not function.whole:
+                    return each, function
+    name = _name(process.image(loaded.path), jump)
+    raise _refused(f"{jump.where} is a jump to {name or 'a place that is no function'}, and {_why(jump)}")
+
+
+def _why(jump: Jump) -> str:
+    if jump.slot:
+        return "that is not bound to a function of an image, or not yet"
+    return "that is a part of another function"
+
+
+def _name(image: Image, jump: Jump) -> str:
+    if jump.slot:
+        return image.got.get(jump.slot) or image.plt.get(jump.to, "")
+    span = image.span_at(jump.to)
+    return span.name if span else ""
+
+
+def _word(process: Target, address: int) -> int:
+    return int.from_bytes(process.keeper.peek(address, 8), "little")
+
+
+def _refused(why: str) -> UsageError:
+    return UsageError("tail-call", why, _INSTEAD)
