@@ -79,8 +79,11 @@ class Workspace:
             code_fd, data_fd = process.keeper.set_up(name, _CODE_SIZE, data_size)
         except OSError as error:
             raise TargetError("refused-by-kernel", f"the process cannot map memory for gilk: {error}") from None
-        self._code = mmap.mmap(code_fd, _CODE_SIZE)
-        self.data = mmap.mmap(data_fd, data_size)
+        try:
+            self._code, self.data = mmap.mmap(code_fd, _CODE_SIZE), mmap.mmap(data_fd, data_size)
+        finally:
+            os.close(code_fd)
+            os.close(data_fd)
         self._sites: list[ArenaSite] = []
         self._grounds: dict[str, PatchContext] = {}
         self._loaded: dict[int, Loaded] = {}
