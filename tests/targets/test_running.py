@@ -43,4 +43,5 @@ def test_a_thread_in_what_a_patch_has_called(end: int, above: int) -> None:
     held = cast(Held, SimpleNamespace(in_arena=ARENA.__contains__))
     patches = cast(Places, SimpleNamespace(stands_for={PATCH: POINT}.get))
     registers = cast(Registers, SimpleNamespace(rip=IN_RUNTIME, rsp=end - above))
-    assert shown(registers, held, patches, ProcessMemory(os.getpid())) == POINT
+    with ProcessMemory(os.getpid()) as memory:
+        assert shown(registers, held, patches, memory) == POINT
