@@ -185,7 +185,7 @@ class SharedSession(Session):
             hit = [one for one in mine if one not in out and not pushed.isdisjoint(one[0].wants)]
             more = hit or [one for one in mine if one not in out]
             out += more
-            refused = _refusals(self._ledger.remove([want.key for _, want in more])).keys()
+            refused = self._ledger.remove([want.key for _, want in more]).refusals.keys()
         return out
 
     def _had_by_others(self, keys: Collection[int]) -> set[int]:
@@ -261,4 +261,4 @@ def _tactics(carried: Sequence[Carried], first: int) -> dict[int, str]:
 
 
 def _refusals(result: ChangeResult) -> dict[int, str]:
-    return {key: str(reason) for plan in result.plans for key, reason in plan.refusals.items()}
+    return {key: str(reason) for key, reason in result.refusals.items()}
