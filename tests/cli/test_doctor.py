@@ -54,7 +54,7 @@ def test_a_check_that_fails_is_a_finding_and_not_the_end(monkeypatch: pytest.Mon
 
 
 def children() -> set[int]:
-    """Of this process: other tests of the same worker may have some that live on, such as a virtual machine."""
+    """The children of this process: other tests of the worker may have some that live on, such as a virtual machine."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

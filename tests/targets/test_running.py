@@ -24,7 +24,7 @@ IN_RUNTIME = 0x1010
 
 @pytest.fixture
 def end() -> Iterator[int]:
-    """Of two pages that nothing lies behind."""
+    """The end of two pages that nothing lies behind."""
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]

@@ -266,7 +266,7 @@ class Workspace:
         return self._hand_over(pack(plan.functions))
 
     def _map_pages(self) -> set[int]:
-        """Those of puns that are not yet; which of them cannot be, because the process came first."""
+        """Map the pages of puns that are not mapped yet; which of them cannot be, because the process came first."""
         fresh = {page: offset for page, offset in self._puns.pages.items() if page not in self._mapped}
         gone = set(self._process.keeper.map_pages(fresh)) if fresh else set()
         self._mapped |= fresh.keys() - gone

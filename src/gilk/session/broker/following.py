@@ -125,7 +125,7 @@ class Following:
         return keys[keys >= 0]
 
     def holds(self, keys: Iterable[int]) -> set[int]:
-        """Those of the keys that are of what is followed just now."""
+        """The keys among these that are of functions followed just now."""
         wanted = list(keys)
         return set(self._key_of[self._on & np.isin(self._key_of, wanted)].tolist()) if wanted else set()
 
