@@ -109,7 +109,7 @@ class Scene:
             self._shell(f"echo 1 > {switch}")
 
     def _offsets(self) -> list[int]:
-        """Of the function's instructions behind the entry."""
+        """The offsets of the function's instructions behind the entry."""
         code = self.vm.link.read_core([(self._span.start, self._span.end - self._span.start)])[0]
         return [each.ip for each in Decoder(64, code, ip=0)][1:]
 

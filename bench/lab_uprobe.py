@@ -53,7 +53,7 @@ def shell(text: str, programs: Programs, batches: str = BATCHES) -> list[str]:
 
 
 def offset(path: Path) -> int:
-    """Of leaf in the file, whose text is mapped at the address it has there."""
+    """The offset of leaf in the file, whose text is mapped at the address it has there."""
     listing = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
     return next(int(line.split()[0], 16) for line in listing.splitlines() if line.endswith(" leaf"))
 

@@ -217,7 +217,7 @@ FORKS = {"fork", "forkpty", "posix_spawn", "posix_spawnp"}
 
 
 def knows_processes(path: Path) -> Iterator[str]:
-    """Of how processes are reached, what a module does itself."""
+    """The ways to reach processes that a module takes itself."""
     yield from (name for _, name in imports(path) if name == "gilk.targets.ptrace")
     for node in nodes(path):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

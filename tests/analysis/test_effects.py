@@ -58,7 +58,7 @@ def _names() -> Iterator[set[str]]:
 
 
 def test_writes_agree_with_capstone(libc: Analysis) -> None:
-    """Of what it claims is written we may leave out nothing that the instruction names."""
+    """We may leave out nothing that it claims is written and that the instruction names."""
     engine = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     engine.detail = True
     wrong = []

@@ -20,7 +20,7 @@ _LEAVES = (x86.RETURN, x86.CALL, x86.CALL_INDIRECT)
 
 
 class Checker:
-    """Of one image: the instructions of every function that a trace runs through."""
+    """It has the instructions of every function of one image that a trace runs through."""
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis

@@ -269,7 +269,7 @@ def _is_gilks(path: list[str]) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Of its main thread; none once it has ended."""
+    """The children of its main thread; none once it has ended."""
     try:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -283,7 +283,7 @@ _GS_BASE = 22  # word of struct user_regs_struct
 
 
 def gs_bases(pid: int) -> set[int]:
-    """Of all threads. They are stopped for it, which some system calls answer with EINTR."""
+    """The bases of all threads. They are stopped for it, which some system calls answer with EINTR."""
     found = set()
     for tid in map(int, os.listdir(f"/proc/{pid}/task")):
         registers = (ctypes.c_uint64 * 27)()

@@ -93,7 +93,7 @@ def test_blocks_of_a_variant(name: str, variant: str) -> None:
 
 @pytest.mark.parametrize("variant", sorted(SLOW_VARIANTS))
 def test_entries_of_a_variant(variant: str) -> None:
-    """Of a static program: the C library's too."""
+    """A static program has the C library's functions, too."""
     program = build("work", variant)
     check(run(["*:entry=count"], [program]), plain([program]))
 

@@ -18,6 +18,7 @@ import pytest
 
 import gilk
 from tests.behaviour.harness import ENVIRONMENT, Loop, wait_for
+from tests.behaviour.waiting import PATIENCE
 from tests.programs.build import build
 from tests.session.broker.consumers import FUNCTIONS, Worker, consume, count, counting, follow
 from tests.session.broker.test_several_consumers import expected, is_clean, play
@@ -40,7 +41,7 @@ class Command:
 
     def finish(self) -> dict[str, int]:
         self._process.send_signal(signal.SIGTERM)
-        told, _ = self._process.communicate(timeout=120)
+        told, _ = self._process.communicate(timeout=PATIENCE)
         report = json.loads(told)
         assert report["restored"] is not False, report
         return {point.split(":")[1]: hits for point, hits in report["counts"].items() if hits}

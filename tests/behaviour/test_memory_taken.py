@@ -75,7 +75,7 @@ def grabber(times: int) -> Iterator[Grabber]:
 
 
 def planned_late(session: Session, program: Grabber, step: int) -> None:
-    """Of the pages that a plan wants mapped, the program takes every ``step``-th first."""
+    """The program first takes every ``step``-th of the pages that a plan wants mapped."""
 
     def planning(ground, wanted):  # type: ignore[no-untyped-def]
         made = plan(ground, wanted)

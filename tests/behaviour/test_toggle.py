@@ -23,7 +23,7 @@ from gilk.session.session import Session
 from gilk.splice.allocator import OutOfSpace
 from gilk.splice.plan import Plan, Want
 from gilk.splice.planner import PatchContext
-from tests.behaviour.harness import Loop, differences, leftovers, redirected, wait_for
+from tests.behaviour.harness import Loop, cpu, differences, leftovers, redirected, wait_for
 from tests.programs.build import build
 
 CYCLES = [15, pytest.param(10_000, marks=pytest.mark.stress)]
@@ -76,8 +76,7 @@ def test_counts_are_exact_over_the_life_of_a_program(cycles: int) -> None:
                 with contextlib.suppress(gilk.TargetError) if number == cycles - 1 else contextlib.nullcontext():
                     session.remove(session.insert("hot:blocks", gilk.count))
                     session.remove(session.insert("hot_asm:blocks-post", gilk.count))
-            while target.process.wait(block=False) is None:
-                time.sleep(0.02)
+            assert wait_for(lambda: target.process.wait(block=False) is not None)
             session.close()
             # session.counts() adds up what has the same name: a return is also a block's end
             counts = session.drain.counts()
@@ -110,8 +109,8 @@ def test_counts_of_a_probe_put_in_twice_are_apart() -> None:
     with Loop([build("hot8")]) as loop, gilk.attach(loop.pid) as target, target.session() as session:
         (probe,) = session.insert("hot:entry", gilk.count)
         session.remove([probe])
-        before = session.counts()[probe.row.point]
-        time.sleep(0.1)
+        before, ticks = session.counts()[probe.row.point], cpu(loop.pid)
+        assert wait_for(lambda: cpu(loop.pid) > ticks + 10)
         assert session.counts()[probe.row.point] == before
 
 

@@ -83,7 +83,7 @@ def test_attached(tmp_path: Path, flags: tuple[str, ...]) -> None:
 
 
 def test_a_thread_that_is_held_at_a_gate_holds_up_no_change() -> None:
-    """Of patches in which it is not; and it is still held afterwards."""
+    """The change is of patches in which the thread is not; and it is still held afterwards."""
     with Loop([build("hot8")]) as loop:
         with gilk.attach(loop.pid) as target, Follower(target.process) as follower:
             program = next(image for image in target.images if image.main)

@@ -17,7 +17,6 @@ from tests.programs.build import build
 
 Environment = dict[str, str]
 
-needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
 HOSTILE = b'a"];<b>\\N&\x1b[2J'
 
 
@@ -77,7 +76,6 @@ def test_dot_has_all_blocks_and_edges(gilk_on_path: Environment, work: str) -> N
     assert len(re.findall(r"^  b\d+ -> b\d+", dot, re.MULTILINE)) == len(found["edges"])
 
 
-@needs_dot
 def test_svg_is_a_picture_of_all_blocks(gilk_on_path: Environment, work: str) -> None:
     picture = xml.etree.ElementTree.fromstring(run(gilk_on_path, work, "main", "--svg").stdout)
     nodes = [each for each in picture.iter() if each.get("class") == "node"]
@@ -86,7 +84,6 @@ def test_svg_is_a_picture_of_all_blocks(gilk_on_path: Environment, work: str) ->
     assert len(nodes) == len(found["blocks"]) + outside
 
 
-@needs_dot
 def test_hostile_names_stay_text(gilk_on_path: Environment, hostile: str) -> None:
     shown = HOSTILE.decode().replace("\x1b", "\\x1b")
     text = run(gilk_on_path, hostile, "main")

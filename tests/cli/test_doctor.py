@@ -54,7 +54,7 @@ def test_a_check_that_fails_is_a_finding_and_not_the_end(monkeypatch: pytest.Mon
 
 
 def children() -> set[int]:
-    """Of this process: other tests of the same worker may have some that live on, such as a virtual machine."""
+    """The children of this process: other tests of the worker may have some that live on, such as a virtual machine."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -83,7 +83,10 @@ def test_no_room_for_processes_is_reported(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(os, "fork", refuse)
     forking = (trials.attach_child, trials.attach_stranger, trials.dual_mapping, trials.write_code)
+    gc.collect()  # of other tests
+    before = len(os.listdir("/proc/self/fd"))
     assert all(check.status != Status.OK for check in map(doctor._guarded, forking))
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_refused_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

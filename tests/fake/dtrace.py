@@ -58,7 +58,7 @@ class Client:
 
 
 def tracing(process: FakeProcess, text: str, patch: pytest.MonkeyPatch) -> Engine:
-    """Of a program, which has yet to begin."""
+    """The engine of a program, which has yet to begin."""
     patch.setattr(clock, "calibrate", lambda: CLOCK)  # which takes its time
     options = Options()
     for name in ("bufsize", "aggsize", "dynvarsize", "specsize"):

@@ -75,7 +75,7 @@ class Emulator:
         return engine.context_save()
 
     def register(self, name: str) -> int:
-        """Of the thread that executes something."""
+        """The register of the thread that executes something."""
         value: int = self._engine.reg_read(_IDS[name])
         return value
 

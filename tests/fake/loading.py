@@ -91,7 +91,7 @@ def _loaded(one: Elf, bias: int, main: bool) -> Loaded:
 
 
 def _map(space: Space, path: Path, part: Part, bias: int) -> None:
-    """Of the file whole pages, as mmap(2) has them; what of memory has no bytes in the file is zero."""
+    """The file is there in whole pages, as mmap(2) has them; what of memory has no bytes in the file is zero."""
     start, within = (part.address & -PAGE) + bias, part.address % PAGE
     status, size = path.stat(), (within + part.size + PAGE - 1) & -PAGE
     content = path.read_bytes()[part.offset - within :]

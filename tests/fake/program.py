@@ -45,8 +45,8 @@ class Task:
 
 
 class Program:
-    """Of ``paths``, the program itself first; its first thread is at its entry. ``executed`` has how often each
-    instruction of the files was, once count() was called."""
+    """It is made of ``paths``, the program itself first; its first thread is at its entry. ``executed`` has how often
+    each instruction of the files was, once count() was called."""
 
     def __init__(self, *paths: Path, space: Space | None = None, pid: int = _PID) -> None:
         self.space = space or Space()

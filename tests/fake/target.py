@@ -53,7 +53,7 @@ class Called(Requests):
 
 
 class FakeThreadNames:
-    """Those of the fake's threads that have not ended."""
+    """The names of the fake's threads that have not ended."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

@@ -16,7 +16,7 @@ FUNCTIONS = ("leaf", "loop", "recursive", "tail", "choose", "work")
 
 
 def traced(one: Program, text: str, patch: pytest.MonkeyPatch) -> tuple[Engine, list[Happening]]:
-    """Of a whole run, at the end of which nothing of D's is left."""
+    """The events of a whole run, at the end of which nothing of D's is left."""
     of = tracing(FakeProcess(one), text, patch)
     of.begin()
     assert of.refused == []
@@ -97,7 +97,7 @@ def test_a_load_that_faults_is_told_and_the_program_goes_on(monkeypatch: pytest.
 
 
 def test_memory_of_the_program_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of its variable, as it is by then."""
+    """The clause reads its variable, as it is by then."""
     one = program()
     text = f"pid$target:a.out:work:entry {{ trace(*(unsigned long *){one.at('total')}); }}"
     totals: list[int] = []

@@ -65,7 +65,7 @@ def test_what_is_recalled_is_what_is_read(path: Path, monkeypatch: pytest.Monkey
 def test_a_file_that_was_written_into_is_read_again(
     build: Callable[..., Path], sources: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the same size, and with the time that it had."""
+    """The other file is of the same size, and has the time that it had."""
     path = tmp_path / "program"
     shutil.copy2(build(sources["small"], "-g"), path)
     before, state = load(path), path.stat()

@@ -21,7 +21,7 @@ _CFA = re.compile(r"(\w+)\+(\d+)$")
 
 
 def interpreted(text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Of each row of an FDE: where it begins, and its cells by the name of the column."""
+    """The rows of each FDE: where each begins, and its cells by the name of the column."""
     columns: list[str] = []
     of_function = False
     for line in text.splitlines():

@@ -141,7 +141,7 @@ def _object(text: str) -> relocatable.Relocatable:
 
 
 def program(seed: int) -> tree.Program:
-    """Of many clauses: to compile takes longer than all else."""
+    """A program of many clauses: to compile takes longer than all else."""
     choose, clauses = random.Random(seed), list[str]()
     while len(clauses) < 40:
         body = "".join(made_up(choose, "t", 3) for _ in range(choose.randint(1, 3)))

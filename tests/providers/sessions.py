@@ -29,7 +29,7 @@ class Traced:
     restored: bool | None
 
     def numbers(self) -> dict[str, int]:
-        """Of lines ``name number``; also of aggregations whose key is a name."""
+        """The numbers of lines ``name number`` by name; aggregations whose key is a name print such lines, too."""
         rows = [line.rsplit(None, 1) for line in self.lines]
         return {row[0].strip(): int(row[1]) for row in rows if len(row) == 2 and row[1].lstrip("-").isdigit()}
 

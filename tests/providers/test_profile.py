@@ -36,7 +36,7 @@ _STACKS = """int n; profile-499 { @[ustack()] = count(); n++; }
 
 
 def stacks(pid: int) -> list[str]:
-    """Of sixty samples, each stack once."""
+    """The stacks of sixty samples, each once."""
     done = traced(_STACKS, pid=pid)
     return " ".join(done.lines).split("stacks ", 1)[1].split(" end")[:-1]
 

@@ -127,7 +127,7 @@ def test_who_listens_is_taken_back() -> None:
 
 
 def _semaphore(pid: int) -> int:
-    """Of marked.c, in that process."""
+    """The semaphore of marked.c, as that process has it."""
     image = load(build("marked"))
     address = next(each.address for each in image.symbols if each.name == "marked_step_semaphore")
     base = int(Path(f"/proc/{pid}/maps").read_text().split("-", 1)[0], 16)

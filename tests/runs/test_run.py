@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -119,6 +122,44 @@ def test_all_end_before_their_probes_are_in(three: list[subprocess.Popen[str]]) 
     with pytest.raises(TargetError, match=str(three[2].pid)) as raised:
         run.begin()
     assert raised.value.slug == "no-such-process"
+
+
+@pytest.mark.parametrize("ended", [0, 1, 3])
+def test_a_run_leaves_no_process_and_no_file_open_here(three: list[subprocess.Popen[str]], ended: int) -> None:
+    """Also where some of its processes end before their probes are in; and where all do, and it never begins."""
+    gc.collect()  # what other tests have left
+    before, born = opened(), children()
+    run = prepare_run([parse_request("marked:entry=count")], [each.pid for each in three], ())
+    for each in three[:ended]:
+        each.kill()
+        each.wait()
+        born.discard(each.pid)
+    if ended == len(three):
+        with pytest.raises(TargetError):
+            run.begin()
+    else:
+        run.begin()
+        assert children() - born  # the brokers
+        run.finish()
+    del run
+    gc.collect()  # what is mapped is open as long
+    assert (opened(), children()) == (before, born)
+
+
+def opened() -> Counter[str]:
+    """The files, of this and other programs, that are open here; and how many of what else has no name."""
+    links = Counter[str]()
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the descriptor of the directory itself
+            link = os.readlink(f"/proc/self/fd/{fd}")
+            links[link if link.startswith("/") else link.partition("[")[0]] += 1
+    return links
+
+
+def children() -> set[int]:
+    """The children of this process, ended ones that nobody has waited for among them."""
+    found = [path.read_text().split() for path in Path("/proc/self/task").glob("*/children")]
+    return {int(pid) for pids in found for pid in pids}
 
 
 @pytest.mark.parametrize("ahead", [0, 3_600 * 10**9, -3_600 * 10**9])

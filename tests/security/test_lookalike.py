@@ -67,7 +67,7 @@ def made(place: Path, code: str) -> Path:
 
 
 def code_crc(image: Image, change: tuple[int, bytes] | None = None) -> int:
-    """Of all executable segments; ``change``: an address, and bytes that would be there."""
+    """The checksum of all executable segments; ``change``: an address, and bytes that would be there."""
     value = 0
     for segment in image.segments:
         if segment.executable:

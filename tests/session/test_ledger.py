@@ -126,7 +126,7 @@ def test_a_dormant_probe_changes_nothing_and_comes_into_force_without_being_plan
 
 
 def test_of_a_function_only_the_active_probes_count() -> None:
-    """Those at its blocks are dormant, the one at its entry is not; then all are, then only those at the blocks."""
+    """Probes at its blocks are dormant, the one at its entry is not; then all are, then only those at the blocks."""
     one, (result, executed, _) = program(), alone()
     process = FakeProcess(one)
     with session(process) as of:

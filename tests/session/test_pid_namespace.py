@@ -120,8 +120,11 @@ def test_threads_keep_what_they_have(contained: Contained) -> None:
         #pragma D option switchrate=50ms
         pid$target:a.out:hot:entry { self->calls++; }
         pid$target:a.out:hot:entry /self->calls == 1/ { @first[tid, pid == $target] = count(); }
-        profile-97 /self->calls/ { @sampled[tid, pid == $target] = count(); }
-        tick-3s { printa("first %d %d %@d\\n", @first); printa("sampled %d %d %@d\\n", @sampled); exit(0); }""",
+        pid$target:a.out:hot:entry /self->calls == 1 && pid != $target/ { child = 1; }
+        profile-97 /self->calls/ { @sampled[tid, pid == $target] = count(); sampled++; }
+        tick-1s { seconds++; }
+        tick-1s /seconds >= 3 && child && sampled > 20/ { exit(0); }
+        END { printa("first %d %d %@d\\n", @first); printa("sampled %d %d %@d\\n", @sampled); }""",
         pid=contained.pid,
     )
     assert contained.process.stdout
@@ -146,11 +149,15 @@ def test_threads_keep_their_buffers_and_names(contained: Contained) -> None:
             (child, child, "pausing"),
         }
         due, seen, born = time.monotonic() + 2, set(), set()
-        while time.monotonic() < due:
+
+        def found() -> bool:
+            """All, and there has been time for more."""
             rows = session.poll().group_by(["pid", "tid", "thread"]).aggregate([])
-            seen |= {(row["pid"], row["tid"], row["thread"]) for row in rows.to_pylist()}
-            born |= {one.birth for one in session.drain.identities()}
-            time.sleep(0.02)
+            seen.update((row["pid"], row["tid"], row["thread"]) for row in rows.to_pylist())
+            born.update(one.birth for one in session.drain.identities())
+            return seen >= expected and time.monotonic() > due
+
+        assert wait_for(found)
         assert seen == expected
         assert len(born) == len(expected), "each has one buffer from begin to end"
 

@@ -20,6 +20,7 @@ def kept(pid: int) -> Iterator[Keeper]:
         yield keeper
     finally:
         keeper.close()
+        keeper.memory.close()
 
 
 @contextmanager

@@ -17,7 +17,7 @@ CODE, SPARE, SHELF, PATCH = 0x400000, 0x10000000, 0x20000000, 0x30000000
 
 
 def batch(at: list[tuple[int, int]], patches: list[tuple[int, int, int]]) -> Batch:
-    """Of bytes of code and patches, each with its unit."""
+    """A batch of bytes of code and of patches, each with its unit."""
     a, p = np.array(at, np.int64).reshape(-1, 2), np.array(patches, np.int64).reshape(-1, 3)
     code, true = np.zeros(len(a), np.uint8), np.empty(0, np.bool_)
     units = ("f", "g")

@@ -56,3 +56,4 @@ def test_a_keeper_whose_target_has_gone_closes() -> None:
             assert keeper.close()
         with pytest.raises(TargetError):
             keeper.process.threads.stop()
+        keeper.memory.close()

@@ -155,6 +155,7 @@ def stop_at_a_second_jump(tid: int) -> None:
         before = ptrace.get_registers(tid).rip
         ptrace.call(ptrace.SINGLESTEP, tid, 0, 0)
         os.waitpid(tid, ptrace.WALL)
+    memory.close()
     os.kill(tid, signal.SIGSTOP)  # which it takes before it executes anything else
     ptrace.call(ptrace.DETACH, tid, 0, 0)
     assert wait_for(lambda: state(tid) == "T"), hex(rip)

@@ -24,7 +24,7 @@ IN_RUNTIME = 0x1010
 
 @pytest.fixture
 def end() -> Iterator[int]:
-    """Of two pages that nothing lies behind."""
+    """The end of two pages that nothing lies behind."""
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -43,4 +43,5 @@ def test_a_thread_in_what_a_patch_has_called(end: int, above: int) -> None:
     held = cast(Held, SimpleNamespace(in_arena=ARENA.__contains__))
     patches = cast(Places, SimpleNamespace(stands_for={PATCH: POINT}.get))
     registers = cast(Registers, SimpleNamespace(rip=IN_RUNTIME, rsp=end - above))
-    assert shown(registers, held, patches, ProcessMemory(os.getpid())) == POINT
+    with ProcessMemory(os.getpid()) as memory:
+        assert shown(registers, held, patches, memory) == POINT

@@ -91,7 +91,7 @@ def family(tmp_path: Path) -> Iterator[Family]:
 
 
 def test_a_child_has_the_listeners_of_when_it_was_forked(family: Family) -> None:
-    """Of those it is rid when they leave, and of no other: also one that somebody else has raised in it stays."""
+    """The child is rid of them when they leave, and of no other: also one that somebody else has raised in it stays."""
     counter = (family.address, family.path)
     with gilk.attach(family.process.pid) as target, Session(target.process) as session:
         session.insert("hot:entry", "count")

@@ -42,6 +42,7 @@ def test_a_borrowed_thread_that_does_not_come_back(monkeypatch: pytest.MonkeyPat
         assert wait_for(lambda: cpu(loop.pid) > ticks)
         assert not any(mask.startswith("ffff") for name, mask in signals(loop.pid).items() if "SigBlk" in name)
         assert keeper.close()
+        keeper.memory.close()
         assert leftovers(loop.pid) == []
 
 
@@ -75,3 +76,4 @@ def test_a_thread_that_is_asked_to_go_on_makes_others() -> None:
             assert before <= set(keeper.process.threads.threads)
             assert set(keeper.process.threads.threads) == set(ptrace.thread_ids(loop.pid))
             assert all(state(tid) == "t" for tid in threads)
+        keeper.memory.close()

@@ -26,6 +26,8 @@ def test_values_errors_and_descriptors_arrive() -> None:
     assert (error.slug, error.message, error.hint) == ("busy", "m", "h")
     os.write(fds[0], b"!")
     assert os.read(readable, 1) == b"!"
+    for fd in (readable, writable, *fds):
+        os.close(fd)
 
 
 def test_a_large_message_arrives_whole() -> None:

@@ -201,7 +201,7 @@ def nested(
 
 
 def about(functions: Iterable[str] = "abcd", kernel: tuple[str, ...] = ("x", "y", "z", "sys")) -> About:
-    """Of a session with probes at all of the machine's functions."""
+    """The description of a session with probes at all of the machine's functions."""
     names = [*((f, "prog") for f in functions), *((f, "kernel") for f in kernel)]
     sides = [(name, image, side) for name, image in names for side in ("entry", "return")]
     probes = [

@@ -86,7 +86,7 @@ def slow_spectrum(counts: list[float], width: float) -> list[float]:
 
 
 def test_a_spectrum_is_what_its_definition_says() -> None:
-    """Of 9 half segments, the 8 whole ones that overlap, averaged."""
+    """The 8 whole segments that overlap, of 9 half ones, are averaged."""
     chance = random.Random(4)
     length, width = 16, 10_000_000
     counts = [chance.randrange(5) for _ in range(length * 9 // 2)]

@@ -174,7 +174,8 @@ def _words(name: Name) -> int:
 
 
 def _is_first(name: Name, traced: Traced) -> bool:
-    """Of a program or the linker: it is not called, does not return, and takes its arguments off the stack."""
+    """Whether it is the first of a program or the linker: it is not called, does not return, and takes its arguments
+    off the stack."""
     image = traced.images[name[0]]
     span = image.span_at(image.entry)
     return span is not None and span.name == name[1]

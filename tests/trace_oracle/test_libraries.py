@@ -43,7 +43,7 @@ def library(path: Path, *flags: str) -> Path:
 
 
 def calls(paced: Paced, commands: list[str], start: str = "now", stop: str = "call:left") -> list[str]:
-    """Of the library's functions and of alpha's, in order; ``j`` ends the trace."""
+    """The calls of the library's functions and of alpha's, in order; ``j`` ends the trace."""
     found = observe(paced, start, stop, [*commands, "j"], scope=SCOPE)
     assert found.states["cut"] == 0
     return [name for name in found.functions if name in OURS]

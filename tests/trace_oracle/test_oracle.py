@@ -44,7 +44,7 @@ def no_chance(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(command: Command, stdin: bytes = b"", steps: int = 0) -> Traced:
-    """Of the first thread; the trace of the others is left to the caller."""
+    """It checks the first thread; the trace of the others is left to the caller."""
     traced = trace(command, stdin)
     assert (traced.report["drops"], traced.report["lost"], traced.report["corrupt"]) == (0, 0, 0)
     assert traced.report["restored"] is True

@@ -70,7 +70,7 @@ def _words(case: Case, tool: Path, environment: dict[str, str], traced: subproce
 
 
 def _own_options(case: Case) -> list[str]:
-    """Those that its first line gives the command that it is for, before it gives it the file."""
+    """The arguments that its first line gives the command that it is for, before it gives it the file."""
     first = case.path.read_text(errors="replace").partition("\n")[0]
     given = first.removeprefix("#!dtrace -")
     letters = given.split(" ")[0].removesuffix("s")
@@ -78,7 +78,7 @@ def _own_options(case: Case) -> list[str]:
 
 
 def _options(case: Case, environment: dict[str, str], traced: subprocess.Popen[bytes] | None) -> list[str]:
-    """Those that the test asks for, as a shell reads them."""
+    """The arguments that the test asks for, as a shell reads them."""
     given = case.directives.get("runtest-opts", "")
     if not given:
         return []

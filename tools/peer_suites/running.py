@@ -105,7 +105,7 @@ def _reap() -> None:
 
 
 def _children() -> list[int]:
-    """Of this process, dead ones that nobody waited for not among them."""
+    """The children of this process, dead ones that nobody waited for not among them."""
     _reap()
     own = os.getpid()
     return [int(word) for word in Path(f"/proc/{own}/task/{own}/children").read_text().split()]

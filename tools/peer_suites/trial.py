@@ -67,7 +67,7 @@ class Result:
 
 
 def key(program: Program, flags: str, chosen: tuple[str, ...]) -> str:
-    """Of what a result follows from, but for gilk and the compiler."""
+    """A digest of what a result follows from, but for gilk and the compiler."""
     digest = hashlib.sha256(repr((program.flags, program.libraries, FLAG_SETS[flags], chosen)).encode())
     for source in program.sources:
         digest.update(source.read_bytes() if source.exists() else b"")

@@ -90,7 +90,12 @@ def dual_mapping() -> Check:
 def _sleeper(then: Callable[[], int]) -> Iterator[tuple[int, int]]:
     """(pid, fd): a forked child that waits until fd is closed, then exits with what `then` returns."""
     ours, theirs = os.pipe()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(ours)
+        os.close(theirs)
+        raise
     if pid == 0:
         status = 255
         try:

@@ -242,6 +242,7 @@ class Run:
             self.notes.append(self._kept.reservation)
         result = self._result()
         self._close_file(result, duration)
+        self._close_processes()
         return result
 
     def _result(self) -> Result:
@@ -321,8 +322,18 @@ class Run:
             with contextlib.suppress(GilkError):
                 session.close()
         self._leave()
+        self._close_processes()
         if self._kept.writer is not None:
             self._kept.writer.abandon()
+
+    def _close_processes(self) -> None:
+        """Let go of them, but for the keeper of a launched one, which is still to say how its program ends."""
+        for process in self.processes:
+            if process.launched:
+                process.files.close()
+                continue
+            with contextlib.suppress(GilkError):  # a session has told already
+                process.close()
 
 
 def _ending(process: Process) -> bool:

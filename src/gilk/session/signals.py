@@ -64,9 +64,8 @@ class Signals:
 
     def unbalanced(self, result: ChangeResult) -> list[int]:
         """Keys to be removed at once: a handler must not be entered this way if it cannot be left this way."""
-        refused = {key for plan in result.plans for key in plan.refusals}
         leaving = {want.key for wants in self._left.values() for _, want in wants}
-        return list(range(_FIRST_KEY, self._key + 1)) if refused & leaving else []
+        return list(range(_FIRST_KEY, self._key + 1)) if result.refusals.keys() & leaving else []
 
     def _is_of_go(self, address: int) -> bool:
         return any(self._process.image(one.path).is_go for one in self._loaded_at(address))

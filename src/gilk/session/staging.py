@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gilk.analysis.model import Function
 from gilk.errors import MemoryTaken
 from gilk.session.entry import Entry, Units
-from gilk.splice.plan import FunctionPlan, Plan, Want
+from gilk.splice.plan import FunctionPlan, Plan, Refusal, Want
 from gilk.splice.planner import PatchContext, forget, plan
 from gilk.values import dataclass
 
@@ -112,6 +112,11 @@ class ChangeResult:
 
     plans: tuple[FunctionPlan, ...]
     outcome: Timed
+
+    @property
+    def refusals(self) -> dict[int, Refusal]:
+        """By key, why the plans have no place for a probe."""
+        return {key: reason for plan in self.plans for key, reason in plan.refusals.items()}
 
 
 def staged(

@@ -17,7 +17,7 @@ Home = tuple[int, int, int, str]
 
 
 def homes(maps: tuple[Mapping, ...], at: Int) -> frozenset[Home]:
-    """Those of the addresses ``at``, ascending."""
+    """The homes of the addresses ``at``, ascending."""
     return frozenset(_home(m) for m, low, high in _parts(maps, at) if low < high)
 
 

@@ -169,14 +169,14 @@ class Movement:
         return not any(held.in_arena(place) or held.in_page(place) for place in (*standing, *waiting))
 
     def _frames(self, threads: dict[int, Thread], places: dict[int, Place]) -> dict[int, SignalFrame]:
-        """Those that the stacks of threads lead to, by ``slot``."""
+        """The frames that the stacks of threads lead to, by ``slot``."""
         if not self._restorers:
             self._restorers = find_restorers(self._process.maps(), self._memory)
         with self._process.bounds() as bounds:
             return {frame.slot: frame for one in threads.values() for frame in self._frames_of(one, places, bounds)}
 
     def _parked(self, found: dict[int, SignalFrame]) -> Iterator[SignalFrame]:
-        """Those that no stack of a thread leads to, where there may be any."""
+        """The frames that no stack of a thread leads to, where there may be any."""
         if self.searches or self._noted() > sum(frame.note is not None for frame in found.values()):
             yield from self._process.parked(self._restorers, found)
 

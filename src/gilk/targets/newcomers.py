@@ -68,7 +68,7 @@ class Newcomers:
 
 
 def in_common(threads: Iterable[Thread], held: Held) -> list[Thread]:
-    """Those that have a block and thread pointer that another of them has, too."""
+    """The threads that have a block and thread pointer that another of them has, too."""
     threads = [thread for thread in threads if held.is_block(thread.registers.gs_base)]
     bases = Counter((thread.registers.gs_base, thread.registers.fs_base) for thread in threads)
     return [thread for thread in threads if bases[thread.registers.gs_base, thread.registers.fs_base] > 1]

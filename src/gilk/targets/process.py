@@ -323,6 +323,7 @@ def start(
     except BaseException:
         if process is not None:
             process.kill_unstarted()
+            process.files.close()
         keeper.leave()
         raise
     return process

@@ -55,14 +55,14 @@ class Semaphores:
         return changed
 
     def lower(self, raised: Sequence[Raised]) -> None:
-        """Those of them that were raised here, or in the process that this one was forked from, before it was."""
+        """Lower those of them that were raised here, or in the process that this one was forked from, before it was."""
         self._lower(self._name(), {one.number for one in raised})
 
     def lower_all(self) -> None:
         self._lower(self._name(), None)
 
     def lower_abandoned(self) -> None:
-        """Those of any session."""
+        """Lower the counters that any session has raised."""
         self._lower(RECORD_NAME, None)
 
     def _lower(self, name: str, numbers: set[int] | None) -> None:
@@ -88,7 +88,7 @@ class Semaphores:
         return False
 
     def _present(self, counters: Sequence[Semaphore]) -> list[Raised]:
-        """Those whose file is still mapped there, and may be written."""
+        """The counters whose file is still mapped there, and may be written."""
         maps, found = self._process.maps(), []
         for address, path in counters:
             mapping = _mapping(maps, address)

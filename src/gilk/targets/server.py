@@ -170,7 +170,7 @@ def _go_first() -> None:
 
 
 def _let_go_of_files() -> None:
-    """Those that were the target's to have: who reads a pipe must see its end when the target has closed it.
+    """Close the files that were the target's to have: who reads a pipe must see its end when the target has closed it.
 
     Files of our own cannot be inherited. Standard error stays, for what may go wrong here.
     """

@@ -84,8 +84,11 @@ class Workspace:
             code_fd, data_fd = process.keeper.set_up(name, _CODE_SIZE, data_size)
         except OSError as error:
             raise TargetError("refused-by-kernel", f"the process cannot map memory for gilk: {error}") from None
-        self._code = mmap.mmap(code_fd, _CODE_SIZE)
-        self.data = mmap.mmap(data_fd, data_size)
+        try:
+            self._code, self.data = mmap.mmap(code_fd, _CODE_SIZE), mmap.mmap(data_fd, data_size)
+        finally:
+            os.close(code_fd)
+            os.close(data_fd)
         self._sites: list[ArenaSite] = []
         self._grounds: dict[str, PatchContext] = {}
         self._loaded: dict[int, Loaded] = {}
@@ -293,7 +296,7 @@ class Workspace:
         return self._hand_over(pack(plan.functions))
 
     def _map_pages(self) -> set[int]:
-        """Those of puns that are not yet; which of them cannot be, because the process came first."""
+        """Map the pages of puns that are not mapped yet; which of them cannot be, because the process came first."""
         fresh = {page: offset for page, offset in self._puns.pages.items() if page not in self._mapped}
         gone = set(self._process.keeper.map_pages(fresh)) if fresh else set()
         self._mapped |= fresh.keys() - gone

@@ -126,7 +126,7 @@ class PtracedThreads:
                 raise
 
     def _stop_some(self, tids: list[int], deadline: float) -> None:
-        """Those that do not come (in vfork, or in disk wait) are let go when they do.
+        """Stop some threads. One that does not come (in vfork, or in disk wait) is let go when it does.
 
         They come in any order: that a main thread has ended is not heard of before all others have been seen to.
         """

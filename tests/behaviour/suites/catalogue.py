@@ -106,7 +106,7 @@ def _perl(source: Path, proxy: Path) -> list[Case]:
 
 
 def _switches(test: Path) -> list[str]:
-    """Those of its first line, which perl wants to be given."""
+    """The switches in its first line, which perl wants to be given."""
     first = test.read_bytes().split(b"\n")[0].decode("latin-1")
     match = re.match(r"#!.*perl\s+(-.*)", first)
     return match.group(1).split() if match else []

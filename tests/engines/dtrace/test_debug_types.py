@@ -100,7 +100,7 @@ def written(tmp_path: Path, structs: list[Made], flags: list[str]) -> tuple[Debu
 
 
 def value(debug: DebugTypes, type_: Type, path: str, data: bytes) -> int | None:
-    """Of the leaf, taken from the bytes as the types say; None where there is no such member."""
+    """The value of the leaf, taken from the bytes as the types say; None where there is no such member."""
     at, member = 0, Member("", type_, 0)
     for step in path.replace("[", ".[").split("."):
         if step.startswith("["):

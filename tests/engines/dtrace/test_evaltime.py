@@ -13,6 +13,7 @@ from gilk.errors import TargetError
 from gilk.targets.launch import Until
 from gilk.targets.process import start
 from tests.providers.sessions import traced
+from tests.targets.test_files import is_open
 
 LIBRARY = """\
 #include <pthread.h>
@@ -119,6 +120,7 @@ def test_a_program_without_a_main_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TargetError) as caught:
         start([str(tmp_path / "bare")], until=Until.MAIN)
     assert caught.value.slug == "no-main"
+    assert not is_open(tmp_path / "bare")
     with start([str(tmp_path / "bare")], until=Until.LINKED) as process:
         process.release()
         assert process.wait(block=True) is not None

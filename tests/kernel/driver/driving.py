@@ -92,7 +92,7 @@ class Guest:
         assert status == 0, f"{path}: {err.decode()}"
 
     def module_symbol(self, name: str) -> int:
-        """Of a module that was loaded since; 0 when it is not there."""
+        """The address of a symbol of a module that was loaded since; 0 when it is not there."""
         return self._symbols().get(name, 0)
 
     def call(self, name: str, count: int, threads: int = 1) -> None:

@@ -78,7 +78,7 @@ def applied(driver: Driver, *units: DriverUnit) -> None:
 
 
 def test_the_newest_are_kept(guest: Guest, driver: Driver, bench: Bench) -> None:
-    """Those of the last to come are all there, on whatever CPU they were made; and some of those before."""
+    """The records of the last to come are all there, on whatever CPU they were made; and some of those before."""
     rings = driver.records((16, 0, 0, 0), flight=True)  # 4096 records
     applied(driver, stamped(guest, driver, bench, rings))
     guest.call("getppid", 10000, threads=4)

@@ -140,7 +140,7 @@ def returns_of_cold_parts(guest: Guest) -> Iterator[tuple[int, int]]:
 def test_a_jump_from_elsewhere_that_a_kprobe_covers_still_leads_there(
     guest: Guest, driver: Driver, bench: Bench
 ) -> None:
-    """Of its cold part only the int3 is to be seen; what is behind it cannot be read in step."""
+    """Only the int3 of its cold part is to be seen; what is behind it cannot be read in step."""
     for source, target in returns_of_cold_parts(guest):
         instructions = list(Decoder(64, guest.text(target - 15, 30), ip=target - 15))
         if not any(each.ip == target for each in instructions):

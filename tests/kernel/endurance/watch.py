@@ -20,7 +20,7 @@ LONGEST = 6  # bytes of what is there
 
 
 class Watch:
-    """Of core text, as it was when the machine had just started."""
+    """It compares core text with how it was when the machine had just started."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest

@@ -23,7 +23,7 @@ CALLS = 500
 
 @pytest.fixture
 def run(kernel: KernelTarget, guest: Guest, tmp_path: Path) -> Iterator[Run]:
-    """Of a command that makes some calls and does not end, up to when they were seen."""
+    """A run of a command that makes some calls and does not end, up to when they were seen."""
     script = f"{guest.program} {NUMBERS['getpgrp']} {CALLS} 1; exec sleep 1000"
     elsewhere = Elsewhere(guest.link, lambda: None)
     requests = [parse("kernel:__x64_sys_getpgrp:entry=stamp")]

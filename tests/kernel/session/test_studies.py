@@ -33,7 +33,7 @@ def example(name: str) -> ModuleType:
 
 
 def test_two_tracers_see_the_same_forks(kernel: KernelTarget, guest: Guest, exchange: Path, tmp_path: Path) -> None:
-    """Of one task, gilk's time of an event lies between ftrace's of it and of the next: at entries ftrace is first."""
+    """In one task, gilk's time of an event lies between ftrace's of it and of the next: at entries ftrace is first."""
     study, helpers = example("pulsar_study"), example("studying")
     program = helpers.compiled("pulsar", exchange)
     result = study.study(Kernel(kernel, Elsewhere(guest.link, lambda: None)), program, 2, 10, 50)

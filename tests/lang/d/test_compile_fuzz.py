@@ -126,7 +126,7 @@ def statement(chance: random.Random, depth: int) -> str:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_any_clause(tmp_path: Path, seed: int) -> None:
-    """Those that are accepted are compiled together."""
+    """The clauses that are accepted are compiled together."""
     chance, accepted = random.Random(seed), [PRELUDE]
     for number in range(800):
         predicate = f"/{expression(chance, 2)}/" if chance.random() < 0.1 else ""

@@ -28,7 +28,7 @@ _WORD = re.compile(r"`(\w+)[^`]*`")
 
 
 def rows(page: str) -> Iterator[tuple[str, list[str]]]:
-    """Of all its tables: the heading above it, and the cells."""
+    """The rows of all its tables: the heading above each, and its cells."""
     heading = ""
     for line in (PAGES / page).read_text().splitlines():
         if line.startswith("#"):
@@ -44,7 +44,7 @@ def named(page: str, *headings: str, other: bool = False) -> list[str]:
 
 
 def tag_of(statement: str, before: str = "", probe: str = "BEGIN") -> str:
-    """Of what is wrong with it; empty if nothing is."""
+    """The tag of what is wrong with it; empty if nothing is."""
     source = Source("test", f"{before} {probe} {{ {statement} }}")
     try:
         compile_programs([ProgramText("script", source)], Macros({"target": 1}), Options())

@@ -104,7 +104,7 @@ class Session:
         return lambda *arguments: function(self._state, *(_argument(value) for value in arguments))
 
     def text(self, name: str, *arguments: object, size: int = 0) -> bytes | None:
-        """Of a function that makes a string."""
+        """The string that a function makes."""
         room = ctypes.create_string_buffer(b"\xff" * ((size or self.shared.layout.strsize) + 8))
         function = getattr(library(), f"t_{name}")
         function.restype = ctypes.c_void_p

@@ -21,7 +21,7 @@ _UNKNOWN = 0.01
 
 
 def library(directory: Path, *flags: str) -> Path:
-    """Of steps.c and stepped.cpp."""
+    """The library that is made of steps.c and stepped.cpp."""
     common = ("-O2", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-function", *flags)
     made = directory / "steps.o", directory / "stepped.o"
     subprocess.run(["gcc", *common, "-I", NATIVE, "-c", "-o", made[0], HERE / "steps.c"], check=True)
@@ -68,6 +68,6 @@ def test_stacks_are_libgccs_however_code_is_compiled(flags: tuple[str, ...], tmp
 
 @pytest.mark.parametrize("rounds", [2000, pytest.param(200_000, marks=pytest.mark.stress)])
 def test_no_stack_and_no_table_does_harm(rounds: int, tmp_path: Path) -> None:
-    """Of random content, next to pages that are not there: the walk ends, and nothing faults."""
+    """Stacks have random content, next to pages that are not there: the walk ends, and nothing faults."""
     frames = int(steps(library(tmp_path), 20260101, rounds))
     assert rounds < frames < 200 * rounds

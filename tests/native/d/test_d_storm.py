@@ -21,6 +21,7 @@ from gilk.trace.d.layout import BufferPolicy
 from gilk.trace.d.memory import MemoryOptions
 from gilk.trace.d.records import ClauseRecord, Records
 from gilk.trace.d.tables import Key
+from tests.behaviour.waiting import PATIENCE
 from tests.native.d.session import KNOWN, Shared, storm
 from tests.native.host import ALONE
 
@@ -35,14 +36,14 @@ def shared(**options: object) -> Shared:
 
 def finish(process: subprocess.Popen[str]) -> list[Series]:
     """What each thread's loop, and its handler, did."""
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=PATIENCE)
     lines = [[int(word) for word in line.split()] for line in output.splitlines() if "wrong" not in line]
     assert process.returncode == 0, output
     return [(line[0], source, line[1 + source]) for line in lines for source in (0, 1)]
 
 
 def stepped(process: subprocess.Popen[str]) -> tuple[int, int, int]:
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, output
     outer, inner, left = (int(word) for word in output.splitlines()[0].split())
     assert inner > 2

@@ -38,7 +38,7 @@ def printed(*values: Value) -> events.Printed:
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """Of all events, what they have."""
+    """The columns of each event that have a value."""
     table = event_file.read(path)["events"]
     return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -20,6 +21,7 @@ from gilk.errors import TargetError
 from gilk.session.broker.client import RemoteTracer
 from gilk.session.broker.transport import MOST_FROM_STRANGERS, Closed, Inbox, Line, Message, packed, send
 from gilk.splice import points
+from gilk.targets.base import Loaded
 from gilk.targets.meeting import is_right_to_trace, rendezvous, right_to_trace
 from gilk.targets.process import Process
 from gilk.version import VERSION
@@ -116,6 +118,19 @@ class Scene:
         os.close(right)
         return line
 
+    def have_memory(self, line: Line, size: int) -> int:
+        """Its offset; what the member needs not is the file."""
+        answer = line.ask({"do": "memory", "size": size})
+        os.close(answer.fd)
+        return int(answer.words["offset"])
+
+    def function(self, name: str) -> tuple[Loaded, int]:
+        """The program, and where a function of it begins."""
+        process = Process(RemoteTracer(self.loop.pid), self.loop.pid, launched=False)
+        with contextlib.closing(process.files):
+            main = process.loaded()[0]
+            return main, points.spans(process.image(main.path), name)[0].start
+
     def is_let_go(self, end: socket.socket) -> bool:
         end.settimeout(20)
         try:
@@ -154,7 +169,7 @@ def test_half_a_message_keeps_nobody_waiting(scene: Scene) -> None:
     with scene.visitor() as end:
         end.sendall(packed({"do": "hello", "version": VERSION})[:-3])
         line = scene.member()
-        assert int(line.ask({"do": "memory", "size": 1 << 20}).words["offset"]) > 0
+        assert scene.have_memory(line, 1 << 20) > 0
         assert line.ask({"do": "leave"}).words["restored"] is None
         line.close()
 
@@ -211,9 +226,7 @@ def test_a_member_that_asks_nonsense_is_let_go(scene: Scene, asked: dict[str, ob
 
 def test_what_cannot_be_put_in(scene: Scene) -> None:
     """An object that is none, an image that is not there, and places that are no points."""
-    process = Process(RemoteTracer(scene.loop.pid), scene.loop.pid, launched=False)
-    main = process.loaded()[0]
-    start = points.spans(process.image(main.path), "one")[0].start
+    main, start = scene.function("one")
 
     def answer(line: Line, bias: int, address: int) -> dict[str, object]:
         asked = {"do": "insert", "images": [[str(main.path), bias]], "objects": [["f", [], 4]]}
@@ -244,7 +257,7 @@ REGION = {"do": "region", "blocks": 2, "stride": 8192, "counters": 4, "rings": [
 )
 def test_a_region_that_does_not_fit_its_memory(scene: Scene, wrong: dict[str, object]) -> None:
     line = scene.member()
-    assert "error" not in line.ask({"do": "memory", "size": 4096 + 3 * 8192}).words
+    assert scene.have_memory(line, 4096 + 3 * 8192) > 0
     with pytest.raises(Closed):
         line.ask({**REGION, **wrong})
     line.close()
@@ -255,12 +268,10 @@ def test_a_region_that_does_not_fit_its_memory(scene: Scene, wrong: dict[str, ob
 )
 def test_what_is_built_in_writes_to_a_region_only(scene: Scene, made: object, number: int) -> None:
     """And to what there is of that; what is taken out was put in."""
-    process = Process(RemoteTracer(scene.loop.pid), scene.loop.pid, launched=False)
-    main = process.loaded()[0]
-    start = points.spans(process.image(main.path), "three")[0].start
+    main, start = scene.function("three")
     asked = {"do": "insert", "images": [[str(main.path), main.bias]], "objects": []}
     line = scene.member()
-    line.ask({"do": "memory", "size": 4096 + 3 * 8192})
+    scene.have_memory(line, 4096 + 3 * 8192)
     if made is None:
         with pytest.raises(Closed):
             line.ask({**asked, "wanted": [[0, start, start, 0, "count", number]]})

@@ -43,7 +43,7 @@ def program(address: int = LINKED) -> Path:
 
 @cache
 def disassembly() -> dict[int, tuple[int, str]]:
-    """Of objdump: address -> length and text of each instruction."""
+    """The length and text of each instruction by its address, as objdump says."""
     found = {}
     text = subprocess.run(["objdump", "-dw", program()], capture_output=True, text=True, check=True).stdout
     for line in text.splitlines():

@@ -179,7 +179,7 @@ def who(rsp: int) -> int:
 
 
 def expected(instrument: Instrument, start: dict[str, int], rsp: int) -> bytes:
-    """Of a record, all but the time."""
+    """All of a record but the time."""
     names = ("rdi", "rsi", "rdx", "rcx", "r8", "r9") if isinstance(instrument, KernelStampWithArguments) else ()
     head = IID.to_bytes(4, "little") + who(rsp).to_bytes(4, "little")
     return head + b"".join(start[name].to_bytes(8, "little") for name in names)

@@ -65,7 +65,7 @@ class Trial:
 
     @cached_property
     def listing(self) -> Listing:
-        """Of the blocks, and of the int3 behind them."""
+        """The instructions of the blocks, and the int3 behind them."""
         decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         found: dict[int, tuple[int, str]] = {}
         for block in self.function.blocks:

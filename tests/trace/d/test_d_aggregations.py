@@ -57,7 +57,7 @@ BUCKET: dict[Function, Callable[[Aggregating, int], int]] = {
 
 
 def model(what: Aggregating, updates: list[tuple[int, int]]) -> tuple[int, ...]:
-    """Of values with their weights."""
+    """The cells of an aggregation of these values, with their weights."""
     values = [value for value, _ in updates]
     total = signed(sum(values))
     match what.function:

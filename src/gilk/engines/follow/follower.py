@@ -17,7 +17,7 @@ from gilk.session.request import Wanted
 from gilk.session.session import InForce, Session
 from gilk.session.staging import ChangeResult, Timed
 from gilk.splice.instrument import CallWithRegisters
-from gilk.splice.plan import FunctionPlan, Want
+from gilk.splice.plan import Want
 from gilk.splice.points import Point
 from gilk.splice.template import PlanTemplate
 from gilk.splice.template_build import Progress
@@ -51,7 +51,9 @@ class Follower(BaseFollower, Session):
 
     def _put_dormant(self, wanted: Sequence[Wanted], rows: Sequence[ProbeRow]) -> Outcome:
         wants = [self._want(row.iid - 1, one) for row, one in zip(rows, wanted, strict=True)]
-        return outcomes(self._ledger.add(wants, active=False).plans)
+        result = self._ledger.add(wants, active=False)
+        tactics = {key: tactic for plan in result.plans for key, tactic in plan.tactics.items()}
+        return tactics, {key: str(why) for key, why in result.refusals.items()}
 
     def _copy(self, keys: Keys) -> int:
         return self.process.copy_code(self._ledger.units(keys))
@@ -97,7 +99,7 @@ class Follower(BaseFollower, Session):
             wants.append((self._ledger.entry(ground, part), want))
         result = self._add(wants)
         self._note(result.outcome, 0)
-        return set(), [str(why) for made in result.plans for key, why in made.refusals.items() if key >= _FIRST_GATE]
+        return set(), [str(why) for key, why in result.refusals.items() if key >= _FIRST_GATE]
 
     def _look_after(self) -> None:
         """Handlers of signals, as a Session does; here also before there is any probe."""
@@ -109,11 +111,3 @@ class Follower(BaseFollower, Session):
     def _in_force(self) -> InForce:
         """Also what is dormant, since it comes and goes all the time."""
         return self._ledger.held
-
-
-def outcomes(plans: Sequence[FunctionPlan]) -> Outcome:
-    tactics, refusals = dict[int, str](), dict[int, str]()
-    for plan in plans:
-        tactics.update(plan.tactics)
-        refusals.update((key, str(why)) for key, why in plan.refusals.items())
-    return tactics, refusals

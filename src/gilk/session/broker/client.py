@@ -195,7 +195,7 @@ class BrokerClient:
         return self._compiled[chosen]
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Those of a region. Raises TargetError; then nothing has changed."""
+        """Take out probes of a region. Raises TargetError; then nothing has changed."""
         self._tracer.say({"do": "remove", "numbers": list(numbers)})
 
     def look(self) -> None:

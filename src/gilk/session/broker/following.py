@@ -125,7 +125,7 @@ class Following:
         return keys[keys >= 0]
 
     def holds(self, keys: Iterable[int]) -> set[int]:
-        """Those of the keys that are of what is followed just now."""
+        """The keys among these that are of functions followed just now."""
         wanted = list(keys)
         return set(self._key_of[self._on & np.isin(self._key_of, wanted)].tolist()) if wanted else set()
 
@@ -173,16 +173,15 @@ class Following:
     def _give_way(self, result: ChangeResult) -> set[int]:
         """Have dormant what is followed of functions of which some probe, whosever it is, has gone now; its iids."""
         lost: set[int] = set()
-        refused = {key for plan in result.plans for key in plan.refusals}
+        refused = result.refusals.keys()
         while pushed := self._session.carries(refused) | self.holds(refused):
             mine = self.holds(self._session.ledger.beside(pushed))
             if not mine:
                 break
             gone = self._on & np.isin(self._key_of, list(mine))
             lost |= set(np.flatnonzero(gone).tolist())
-            plans = self._session.ledger.deactivate(self._keys(gone)).plans
+            refused = self._session.ledger.deactivate(self._keys(gone)).refusals.keys()
             self._turn(gone, False)
-            refused = {key for plan in plans for key in plan.refusals}
         return lost
 
     # Gates.

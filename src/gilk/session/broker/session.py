@@ -56,7 +56,7 @@ class ActiveProbes(Protocol):
     """The probes of one client that follows functions."""
 
     def holds(self, keys: Iterable[int]) -> set[int]:
-        """Those of the keys that are of what is followed just now."""
+        """The keys among these that are of functions followed just now."""
         ...
 
 
@@ -179,22 +179,22 @@ class SharedSession(Session):
         return [one for one in carried if one[1].key not in refused]
 
     def _in_the_way(self, mine: list[Carried], refused: Collection[int]) -> list[Carried]:
-        """Those of mine that are taken out again, because others' would have had to go."""
+        """The wants of mine that are taken out again, because others' would have had to go."""
         out: list[Carried] = []
         while (pushed := self._had_by_others(refused)) and len(out) < len(mine):
             hit = [one for one in mine if one not in out and not pushed.isdisjoint(one[0].wants)]
             more = hit or [one for one in mine if one not in out]
             out += more
-            refused = _refusals(self._ledger.remove([want.key for _, want in more])).keys()
+            refused = self._ledger.remove([want.key for _, want in more]).refusals.keys()
         return out
 
     def _had_by_others(self, keys: Collection[int]) -> set[int]:
-        """Those of the keys that are of probes which were in force before the change under way."""
+        """The keys among these that are of probes which were in force before the change under way."""
         found = self.carries(keys)
         return found | self.following.holds(keys) if self.following is not None else found
 
     def carries(self, keys: Iterable[int]) -> set[int]:
-        """Those of the keys that are of probes in force, but for those of functions that are followed."""
+        """The keys among these that are of probes in force, but for those of functions that are followed."""
         return self._carried.intersection(keys)
 
     def put_gate(self, gates: list[Carried], along: Keys, first: bool) -> dict[int, str]:
@@ -261,4 +261,4 @@ def _tactics(carried: Sequence[Carried], first: int) -> dict[int, str]:
 
 
 def _refusals(result: ChangeResult) -> dict[int, str]:
-    return {key: str(reason) for plan in result.plans for key, reason in plan.refusals.items()}
+    return {key: str(reason) for key, reason in result.refusals.items()}

@@ -11,7 +11,7 @@ from gilk.lang.d import ast
 from gilk.lang.d.meaning import constants, operands, typed
 from gilk.lang.d.meaning.calls import fit, mismatch
 from gilk.lang.d.meaning.declarations import Declarations
-from gilk.lang.d.meaning.functions import OF_THE_KERNEL, Role
+from gilk.lang.d.meaning.functions import NOT_HERE, OF_THE_KERNEL, Role
 from gilk.lang.d.meaning.layout import Layout
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
@@ -80,7 +80,7 @@ class Actions:
         if isinstance(action.known.type, Special):
             value = _valued(action.arguments[0])
             return ir.Data(call.name, (self.layout.add(value, call.span),), (value,))
-        raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not implemented (yet)")
+        raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not here: {NOT_HERE[call.name]}")
 
     # With a format.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gilk.lang import ir
 from gilk.lang.d import ast, tree
 from gilk.lang.d.meaning import constants, operands
-from gilk.lang.d.meaning.functions import FUNCTIONS, OF_THE_KERNEL, Callable_, Role
+from gilk.lang.d.meaning.functions import FUNCTIONS, NOT_HERE, OF_THE_KERNEL, Callable_, Role
 from gilk.lang.d.meaning.scope import Scope
 from gilk.lang.d.meaning.tags import Tag
 from gilk.lang.syntax.source import Rejected
@@ -133,8 +133,8 @@ class Calls:
             raise Rejected(Tag.D_USTACK_STRSIZE, call.span, f"{call.name}( ) {what}")
         if call.name in OF_THE_KERNEL:
             raise Rejected(Tag.D_KERNEL, call.span, f"{call.name}( ) is about the kernel, where no clause runs")
-        if call.name == "jstack":
-            raise Rejected(Tag.D_UNSUPPORTED, call.span, "jstack( ) is not implemented (yet)")
+        if call.name in NOT_HERE:
+            raise Rejected(Tag.D_UNSUPPORTED, call.span, f"{call.name}( ) is not here: {NOT_HERE[call.name]}")
         self._scope.stacks = True
         return ir.Call(Special.USTACK, call.name, (ir.Constant(INT, frames),))
 

@@ -151,7 +151,7 @@ class Scope:
             raise Rejected(Tag.D_AGG_REDEF, span, f"aggregation redefined: @{name}\n{both}")
 
     def check_keys(self, span: Span, name: str, keys: tuple[Type, ...]) -> None:
-        """Those of an aggregation are alike at all of its uses. Raises Rejected."""
+        """The keys of an aggregation are alike at all of its uses. Raises Rejected."""
         known = self._keys.get(name)
         if known is None:
             keying.check(span, "aggregation", keys)

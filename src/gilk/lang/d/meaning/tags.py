@@ -139,4 +139,4 @@ class Tag(StrEnum):
     D_PRAGMA_DEPEND = "D_PRAGMA_DEPEND"  # what the program depends on is not there
     D_PRAGMA_OPTSET = "D_PRAGMA_OPTSET"  # an option that there is not, or a value that it cannot have
     D_KERNEL = "D_KERNEL"  # it is about the kernel, where no clause runs
-    D_UNSUPPORTED = "D_UNSUPPORTED"  # D, but not here yet
+    D_UNSUPPORTED = "D_UNSUPPORTED"  # D, but not here: the message says why
