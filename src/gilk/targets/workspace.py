@@ -18,7 +18,7 @@ import numpy as np
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import EVERYTHING
 from gilk.errors import CompileError, MemoryTaken, TargetError
-from gilk.lang.c.advice import PASS, PROCEED, PROCEED_WITH
+from gilk.lang.c.advice import PASS, PROCEED, PROCEED_WITH, SHARED
 from gilk.splice.advice import Advised, AdvisedEntry, compared
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.splice.host import Host
@@ -41,8 +41,6 @@ from gilk.toolchain.runtime import runtime
 from gilk.values import dataclass
 
 ARENA_SIZE = 64 << 20
-#: The name of the memory that instruments share with their session.
-SHARED = "gilk_shared"
 HELD_SIZE = 64 << 10  # writable data of instruments, below the key page
 _MOST_ARENAS = 8
 _MOST_PUN_PAGES = 24_000  # vm.max_map_count is 65530 by default, and a page may split a gap in two

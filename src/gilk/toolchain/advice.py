@@ -16,6 +16,7 @@ from gilk.lang.c.advice import (
     PROCEED,
     PROCEED_WITH,
     RESULTS,
+    SHARED,
     VECTORS,
     When,
     measured,
@@ -74,32 +75,40 @@ def compile_advice(
         user = place / "user" / source.name  # which may be called as a file of ours is
         user.parent.mkdir()
         user.write_text(text)
-        content, names = _compile(place, source, wrapper(user, function, signature, when, declarations))
-    ours = {PROCEED, PROCEED_WITH, PASS}
+        content, names, unknown = _compile(place, source, wrapper(user, function, signature, when, declarations))
+    ours = {PROCEED, PROCEED_WITH, PASS, SHARED}
     calls_out = bool(set(names) - ours)
     return CompiledAdvice(
         CompiledObject(source, f"{function}:{when}:{signature.declared}", content, names),
         called,
         _MORE if signature.variadic else 0,
-        calls_out or _uses_vectors(content, names),
+        calls_out or _uses_vectors(content, unknown),
         not {PROCEED, PROCEED_WITH}.isdisjoint(names),
         when is When.BEFORE,
     )
 
 
-def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ...]]:
-    """The object file, and the names that it needs. errno is kept where it may change."""
+def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ...], bool]:
+    """The object file, the names that it needs, and whether the compiler may have used vector registers.
+
+    errno is kept where it may change. Vector registers are used where there are floating-point numbers: to keep those
+    of the program costs more than all else.
+    """
     whole_source, whole, output = place / "advice.c", place / "whole.o", place / "advice.o"
     whole_source.write_text(text)
-    include = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent)]
+    options = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent), "-fPIC", "-fno-plt"]
     names: tuple[str, ...] = ()
     for more in ([], ["-DGILK_KEEP_ERRNO"]):
-        compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", _SSE2, *more])
+        try:
+            compile_object(whole_source, whole, [*options, *more])
+        except CompileError:
+            options.append(_SSE2)
+            compile_object(whole_source, whole, [*options, *more])
         prune(whole, output, ENTRY, PLAIN, FORM)
         names = undefined(output)
-        if not set(names) - {PROCEED, PROCEED_WITH, PASS}:
+        if not set(names) - {PROCEED, PROCEED_WITH, PASS, SHARED}:
             break
-    return output.read_bytes(), names
+    return output.read_bytes(), names, _SSE2 in options
 
 
 def _measure(place: Path, signature: CSignature, declarations: str) -> Convention:
@@ -143,12 +152,13 @@ def _behind(first: Instruction) -> int:
     return int(first.memory_displacement) - _RETURN_ADDRESS
 
 
-def _uses_vectors(content: bytes, names: tuple[str, ...]) -> bool:
-    """Whether code that calls nothing but the runtime changes vector registers."""
+def _uses_vectors(content: bytes, unknown: bool) -> bool:
+    """Whether code that calls nothing but the runtime changes vector registers; ``unknown`` where it has variables, and
+    is not looked at."""
     try:
         made = relocatable.parse(content)
-    except CompileError:  # it has variables: not looked at
-        return True
+    except CompileError:
+        return unknown
     factory = InstructionInfoFactory()
     return any(
         RegisterExt.is_vector_register(used.register) or RegisterExt.is_mm(used.register)

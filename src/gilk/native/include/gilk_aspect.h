@@ -422,7 +422,6 @@ __attribute__((noinline, unused, format(printf, 2, 3))) static void gilk_report(
 	__builtin_va_start(list, format);
 	while (*at) {
 		gilk_u64 value;
-		double number;
 
 		if (*at++ != '%')
 			continue;
@@ -438,10 +437,13 @@ __attribute__((noinline, unused, format(printf, 2, 3))) static void gilk_report(
 		}
 		if (*at == 's') {
 			gilk_report_text(&report, __builtin_va_arg(list, const char *), precision);
+#ifdef __SSE2__
 		} else if (*at == 'e' || *at == 'f' || *at == 'g' || *at == 'a' || *at == 'E' || *at == 'G' || *at == 'F'
 			   || *at == 'A') {
-			number = __builtin_va_arg(list, double);
+			double number = __builtin_va_arg(list, double);
+
 			gilk_report_bytes(&report, &number, 8);
+#endif
 		} else {
 			value = *at == 'p' || is_long ? __builtin_va_arg(list, gilk_u64)
 				: *at == 'd' || *at == 'i' || *at == 'c' ? (gilk_u64)(long)__builtin_va_arg(list, int)
