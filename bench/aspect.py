@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The cost of woven aspects on a call, beside the call alone and LD_PRELOAD, all in one run: ``python -m bench.aspect``.
+"""The cost of woven aspects on a call, beside the call alone, all in one run: ``python -m bench.aspect``.
 
 Each row is what a round of the calls that it names takes, the least of many bursts. For sequences also how the round
 grows with instances that others have open, and what it takes to weave a file.
