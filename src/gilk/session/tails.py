@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, End, Function
+from gilk.analysis.noreturn import named_noreturn
 from gilk.arch.decode import JUMP_INDIRECT, decode
 from gilk.errors import UsageError
 from gilk.image.model import Image
@@ -71,8 +73,14 @@ def _jumps(process: Target, loaded: Loaded, function: Function) -> Iterator[Jump
             raise _refused(f"{part.name} has jumps that may lead anywhere, at +{part.indirect[0] - part.start:#x}")
         for block in part.blocks:
             for jump in _jumps_of(analysis.image, extents, part, block):
-                if jump.slot or jump.to == function.start or analysis.returns.at(jump.to):
+                if jump.to == function.start or _comes_back(analysis, jump):
                     yield jump
+
+
+def _comes_back(analysis: Analysis, jump: Jump) -> bool:
+    if jump.to:
+        return analysis.returns.at(jump.to)
+    return not named_noreturn(analysis.image.got[jump.slot])
 
 
 def _jumps_of(image: Image, extents: tuple[Function, ...], part: Function, block: Block) -> Iterator[Jump]:

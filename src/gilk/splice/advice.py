@@ -121,7 +121,12 @@ class Compared(Advised):
     thunk: int
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        """A return address that the splice has pushed is left in the red zone meanwhile."""
+        if context.pushed:
+            builder.emit(asm.lea_stack(asm.RSP, context.pushed))
         self._compare(builder, host, context, self.thunk)
+        if context.pushed:
+            builder.emit(asm.lea_stack(asm.RSP, -context.pushed))
 
 
 @dataclass(frozen=True, slots=True)
