@@ -57,7 +57,7 @@ class Advised(ABC):
         return replace(self, words=tuple(dict.fromkeys((*self.words, *other.words))))
 
     def _list(self, builder: CodeBuilder) -> Callable[[], None]:
-        """What loads r11 with the address of a list of the words, which is laid behind all code."""
+        """Lay a list of the words behind all code; the result loads r11 with its address."""
         label = builder.label()
 
         def lay() -> None:
