@@ -93,8 +93,8 @@ def wanted(process: Target, place: Place, chosen: Advice, proceeds: bool) -> Ite
 
 
 def _points(process: Target, member: Member, first: bool) -> Iterator[tuple[Function, Point, type[Advised]]]:
-    """What a function has, of those in which calls of the ``first`` may return: at its entry, if others jump there,
-    where it jumps on, and where it returns."""
+    """The points of one of the functions in which calls of the ``first`` may return: its entry, if others jump there,
+    and where it jumps on or returns."""
     analysis, name = process.analysis(member.loaded), member.loaded.name
     if not first:
         yield member.function, points.entry(name, member.function), ReachedEntry

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Block, End, Function
+from gilk.analysis.noreturn import named_noreturn
 from gilk.arch.decode import JUMP_INDIRECT, decode
 from gilk.errors import UsageError
 from gilk.image.model import Image
@@ -63,7 +65,7 @@ def closure(process: Target, loaded: Loaded, function: Function) -> tuple[Member
 
 
 def _jumps(process: Target, loaded: Loaded, function: Function) -> Iterator[Jump]:
-    """Those to entries, in all parts. What does not come back is left out."""
+    """Those to entries, in all parts, but for those to functions that do not come back."""
     analysis = process.analysis(loaded)
     extents = analysis.extents(function)
     for part in extents:
@@ -71,8 +73,14 @@ def _jumps(process: Target, loaded: Loaded, function: Function) -> Iterator[Jump
             raise _refused(f"{part.name} has jumps that may lead anywhere, at +{part.indirect[0] - part.start:#x}")
         for block in part.blocks:
             for jump in _jumps_of(analysis.image, extents, part, block):
-                if jump.slot or jump.to == function.start or analysis.returns.at(jump.to):
+                if jump.to == function.start or _comes_back(analysis, jump):
                     yield jump
+
+
+def _comes_back(analysis: Analysis, jump: Jump) -> bool:
+    if jump.to:
+        return analysis.returns.at(jump.to)
+    return not named_noreturn(analysis.image.got[jump.slot])
 
 
 def _jumps_of(image: Image, extents: tuple[Function, ...], part: Function, block: Block) -> Iterator[Jump]:
@@ -128,14 +136,11 @@ def _target(process: Target, images: tuple[Loaded, ...], loaded: Loaded, jump: J
                 function = analysis.function(span)
                 if not function.whole:
                     return each, function
-    name = _name(process.image(loaded.path), jump)
-    raise _refused(f"{jump.where} is a jump to {name or 'a place that is no function'}, and {_why(jump)}")
-
-
-def _why(jump: Jump) -> str:
+    name = _name(process.image(loaded.path), jump) or "a place that is no function"
     if jump.slot:
-        return "that is not bound to a function of an image, or not yet"
-    return "that is a part of another function"
+        why = f"{jump.where} is a jump to {name}, which is not bound to a function of an image, or not yet"
+        raise _refused(why, "a program that is started with LD_BIND_NOW=1 has all of them bound")
+    raise _refused(f"{jump.where} is a jump to {name}, which is a part of another function")
 
 
 def _name(image: Image, jump: Jump) -> str:
@@ -149,5 +154,5 @@ def _word(process: Target, address: int) -> int:
     return int.from_bytes(process.keeper.peek(address, 8), "little")
 
 
-def _refused(why: str) -> UsageError:
-    return UsageError("tail-call", why, _INSTEAD)
+def _refused(why: str, hint: str = _INSTEAD) -> UsageError:
+    return UsageError("tail-call", why, hint)

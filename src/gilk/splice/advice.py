@@ -57,7 +57,7 @@ class Advised(ABC):
         return replace(self, words=tuple(dict.fromkeys((*self.words, *other.words))))
 
     def _list(self, builder: CodeBuilder) -> Callable[[], None]:
-        """What loads r11 with the address of a list of the words, which is laid behind all code."""
+        """Lay a list of the words behind all code; the result loads r11 with its address."""
         label = builder.label()
 
         def lay() -> None:
@@ -121,7 +121,12 @@ class Compared(Advised):
     thunk: int
 
     def emit(self, builder: CodeBuilder, host: Host, context: Context) -> None:
+        """A return address that the splice has pushed is left in the red zone meanwhile."""
+        if context.pushed:
+            builder.emit(asm.lea_stack(asm.RSP, context.pushed))
         self._compare(builder, host, context, self.thunk)
+        if context.pushed:
+            builder.emit(asm.lea_stack(asm.RSP, -context.pushed))
 
 
 @dataclass(frozen=True, slots=True)

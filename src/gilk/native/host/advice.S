@@ -364,35 +364,70 @@ gilk_advice_returned:
 	jmp	3b
 	.previous
 
-/* Say something of the call that is at the patch's stack pointer, if the thread has any with advice. Keeps the flags. */
-	.macro	tell	function
-	pushfq
+/*
+ * Look at the newest activation, in rcx, if it is of the call at the patch's stack pointer; if not, go to 1, and to 2 if
+ * there is none. r11: a list. The flags are kept, but for the direction.
+ */
+	.macro	begin_look
+	push	%rax
+	push	%rcx
+	lahf
+	seto	%al
 	push	%rax
 	rdfsbase %rax
 	add	gilk_key(%rip), %rax
 	cmp	%gs:0, %rax
+	jne	2f
+	mov	%gs:NEWEST, %rcx
+	jrcxz	2f
+	lea	PUSHED+24(%rsp), %rax
+	cmp	RSP(%rcx), %rax
 	jne	1f
-	lea	PUSHED+16(%rsp), %rax
+	.endm
+
+	.macro	end_look function
+	jmp	2f
+1:	lea	PUSHED+24(%rsp), %rax
 	ask	\function
-1:	pop	%rax
-	popfq
+2:	pop	%rax
+	add	$127, %al
+	sahf
+	pop	%rcx
+	pop	%rax
 	go_on
+	.endm
+
+	.macro	first_of_list		/* to 1 if that is not the advice of the activation. Overwrites rax. */
+	movslq	(%r11), %rax
+	mov	4(%r11,%rax), %rax
+	cmp	ADVICE(%rcx), %rax
+	jne	1f
 	.endm
 
 /* A function is entered that one with advice may jump to. */
 	.globl gilk_advice_reached
 gilk_advice_reached:
-	tell	gilk_advice_prune_reached
+	begin_look
+	cmpq	$0, PASSED(%rcx)
+	je	1f
+	movq	$0, PASSED(%rcx)
+	end_look gilk_advice_prune_reached
 
 /* A function that may have advice is about to jump to one that is such. */
 	.globl gilk_advice_jumps
 gilk_advice_jumps:
-	tell	gilk_advice_pass_on
+	begin_look
+	first_of_list
+	movq	$1, PASSED(%rcx)
+	end_look gilk_advice_pass_on
 
 /* It has not. */
 	.globl gilk_advice_stays
 gilk_advice_stays:
-	tell	gilk_advice_keep
+	begin_look
+	first_of_list
+	movq	$0, PASSED(%rcx)
+	end_look gilk_advice_keep
 
 /* T proceed(): with the arguments as they came. */
 	.globl gilk_advice_proceed

@@ -58,6 +58,8 @@ void gilk_advice_prune(gilk_u64 rsp)
 	struct gilk_advising *state = &host_block()->advising;
 	struct host_stack other;
 
+	if (state->newest && takes_over((struct gilk_activation *)state->newest, rsp))
+		return; /* whatever the stack: to ask for the other one is a system call */
 	host_other_stack(&other);
 	while (state->newest && is_over(&other, ((struct gilk_activation *)state->newest)->rsp, rsp)) {
 		if (takes_over((struct gilk_activation *)state->newest, rsp))
