@@ -63,7 +63,7 @@ def closure(process: Target, loaded: Loaded, function: Function) -> tuple[Member
 
 
 def _jumps(process: Target, loaded: Loaded, function: Function) -> Iterator[Jump]:
-    """Those to entries, in all parts. What does not come back is left out."""
+    """The jumps to entries, in all parts. Jumps to what does not come back are left out."""
     analysis = process.analysis(loaded)
     extents = analysis.extents(function)
     for part in extents:
