@@ -19,7 +19,8 @@ from gilk.session.plan_workers import timing_templates
 from gilk.session.session import Session
 from gilk.targets import process as processes
 from gilk.targets.base import Loaded
-from gilk.targets.process import Process, start
+from gilk.targets.process import Process
+from gilk.targets.startup import start
 from tests.behaviour.harness import plain, redirected
 from tests.programs.build import build
 

@@ -10,7 +10,8 @@ from typing import Protocol
 from gilk.session.session import Session
 from gilk.targets.base import Target
 from gilk.targets.launch import Until
-from gilk.targets.process import Process, start
+from gilk.targets.process import Process
+from gilk.targets.startup import start
 from tests.fake.programs import built
 from tests.fake.sessions import program, session
 from tests.fake.target import FakeProcess

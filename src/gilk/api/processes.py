@@ -24,6 +24,7 @@ from gilk.targets import process
 from gilk.targets.base import Loaded
 from gilk.targets.process import Process
 from gilk.targets.restore import restore
+from gilk.targets.startup import start
 
 if TYPE_CHECKING:
     from gilk.session.advised_session import AdvisedSession
@@ -99,7 +100,7 @@ def attach(pid: int) -> Target:
 
 def launch(command: Sequence[str], environment: dict[str, str] | None = None, directory: str = "") -> Target:
     """Start a program and stop it before its own code runs; ``resume()`` lets it go. Raises TargetError."""
-    return Target(process.start(list(command), environment, directory))
+    return Target(start(list(command), environment, directory))
 
 
 def hold(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
@@ -108,7 +109,7 @@ def hold(pids: Sequence[int], command: Sequence[str]) -> list[Process]:
     try:
         held += [process.attach(pid) for pid in pids]
         if command:
-            held.append(process.start(list(command)))
+            held.append(start(list(command)))
     except BaseException:
         for one in held:
             one.kill_unstarted()

@@ -65,7 +65,7 @@ def closure(process: Target, loaded: Loaded, function: Function) -> tuple[Member
 
 
 def _jumps(process: Target, loaded: Loaded, function: Function) -> Iterator[Jump]:
-    """Those to entries, in all parts, but for those to functions that do not come back."""
+    """The jumps to entries, in all parts, but for those to functions that do not come back."""
     analysis = process.analysis(loaded)
     extents = analysis.extents(function)
     for part in extents:

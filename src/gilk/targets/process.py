@@ -12,9 +12,9 @@ from typing import Any, TypeVar, cast
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import TargetError
-from gilk.image.model import ElfSymbol, Image, SymbolKind
+from gilk.image.model import ElfSymbol, Image
 from gilk.splice.allocator import Occupied
-from gilk.targets import launch, learnt, seccomp, wire
+from gilk.targets import learnt, seccomp, wire
 from gilk.targets.alive import is_alive
 from gilk.targets.base import Loaded
 from gilk.targets.copies import Copy, Units, as_executed
@@ -22,7 +22,7 @@ from gilk.targets.exchanged import exchanged
 from gilk.targets.files import Files
 from gilk.targets.image import analyse
 from gilk.targets.inner_threads import gone_of, threads_of
-from gilk.targets.launch import ProcessEnd, Until
+from gilk.targets.launch import ProcessEnd
 from gilk.targets.maps import Mapping, heap_start, occupied, read_maps
 from gilk.targets.meeting import Meeting
 from gilk.targets.namespaces import own_number
@@ -294,78 +294,3 @@ def keeper_of(pid: int) -> KeeperClient:
         keeper.leave()
         raise
     return keeper
-
-
-def start(
-    arguments: list[str],
-    environment: dict[str, str] | None = None,
-    directory: str = "",
-    until: Until = Until.LINKED,
-) -> Process:
-    """Launch a program, stopped before its own code runs, with its libraries in place, or where ``until`` says.
-
-    Raises TargetError `cannot-launch`, `no-main`, ImageError for what is not a program for this machine.
-    """
-    ignored = frozenset(
-        int(n) for n in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT) if signal.getsignal(n) == signal.SIG_IGN
-    )
-    command = launch.Command(
-        tuple(arguments), dict(environment or os.environ), directory or os.getcwd(), os.getpgrp(), ignored
-    )
-    keeper, process = KeeperClient(), None
-    try:
-        pid = keeper.ask("launch", command)
-        process = Process(keeper, pid, launched=True)
-        if until is not Until.EXEC:
-            _link(process)
-        if until is Until.MAIN:
-            _to_main(process)
-    except BaseException:
-        if process is not None:
-            process.kill_unstarted()
-            process.files.close()
-        keeper.leave()
-        raise
-    return process
-
-
-def _link(process: Process) -> None:
-    """Run a dynamic program up to where its libraries are mapped and relocated."""
-    if not process.files.interpreter(Path(f"/proc/{process.pid}/exe")):
-        return
-    for linker in reversed(process.loaded()):
-        symbols = {
-            s.name: s.address
-            for s in process.image(linker.path).symbols
-            if s.name.startswith(("_dl_debug", "_r_debug"))
-        }
-        if "_dl_debug_state" in symbols and "_r_debug" in symbols:
-            notify, state = (symbols[n] + linker.bias for n in ("_dl_debug_state", "_r_debug"))
-            if not process.keeper.ask("run_until_linked", notify, state + 24):
-                raise TargetError("cannot-launch", "the program ended while it was being linked")
-            return
-
-
-def _to_main(process: Process) -> None:
-    """Run a program until all constructors have run."""
-    loaded = next((each for each in process.loaded() if each.main), None)
-    if loaded is None:
-        raise TargetError("no-main", f"the program of process {process.pid} cannot be read")
-    image = process.image(loaded.path)
-    address = next((s.address for s in image.named("main") if s.kind is SymbolKind.FUNC), 0)
-    address = address + loaded.bias if address else _handed_over(process, loaded, image)
-    if not process.keeper.ask("run_to", address, True):
-        raise TargetError("cannot-launch", "the program ended before its main()")
-
-
-def _handed_over(process: Process, loaded: Loaded, image: Image) -> int:
-    """The main() of a program without symbols."""
-    if process.keeper.ask("run_to", image.entry + loaded.bias, False):
-        for each in image.segments:
-            if each.executable and each.address <= image.entry < each.address + each.size:
-                low = each.address + loaded.bias
-                address: int = process.keeper.ask("main_of", low, low + each.size)
-                if address:
-                    return address
-    what = f"it cannot be told where the main() of {loaded.name} is, which has no symbols"
-    raise TargetError("no-main", what, "stop it before its constructors run: -x evaltime=preinit")

@@ -216,7 +216,7 @@ class Workspace:
         return AdvisedEntry((self._word(site, at),), at, *thunks)
 
     def advised_on(self, ground: PatchContext, entry: AdvisedEntry, kind: type[Advised]) -> Advised:
-        """The instrument of the same advice at another point, maybe of another image."""
+        """The instrument that the same advice has at another point, maybe of another image."""
         if kind is AdvisedEntry:
             return entry
         words = (self._word(self._site_of(ground), entry.advice),)

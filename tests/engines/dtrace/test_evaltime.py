@@ -11,7 +11,7 @@ import pytest
 from gilk.engines.dtrace.asked import Asked, let_go, prepare
 from gilk.errors import TargetError
 from gilk.targets.launch import Until
-from gilk.targets.process import start
+from gilk.targets.startup import start
 from tests.providers.sessions import traced
 from tests.targets.test_files import is_open
 

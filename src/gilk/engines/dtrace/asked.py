@@ -169,12 +169,12 @@ def _process(asked: Asked, evaltime: str) -> Process | None:
         return approached(asked.pid)
     if not asked.command:
         return None
-    from gilk.targets import process as processes  # here: programs without a process need not wait for it
     from gilk.targets.launch import Until
     from gilk.targets.meeting import rendezvous
+    from gilk.targets.startup import start  # here: programs without a process need not wait for it
 
     until = {"exec": Until.EXEC, "preinit": Until.LINKED}.get(evaltime, Until.MAIN)
-    process = processes.start(list(asked.command), until=until)
+    process = start(list(asked.command), until=until)
     process.meeting = rendezvous(process.pid)
     return process
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from gilk.errors import GilkError, TargetError, UsageError
-from gilk.targets import process
 from gilk.targets.process import Process
+from gilk.targets.startup import start
 from gilk.values import dataclass
 
 _PATIENCE = 5.0  # seconds that a workload has to end in, once it is asked to
@@ -161,7 +161,7 @@ def _launch(programs: Sequence[list[str]], workload: Workload, source: int | Non
         following, out = (None, sink) if number == len(programs) - 1 else os.pipe()
         try:
             with _standing_in(previous, out):
-                workload.held.append(process.start(words, _environment(setting), setting.directory))
+                workload.held.append(start(words, _environment(setting), setting.directory))
         finally:
             for fd in (previous if previous != source else None, out if out != sink else None):
                 if fd is not None:
