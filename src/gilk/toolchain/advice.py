@@ -29,6 +29,7 @@ from gilk.toolchain.compilers import NATIVE, compile_object, directory, prune
 from gilk.toolchain.instrument import CompiledObject, undefined
 from gilk.values import dataclass
 
+_NO_VECTORS = "-fno-tree-vectorize"  # to keep those of the program costs more than they would gain
 _SSE2 = "-msse2"  # behind -mgeneral-regs-only, which it takes back
 _MORE = 64  # bytes of a variadic function's stack that advice may look at
 _RETURN_ADDRESS = 8
@@ -75,40 +76,32 @@ def compile_advice(
         user = place / "user" / source.name  # which may be called as a file of ours is
         user.parent.mkdir()
         user.write_text(text)
-        content, names, unknown = _compile(place, source, wrapper(user, function, signature, when, declarations))
+        content, names = _compile(place, source, wrapper(user, function, signature, when, declarations))
     ours = {PROCEED, PROCEED_WITH, PASS, SHARED}
     calls_out = bool(set(names) - ours)
     return CompiledAdvice(
         CompiledObject(source, f"{function}:{when}:{signature.declared}", content, names),
         called,
         _MORE if signature.variadic else 0,
-        calls_out or _uses_vectors(content, unknown),
+        calls_out or _uses_vectors(content),
         not {PROCEED, PROCEED_WITH}.isdisjoint(names),
         when is When.BEFORE,
     )
 
 
-def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ...], bool]:
-    """The object file, the names that it needs, and whether the compiler may have used vector registers.
-
-    errno is kept where it may change. Vector registers are used where there are floating-point numbers: to keep those
-    of the program costs more than all else.
-    """
+def _compile(place: Path, source: Path, text: str) -> tuple[bytes, tuple[str, ...]]:
+    """The object file, and the names that it needs. errno is kept where it may change."""
     whole_source, whole, output = place / "advice.c", place / "whole.o", place / "advice.o"
     whole_source.write_text(text)
-    options = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent), "-fPIC", "-fno-plt"]
+    include = ["-I", str(NATIVE / "include"), "-I", str(source.resolve().parent)]
     names: tuple[str, ...] = ()
     for more in ([], ["-DGILK_KEEP_ERRNO"]):
-        try:
-            compile_object(whole_source, whole, [*options, *more])
-        except CompileError:
-            options.append(_SSE2)
-            compile_object(whole_source, whole, [*options, *more])
+        compile_object(whole_source, whole, [*include, "-fPIC", "-fno-plt", _SSE2, _NO_VECTORS, *more])
         prune(whole, output, ENTRY, PLAIN, FORM)
         names = undefined(output)
         if not set(names) - {PROCEED, PROCEED_WITH, PASS, SHARED}:
             break
-    return output.read_bytes(), names, _SSE2 in options
+    return output.read_bytes(), names
 
 
 def _measure(place: Path, signature: CSignature, declarations: str) -> Convention:
@@ -152,17 +145,13 @@ def _behind(first: Instruction) -> int:
     return int(first.memory_displacement) - _RETURN_ADDRESS
 
 
-def _uses_vectors(content: bytes, unknown: bool) -> bool:
-    """Whether code that calls nothing but the runtime changes vector registers; ``unknown`` where it has variables, and
-    is not looked at."""
-    try:
-        made = relocatable.parse(content)
-    except CompileError:
-        return unknown
+def _uses_vectors(content: bytes) -> bool:
+    """Whether code that calls nothing but the runtime changes vector registers."""
     factory = InstructionInfoFactory()
     return any(
         RegisterExt.is_vector_register(used.register) or RegisterExt.is_mm(used.register)
         or RegisterExt.is_st(used.register)
-        for one in decode(made.content[: made.code_size], 0)
+        for code in relocatable.executable(content)
+        for one in decode(code, 0)
         for used in factory.info(one).used_registers()
     )  # fmt: skip

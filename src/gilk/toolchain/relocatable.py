@@ -74,6 +74,16 @@ def parse(content: bytes) -> Relocatable:
         raise CompileError("does-not-link", f"the compiler did not make a relocatable object file: {error}") from None
 
 
+def executable(content: bytes) -> tuple[bytes, ...]:
+    """The sections of code, unrelocated, of an object file of any kind. Raises as parse()."""
+    try:
+        head = _HEADER.unpack_from(content)
+        rows = [SHDR.unpack_from(content, head[6] + SHDR.size * n) for n in range(head[12])]
+    except struct.error as error:
+        raise CompileError("does-not-link", f"the compiler did not make a relocatable object file: {error}") from None
+    return tuple(content[row[4] : row[4] + row[5]] for row in rows if row[2] & _EXECUTE and row[1] != _NOBITS)
+
+
 @dataclass(frozen=True)
 class _Section:
     name: bytes

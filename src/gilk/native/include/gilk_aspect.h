@@ -437,7 +437,7 @@ __attribute__((noinline, unused, format(printf, 2, 3))) static void gilk_report(
 		}
 		if (*at == 's') {
 			gilk_report_text(&report, __builtin_va_arg(list, const char *), precision);
-#ifdef __SSE2__
+#ifdef __SSE2__ /* a report without floating-point numbers costs no vector registers */
 		} else if (*at == 'e' || *at == 'f' || *at == 'g' || *at == 'a' || *at == 'E' || *at == 'G' || *at == 'F'
 			   || *at == 'A') {
 			double number = __builtin_va_arg(list, double);
