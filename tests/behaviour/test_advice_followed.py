@@ -7,6 +7,7 @@ import contextlib
 import shutil
 import subprocess
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,56 @@ def test_all_functions_of_a_stock_library_have_advice_and_work() -> None:
             out, err = program.communicate(SQL, timeout=300)
         assert f"1\n{out}" == plain.stdout.replace("ADVISED", "CHANGED")
         assert err == plain.stderr
+    finally:
+        program.kill()
+        program.communicate()
+
+
+SCRIPT = r"""
+f() { local i=$1; if ((i > 0)); then f $((i - 1)); else return 3; fi; }
+f 20; echo $?
+for ((i = 0; i < 300; i++)); do a[i]=$((i * i % 97)); done; echo "${a[@]:5:10}" "${#a[@]}"
+s=abcdefg; echo ${s^^} ${s:2:3} ${s/cd/XY} ${s%fg}
+x=$(echo sub; exit 4); echo $x $?
+( cd /tmp; pwd; exit 5 ); echo $?
+echo a b c | while read p q r; do echo $r $q $p; done
+trap 'echo trapped' USR1; kill -USR1 $$
+unset nope; ( echo ${nope?missing} ) 2>/dev/null; echo $?
+declare -A m; m[k]=v; m[j]=w; echo ${m[k]} ${#m[@]}
+[[ abc =~ ^a(.)c$ ]] && echo ${BASH_REMATCH[1]}
+eval 'echo $((1 + 2))'; type f | head -2; let y=5*6; echo $y
+exit 7
+"""
+
+
+def jumping(one: AdvisedSession) -> Iterator[Place]:
+    """The entries of functions of a program that end in jumps to others."""
+    for view in functions(one.process):
+        if view.function.blocks and not view.function.whole and not view.function.loops:
+            with contextlib.suppress(GilkError):
+                if len(tails.closure(one.process, view.loaded, view.function)) > 1:
+                    yield view.entry
+
+
+def test_a_shell_works_with_advice_on_functions_that_jump_to_each_other() -> None:
+    """It leaves many of them by longjmp, and forks amid others."""
+    command = ["bash", "--norc"]
+    plain = subprocess.run(command, input=f"echo 1\n{SCRIPT}", capture_output=True, text=True, check=False)
+    assert plain.returncode == 7 and "trapped" in plain.stdout
+    program = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert program.stdin and program.stdout
+        program.stdin.write("echo 1\n")
+        program.stdin.flush()
+        assert program.stdout.readline() == "1\n"
+        with attach(program.pid) as process, AdvisedSession(process, points=1 << 15, threads=16) as one:
+            places = list(islice(jumping(one), 300))
+            assert len(places) == 300
+            one.advise(places, advice("long f(long r) { return r; }", "f", "long any(void)", "after"))
+            out, err = program.communicate(SCRIPT, timeout=300)
+        assert (f"1\n{out}", err, program.returncode) == (plain.stdout, plain.stderr, 7)
     finally:
         program.kill()
         program.communicate()
