@@ -159,12 +159,19 @@ static inline void gilk_put(struct gilk_instance *one, gilk_u64 word, gilk_u64 s
 	__atomic_store_n(&one->word, gilk_staged(word, stage), __ATOMIC_RELEASE);
 }
 
+/* The one that has ended is the next to be used: those in use stay close together, as all of them are looked at. */
+static inline void gilk_set_free(struct gilk_aspect_part *part, const struct gilk_instance *one)
+{
+	__atomic_fetch_sub(&part->open, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&part->hint, (gilk_u64)(one - gilk_instance(part, 0)), __ATOMIC_RELAXED);
+}
+
 /* End it, and count that; 0 if somebody else has changed it since. */
 static inline int gilk_end(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 word, gilk_u64 *how)
 {
 	if (!gilk_swap(&one->word, word, gilk_staged(word, 0)))
 		return 0;
-	__atomic_fetch_sub(&part->open, 1, __ATOMIC_RELAXED);
+	gilk_set_free(part, one);
 	gilk_add(how, 1);
 	return 1;
 }
@@ -409,7 +416,14 @@ static inline const char *gilk_conversion(const char *at, int *is_long, int *sta
 	}
 }
 
-__attribute__((noinline, unused, format(printf, 2, 3))) static void gilk_report(gilk_u64 whose, const char *format, ...)
+/* Where no report of the file has floating-point numbers, none costs vector registers that would have to be kept. */
+#ifdef GILK_NO_DOUBLES
+#define GILK_REPORTS noinline, unused, format(printf, 2, 3), target("general-regs-only")
+#else
+#define GILK_REPORTS noinline, unused, format(printf, 2, 3)
+#endif
+
+__attribute__((GILK_REPORTS)) static void gilk_report(gilk_u64 whose, const char *format, ...)
 {
 	struct gilk_report report;
 	__builtin_va_list list;
@@ -437,7 +451,7 @@ __attribute__((noinline, unused, format(printf, 2, 3))) static void gilk_report(
 		}
 		if (*at == 's') {
 			gilk_report_text(&report, __builtin_va_arg(list, const char *), precision);
-#ifdef __SSE2__ /* a report without floating-point numbers costs no vector registers */
+#ifndef GILK_NO_DOUBLES
 		} else if (*at == 'e' || *at == 'f' || *at == 'g' || *at == 'a' || *at == 'E' || *at == 'G' || *at == 'F'
 			   || *at == 'A') {
 			double number = __builtin_va_arg(list, double);

@@ -106,7 +106,7 @@ def _step(one: MetElement) -> str:
     aspect = one.aspect
     target = aspect.automaton.after(one.number)
     kept = "" if one.checked.repeated else _keep(one, "gilk_record")
-    ended = "__atomic_fetch_sub(&gilk_part->open, 1, __ATOMIC_RELAXED);\ngilk_add(&gilk_part->counts.ended, 1);\n"
+    ended = "gilk_set_free(gilk_part, gilk_instance_);\ngilk_add(&gilk_part->counts.ended, 1);\n"
     return f"""\
 static int gilk_step_{one.name}(struct gilk_aspect_part *gilk_part, struct gilk_instance *gilk_instance_,
 	gilk_u64 gilk_word, const struct gilk_instance *gilk_seen, struct gilk_matched *gilk_list,

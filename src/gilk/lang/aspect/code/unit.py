@@ -7,6 +7,7 @@ match at its return, and what observes that runs, the last first (docs/aspect/se
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from gilk.lang.aspect.automaton import Moment
@@ -22,6 +23,7 @@ from gilk.values import dataclass
 
 #: The function in the text, for the engine of advice.
 WOVEN = "gilk_woven"
+_DOUBLES = re.compile(r"%[^%a-zA-Z]*[aAeEfFgG]|report\s*\((?!\s*\x22)")  # or a format that is not to be seen
 _CROWD = 16  # matches of sequences whose advice there is room for at one moment
 
 
@@ -55,6 +57,8 @@ def signature(met: MetFunction) -> CSignature:
 
 
 def _head(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> Iterator[str]:
+    if not any(_DOUBLES.search(one.advice.body.text) for one in met.elements if one.advice is not None):
+        yield "#define GILK_NO_DOUBLES"
     yield "#include <gilk_aspect.h>"
     yield "#undef proceed\n#undef pass"
     yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
