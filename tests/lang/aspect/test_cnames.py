@@ -11,7 +11,8 @@ from gilk.lang.aspect.cnames import declares
 @pytest.mark.parametrize(
     "text",
     [
-        "{ int x = a; }", "int *p, **x;", "long e, k = f(a, b), x;", "for (int x = 0; x < 2; x++) f(x);", "char *const x = t;",
+        "{ int x = a; }", "int *p, **x;", "long e, k = f(a, b), x;", "for (int x = 0; x < 2; x++) f(x);",
+        "char *const x = t;",
         "struct stat now; int x = proceed();", "char b[4], x[4];", "if (a) { unsigned long x; }", "T *x;",
     ],
 )  # fmt: skip
