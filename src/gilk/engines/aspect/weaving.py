@@ -121,8 +121,12 @@ class WovenProcess:
         return self._session
 
     def unweave(self) -> None:
-        """Everything out. Raises TargetError."""
+        """Everything out, and switched off before: threads that have little to do in advice are soon outside of it.
+
+        Raises TargetError.
+        """
         if self._session is not None:
+            self._state.switch(False)
             self._session.end()
 
 

@@ -47,7 +47,7 @@ def told(value: Value) -> Cell:
 
 
 def converted(cell: Cell, type_: Type | None) -> Cell:
-    """As a name of that type holds it: an integer wraps, an array of characters ends at its NUL or is full."""
+    """As a name of that type holds it: an integer wraps, an array of characters has its NUL in it."""
     if isinstance(cell.value, str):
         return _text(cell.value, type_)
     if isinstance(cell.value, int) and isinstance(type_, Integer):
@@ -60,7 +60,7 @@ def converted(cell: Cell, type_: Type | None) -> Cell:
 def _text(value: str, type_: Type | None) -> Cell:
     if not isinstance(type_, Array):
         return Cell(value, type_ if isinstance(type_, Pointer) else _TEXT)
-    data = value.encode("utf-8", "surrogateescape").split(b"\0", 1)[0][: type_.count]
+    data = value.encode("utf-8", "surrogateescape").split(b"\0", 1)[0][: max(type_.count - 1, 0)]
     return Cell(data.decode("utf-8", "surrogateescape"), type_)
 
 

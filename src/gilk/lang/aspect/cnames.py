@@ -23,6 +23,17 @@ _TEXT = """
     """
 _WORDS = frozenset(_TEXT.split())
 _EQUAL = re.compile(r"(?<![=!<>])==(?!=)")
+_STATEMENT = re.compile(r"[;{}]|\bfor\s*\(")
+_DECLARATION = re.compile(
+    r"""
+    \s*(?P<type>[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)*?) (?:\s+|\s*\*(?:[\s*]|const\b)*)
+    (?P<name>[A-Za-z_]\w*)\s*(?:=(?!=)|[,\[]|$)
+    """,
+    re.ASCII | re.VERBOSE,
+)
+_DECLARED = re.compile(r"[\s*]*(\w+)")
+_BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]")
+_NO_TYPES = ("return", "case", "goto", "else", "sizeof", "do")
 _CONJUNCTION = re.compile(
     r"""(?P<skip>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<open>[(\[{])|(?P<close>[)\]}])|&&"""
 )
@@ -66,12 +77,21 @@ def renamed(text: str, to: Mapping[str, str]) -> str:
 
 def declares(text: str, name: str) -> bool:
     """Whether it looks as if the fragment had a variable of its own by that name."""
-    declared = re.compile(rf"(?:\w|[\w)]\s*\*+|,)\s*\b{re.escape(name)}\s*(?:=(?!=)|[;,\[)])", re.ASCII)
-    for one in declared.finditer(text):
-        before = re.search(r"(\w+)?\W*$", text[: one.end()].rsplit(name, 1)[0])
-        if before is None or before[1] not in ("return", "case", "else", "goto"):
-            return one[0][0] != ","
-    return False
+    bare = _PIECE.sub(lambda one: " 0 " if one["skip"] else one[0], text)
+    return any(name in _declared(statement) for statement in _STATEMENT.split(bare))
+
+
+def _declared(statement: str) -> Iterator[str]:
+    """The names that a declaration has, if it is one: words, and stars perhaps, stand in front of the first."""
+    found = _DECLARATION.match(statement)
+    if found is None or found["type"].split()[0] in _NO_TYPES:
+        return
+    while (outer := _BRACKETS.sub(" ", statement)) != statement:
+        statement = outer
+    for part in statement[found.start("name") :].split(","):
+        named = _DECLARED.match(part)
+        if named is not None:
+            yield named[1]
 
 
 def calls(text: str, function: str) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -23,7 +23,9 @@ Placing = Callable[[Element, AspectEvent], bool]
 
 @dataclass(eq=False)
 class OpenInstance:
-    """``bound`` is what elements other than repeated ones have bound; ``words`` are what advice may write."""
+    """``bound`` is what elements other than repeated ones have bound; ``words`` are what advice may write. ``over``: it
+    has ended.
+    """
 
     number: int
     position: int
@@ -32,11 +34,12 @@ class OpenInstance:
     tid: int
     bound: dict[str, Cell]
     words: dict[str, Cell] = field(default_factory=dict)
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AdvisedMatch:
-    """A match of an element that has advice. ``bound`` is a copy, for the advice."""
+    """A match of an element that has advice. ``bound`` and ``words`` are copies, for the advice of ``of``."""
 
     automaton: Automaton
     instance: int
@@ -45,6 +48,17 @@ class AdvisedMatch:
     hit: Hit
     bound: dict[str, Cell]
     words: dict[str, Cell]
+    of: OpenInstance
+
+    def commit(self) -> None:
+        """Give the instance what advice has written to its words."""
+        if not self.of.over:
+            self.of.words = dict(self.words)
+
+    def fetch(self) -> None:
+        """Take what others have written to them meanwhile."""
+        if not self.of.over:
+            self.words.update(self.of.words)
 
 
 class AspectInstances:
@@ -183,10 +197,12 @@ class AspectInstances:
     def _advised(self, instance: OpenInstance, number: int, hit: Hit, found: dict[str, Cell]) -> Iterator[AdvisedMatch]:
         advice = self.automaton.elements[number].advice
         if advice is not None:
-            yield AdvisedMatch(self.automaton, instance.number, number, advice, hit, dict(found), instance.words)
+            words = dict(instance.words)
+            yield AdvisedMatch(self.automaton, instance.number, number, advice, hit, dict(found), words, instance)
 
     def _end(self, instance: OpenInstance, how: Did) -> None:
         self.open.remove(instance)
+        instance.over = True
         self.note(how, instance.number)
 
     def _end_all(self, how: Did, which: Callable[[OpenInstance], bool]) -> None:

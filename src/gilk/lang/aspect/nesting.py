@@ -60,6 +60,7 @@ class Nest:
         for number in reversed(range(len(self._levels))):
             level = self._levels[number]
             level.waiting, level.scope.hit = False, hit
+            level.matched.fetch()
             found = self._go(number, found)
             if found is None:
                 return None
@@ -70,6 +71,7 @@ class Nest:
             return self._original(came)
         matched = self.matched[number]
         self._tell(matched, Did.ADVICE, matched.advice.when)
+        matched.fetch()
         scope = advice_scope(matched, self._tell)
         self._levels[number:] = [_Level(matched, scope, begun(matched, scope), came)]
         return self._go(number, None)
@@ -81,6 +83,7 @@ class Nest:
                 effect = next(level.code) if answer is None else level.code.send(answer)
             except StopIteration as end:
                 del self._levels[number:]
+                level.matched.commit()
                 found: Cell | None = end.value
                 return integer(0, INT64) if found is None else found
             if effect.name != "proceed":
@@ -89,10 +92,12 @@ class Nest:
             level.waiting = True
             given = tuple(cell.value for cell in effect.arguments) or level.came
             self._tell(level.matched, Did.PROCEEDS, ", ".join(map(str, given)))
+            level.matched.commit()
             answer = self._enter(number + 1, given)
             if answer is None:
                 return None
             level.waiting = False
+            level.matched.fetch()
 
 
 def begun(matched: AdvisedMatch, scope: HitScope) -> Advised:
@@ -127,6 +132,7 @@ def observe(matched: AdvisedMatch, effect: Effecting, tell: Telling) -> None:
         try:
             asked = next(code) if answer is None else code.send(answer)
         except StopIteration:
+            matched.commit()
             return
         if asked.name == "proceed":
             raise NotTold("proceed() in advice that is not in place")

@@ -65,7 +65,8 @@ def code_pattern(scanner: AspectScanner) -> CodePattern:
         return CodePattern(Span(start, scanner.position), image["image"] if image else None, name, True, False)
     found = _PATTERN.match(scanner.text, start)
     if found is None:
-        raise Rejected(AspectTag.A_SYNTAX, Span(start, start + 1), "expected a function or an image")
+        here = Span(start, min(start + 1, len(scanner.text)))
+        raise Rejected(AspectTag.A_SYNTAX, here, "expected a function or an image")
     scanner.position = found.end()
     return _code(Span(*found.span()), found["image"], found["name"])
 
@@ -120,7 +121,8 @@ def _backquoted(scanner: AspectScanner) -> str:
     start = scanner.position
     end = scanner.text.find("`", start + 1)
     if end < 0 or "\n" in scanner.text[start:end] or not scanner.text[start + 1 : end].strip():
-        raise _no_signature(Span(start, start + 1), "a name between backquotes does not end, or is empty")
+        here = Span(start, min(start + 1, len(scanner.text)))
+        raise _no_signature(here, "a name between backquotes does not end, or is empty")
     scanner.position = end + 1
     return scanner.text[start + 1 : end].strip()
 

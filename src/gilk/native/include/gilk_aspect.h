@@ -113,6 +113,23 @@ static inline int gilk_differ(const void *one, const void *other, unsigned long 
 	return 0;
 }
 
+/* Whether two values of one type are not equal, as C compares numbers; all others are equal if their bytes are. */
+static inline int gilk_differ_float(const void *one, const void *other, unsigned long size)
+{
+	(void)size;
+	return *(const float *)one != *(const float *)other;
+}
+
+static inline int gilk_differ_double(const void *one, const void *other, unsigned long size)
+{
+	(void)size;
+	return *(const double *)one != *(const double *)other;
+}
+
+#define gilk_unequal(one, other) \
+	_Generic((one), float: gilk_differ_float, double: gilk_differ_double, default: gilk_differ) \
+	(&(one), &(other), sizeof(one))
+
 /* Instances. */
 
 static inline struct gilk_instance *gilk_instance(const struct gilk_aspect_part *part, gilk_u64 number)
@@ -154,6 +171,12 @@ static inline int gilk_take(struct gilk_instance *one, gilk_u64 word)
 	return gilk_swap(&one->word, word, word | GILK_BUSY);
 }
 
+/* To another stage at once, with the record as it is: nobody finds it busy. */
+static inline int gilk_pass(struct gilk_instance *one, gilk_u64 word, gilk_u64 stage)
+{
+	return gilk_swap(&one->word, word, gilk_staged(word, stage));
+}
+
 static inline void gilk_put(struct gilk_instance *one, gilk_u64 word, gilk_u64 stage)
 {
 	__atomic_store_n(&one->word, gilk_staged(word, stage), __ATOMIC_RELEASE);
@@ -176,6 +199,21 @@ static inline int gilk_end(struct gilk_aspect_part *part, struct gilk_instance *
 	return 1;
 }
 
+/* End the one that has this serial number, also if others go on with it meanwhile: one that began later replaces it. */
+static inline void gilk_give_way(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 serial)
+{
+	struct gilk_instance seen;
+	gilk_u64 word;
+	int n;
+
+	for (n = 0; n < GILK_LOOKS; n++) {
+		word = gilk_look(part, one, &seen, 0);
+		if (!word || seen.serial != serial || gilk_end(part, one, word, &part->counts.replaced))
+			return;
+	}
+	gilk_add(&part->counts.missed, 1);
+}
+
 /* Whether it is older than the aspect permits; it has ended then. */
 static inline int gilk_is_late(struct gilk_aspect_part *part, struct gilk_instance *one, gilk_u64 word,
 			       const struct gilk_instance *copy)
@@ -190,11 +228,14 @@ static inline int gilk_is_late(struct gilk_aspect_part *part, struct gilk_instan
 static inline struct gilk_instance *gilk_begin(struct gilk_aspect_part *part, gilk_u64 *word)
 {
 	gilk_u64 limit = part->limit, at = __atomic_load_n(&part->hint, __ATOMIC_RELAXED), n, high;
+	gilk_u64 open = __atomic_load_n(&part->open, __ATOMIC_RELAXED);
 	struct gilk_instance *one;
 
-	if (__atomic_fetch_add(&part->open, 1, __ATOMIC_RELAXED) >= limit)
-		goto full;
-	for (n = 0; n < limit; n++, at++) {
+	do {
+		if (open >= limit)
+			return 0;
+	} while (!__atomic_compare_exchange_n(&part->open, &open, open + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	for (n = 0; n < 2 * limit; n++, at++) { /* others may free one that was passed by */
 		at = at < limit ? at : 0;
 		one = gilk_instance(part, at);
 		*word = __atomic_load_n(&one->word, __ATOMIC_RELAXED);
@@ -211,7 +252,6 @@ static inline struct gilk_instance *gilk_begin(struct gilk_aspect_part *part, gi
 		one->tid = (gilk_u32)gilk_tid();
 		return one;
 	}
-full:
 	__atomic_fetch_sub(&part->open, 1, __ATOMIC_RELAXED);
 	return 0;
 }

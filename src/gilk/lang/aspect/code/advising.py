@@ -91,14 +91,35 @@ def _commit(one: MetElement) -> str:
     return f" gilk_commit_{one.aspect.number}(gilk_one);" if one.aspect.checked.words else ""
 
 
+def _fetch(one: MetElement) -> str:
+    """A call that takes the words that others may have written."""
+    return f" gilk_fetch_{one.aspect.number}(gilk_one);" if one.aspect.checked.words else ""
+
+
 def _cases(elements: Iterable[MetElement], what: Callable[[MetElement], str]) -> str:
     return "".join(f"case {_whose(one)}: {what(one)}\n" for one in elements)
 
 
 def nest(met: MetFunction) -> str:
-    """``gilk_next``: the advice in place that is next, or the function itself, with what observes its return."""
+    """``gilk_next``: the advice in place that is next, or the function itself, with what observes its return;
+    ``gilk_inner``: the same for advice that proceeds. Others have the words of the instance meanwhile."""
     replacing = [one for one in met.elements if one.advice is not None and one.advice.when == "inplace"]
+    wordy = [one for one in replacing if one.aspect.checked.words]
+    void = _is_void(met)
     return f"""\
+__attribute__((unused)) static gilk_result_t gilk_inner(struct gilk_woven_call *gilk_call, unsigned gilk_at,
+	const struct gilk_arguments *gilk_came)
+{{
+struct gilk_matched *gilk_one = gilk_call->list + gilk_at;
+{'' if void else 'gilk_result_t gilk_result;'}
+(void)gilk_one;
+switch (gilk_one->element) {{
+{_cases(wordy, lambda one: f"{_commit(one)} break;")}}}
+{'' if void else 'gilk_result = '}gilk_next(gilk_call, gilk_at + 1, gilk_came);
+switch (gilk_one->element) {{
+{_cases(wordy, lambda one: f"{_fetch(one)} break;")}}}
+{'' if void else 'return gilk_result;'}
+}}
 static gilk_result_t gilk_next(struct gilk_woven_call *gilk_call, unsigned gilk_at,
 	const struct gilk_arguments *gilk_came)
 {{
@@ -117,8 +138,8 @@ def _standing(one: MetElement, met: MetFunction) -> str:
     bound = f"&gilk_one->bound.bound_{one.name}, &gilk_one->words.words_{one.aspect.number}"
     call = f"gilk_advice_{one.name}(gilk_call, gilk_at, gilk_came, {bound});"
     if _is_void(met):
-        return f"{call}{_commit(one)} return;"
-    return f"{{ gilk_result_t gilk_result = {call}{_commit(one)} return gilk_result; }}"
+        return f"{_fetch(one)} {call}{_commit(one)} return;"
+    return f"{{ gilk_result_t gilk_result; {_fetch(one)} gilk_result = {call}{_commit(one)} return gilk_result; }}"
 
 
 def _is_void(met: MetFunction) -> bool:

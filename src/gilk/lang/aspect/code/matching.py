@@ -18,7 +18,8 @@ from gilk.lang.syntax.source import Source, Span
 
 
 def match_function(met: MetElement, source: Source) -> str:
-    """``gilk_match_N_M(arguments, result, kept, words, bound)``: whether it matches; ``bound`` has the names then."""
+    """``gilk_match_N_M_when(arguments, result, kept, words, bound, position)``: whether it matches; ``bound`` has the
+    names then. ``position``: the instance's, 0 where none has begun."""
     aspect, n = met.aspect, met.aspect.number
     ways = "".join(_way(met, one, source) for one in met.alternatives)
     kept = "".join(
@@ -27,11 +28,11 @@ def match_function(met: MetElement, source: Source) -> str:
         if met.number
     )
     return f"""\
-static int gilk_match_{met.name}(const struct gilk_arguments *gilk_came, const gilk_result_t *gilk_result,
+static int gilk_match_{met.place}(const struct gilk_arguments *gilk_came, const gilk_result_t *gilk_result,
 	const struct gilk_kept_{n} *gilk_kept, const struct gilk_words_{n} *gilk_words,
-	struct gilk_bound_{met.name} *gilk_bound)
+	struct gilk_bound_{met.name} *gilk_bound, gilk_u64 gilk_position)
 {{
-(void)gilk_came, (void)gilk_result, (void)gilk_kept, (void)gilk_words, (void)gilk_bound;
+(void)gilk_came, (void)gilk_result, (void)gilk_kept, (void)gilk_words, (void)gilk_bound, (void)gilk_position;
 {kept}{ways}return 0;
 }}
 """
@@ -105,17 +106,21 @@ def _value(one: MetAlternative, step: CheckedBinding, names: Symbols) -> str:
 
 
 def _bind(met: MetElement, step: CheckedBinding, value: str) -> Iterator[str]:
-    """A name that is bound already is a test, in the type in which it was bound first."""
+    """A name that is bound already is a test, in the type in which it was bound first. For ``until``, the position says
+    whether it is."""
     to = f"gilk_bound->{step.name}"
-    if not step.test:
+    first = first_binders(met.aspect).get(step.name)
+    maybe = not step.test and met.is_until and first is not None
+    if not step.test and not maybe:
         yield _assign(to, step.type, value)
         return
-    first = first_binders(met.aspect).get(step.name)
+    if maybe and first is not None:
+        yield f"if (gilk_position <= {first[0]}) {_assign(to, first[2].type, value)}\nelse"
     kind = first[2].type if first is not None else step.type
     kept = kept_symbols(met.aspect).get(step.name)
     type_ = f"__typeof__({kept})" if kept is not None else f"__typeof__({to})"
     yield f"{{ {type_} gilk_new; {_assign('gilk_new', kind, value)}"
-    yield f"if (gilk_differ(&gilk_new, &{to}, sizeof gilk_new)) break; }}"
+    yield f"if (gilk_unequal(gilk_new, {to})) break; }}"
 
 
 def _assign(to: str, type_: CheckedType, value: str) -> str:

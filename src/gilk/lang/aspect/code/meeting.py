@@ -89,9 +89,18 @@ class MetElement:
         return self.checked.advice
 
     @property
+    def is_until(self) -> bool:
+        return self.number >= len(self.aspect.checked.elements)
+
+    @property
     def name(self) -> str:
         """The part of names in C that says which it is."""
         return f"{self.aspect.number}_{self.number}"
+
+    @property
+    def place(self) -> str:
+        """The same of names that each moment has of its own."""
+        return f"{self.name}_{self.moment}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ static unsigned gilk_aspect_{aspect.number}_{one.moment}({_PARAMETERS})
 struct gilk_aspect_part *gilk_part = &gilk_shared.part[{aspect.number}];
 struct gilk_matched *gilk_one = {_room(one)};
 struct gilk_bound_{one.name} *gilk_bound = &gilk_one->bound.bound_{one.name};
-if (!gilk_match_{one.name}(gilk_came, gilk_result, 0, 0, gilk_bound)) return gilk_count;
+if (!gilk_match_{one.place}(gilk_came, gilk_result, 0, 0, gilk_bound, 0)) return gilk_count;
 {words}gilk_one->instance = 0;
 gilk_add(&gilk_part->counts.matches[0], 1);
 {_advised(one)}return gilk_count;
@@ -105,19 +105,21 @@ def _step(one: MetElement) -> str:
     """It has matched: -1 if somebody else has moved the instance, else how many matches have advice now."""
     aspect = one.aspect
     target = aspect.automaton.after(one.number)
-    kept = "" if one.checked.repeated else _keep(one, "gilk_record")
+    kept = "" if one.checked.repeated or target is None else _keep(one, "gilk_record")
+    go = f"if (!gilk_pass(gilk_instance_, gilk_word, {target or 0})) return -1;\n"
+    if kept:
+        go = "if (!gilk_take(gilk_instance_, gilk_word)) return -1;\n"
+        go += f"{kept}gilk_put(gilk_instance_, gilk_word, {target});\n"
     ended = "gilk_set_free(gilk_part, gilk_instance_);\ngilk_add(&gilk_part->counts.ended, 1);\n"
     return f"""\
-static int gilk_step_{one.name}(struct gilk_aspect_part *gilk_part, struct gilk_instance *gilk_instance_,
+static int gilk_step_{one.place}(struct gilk_aspect_part *gilk_part, struct gilk_instance *gilk_instance_,
 	gilk_u64 gilk_word, const struct gilk_instance *gilk_seen, struct gilk_matched *gilk_list,
 	struct gilk_matched *gilk_one, unsigned gilk_count)
 {{
 struct gilk_record_{aspect.number} *gilk_record = (void *)gilk_instance_->record;
 struct gilk_bound_{one.name} *gilk_bound = &gilk_one->bound.bound_{one.name};
 (void)gilk_record, (void)gilk_bound, (void)gilk_list, (void)gilk_seen;
-if (!gilk_take(gilk_instance_, gilk_word)) return -1;
-{kept}gilk_put(gilk_instance_, gilk_word, {target or 0});
-gilk_add(&gilk_part->counts.matches[{one.number}], 1);
+{go}gilk_add(&gilk_part->counts.matches[{one.number}], 1);
 {'' if target is not None else ended}\
 gilk_copy(&gilk_one->words, gilk_seen->record, sizeof(struct gilk_words_{aspect.number}));
 gilk_one->instance = {'gilk_instance_' if target is not None else '0'};
@@ -162,12 +164,12 @@ switch (gilk_stage(gilk_word)) {{
 
 
 def _matches(one: MetElement) -> str:
-    return (f"gilk_match_{one.name}(gilk_came, gilk_result, &gilk_record->kept, &gilk_record->words, "
-            f"&gilk_one->bound.bound_{one.name})")
+    return (f"gilk_match_{one.place}(gilk_came, gilk_result, &gilk_record->kept, &gilk_record->words, "
+            f"&gilk_one->bound.bound_{one.name}, gilk_stage(gilk_word))")
 
 
 def _try(one: MetElement) -> str:
-    step = f"gilk_step_{one.name}(gilk_part, gilk_instance_, gilk_word, gilk_seen, gilk_list, gilk_one, gilk_count)"
+    step = f"gilk_step_{one.place}(gilk_part, gilk_instance_, gilk_word, gilk_seen, gilk_list, gilk_one, gilk_count)"
     return f"if ({_matches(one)}) return {step};\n"
 
 
@@ -179,17 +181,20 @@ def _end(one: MetElement) -> str:
 def _sequence(aspect: NumberedAspect, moment: Moment, begins: bool) -> str:
     n = aspect.number
     last = "return gilk_count;"
+    others = "if (gilk_instance_->tid != (gilk_u32)gilk_tid()) continue;\n"  # which they may be writing just now
+    skip = others if aspect.automaton.sharing is Sharing.THREAD else ""
     if begins:
-        last = f"return gilk_begin_{n}(gilk_part, gilk_came, gilk_result, gilk_list, gilk_count);"
+        last = f"return gilk_begin_{n}_{moment}(gilk_part, gilk_came, gilk_result, gilk_list, gilk_count);"
     return f"""\
 static unsigned gilk_aspect_{n}_{moment}({_PARAMETERS})
 {{
 struct gilk_aspect_part *gilk_part = &gilk_shared.part[{n}];
 gilk_u64 gilk_number, gilk_high = __atomic_load_n(&gilk_part->high, __ATOMIC_ACQUIRE);
+unsigned gilk_before = gilk_count;
 if (!__atomic_load_n(&gilk_part->open, __ATOMIC_RELAXED)) gilk_high = 0;
 for (gilk_number = 0; gilk_number < gilk_high && gilk_number < gilk_part->limit; gilk_number++) {{
 struct gilk_instance *gilk_instance_ = gilk_instance(gilk_part, gilk_number), gilk_seen;
-int gilk_moved = -1, gilk_tries;
+{skip}int gilk_moved = -1, gilk_tries;
 for (gilk_tries = 0; gilk_moved < 0 && gilk_tries < GILK_LOOKS; gilk_tries++) {{
 gilk_u64 gilk_word = gilk_look(gilk_part, gilk_instance_, &gilk_seen, sizeof(struct gilk_record_{n}));
 gilk_moved = (int)gilk_count;
@@ -201,6 +206,7 @@ gilk_moved = gilk_move_{n}_{moment}(gilk_part, gilk_instance_, gilk_word, &gilk_
 if (gilk_moved >= 0) gilk_count = (unsigned)gilk_moved;
 else gilk_add(&gilk_part->counts.missed, 1);
 }}
+gilk_oldest_first(gilk_list, gilk_before, gilk_count);
 {last}
 }}
 """
@@ -209,11 +215,13 @@ else gilk_add(&gilk_part->counts.missed, 1);
 def _begin(one: MetElement) -> str:
     aspect = one.aspect
     n = aspect.number
-    replace = f"gilk_replace_{n}(gilk_part, 0, gilk_bound);\n" if aspect.checked.unique is not None else ""
-    elect = f"gilk_replace_{n}(gilk_part, gilk_serial, gilk_bound);\n" if aspect.checked.unique is not None else ""
+    replace = elect = ""
+    if aspect.checked.unique is not None:
+        replace = f"gilk_replace_{n}_{one.moment}(gilk_part, 0, gilk_bound);\n"
+        elect = f"gilk_replace_{n}_{one.moment}(gilk_part, gilk_serial, gilk_bound);\n"
     return f"""\
 {_replace(one) if aspect.checked.unique is not None else ''}\
-static void gilk_end_late_{n}(struct gilk_aspect_part *gilk_part)
+static void gilk_end_late_{n}_{one.moment}(struct gilk_aspect_part *gilk_part)
 {{
 gilk_u64 gilk_number;
 if (!gilk_part->within) return;
@@ -223,7 +231,7 @@ gilk_u64 gilk_word = gilk_look(gilk_part, gilk_other, &gilk_seen, 0);
 if (gilk_word) gilk_is_late(gilk_part, gilk_other, gilk_word, &gilk_seen);
 }}
 }}
-static unsigned gilk_begin_{n}(struct gilk_aspect_part *gilk_part, {_PARAMETERS})
+static unsigned gilk_begin_{n}_{one.moment}(struct gilk_aspect_part *gilk_part, {_PARAMETERS})
 {{
 struct gilk_matched *gilk_one = {_room(one)};
 struct gilk_bound_{one.name} *gilk_bound = &gilk_one->bound.bound_{one.name};
@@ -231,9 +239,12 @@ struct gilk_instance *gilk_instance_;
 struct gilk_words_{n} gilk_first;
 struct gilk_record_{n} *gilk_record;
 gilk_u64 gilk_word, gilk_serial;
-if (!gilk_match_{one.name}(gilk_came, gilk_result, 0, 0, gilk_bound)) return gilk_count;
+if (!gilk_match_{one.place}(gilk_came, gilk_result, 0, 0, gilk_bound, 0)) return gilk_count;
 {_first_words(aspect, one, 'gilk_first')}{replace}gilk_instance_ = gilk_begin(gilk_part, &gilk_word);
-if (!gilk_instance_) {{ gilk_end_late_{n}(gilk_part); gilk_instance_ = gilk_begin(gilk_part, &gilk_word); }}
+if (!gilk_instance_) {{
+gilk_end_late_{n}_{one.moment}(gilk_part);
+gilk_instance_ = gilk_begin(gilk_part, &gilk_word);
+}}
 if (!gilk_instance_) {{ gilk_add(&gilk_part->counts.lost, 1); return gilk_count; }}
 gilk_record = (void *)gilk_instance_->record;
 gilk_copy(&gilk_record->words, &gilk_first, sizeof gilk_first);
@@ -256,15 +267,15 @@ def _replace(one: MetElement) -> str:
     ends itself."""
     aspect, n = one.aspect, one.aspect.number
     differ = "".join(
-        f"if (gilk_differ(&gilk_record->kept.{name}, &gilk_bound->{name}, sizeof gilk_bound->{name})) continue;\n"
+        f"if (gilk_unequal(gilk_record->kept.{name}, gilk_bound->{name})) continue;\n"
         for name in aspect.checked.unique or ()
         if name in kept_symbols(aspect)
     )
     return f"""\
-static void gilk_replace_{n}(struct gilk_aspect_part *gilk_part, gilk_u64 gilk_serial,
+static void gilk_replace_{n}_{one.moment}(struct gilk_aspect_part *gilk_part, gilk_u64 gilk_serial,
 	const struct gilk_bound_{one.name} *gilk_bound)
 {{
-gilk_u64 gilk_number, gilk_own_word = 0;
+gilk_u64 gilk_number;
 struct gilk_instance *gilk_own = 0;
 int gilk_behind = 0;
 (void)gilk_bound;
@@ -276,21 +287,19 @@ gilk_u64 gilk_word;
 gilk_again:
 gilk_word = gilk_look(gilk_part, gilk_other, &gilk_seen, sizeof(struct gilk_record_{n}));
 if (!gilk_word || !({_SHARED[aspect.automaton.sharing]})) continue;
-{differ}if (gilk_serial && gilk_seen.serial == gilk_serial) {{
-gilk_own = gilk_other;
-gilk_own_word = gilk_word;
-continue;
-}}
+{differ}if (gilk_serial && gilk_seen.serial == gilk_serial) {{ gilk_own = gilk_other; continue; }}
+if (gilk_is_late(gilk_part, gilk_other, gilk_word, &gilk_seen)) continue;
 if (gilk_serial && gilk_seen.serial > gilk_serial) {{ gilk_behind = 1; continue; }}
 if (!gilk_end(gilk_part, gilk_other, gilk_word, &gilk_part->counts.replaced)) goto gilk_again;
 }}
-if (gilk_behind && gilk_own) gilk_end(gilk_part, gilk_own, gilk_own_word, &gilk_part->counts.replaced);
+if (gilk_behind && gilk_own) gilk_give_way(gilk_part, gilk_own, gilk_serial);
 }}
 """
 
 
 def commits(aspects: Sequence[NumberedAspect]) -> Iterator[str]:
-    """Functions that put words which advice has written into the instance, if that is still there."""
+    """Functions that put words which advice has written into the instance, and take those that others have written, if
+    it is still there."""
     for aspect in aspects:
         n = aspect.number
         if aspect.checked.words:
@@ -309,5 +318,13 @@ gilk_copy(gilk_one->instance->record, &gilk_one->words, sizeof(struct gilk_words
 gilk_put(gilk_one->instance, gilk_word, gilk_stage(gilk_word));
 return;
 }}
+}}
+__attribute__((unused)) static void gilk_fetch_{n}(struct gilk_matched *gilk_one)
+{{
+struct gilk_instance gilk_seen;
+if (gilk_one->instance
+	&& gilk_look(&gilk_shared.part[{n}], gilk_one->instance, &gilk_seen, sizeof(struct gilk_words_{n}))
+	&& gilk_seen.serial == gilk_one->serial)
+gilk_copy(&gilk_one->words, gilk_seen.record, sizeof(struct gilk_words_{n}));
 }}
 """

@@ -13,11 +13,12 @@ from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.meeting import NumberedAspect, Symbols, first_binders
 
 _ARRAY = re.compile(r"\[[^\]]*\]\s*$")
+_QUALIFIER = re.compile(r"\b(?:const|volatile|restrict)\b")
 
 
 def declared(type_: CheckedType, name: str) -> str:
-    """``type_`` as that of a variable."""
-    return f"__typeof__({type_.text}) {name}"
+    """``type_`` as that of a variable which may be written."""
+    return f"{_whole(type_)} {name}"
 
 
 def parameter(type_: CheckedType, name: str) -> str:
@@ -28,7 +29,11 @@ def parameter(type_: CheckedType, name: str) -> str:
 
 
 def _whole(type_: CheckedType) -> str:
-    return f"__typeof__({type_.text})"
+    """Without qualifiers of the value itself: ``long`` for ``const long``, ``T *`` for ``T *const``. It is a copy."""
+    inner, star, outer = type_.text.rpartition("*")
+    if "(" in type_.text:
+        return f"__typeof__({type_.text})"
+    return f"__typeof__({inner}{star}{_QUALIFIER.sub('', outer)})"
 
 
 def is_array(type_: CheckedType) -> bool:

@@ -37,12 +37,28 @@ class WovenText:
     when: When
 
 
+_OLDEST_FIRST = """\
+/* What has matched is put in the order in which the instances began. */
+__attribute__((unused)) static void gilk_oldest_first(struct gilk_matched *list, unsigned from, unsigned to)
+{
+struct gilk_matched kept;
+unsigned n, at;
+for (n = from + 1; n < to; n++)
+for (at = n; at > from && list[at - 1].serial > list[at].serial; at--) {
+gilk_copy(&kept, list + at, sizeof kept);
+gilk_copy(list + at, list + at - 1, sizeof kept);
+gilk_copy(list + at - 1, &kept, sizeof kept);
+}
+}
+"""
+
+
 def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenText:
     """``tables``: where each lies, from the start of the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
-        *_head(file, met, tables), *_typed(aspects), *_call(met, aspects), *_forward(met), *commits(aspects),
-        *(match_function(one, file.source) for one in met.elements), *moments(met),
+        *_head(file, met, tables), *_typed(aspects), *_call(met, aspects), _OLDEST_FIRST, *_forward(met),
+        *commits(aspects), *(match_function(one, file.source) for one in met.elements), *moments(met),
         *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
     declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
@@ -100,7 +116,8 @@ def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
     arguments = "".join(f"{parameter(one, f'argument_{n}')}; " for n, one in enumerate(met.point.parameters or ()))
     yield f"struct gilk_arguments {{ {arguments}}};"
     yield from _outer_arguments(met)
-    bound = "".join(f"struct gilk_bound_{one.name} bound_{one.name}; " for one in met.elements)
+    names = dict.fromkeys(one.name for one in met.elements)
+    bound = "".join(f"struct gilk_bound_{name} bound_{name}; " for name in names)
     words = "".join(f"struct gilk_words_{one.number} words_{one.number}; " for one in aspects)
     yield (
         "struct gilk_matched { unsigned element; struct gilk_instance *instance; gilk_u64 serial; "
@@ -136,7 +153,8 @@ def _forward(met: MetFunction) -> Iterator[str]:
         return
     yield "static gilk_result_t gilk_next(struct gilk_woven_call *, unsigned, const struct gilk_arguments *);"
     yield "#define proceed(...) gilk_proceed ## __VA_OPT__(_with)(__VA_ARGS__)"
-    yield "#define gilk_proceed() gilk_next(gilk_call, gilk_at + 1, gilk_came)"
+    yield "static gilk_result_t gilk_inner(struct gilk_woven_call *, unsigned, const struct gilk_arguments *);"
+    yield "#define gilk_proceed() gilk_inner(gilk_call, gilk_at, gilk_came)"
     if met.point.parameters and not met.point.variadic:
         names = [f"argument_{n}" for n, _ in enumerate(met.point.parameters)]
         taken = ", ".join(parameter(one, f"gilk_{n}") for n, one in enumerate(met.point.parameters))
@@ -147,7 +165,7 @@ def _forward(met: MetFunction) -> Iterator[str]:
         )
         yield (
             "#define gilk_proceed_with(...) ({ struct gilk_arguments gilk_packed = gilk_pack(__VA_ARGS__); "
-            "gilk_next(gilk_call, gilk_at + 1, &gilk_packed); })"
+            "gilk_inner(gilk_call, gilk_at, &gilk_packed); })"
         )
     if met.point.result.text != "void":
         yield "#define deny(code) do { *__errno_location() = (code); return (gilk_result_t)-1; } while (0)"

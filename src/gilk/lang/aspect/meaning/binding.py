@@ -67,7 +67,7 @@ class _Binder:
         body, elements = self._named.item.body, list[CheckedElement]()
         first: _Types = {}
         for number, element in enumerate(self._named.elements):
-            elements.append(self._element(element, number == len(self._named.elements) - 1))
+            elements.append(self._element(element, number == len(self._named.elements) - 1, number == 0))
             first = first if number else dict(self._known)
         self._forget(first)
         until = tuple(self._element(one, True) for one in self._named.until)
@@ -113,12 +113,23 @@ class _Binder:
             self._why[name] = "until may come before it is bound"
         self._known = dict(first)
 
-    def _element(self, element: PlacedElement, last: bool) -> CheckedElement:
+    def _scope(self, match: PlainMatch, kernel: bool, first: bool) -> AspectScope:
+        """Names that a match has. An instance that has not begun has no words."""
+        words = {one.name for one in self._words}
+        why = {**self._why, **dict.fromkeys(words if first else (), "an instance has its words once it has begun")}
+        for one in bound_names(match):
+            why[one.text] = "the match binds it further on"
+            if one.text in words:
+                text = f"{one.text} is a word of the instance, which a match cannot bind"
+                self._findings.say(AspectTag.A_TYPE, one.span, text, "give one of the two another name")
+        known = {name: type_ for name, type_ in self._known.items() if not (first and name in words)}
+        return AspectScope(self._findings, known, why, kernel)
+
+    def _element(self, element: PlacedElement, last: bool, first: bool = False) -> CheckedElement:
         kernel = KERNEL_GROUP in element.places
         scopes, alternatives = list[AspectScope](), list[CheckedAlternative]()
         for match in element.matches:
-            later = {one.text: "the match binds it further on" for one in bound_names(match)}
-            scope = AspectScope(self._findings, self._known, {**self._why, **later}, kernel)
+            scope = self._scope(match, kernel, first)
             alternatives.append(_alternative(match, scope))
             scopes.append(scope)
         item = element.item
