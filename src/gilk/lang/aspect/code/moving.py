@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from gilk.lang.aspect.automaton import Moment, Sharing
 from gilk.lang.aspect.cnames import renamed
@@ -57,7 +57,7 @@ def _of_aspect(aspect: NumberedAspect, moment: Moment, elements: list[MetElement
         if one.number < len(aspect.checked.elements):
             yield _begin(one) if one.number == 0 else _step(one)
     yield _move(aspect, moment, by_number)
-    yield _sequence(aspect, moment, 0 in by_number)
+    yield _sequence(aspect, moment, by_number)
 
 
 def _room(one: MetElement) -> str:
@@ -178,12 +178,20 @@ def _end(one: MetElement) -> str:
             " ? (int)gilk_count : -1;\n")
 
 
-def _sequence(aspect: NumberedAspect, moment: Moment, begins: bool) -> str:
+def _stages(aspect: NumberedAspect, numbers: Collection[int]) -> int:
+    """The positions, as bits, at which one of the elements is active; ``until`` is at all."""
+    length = len(aspect.checked.elements)
+    ends = any(number >= length for number in numbers)
+    moved = (at for at in range(1, length) if ends or set(aspect.automaton.active(at)) & set(numbers))
+    return sum(1 << at for at in moved)
+
+
+def _sequence(aspect: NumberedAspect, moment: Moment, elements: Collection[int]) -> str:
     n = aspect.number
     last = "return gilk_count;"
     others = "if (gilk_instance_->tid != (gilk_u32)gilk_tid()) continue;\n"  # which they may be writing just now
     skip = others if aspect.automaton.sharing is Sharing.THREAD else ""
-    if begins:
+    if 0 in elements:
         last = f"return gilk_begin_{n}_{moment}(gilk_part, gilk_came, gilk_result, gilk_list, gilk_count);"
     return f"""\
 static unsigned gilk_aspect_{n}_{moment}({_PARAMETERS})
@@ -194,6 +202,8 @@ unsigned gilk_before = gilk_count;
 if (!__atomic_load_n(&gilk_part->open, __ATOMIC_RELAXED)) gilk_high = 0;
 for (gilk_number = 0; gilk_number < gilk_high && gilk_number < gilk_part->limit; gilk_number++) {{
 struct gilk_instance *gilk_instance_ = gilk_instance(gilk_part, gilk_number), gilk_seen;
+gilk_u64 gilk_now_at = gilk_stage(__atomic_load_n(&gilk_instance_->word, __ATOMIC_RELAXED));
+if (!({_stages(aspect, elements)}UL >> gilk_now_at & 1)) continue;
 {skip}int gilk_moved = -1, gilk_tries;
 for (gilk_tries = 0; gilk_moved < 0 && gilk_tries < GILK_LOOKS; gilk_tries++) {{
 gilk_u64 gilk_word = gilk_look(gilk_part, gilk_instance_, &gilk_seen, sizeof(struct gilk_record_{n}));
