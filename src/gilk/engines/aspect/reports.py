@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Reports of advice, as text: the records of gilk_report() (native/include/gilk_aspect.h), printed as C does.
+"""Reports of advice, as text: the records of gilk_report() (native/include/gilk_report.h), printed as C does.
 
 A record is data of the process's: formats and lengths in it are bounded.
 """
