@@ -15,7 +15,7 @@ from gilk.trace.drain import Chunk
 from gilk.values import dataclass
 
 _REGS = 3  # the class of records
-_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t)?([a-zA-Z%])")
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?(hh|h|ll|l|z|j|t)?([diouxXcspaAeEfFgG%])")
 _WIDEST = 1024
 _CUT = 0x8000  # in the length of a string: there was more of it
 _FORMAT = 1024  # bytes of a format that are read
