@@ -20,7 +20,7 @@ from gilk.targets.process import attach
 from gilk.toolchain.compilers import NATIVE
 from tests.behaviour.advised import build as build_rounds
 from tests.behaviour.advised import rounds
-from tests.behaviour.harness import differences, leftovers
+from tests.behaviour.harness import differences, leftovers, wait_for
 from tests.behaviour.test_advice_stress import BUSY
 from tests.behaviour.woven_program import Commanded, build, commanded
 
@@ -258,7 +258,9 @@ def test_aspects_come_and_go_while_threads_run(tmp_path: Path) -> None:
                 with Weaving(file, {program.pid: ()}, [process]) as weaving:
                     weaving.weave()
                     assert program.ask().startswith("0 "), n
-                    assert sum(one.begun for one in weaving.processes[0].summary().aspects) > 0
+                    assert wait_for(
+                        lambda weaving=weaving: sum(one.begun for one in weaving.processes[0].summary().aspects)
+                    )
                 assert program.ask().startswith("0 "), n
                 assert not [each for each in differences(program.pid) if "/program" in each], n
         assert program.ask() == "0 1 1"

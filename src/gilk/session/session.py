@@ -165,7 +165,7 @@ class Session(BaseSession):
         try:
             return self.process.keeper.close()
         except GilkError as error:
-            if error.slug != "keeper-gone":
+            if error.slug not in ("keeper-gone", "no-such-process"):
                 raise
             return None
         finally:

@@ -141,7 +141,7 @@ class Process:
         try:
             self.close()
         except TargetError as error:
-            if kind is None or error.slug != "keeper-gone":
+            if kind is None or error.slug not in ("keeper-gone", "no-such-process"):
                 raise
 
     @property

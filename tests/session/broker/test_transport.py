@@ -344,5 +344,5 @@ def test_who_has_gone_is_told_apart(ended: bool) -> None:
         with pytest.raises(TargetError) as raised:
             away.say({"do": "wait"})
         child.kill()
-    assert raised.value.slug == "keeper-gone" and not away.there
+    assert raised.value.slug == ("no-such-process" if ended else "keeper-gone") and not away.there
     assert raised.value.message.endswith("has ended" if ended else "does not answer")

@@ -112,9 +112,9 @@ class RemoteTracer(KeeperClient):
             answer = self._line.ask(words, content)
         except (Closed, TimeoutError):
             self._close()
-            why = "the process that has the session has gone, or does not answer"
             if not is_alive(self._pid):
-                why = f"process {self._pid} has ended"
+                raise TargetError("no-such-process", f"process {self._pid} has ended") from None
+            why = "the process that has the session has gone, or does not answer"
             raise TargetError("keeper-gone", why) from None
         except BaseException:  # Ctrl-C: what is asked next would be given this answer
             line, self._line = self._line, None
