@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from gilk.lang.aspect.automaton import Automaton, Moment
 from gilk.lang.aspect.checked import (
-    BindingSource,
     CheckedAdvice,
     CheckedAlternative,
     CheckedAspect,
@@ -152,7 +151,3 @@ def first_binders(aspect: NumberedAspect) -> dict[str, tuple[int, int, CheckedBi
                 if isinstance(step, CheckedBinding) and step.name in kept and not step.test and not element.repeated:
                     found.setdefault(step.name, (number, which, step))
     return found
-
-
-def is_argument(step: object) -> bool:
-    return isinstance(step, CheckedBinding) and step.source is BindingSource.ARGUMENT
