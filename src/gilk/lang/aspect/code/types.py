@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gilk.lang.aspect.checked import CheckedBinding, CheckedC, CheckedElement, CheckedType
+from gilk.lang.aspect.checked import CheckedBinding, CheckedElement, CheckedType
 from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.meeting import NumberedAspect, Symbols, first_binders
 
@@ -106,7 +106,3 @@ def structs(aspect: NumberedAspect) -> Iterator[str]:
 
 def _struct(name: str, fields: Symbols) -> str:
     return f"struct {name} {{ {''.join(f'__typeof__({of}) {field}; ' for field, of in fields.items())}}};"
-
-
-def fragment(code: CheckedC, names: Symbols) -> str:
-    return renamed(code.text, names)
