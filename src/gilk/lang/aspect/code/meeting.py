@@ -116,6 +116,10 @@ class MetFunction:
     elements: tuple[MetElement, ...]
     tracked: bool = False
 
+    @property
+    def is_void(self) -> bool:
+        return self.point.result.text == "void"
+
     def at(self, moment: Moment) -> tuple[MetElement, ...]:
         return tuple(one for one in self.elements if one.moment is moment)
 

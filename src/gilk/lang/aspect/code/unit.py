@@ -167,7 +167,7 @@ def _forward(met: MetFunction) -> Iterator[str]:
             "#define gilk_proceed_with(...) ({ struct gilk_arguments gilk_packed = gilk_pack(__VA_ARGS__); "
             "gilk_inner(gilk_call, gilk_at, &gilk_packed); })"
         )
-    if met.point.result.text != "void":
+    if not met.is_void:
         yield "#define deny(code) do { *__errno_location() = (code); return (gilk_result_t)-1; } while (0)"
 
 
@@ -200,7 +200,7 @@ gilk_restore_errno;
         return
     yield _original(met, given)
     yield nest(met)
-    void = sign.is_void
+    void = met.is_void
     goes_on = "gilk_advice_proceed(); return;" if void else "return gilk_advice_proceed();"
     missed = goes_on if met.waits else "gilk_advice_pass();"
     last = f"{'' if void else 'return '}gilk_next(&gilk_call, 0, &gilk_call.came);"
@@ -217,7 +217,7 @@ static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const stru
 gilk_advice_pass();
 }
 """
-    void = met.point.result.text == "void"
+    void = met.is_void
     kept = "" if void else "gilk_result = "
     names = ", ".join(f"gilk_came->argument_{n}" for n, _ in enumerate(met.point.parameters or ()))
     with_others = f"if (gilk_came != &gilk_call->came) {kept}gilk_advice_proceed_with({names});\nelse "
