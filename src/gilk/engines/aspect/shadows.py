@@ -119,7 +119,7 @@ class Shadows:
         element = aspect.elements[number]
         which = sorted({one.alternative for one in found if one.aspect is aspect and one.element == number})
         for moment in Moment:
-            here = tuple(self._way(element, n) for n in which if _moment(element, n) is moment)
+            here = tuple(self._way(element, n) for n in which if aspect.moment(number, n) is moment)
             if here:
                 yield MetElement(aspect, number, moment, here)
 
@@ -173,8 +173,3 @@ def _last(point: object) -> CheckedFunction:
     last = point.last if isinstance(point, CheckedFlow) else point
     assert isinstance(last, CheckedFunction), "refused before"
     return last
-
-
-def _moment(element: CheckedElement, which: int) -> Moment:
-    after = element.advice is not None and element.advice.when == "after"
-    return Moment.AFTER if after or element.alternatives[which].returns else Moment.BEFORE

@@ -35,6 +35,11 @@ class NumberedAspect:
         """Elements of the sequence, then those of ``until``."""
         return (*self.checked.elements, *self.checked.until)
 
+    def moment(self, element: int, alternative: int) -> Moment:
+        """The moment at which that alternative of that element matches; both are numbers, from 0."""
+        one = (*self.automaton.elements, *self.automaton.until)[element]
+        return one.moment(one.alternatives[alternative])
+
     @property
     def is_sequence(self) -> bool:
         """Whether an instance stays open behind the first match."""
