@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from gilk.engines.aspect.state import CodeRanges
 from gilk.errors import UsageError
 from gilk.lang.aspect.automaton import Moment
-from gilk.lang.aspect.checked import CheckedCode, CheckedElement, CheckedFile, CheckedFlow, CheckedFunction
+from gilk.lang.aspect.checked import CheckedCode, CheckedElement, CheckedFile, CheckedFunction, last_of, outer_of
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, MetFunction, NumberedAspect, OuterFunction
 from gilk.session.places import FunctionView, functions
 from gilk.targets.base import Code
@@ -65,9 +65,10 @@ class Shadows:
     def _of_element(self, aspect: NumberedAspect, number: int) -> Iterator[_Found]:
         for which, alternative in enumerate(aspect.elements[number].alternatives):
             point = alternative.point
-            for outer in point.outer if isinstance(point, CheckedFlow) else ():
+            for outer in outer_of(point):
                 yield from (_Found(view, outer) for view in self._views(outer))
-            last = _last(point)
+            last = last_of(point)
+            assert isinstance(last, CheckedFunction), "refused before"
             yield from (_Found(view, last, aspect, number, which) for view in self._views(last))
 
     def _views(self, point: CheckedFunction) -> list[FunctionView]:
@@ -125,9 +126,8 @@ class Shadows:
 
     def _way(self, element: CheckedElement, which: int) -> MetAlternative:
         one = element.alternatives[which]
-        around = one.point.outer if isinstance(one.point, CheckedFlow) else ()
         callers = (self._ranges.place(self._ranges_of(one.callers)),) if one.callers else ()
-        return MetAlternative(one, tuple(map(self._around, around)), callers)
+        return MetAlternative(one, tuple(map(self._around, outer_of(one.point))), callers)
 
     def _around(self, point: CheckedFunction) -> tuple[OuterFunction, ...]:
         return tuple(
@@ -167,9 +167,3 @@ class Shadows:
 def _is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
     places = {each for place in element.places for each in of.get(place, (place,))}
     return not element.places or bool(places & set(groups))
-
-
-def _last(point: object) -> CheckedFunction:
-    last = point.last if isinstance(point, CheckedFlow) else point
-    assert isinstance(last, CheckedFunction), "refused before"
-    return last
