@@ -44,6 +44,7 @@ class Shadows:
         self._process, self._file, self._groups, self._ranges = process, file, groups, ranges
         self._by_address: dict[int, list[_Found]] = {}
         self._numbers: dict[int, int] = {}
+        self._meant: dict[CheckedFunction, list[FunctionView]] = {}
 
     def found(self, aspects: Sequence[NumberedAspect]) -> tuple[Shadow, ...]:
         """The functions in the order in which the aspects name them.
@@ -72,7 +73,13 @@ class Shadows:
             yield from (_Found(view, last, aspect, number, which) for view in self._views(last))
 
     def _views(self, point: CheckedFunction) -> list[FunctionView]:
-        """The functions meant. Without an image: those of the program, and where it has none, of any library."""
+        """The functions meant: found once, so that libraries which the process opens meanwhile change nothing."""
+        if point not in self._meant:
+            self._meant[point] = self._functions_meant(point)
+        return self._meant[point]
+
+    def _functions_meant(self, point: CheckedFunction) -> list[FunctionView]:
+        """Without an image, the functions are looked for in the program, and if it has none, in any library."""
         found = self._of_first_image(point, [point.image] if point.image else ["", "*"])
         if len({one.address for one in found}) > 1 and not _GLOB & set(point.name) and not point.image:
             raise UsageError(
