@@ -20,7 +20,6 @@ from gilk.lang.aspect.lower import automata
 from gilk.lang.aspect.woven import DryShadow, TableRow, WovenElement, WovenReport, WovenSummary, WovenTable
 from gilk.session.advised_session import AdvisedSession
 from gilk.session.advising import Advice, check_process, wanted
-from gilk.session.base import Probe
 from gilk.targets.process import Process
 
 _RING = 1 << 18  # bytes of reports that a thread may have waiting
@@ -40,7 +39,6 @@ class WovenProcess:
         self.shadows = Shadows(process, file, groups, ranges).found(self._aspects)
         self._layout = WovenLayout(self._aspects, file.tables, ranges)
         self._session: AdvisedSession | None = None
-        self.probes: tuple[Probe, ...] = ()
 
     def advice(self) -> list[tuple[Shadow, Advice]]:
         return [(shadow, self._advice(shadow)) for shadow in self.shadows]
@@ -81,7 +79,7 @@ class WovenProcess:
         self._state = WovenState(self._layout, self._aspects, self._session.shared, self._session.clock)
         self._reports = ReportReader(self._session.stored)
         pieces = [(shadow.view.entry, advice) for shadow, advice in self.advice()]
-        self.probes = self._session.advise_all(pieces)
+        self._session.advise_all(pieces)
 
     def switch(self, on: bool) -> None:
         """All aspects, from their next match on."""
