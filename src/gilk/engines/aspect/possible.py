@@ -63,7 +63,7 @@ def _of_aspect(aspect: NumberedAspect, processes: int) -> Iterator[tuple[Span, s
 
 
 def _impossible(point: CheckedPoint) -> str:
-    """"" of calls, and of control flows that end in one."""
+    """The kind of events that stand against it; "" for calls, and for control flows that end in one."""
     last = last_of(point)
     if isinstance(last, CheckedFunction):
         return ""

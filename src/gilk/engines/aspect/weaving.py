@@ -48,7 +48,8 @@ class WovenProcess:
         return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
 
     def dry(self) -> Iterator[DryShadow]:
-        """Its functions. Whether their points can be had shows when they are planned; the process is not touched.
+        """The functions that would be woven; the process is not touched. Some reasons to refuse their points show only
+        when these are planned.
 
         Raises CompileError.
         """
@@ -73,8 +74,8 @@ class WovenProcess:
         return not process.alive or (process.launched and process.wait() is not None) or not process.keeper.is_present()
 
     def weave(self, threads: int = 1024) -> None:
-        """Everything in, in one change, and switched on. Raises UsageError, CompileError, TargetError; then the process
-        is as it was."""
+        """Put all aspects into the process, by one change and switched off. Raises UsageError, CompileError,
+        TargetError; then the process is as it was."""
         self._session = AdvisedSession(self.process, threads=threads, ring=_RING, shared=self._layout.size)
         self._state = WovenState(self._layout, self._aspects, self._session.shared, self._session.clock)
         self._reports = ReportReader(self._session.stored)
@@ -82,7 +83,7 @@ class WovenProcess:
         self._session.advise_all(pieces)
 
     def switch(self, on: bool) -> None:
-        """All aspects, from their next match on."""
+        """Switch all aspects on or off, from their next match on."""
         self._state.switch(on)
 
     def reports(self, final: bool = False) -> list[WovenReport]:
@@ -119,7 +120,7 @@ class WovenProcess:
         return self._session
 
     def unweave(self) -> None:
-        """Everything out, and switched off before: threads that have little to do in advice are soon outside of it.
+        """Switch all aspects off, and take them out; threads that advice no longer keeps busy leave it soon.
 
         Raises TargetError.
         """
@@ -143,7 +144,7 @@ class Weaving:
         self.unweave()
 
     def weave(self) -> None:
-        """Into all, switched off, and then on in all; into none if one refuses."""
+        """Weave into all processes, then switch on in all; if one refuses, none has anything woven."""
         try:
             for one in self.processes:
                 one.weave()
@@ -168,7 +169,7 @@ class Weaving:
             time.sleep(_TICK)
 
     def unweave(self) -> None:
-        """Out of all, also where one of them refuses. Raises the first GilkError."""
+        """Take everything out of all processes, also after one has refused. Raises the first GilkError."""
         wrong: list[GilkError] = []
         for one in self.processes:
             try:

@@ -64,7 +64,7 @@ class OuterFunction:
 class MetAlternative:
     """One of the ways in which an element matches here. ``outer``: of a control flow, outermost first, the functions
     that may be each of those around. ``callers``: the sets of ranges in the state one of which has to have the return
-    address; () of any caller."""
+    address; () allows every caller."""
 
     checked: CheckedAlternative
     outer: tuple[tuple[OuterFunction, ...], ...] = ()
@@ -103,7 +103,7 @@ class MetElement:
 
     @property
     def place(self) -> str:
-        """The same of names that each moment has of its own."""
+        """The part of names in C that says which it is, and at which moment."""
         return f"{self.name}_{self.moment}"
 
 

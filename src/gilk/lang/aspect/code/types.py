@@ -22,7 +22,7 @@ def declared(type_: CheckedType, name: str) -> str:
 
 
 def parameter(type_: CheckedType, name: str) -> str:
-    """The same of a parameter, where an array is a pointer to its first element."""
+    """``type_`` as that of a parameter: C makes an array a pointer to its first element."""
     if _ARRAY.search(type_.text):
         return f"__typeof__(&(*({_whole(type_)} *)0)[0]) {name}"
     return declared(type_, name)

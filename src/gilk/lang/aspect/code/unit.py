@@ -131,7 +131,7 @@ def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
 
 
 def _outer_arguments(met: MetFunction) -> Iterator[str]:
-    """Those of functions around, as they are in the C of each."""
+    """Declarations of structs with the arguments of functions around, each laid out as in that function's own C."""
     ways = (way for each in met.elements for way in each.alternatives)
     for one in {one.number: one for way in ways for functions in way.outer for one in functions}.values():
         fields = "".join(f"{parameter(each, f'argument_{n}')}; " for n, each in enumerate(one.point.parameters or ()))
@@ -172,7 +172,7 @@ def _forward(met: MetFunction) -> Iterator[str]:
 
 
 def _on(met: MetFunction) -> str:
-    """Which aspects are on, as bits."""
+    """An expression with a bit for each aspect that is on; bit 63 is set where control flows ask for the function."""
     numbers = sorted({one.aspect.number for one in met.elements})
     bits = [f"(gilk_u64)(gilk_shared.part[{n}].on & 1) << {n}" for n in numbers]
     return " | ".join([*bits, "1UL << 63"] if met.tracked else bits)
