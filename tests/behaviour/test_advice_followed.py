@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import subprocess
 from collections.abc import Iterator
 from itertools import islice
@@ -145,7 +144,6 @@ def followed(one: AdvisedSession) -> Iterator[Place]:
                 yield view.entry
 
 
-@pytest.mark.skipif(not shutil.which("sqlite3"), reason="sqlite3 is not installed")
 def test_all_functions_of_a_stock_library_have_advice_and_work() -> None:
     """What it prints is what it prints without, but for the one text that advice exchanges."""
     plain = subprocess.run(["sqlite3"], input=f"select 1;\n{SQL}", capture_output=True, text=True, check=False)
