@@ -55,7 +55,7 @@ int main(void)
 """
 _ONE = "call(long one(long a, long b))"
 _THREE = "call(long one(long k, long b)); call(long two(long k, long b)); call(long three(long k, long b))"
-#: What is called in a round, the aspect, and how many instances are open besides.
+#: By name of a row: the calls of a round, the aspect, and how many instances others have open.
 ROWS = {
     "before, a condition that is false": ("1", f"{_ONE} && if (b < 0) then {{ report(\"%ld\", b); }};", 0),
     "before, empty advice": ("1", f"{_ONE} then {{ }};", 0),

@@ -51,7 +51,7 @@ static void one_round(void)
 	printf("%%ld\\n", (long)result);
 }
 """
-#: What is tested here are returns; jumps to other functions have tests of their own.
+#: Tests of returns use these; jumps to other functions have tests of their own.
 OPTIONS = ("-O2", "-g", "-pthread", "-fno-optimize-sibling-calls")
 TAILS = ("-O2", "-g", "-pthread", "-fno-inline", "-foptimize-sibling-calls")
 COMPILERS = ("gcc", "clang")

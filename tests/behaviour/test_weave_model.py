@@ -100,7 +100,7 @@ def test_words_that_are_not_looked_at_again_would_show(tmp_path: Path, monkeypat
 
 
 def calls(*words: str) -> tuple[Command, ...]:
-    """``two 1 2``: numbers, or what is none."""
+    """A line such as ``two 1 2``; its arguments are numbers or other words."""
     split = (word.split() for word in words)
     return tuple(Command(name, tuple(map(_argument, given))) for name, *given in split)
 
@@ -121,7 +121,7 @@ OLDEST_CALLS = calls(
     "one 7", "two 9 0", "three 0 0 0",
 )  # fmt: skip
 
-#: What the inner calls do to a word is there when advice around them goes on.
+#: Advice around others goes on with the words as the inner calls have left them.
 WORDS = """
 instances 4 var(long n = 1, int m = 2) seq(
     call(long outer(long a, long b)) then inplace { n += 10; long r = proceed(); report("outer %ld %d", n, m); m = 7; return r; };

@@ -38,7 +38,7 @@ class WovenText:
 
 
 _OLDEST_FIRST = """\
-/* What has matched is put in the order in which the instances began. */
+/* Put matches in the order in which their instances began. */
 __attribute__((unused)) static void gilk_oldest_first(struct gilk_matched *list, unsigned from, unsigned to)
 {
 struct gilk_matched kept;
