@@ -315,7 +315,7 @@ class Tracing(Run):
     def _close_file(self, result: Result, duration: int) -> None:
         """A trace in whose scope nothing came is refused, and leaves no file."""
         if self._kept.writer is not None and self._is_empty:
-            self._kept.writer.abandon()
+            self._kept.writer.remove()
         else:
             super()._close_file(result, duration)
 
