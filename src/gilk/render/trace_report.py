@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from gilk.render.report import RunReport, losses
-from gilk.render.text import cell, listed, plural
+from gilk.render.text import cell, left_out, listed, plural
 from gilk.trace.traced import NEVER, Omitted, TraceDescription, Unended, Unfollowed
 from gilk.values import dataclass
 
@@ -78,7 +78,7 @@ def _some(functions: Sequence[Unfollowed | Unended]) -> str:
 def _omitted(omitted: Sequence[Omitted]) -> str:
     if not omitted:
         return ""
-    text = f"{plural(len(omitted), 'function')} left out on the way, called too often (--all follows them):\n"
+    text = f"{plural(len(omitted), 'function')} left out, called too often (--all follows them):\n"
     for each in omitted[:_SHOWN]:
-        text += f"  {cell(each.function)} of {cell(each.image)} after {plural(each.calls, 'call')}\n"
+        text += f"  {cell(each.function)} of {cell(each.image)} {left_out(each.calls)}\n"
     return text + (f"  and {len(omitted) - _SHOWN} more\n" if len(omitted) > _SHOWN else "")
