@@ -74,6 +74,7 @@ class Tracing(Run):
     _throttles: dict[int, Throttle] = field(default_factory=dict)  # by id of a follower; none without a budget
     _watches: list[Watch] = field(default_factory=list)
     _in_kernel: KernelSession | None = None
+    _relay: int = 0  # the number of gilk's own process, where functions are followed whoever calls them
     _recorded: int = 0
     _dropped_before: int = 0  # records
     _after: After = field(default_factory=After)
@@ -153,6 +154,8 @@ class Tracing(Run):
         self.unfollowed += unfollowed(probes)
         self.unended += unended(wanted, probes)
         self._in_kernel = session
+        if self.elsewhere is not None:
+            self._relay = self.elsewhere.relay()
 
     def _set_gates(self, present: list[tuple[Loaded, ...]]) -> None:
         """``present``: the images there are in each process."""
@@ -276,6 +279,8 @@ class Tracing(Run):
         if self.stopped != NEVER:
             inside &= times <= self.stopped
             self._after.look(table, times > self.stopped)
+        if self._relay:
+            inside &= table["pid"].to_numpy() != self._relay
         table = table if inside.all() else table.filter(pa.array(inside))
         self._recorded += table.num_rows
         super()._keep(table)
