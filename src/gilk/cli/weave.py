@@ -86,7 +86,7 @@ def _carry_out(
     weaving.unweave()
     for report in weaving.reports(final=True):
         tell(report)
-    summary = [one.summary() for one in weaving.processes], weaving.tables()
+    summary = [one.summary() for one in weaving.processes], weaving.counts(), weaving.tables()
     if as_json:
         sys.stdout.flush()
         click.echo(woven.summary_json(*summary))

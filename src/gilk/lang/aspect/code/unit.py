@@ -173,9 +173,9 @@ def _forward(met: MetFunction) -> Iterator[str]:
 
 def _on(met: MetFunction) -> str:
     """Which aspects are on, as bits."""
-    numbers = sorted({one.aspect.number for one in met.elements})
-    bits = [f"(gilk_u64)(gilk_shared.part[{n}].on & 1) << {n}" for n in numbers]
-    return " | ".join([*bits, "1UL << 63"] if met.tracked else bits)
+    mask = sum(1 << number for number in {one.aspect.number for one in met.elements})
+    bits = f"__atomic_load_n(&gilk_shared.on, __ATOMIC_RELAXED) & {mask:#x}UL"
+    return f"({bits}) | 1UL << 63" if met.tracked else bits
 
 
 def _entered(met: MetFunction) -> Iterator[str]:
