@@ -54,7 +54,7 @@ def aspects(place: Path, text: str) -> Path:
 
 
 def woven(path: Path, pid: int, *more: str) -> tuple[list[str], dict[str, Any], str]:
-    """What ``gilk weave --json`` reported, its summary, and what went wrong."""
+    """Run ``gilk weave --json``. Returns the texts of its reports, its last object ({} without), and its standard error."""
     done = run_gilk("weave", path, "-p", str(pid), "--json", *more)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return [line["report"]["text"] for line in lines if "report" in line], lines[-1] if lines else {}, done.stderr
@@ -81,7 +81,7 @@ call(long twice(long a)) then {
 
 
 def test_a_report_is_printed_as_printf_does(parser: Path, tmp_path: Path) -> None:
-    """What it has no room for is left out, and that is said."""
+    """A report that is longer than its record is cut, and ends in "..."."""
     with rounds(parser) as program, gilk.attach(program.pid) as target:
         with gilk.weave(aspects(tmp_path, PRINTED), target) as weaving:
             program.ask()
@@ -142,7 +142,7 @@ static void one_round(void)
 
 
 def test_a_statement_that_is_used_after_it_was_finalized(tmp_path: Path) -> None:
-    """It corrupts memory without the aspect, or ends the program; with it the call fails, as SQLite's own do."""
+    """The call corrupts memory without the aspect, or ends the program; with it the call fails, as SQLite's own do."""
     program_path = build(tmp_path, FINALIZED, "-O2", "-Wl,--no-as-needed", "-l:libsqlite3.so.0")
     with rounds(program_path) as program:
         assert program.ask() == "100 0"

@@ -104,7 +104,7 @@ def _value(table: CheckedTable, row: TableRow) -> int | float:
 
 
 def _key(table: CheckedTable, row: TableRow) -> str:
-    """Its parts as their types have them; those of types that only the program knows as bytes."""
+    """The parts of a key as values of their types; as bytes where only the program knows the type."""
     parts, at = list[str](), 0
     for type_ in table.key:
         known = type_.type

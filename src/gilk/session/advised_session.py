@@ -47,7 +47,7 @@ class AdvisedSession(Session):
         return self.advise_all([(points, advice)])
 
     def advise_all(self, advised: Iterable[tuple[Points, Advice]]) -> tuple[Probe, ...]:
-        """The same of several pieces of advice, from one moment on."""
+        """As advise() does, for several pieces of advice, from one moment on."""
         advising.check_process(self.process)
         found = [each for points, advice in advised for each in self._found(points, advice)]
         self._check_new([place for place, _, _ in found])

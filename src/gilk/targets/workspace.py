@@ -224,7 +224,7 @@ class Workspace:
         return compared(kind, words, lambda name: self.runtime_address(ground, name))
 
     def _word(self, site: ArenaSite, address: int) -> int:
-        """Where in the arena the address is written down."""
+        """The place in the arena at which the address is written down, once for all who need it."""
         if address not in site.words:
             site.words[address] = at = site.arena.allocate(_LINE)
             self._store(at, address.to_bytes(8, "little"))

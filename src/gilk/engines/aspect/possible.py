@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
 from gilk.errors import UsageError
-from gilk.lang.aspect.checked import CheckedFile, CheckedFlow, CheckedFunction, CheckedGlobal, CheckedPoint
+from gilk.lang.aspect.checked import CheckedFile, CheckedFunction, CheckedGlobal, CheckedPoint, last_of
 from gilk.lang.aspect.cnames import calls
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.syntax.source import Span
@@ -58,8 +58,8 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
 
 
 def _impossible(point: CheckedPoint) -> str:
-    """"" of calls, and of control flows that end in one."""
-    last = point.last if isinstance(point, CheckedFlow) else point
+    """The kind of events that stand against it; "" for calls, and for control flows that end in one."""
+    last = last_of(point)
     if isinstance(last, CheckedFunction):
         return ""
     return "accesses of variables are" if isinstance(last, CheckedGlobal) else "accesses of memory are"

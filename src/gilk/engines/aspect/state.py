@@ -57,7 +57,7 @@ class CodeRanges:
         self._places: dict[tuple[tuple[int, int], ...], int] = {}
 
     def place(self, ranges: Iterable[tuple[int, int]]) -> int:
-        """Where a set lies; one that is there already has its place."""
+        """The place of a set, in bytes from the start of the state; equal sets have the same place."""
         key = tuple(sorted(set(ranges)))
         if key not in self._places:
             self._places[key] = RANGES + 8 * len(self._words)

@@ -45,7 +45,8 @@ class WovenProcess:
         return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
 
     def dry(self) -> Iterator[DryShadow]:
-        """Its functions. Whether their points can be had shows when they are planned; the process is not touched.
+        """The functions that would be woven; the process is not touched. Some reasons to refuse their points show only
+        when these are planned.
 
         Raises CompileError.
         """

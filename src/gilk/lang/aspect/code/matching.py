@@ -12,8 +12,9 @@ from gilk.lang.aspect.checked import (
     CheckedStep,
     CheckedType,
 )
+from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, OuterFunction, Symbols, first_binders
-from gilk.lang.aspect.code.types import fragment, is_array, is_text, kept_symbols, seen_symbols
+from gilk.lang.aspect.code.types import is_array, is_text, kept_symbols, seen_symbols
 from gilk.lang.syntax.source import Source, Span
 
 
@@ -87,7 +88,7 @@ def _step(
 ) -> Iterator[str]:
     if isinstance(step, CheckedDemand):
         yield line(source, step.condition.span)
-        yield f"if (!({fragment(step.condition, names)})) break;"
+        yield f"if (!({renamed(step.condition.text, names)})) break;"
         return
     if step.expression is not None:
         yield line(source, step.expression.span)
@@ -96,7 +97,7 @@ def _step(
 
 def _value(one: MetAlternative, step: CheckedBinding, names: Symbols) -> str:
     if step.expression is not None:
-        return fragment(step.expression, names)
+        return renamed(step.expression.text, names)
     if step.source is BindingSource.RETURN:
         return "*gilk_result"
     if step.function == len(one.outer):

@@ -38,7 +38,7 @@ class WovenText:
 
 
 _OLDEST_FIRST = """\
-/* What has matched is put in the order in which the instances began. */
+/* Put matches in the order in which their instances began. */
 __attribute__((unused)) static void gilk_oldest_first(struct gilk_matched *list, unsigned from, unsigned to)
 {
 struct gilk_matched kept;
@@ -131,7 +131,7 @@ def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
 
 
 def _outer_arguments(met: MetFunction) -> Iterator[str]:
-    """Those of functions around, as they are in the C of each."""
+    """Declarations of structs with the arguments of functions around, each laid out as in that function's own C."""
     ways = (way for each in met.elements for way in each.alternatives)
     for one in {one.number: one for way in ways for functions in way.outer for one in functions}.values():
         fields = "".join(f"{parameter(each, f'argument_{n}')}; " for n, each in enumerate(one.point.parameters or ()))
@@ -167,12 +167,12 @@ def _forward(met: MetFunction) -> Iterator[str]:
             "#define gilk_proceed_with(...) ({ struct gilk_arguments gilk_packed = gilk_pack(__VA_ARGS__); "
             "gilk_inner(gilk_call, gilk_at, &gilk_packed); })"
         )
-    if met.point.result.text != "void":
+    if not met.is_void:
         yield "#define deny(code) do { *__errno_location() = (code); return (gilk_result_t)-1; } while (0)"
 
 
 def _on(met: MetFunction) -> str:
-    """Which aspects are on, as bits."""
+    """An expression with a bit for each aspect that is on; bit 63 is set where control flows ask for the function."""
     mask = sum(1 << number for number in {one.aspect.number for one in met.elements})
     bits = f"__atomic_load_n(&gilk_shared.on, __ATOMIC_RELAXED) & {mask:#x}UL"
     return f"({bits}) | 1UL << 63" if met.tracked else bits
@@ -200,7 +200,7 @@ gilk_restore_errno;
         return
     yield _original(met, given)
     yield nest(met)
-    void = sign.is_void
+    void = met.is_void
     goes_on = "gilk_advice_proceed(); return;" if void else "return gilk_advice_proceed();"
     missed = goes_on if met.waits else "gilk_advice_pass();"
     last = f"{'' if void else 'return '}gilk_next(&gilk_call, 0, &gilk_call.came);"
@@ -217,7 +217,7 @@ static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const stru
 gilk_advice_pass();
 }
 """
-    void = met.point.result.text == "void"
+    void = met.is_void
     kept = "" if void else "gilk_result = "
     names = ", ".join(f"gilk_came->argument_{n}" for n, _ in enumerate(met.point.parameters or ()))
     with_others = f"if (gilk_came != &gilk_call->came) {kept}gilk_advice_proceed_with({names});\nelse "
