@@ -270,7 +270,6 @@ REFUSED = [
     ("writeGlobal(int counter) then { report(\"x\"); };", "cannot-weave", "accesses of variables"),
     ("controlflow(call(int a(int x)), writeGlobal(int b));", "cannot-weave", "accesses of variables"),
     ("call(long twice(long a)); call(long twice(long a, long b));", "cannot-weave", "other parameters"),
-    ("group A; call(long twice(long a)) then { join(A, pid()); };", "cannot-weave", "`join`"),
     ("table t key(long) quantize; call(long twice(long a)) then { add(t, a, 1); };", "cannot-weave", "table t"),
     ("partial call(long twice(long a)) then { report(\"x\"); };", "cannot-weave", "`partial`"),
     ("call(long nothing_there(long a)) then { report(\"x\"); };", "no-such-function", "nothing_there"),

@@ -20,6 +20,16 @@ class WovenReport:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupChange:
+    """Advice in process ``asker`` has asked for a process to join a group, or to leave it."""
+
+    asker: int
+    group: str
+    pid: int
+    joins: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AspectCounts:
     """The counts of an aspect's matches and instances, in all processes. ``matches``: by element of the sequence.
 
