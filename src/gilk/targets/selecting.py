@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
+from gilk.errors import TargetError
 from gilk.targets.apart import KEEPER
+from gilk.targets.maps import CODE_NAME, read_maps
 from gilk.targets.stat import PARENT, START_TIME, stat_of
 from gilk.values import dataclass
 
@@ -21,10 +23,11 @@ _AGAIN = 1.0  # seconds after which all are looked at again
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A process; ``born`` tells it from others that have its number later."""
+    """A process; ``born`` tells it from others that have its number later. ``user`` owns it."""
 
     pid: int
     born: int
+    user: int
     parent: int
     names: frozenset[str]
 
@@ -33,18 +36,27 @@ def look_at(pid: int) -> Seen | None:
     """None of one that has ended, of the kernel's own threads, and of one into which we may not look."""
     try:
         fields = stat_of(pid)
+        user = os.stat(f"/proc/{pid}").st_uid
         program = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
         with open(f"/proc/{pid}/comm", "rb", buffering=0) as file:
             name = file.read().rstrip(b"\n").decode(errors="replace")
     except OSError:
         return None
-    return Seen(pid, int(fields[START_TIME]), int(fields[PARENT]), frozenset((name, os.path.basename(program))))
+    return Seen(pid, int(fields[START_TIME]), user, int(fields[PARENT]), frozenset((name, os.path.basename(program))))
 
 
 def processes() -> list[Seen]:
     """All that we may look into, but for this one and gilk's own helpers."""
     found = (look_at(int(name)) for name in os.listdir("/proc") if name.isdecimal())
     return [one for one in found if one is not None and one.pid != os.getpid() and KEEPER not in one.names]
+
+
+def is_instrumented(pid: int) -> bool:
+    """Whether it has code of gilk's, as a process has that another one has forked; also of one that has ended."""
+    try:
+        return any(mapping.path.startswith(CODE_NAME) for mapping in read_maps(pid))
+    except TargetError:
+        return True
 
 
 def named(found: Iterable[Seen], glob: str) -> set[int]:

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 
 from gilk.engines.aspect.members import Members
 from gilk.engines.aspect.weaving import Weaving
 from gilk.engines.aspect.woven_process import WovenProcess
-from gilk.errors import GilkError, TargetError
+from gilk.errors import GilkError
 from gilk.lang.aspect.woven import GroupChange
-from gilk.targets.maps import CODE_NAME, read_maps
 from gilk.targets.process import Process, attach
-from gilk.targets.selecting import Seen, Watched, look_at
+from gilk.targets.selecting import Seen, Watched, is_instrumented, look_at
 
 _TRIES_FOR = 2.0  # seconds in which a process that has just begun may still open what the aspects name
 _NOT_YET = frozenset({"no-such-image", "no-such-function", "busy"})
@@ -88,7 +86,7 @@ class Tender:
 
     def _take(self, seen: Seen, groups: Sequence[str]) -> None:
         birth = seen.pid, seen.born
-        if birth in self._done or _is_a_childs(seen.pid):
+        if birth in self._done or is_instrumented(seen.pid):  # as those are that members have forked
             return
         try:
             self._held[seen.pid] = process = attach(seen.pid)
@@ -112,19 +110,8 @@ class Tender:
             process.keeper.leave()
 
 
-def _is_a_childs(pid: int) -> bool:
-    """Whether it has been forked by a process of a weaving, whose advice it has until it executes a program."""
-    try:
-        return any(mapping.path.startswith(CODE_NAME) for mapping in read_maps(pid))
-    except TargetError:
-        return True  # it has ended, or is about to
-
-
 def may_ask(change: GroupChange) -> bool:
     """A process may change the groups of processes of its own user, and root's of all: what it writes into our memory
     gives it no power that it does not have."""
-    try:
-        asking = os.stat(f"/proc/{change.asker}").st_uid
-        return asking in (0, os.stat(f"/proc/{change.pid}").st_uid) and look_at(change.pid) is not None
-    except OSError:
-        return False
+    asking, asked = look_at(change.asker), look_at(change.pid)
+    return asking is not None and asked is not None and asking.user in (0, asked.user)
