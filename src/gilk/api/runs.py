@@ -40,7 +40,7 @@ def prepare_run(
     requests: Sequence[Request | Chosen],
     pids: Sequence[int],
     command: Sequence[str],
-    output: Path | None = None,
+    output: str | Path | None = None,
     machine: str = "",
     flight: bool = False,
 ) -> Run:
@@ -51,15 +51,16 @@ def prepare_run(
     """
     if flight and not any(request.of_kernel for request in requests):
         raise UsageError("flight-in-kernel", "--flight is about buffers in the kernel, and no point is in the kernel")
-    check_output(output)
+    file = None if output is None else Path(output)
+    check_output(file)
     kernel, elsewhere = kernel_of(requests, bool(pids), machine)
     held = hold(pids, command if elsewhere is None else ())
     plain = [request for request in requests if isinstance(request, Request)]
     if len(plain) == len(requests):
-        return Run(held, plain, output, tuple(command), kernel, elsewhere, flight)
+        return Run(held, plain, file, tuple(command), kernel, elsewhere, flight)
     from gilk.runs.experiment import run as experiment_run  # here: few runs have strategies
 
-    return experiment_run.of_requests(held, requests, output, tuple(command), kernel, elsewhere, flight)
+    return experiment_run.of_requests(held, requests, file, tuple(command), kernel, elsewhere, flight)
 
 
 def report(result: Result) -> RunReport:

@@ -51,6 +51,11 @@ class TraceScope:
         whole = any(g.function == "*" and loaded.is_meant(g.image) for g in self.excluded)
         return not whole and (not self.included or any(loaded.is_meant(g.image) for g in self.included))
 
+    def awaits(self, images: Iterable[Loaded]) -> bool:
+        """Whether it names an image that is none of ``images``, which the program may yet open."""
+        present = tuple(images)
+        return any(not any(loaded.is_meant(g.image) for loaded in present) for g in self.included)
+
     def takes(self, loaded: Loaded, names: Iterable[str]) -> bool:
         names = tuple(names)
         return (not self.included or any(_takes(g, loaded, names) for g in self.included)) and not any(

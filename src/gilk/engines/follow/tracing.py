@@ -96,15 +96,25 @@ class Tracing(Run):
             self._prepare(follower, present[-1])
             self._zero = self._zero or follower.began
         self._insert_kernel()
-        if self.processes and not any(follower.functions for follower in self._followers):
-            raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", "see gilk scan --list")
+        self._check_scope(any(self.scope.awaits(images) for images in present))
         self._kept.schema = schema_of(row.kind for session in self.sessions for row in session.rows)
         self._set_gates(present)
+        self._check_scope(any(libraries.watched for libraries in self._libraries))
         for follower in self._followers:
             if not (follower.process.unstarted and isinstance(self.start, Now)):
                 self._expect(follower)
         if isinstance(self.start, Now) and any(process.unstarted for process in self.processes):
             self._follow()
+
+    @property
+    def _is_empty(self) -> bool:
+        """Whether nothing is in the scope, of the processes that it is about."""
+        return bool(self.processes) and not any(follower.functions for follower in self._followers)
+
+    def _check_scope(self, may_come: bool) -> None:
+        """``may_come``: functions of libraries that are opened later. Raises UsageError `nothing-to-follow`."""
+        if self._is_empty and not may_come:
+            raise UsageError("nothing-to-follow", f"no function is in the scope {self.scope}", "see gilk scan --list")
 
     def _expect(self, follower: ClientFollower) -> None:
         """All is to be ready for the starting event. A program that has not begun has nothing to rehearse."""
@@ -280,6 +290,8 @@ class Tracing(Run):
     def progress(self) -> Progress:
         state = super().progress()
         state.what = f"waiting for {self.start.text}" if self.started == NEVER else "following"
+        if self._is_empty:
+            state.what = f"waiting for a library that is in the scope {self.scope}"
         return state
 
     # The end.
@@ -296,7 +308,16 @@ class Tracing(Run):
         if self.started != NEVER and held:
             self.notes.append(f"opening libraries takes {held / 1e6:.0f} ms longer: they were made ready meanwhile")
         self._name_what_is_missing()
-        return super().finish()
+        result = super().finish()
+        self._check_scope(False)
+        return result
+
+    def _close_file(self, result: Result, duration: int) -> None:
+        """A trace in whose scope nothing came is refused, and leaves no file."""
+        if self._kept.writer is not None and self._is_empty:
+            self._kept.writer.abandon()
+        else:
+            super()._close_file(result, duration)
 
     def _name_what_is_missing(self) -> None:
         """Functions of which there are no calls, or only their beginnings."""
