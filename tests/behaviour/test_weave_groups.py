@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import gilk
-from gilk.engines.aspect.members import Members, read_choices
+from gilk.engines.aspect.membership import Members, read_choices
 from gilk.engines.aspect.tending import Tender, may_ask
 from gilk.errors import GilkError
 from gilk.lang.aspect.woven import GroupChange

@@ -22,7 +22,7 @@ from gilk.errors import UsageError
 
 if TYPE_CHECKING:
     from gilk.api.processes import Target
-    from gilk.engines.aspect.members import MemberChoice, Members
+    from gilk.engines.aspect.membership import MemberChoice, Members
     from gilk.engines.aspect.weaving import Weaving as Weaving
     from gilk.errors import GilkError
     from gilk.lang.aspect.checked import CheckedFile
@@ -62,7 +62,7 @@ def weave(path: str | Path, *targets: Target, groups: Mapping[int, Sequence[str]
 
 def choices(groups: Sequence[str], pids: Sequence[int]) -> list[MemberChoice]:
     """``groups``: GROUP=MEMBERS each; ``pids`` are members of all groups. Raises UsageError `bad-group`."""
-    from gilk.engines.aspect.members import read_choices, said  # here, as below
+    from gilk.engines.aspect.membership import read_choices, said  # here, as below
 
     return [*said(pids), *(one for text in groups for one in read_choices(text))]
 
@@ -77,7 +77,7 @@ def held(
 
     Raises as weave(), and UsageError `bad-group`, TargetError `no-such-process`.
     """
-    from gilk.engines.aspect.members import Members
+    from gilk.engines.aspect.membership import Members
     from gilk.engines.aspect.weaving import Weaving  # here: few programs weave
     from gilk.targets.selecting import processes as all_processes
 

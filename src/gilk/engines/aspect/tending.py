@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from gilk.engines.aspect.members import Members
+from gilk.engines.aspect.membership import Members
 from gilk.engines.aspect.weaving import Weaving
 from gilk.engines.aspect.woven_process import WovenProcess
 from gilk.errors import GilkError
