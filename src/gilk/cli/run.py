@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gilk.cli.duration import Duration
+from gilk.cli.mangled import mangled_option
 from gilk.cli.running import carry_out_for_user, one_command, split_command
 from gilk.errors import UsageError
 
@@ -67,6 +68,7 @@ and takes all instruments out.
 @click.option("--flight", is_flag=True, help="Of the kernel's records keep the newest, where there is no more room.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@mangled_option
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None,
     output: Path | None, as_json: bool, quiet: bool, machine: str, flight: bool,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from gilk.render.names import learn, readable
 from gilk.render.text import cell, plural, table
 from gilk.splice.figures import FunctionRow, Survey, refused, spliced
 from gilk.splice.plan import Refusal
@@ -139,9 +140,10 @@ def _reasons(survey: Survey) -> Iterator[str]:
 
 def _list(survey: Survey, terminal: bool | None) -> str:
     several = len(survey.parts) > 1
+    learn(row.name for row in survey.rows())
     rows = []
     for row in survey.rows():
-        name = f"{row.image}:{row.name}" if several else row.name
+        name = f"{row.image}:{readable(row.name)}" if several else readable(row.name)
         rows.append([f"{row.address:#x}", row.size, row.blocks, _short(row.pre), _short(row.post), name])
     return table(["address", "size", "blocks", "pre", "post", "function"], rows, terminal)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from gilk.analysis.model import Function
 from gilk.errors import ImageError
+from gilk.image.lookup import is_exact
 from gilk.image.model import Image
 from gilk.targets.base import Code, Loaded
 from gilk.trace.probes import Inlined
 
 _MOST_PLACES = 1000  # that are listed
 _MOST_FUNCTIONS = 20  # that are looked up at the end of a run
-_WILD = frozenset("*?[")
 
 
 def inlined(code: Code, loaded: Loaded, name: str) -> Inlined | None:
@@ -48,11 +48,6 @@ def _place(image: Image, within: str, address: int | None) -> str:
     """As a point is written, where that is known."""
     span = image.span_at(address) if address is not None else None
     return within or "?" if span is None or address is None else f"{span.name}:+{address - span.start:#x}"
-
-
-def is_exact(name: str) -> bool:
-    """Whether it names a function, not several by a pattern."""
-    return not _WILD & set(name)
 
 
 class NamedFunctions:
