@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from gilk.errors import UsageError
 from gilk.image import demangle
 from gilk.image.model import FunctionSpan, Image
+from gilk.image.stripped import remark
 from gilk.values import dataclass
 
 _WILD = frozenset("*?[")
@@ -35,13 +36,15 @@ class SourceName:
 
     @property
     def forms(self) -> tuple[str, ...]:
-        return (self.whole, self.plain, without_arguments(self.plain))
+        """The names of the whole function; Rust's ``<a::Type as Trait>::f`` is also ``a::Type::f``."""
+        of_type = _of_type(self.plain)
+        return (self.whole, self.plain, of_type, without_arguments(of_type))
 
     @property
     def ends(self) -> Iterator[str]:
         """The name from any of its parts on: ``Engine::update`` and ``update``."""
         if _SPECIAL.match(self.plain) is None:
-            for name in dict.fromkeys((self.plain, without_arguments(self.plain))):
+            for name in dict.fromkeys(self.forms[1:]):
                 yield from (name[at:] for at in _parts(name))
 
 
@@ -94,6 +97,13 @@ def _any(names: Iterable[str], glob: str) -> bool:
     return any(name == glob or fnmatch.fnmatchcase(name, glob) for name in names)
 
 
+def _of_type(name: str) -> str:
+    if not name.startswith("<"):
+        return name
+    end = next((at for at, (_, depth) in enumerate(_depths(name, "<")) if at and depth == 0), len(name))
+    return name[1 : end - 1].partition(" as ")[0] + name[end:]
+
+
 def without_arguments(name: str) -> str:
     """A name without the arguments of templates, and without [abi:...]."""
     return "".join(letter for letter, depth in _depths(name, "<[") if not depth)
@@ -123,7 +133,9 @@ def _depths(name: str, opening: str) -> Iterator[tuple[str, int]]:
 
 def _unknown(image: Image, glob: str) -> UsageError:
     near = ", ".join(_near(image, glob))
-    hint = f"near names: {near}" if near else ""
+    hints = [f"near names: {near}"] if near else []
+    hints += remark({image.name: [span.name for span in image.spans]})
+    hint = "; ".join(hints)
     if "::" in glob and not demangle.available():
         hint = "names of C++ and Rust are read by c++filt, which is not installed: apt install binutils"
     if glob in image.got.values() or glob in image.plt.values():
@@ -132,7 +144,7 @@ def _unknown(image: Image, glob: str) -> UsageError:
 
 
 def _near(image: Image, glob: str) -> list[str]:
-    """Of what is mangled, the name in the source is near when its last part is."""
+    """A mangled function is near when the last part of its name in the source is."""
     called = {name: name for span in image.spans for name in _linked(span) if not demangle.is_mangled(name)}
     for _, name in _source_names(image):
         plain = without_arguments(name.plain)

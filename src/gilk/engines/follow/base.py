@@ -193,6 +193,11 @@ class BaseFollower(BaseSession):
         return ""
 
     @property
+    def names(self) -> Iterator[tuple[Loaded, list[str]]]:
+        """The functions that are ready, by image."""
+        return ((made.loaded, made.names) for made in self._made)
+
+    @property
     def functions(self) -> int:
         """How many are ready."""
         return self._base[-1]
