@@ -23,7 +23,7 @@ from gilk.engines.follow.client import ClientFollower
 from gilk.engines.follow.ended import unless_ended
 from gilk.engines.follow.event_place import place_of
 from gilk.engines.follow.libraries import Libraries
-from gilk.engines.follow.refused import ENTRIES, unended, unfollowed, without_entry
+from gilk.engines.follow.refused import ENTRIES, stripped, unended, unfollowed, without_entry
 from gilk.engines.follow.scope import TraceScope
 from gilk.engines.follow.throttle import Throttle
 from gilk.engines.follow.watch import Watch
@@ -327,6 +327,7 @@ class Tracing(Run):
             except GilkError as error:  # of the analysis that says who calls them
                 self.notes.append(f"{follower.code.who}: functions that are not followed cannot be named: {error}")
             self.unended += follower.unended()
+        self.notes += stripped(self._followers)
         self.unfollowed = list(dict.fromkeys(self.unfollowed))
         self.unended = list(dict.fromkeys(self.unended))
 
