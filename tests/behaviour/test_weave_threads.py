@@ -124,7 +124,7 @@ class Threaded:
     def counts(self) -> AspectCounts:
         (process,) = self._weaving.processes
         assert process.summary().missed == 0
-        (found,) = process.summary().aspects
+        (found,) = self._weaving.counts()
         return found
 
     def log(self) -> npt.NDArray[np.int64]:
@@ -259,7 +259,7 @@ def test_aspects_come_and_go_while_threads_run(tmp_path: Path) -> None:
                     weaving.weave()
                     assert program.ask().startswith("0 "), n
                     assert wait_for(
-                        lambda weaving=weaving: sum(one.begun for one in weaving.processes[0].summary().aspects)
+                        lambda weaving=weaving: sum(one.begun for one in weaving.counts())
                     )
                 assert program.ask().startswith("0 "), n
                 assert not [each for each in differences(program.pid) if "/program" in each], n

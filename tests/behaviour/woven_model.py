@@ -139,7 +139,7 @@ def counted(weaving: Weaving) -> dict[str, dict[str, object]]:
     summary = process.summary()
     assert (summary.drops, summary.missed) == (0, 0)
     found = {}
-    for one in summary.aspects:
+    for one in weaving.counts():
         assert (one.crowded, one.missed) == (0, 0), one
         found[one.name] = _counted(
             one.matches, one.begun, one.open + one.late, one.ended, one.until, one.replaced, one.lost

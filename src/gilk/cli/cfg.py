@@ -9,8 +9,10 @@ import subprocess
 
 import click
 
+from gilk.cli.mangled import mangled_option
 from gilk.errors import GilkError, UsageError
 from gilk.render.graph import to_dot, to_json, to_text
+from gilk.render.names import with_names
 
 
 @click.command()
@@ -19,6 +21,7 @@ from gilk.render.graph import to_dot, to_json, to_text
 @click.option("--dot", "form", flag_value="dot", help="Print the graph in Graphviz's language.")
 @click.option("--svg", "form", flag_value="svg", help="Print a picture, drawn by Graphviz's dot.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@mangled_option
 def cfg(target: str, function: str, form: str | None, as_json: bool) -> None:
     """Disassembly and control-flow graph of FUNCTION in TARGET (an ELF file, pid:N or kernel), points numbered."""
     if form and as_json:
@@ -27,7 +30,7 @@ def cfg(target: str, function: str, form: str | None, as_json: bool) -> None:
 
     graph = graph_of(target, function)
     if as_json:
-        click.echo(json.dumps(to_json(graph)))
+        click.echo(json.dumps(with_names(to_json(graph))))
     elif form:
         dot = to_dot(graph)
         click.echo(dot if form == "dot" else draw(dot), nl=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gilk.cli.mangled import mangled_option
 from gilk.cli.running import carry_out_for_user, command_option, lasting_option, split_command, verbose_option
 from gilk.errors import UsageError
 
@@ -62,6 +63,7 @@ and takes all instruments out.
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
 @verbose_option("the tactics by which points are spliced")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@mangled_option
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None,
     output: Path | None, as_json: bool, quiet: bool, verbose: bool, machine: str, flight: bool,

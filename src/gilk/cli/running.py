@@ -161,8 +161,10 @@ def carry_out_for_user(
     if as_json:
         import json
 
+        from gilk.render.names import with_names
+
         sys.stdout.flush()
-        click.echo(json.dumps(told.to_json()))
+        click.echo(json.dumps(with_names(told.to_json())))
     return status
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from gilk.api.scans import scan as survey
+from gilk.cli.mangled import mangled_option
+from gilk.render.names import with_names
 from gilk.render.survey import to_json, to_text
 
 if TYPE_CHECKING:
@@ -24,11 +26,12 @@ _PATIENCE: Final = 0.5  # seconds that a scan may take without a bar
 @click.argument("glob", metavar="[FUNCTION-GLOB]", default="*")
 @click.option("-v", "--list", "listing", is_flag=True, help="A row for every function.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@mangled_option
 def scan(target: str, glob: str, listing: bool, as_json: bool) -> None:
     """Functions, blocks and points of TARGET, an ELF file, pid:N or kernel, and how each can be spliced."""
     with Bar() as bar:
         found = survey(target, glob, bar.report)
-    click.echo(json.dumps(to_json(found, listing)) if as_json else to_text(found, listing), nl=as_json)
+    click.echo(json.dumps(with_names(to_json(found, listing))) if as_json else to_text(found, listing), nl=as_json)
 
 
 class Bar:

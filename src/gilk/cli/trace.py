@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from gilk.cli.mangled import mangled_option
 from gilk.cli.running import carry_out_for_user, command_option, split_command, verbose_option
 from gilk.errors import UsageError
 
@@ -66,6 +67,7 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
 @verbose_option("the state of each call that is not whole")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@mangled_option
 def trace(
     pids: tuple[int, ...], line: str | None, start: str, end: str, scope: tuple[str, ...], skip: tuple[str, ...],
     in_kernel: tuple[str, ...], machine: str, modules: tuple[Path, ...], depth: int, everything: bool, output: Path,

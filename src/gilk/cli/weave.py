@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from gilk.errors import UsageError
 
 if TYPE_CHECKING:
     from gilk.api.aspects import Weaving, WovenReport
+    from gilk.errors import GilkError
 
 _HELP = """Weave the aspects of FILE into processes, and print what their advice reports.
 
@@ -28,8 +30,14 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-p", "--pid", "pids", multiple=True, type=int, help="A running process, of all groups; repeatable.")
 @click.option(
-    "-g", "--group", "groups", multiple=True, metavar="GROUP=PID[,PID]",
-    help="Processes that are members of a group of the file; repeatable.",
+    "-g", "--group", "groups", multiple=True, metavar="GROUP=MEMBERS",
+    help="Members of a group of the file: A=PID,PID, A=name:GLOB (those there are), A=all:GLOB (later ones too), "
+    "A=children:PID; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--at-least", type=click.IntRange(1), metavar="K",
+    help="Go on if so many processes can be woven; those that refuse are named. Without it, one that refuses is enough "
+    "for none to be woven.",
 )  # fmt: skip
 @command_option("; it is a member of all groups")
 @lasting_option
@@ -38,20 +46,30 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no counts; reports alone.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def weave(
-    file: Path, pids: tuple[int, ...], groups: tuple[str, ...], line: str | None, lasting: int | None, dry_run: bool,
-    as_json: bool, quiet: bool, command: tuple[str, ...],
+    file: Path, pids: tuple[int, ...], groups: tuple[str, ...], at_least: int | None, line: str | None,
+    lasting: int | None, dry_run: bool, as_json: bool, quiet: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     from gilk.api import aspects  # here: --help need not wait for it
 
-    members = aspects.members(groups, pids)
-    if not members and not words:
+    chosen = aspects.choices(groups, pids)
+    if not chosen and not words:
         raise UsageError("no-target", "there is nothing to weave into", "give -p PID, -g GROUP=PID, or -c 'COMMAND'")
+    told = _Told(as_json, quiet, bool(words))
     stop = Stop(shared=bool(words))
-    with aspects.held(file, members, words) as weaving:
+    with aspects.held(file, chosen, words, at_least) as (weaving, members):
         if dry_run:
             return _dry(weaving, as_json)
-        return _carry_out(weaving, None if lasting is None else lasting / 1e9, stop, as_json, quiet, bool(words))
+        stop.install()
+        launched = weaving.processes[-1].process if words else None
+        with working("analysing and planning", not (quiet or as_json)), stop.at_once():
+            weaving.weave()
+        told.begun(weaving)
+        for pid, error in weaving.refused.items():
+            told.refused(pid, error)
+        with aspects.tended(weaving, members, told.refused) as tend:
+            _carry_out(weaving, None if lasting is None else lasting / 1e9, stop, told, tend)
+        return status_of(launched.wait, stop) if launched is not None else 0
 
 
 def _dry(weaving: Weaving, as_json: bool) -> int:
@@ -63,27 +81,48 @@ def _dry(weaving: Weaving, as_json: bool) -> int:
     return 1 if any(one.refused for one in found) else 0
 
 
+class _Told:
+    """Reports, refusals and the end, as they are printed: beside a launched program's own output, or in its place."""
+
+    def __init__(self, as_json: bool, quiet: bool, launched: bool) -> None:
+        from gilk.render import woven  # here: --help need not wait for it
+
+        self._woven, self._json, self._quiet = woven, as_json, quiet
+        self._err = launched and not as_json
+
+    def begun(self, weaving: Weaving) -> None:
+        """Everything is in, and on."""
+        if self._json:
+            click.echo(self._woven.begun_json(weaving.summaries()))
+        elif not self._quiet and not self._err:
+            click.echo(self._woven.begun_text(weaving.summaries()), err=True)
+
+    def report(self, report: WovenReport) -> None:
+        click.echo(self._woven.report_json(report) if self._json else self._woven.report_text(report), err=self._err)
+
+    def refused(self, pid: int, error: GilkError) -> None:
+        """A process that does not take part; the others go on."""
+        if self._json:
+            click.echo(self._woven.refused_json(pid, error))
+        else:
+            click.echo(self._woven.refused_text(pid, error), err=True)
+
+    def end(self, weaving: Weaving) -> None:
+        summary = weaving.summaries(), weaving.counts(), weaving.tables()
+        if self._json:
+            sys.stdout.flush()
+            click.echo(self._woven.summary_json(*summary))
+        elif not self._quiet:
+            click.echo(self._woven.summary_text(*summary), nl=False, err=self._err)
+
+
 def _carry_out(
-    weaving: Weaving, seconds: float | None, stop: Stop, as_json: bool, quiet: bool, launched: bool
-) -> int:  # fmt: skip
-    from gilk.render import woven
-
-    def tell(report: WovenReport) -> None:
-        click.echo(woven.report_json(report) if as_json else woven.report_text(report), err=launched and not as_json)
-
-    stop.install()
-    with working("analysing and planning", not (quiet or as_json)), stop.at_once():
-        weaving.weave()
+    weaving: Weaving, seconds: float | None, stop: Stop, told: _Told, tend: Callable[[], bool]
+) -> None:  # fmt: skip
     for one in weaving.processes:
         one.process.release()
-    weaving.wait(seconds, stop, tell)
+    weaving.wait(seconds, stop, told.report, tend)
     weaving.unweave()
     for report in weaving.reports(final=True):
-        tell(report)
-    summary = [one.summary() for one in weaving.processes], weaving.tables()
-    if as_json:
-        sys.stdout.flush()
-        click.echo(woven.summary_json(*summary))
-    elif not quiet:
-        click.echo(woven.summary_text(*summary), nl=False, err=launched)
-    return status_of(weaving.processes[-1].process.wait, stop) if launched else 0
+        told.report(report)
+    told.end(weaving)

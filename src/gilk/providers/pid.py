@@ -10,6 +10,7 @@ from functools import partial
 
 from gilk.analysis.analysis import Analysis
 from gilk.errors import UsageError
+from gilk.image import demangle, lookup
 from gilk.image.model import FunctionSpan, Image
 from gilk.lang.d.probes import Description
 from gilk.lang.ir import Binary, Given
@@ -39,10 +40,12 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
         if not loaded.is_meant(description.module):
             continue
         image, module = process.image(loaded.path), "a.out" if loaded.main else loaded.name
-        for span, name, where in _places(image, partial(process.analysis, loaded), description):
+        found = list(_places(image, partial(process.analysis, loaded), description))
+        demangle.learn(span.name for span, _, _ in found)
+        for span, name, where in found:
             given, start = _GIVEN.get(name, _INSIDE), span.start + loaded.bias
             sites = tuple([ProbeSite(loaded, part, point, given, start) for part, point in where])
-            yield ProcessProbe((provider, module, span.name, name), sites)
+            yield ProcessProbe((provider, module, demangle.readable(span.name), name), sites)
 
 
 def _places(
@@ -52,10 +55,7 @@ def _places(
 
     Where a function begins is known without looking into it.
     """
-    try:
-        functions = points.spans(image, description.function or "*")
-    except UsageError:
-        return
+    functions = lookup.matching(image, description.function or "*")
     name = description.name
     entries, inside = fnmatch.fnmatchcase("entry", name or "*"), name != "entry"
     for span in functions:

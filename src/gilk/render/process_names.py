@@ -27,9 +27,9 @@ def traced_name(trace: Trace) -> str:
     if trace.about.command:
         return cell(shlex.join(trace.about.command))
     names = process_names(trace.flow)
-    return ", ".join(named(names, pid) for pid in trace.about.pids) or cell(trace.about.host)
+    return ", ".join(_with_number(names, pid) for pid in trace.about.pids) or cell(trace.about.host)
 
 
-def named(names: dict[int, str], pid: int) -> str:
+def _with_number(names: dict[int, str], pid: int) -> str:
     """``sqlite3 (4711)``; ``process 4711`` where its name is not known."""
     return f"{cell(names[pid])} ({pid})" if names.get(pid) else f"process {pid}"

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from gilk.image.stripped import is_stripped, remark
+from gilk.render.names import learn, readable
 from gilk.render.text import cell, plural, table
 from gilk.splice.figures import FunctionRow, Survey, refused, spliced
 from gilk.splice.plan import Refusal
@@ -54,7 +56,11 @@ def to_json(survey: Survey, listing: bool = False) -> Json:
     found: Json = {
         "image": survey.image,
         "images": [
-            {"image": p.image, "path": str(p.path), "build_id": p.build_id, "bias": p.bias} for p in survey.parts
+            {
+                **{"image": p.image, "path": str(p.path), "build_id": p.build_id, "bias": p.bias},
+                "stripped": is_stripped(p.table.functions),
+            }
+            for p in survey.parts
         ],
         "functions": survey.functions,
         "blocks": survey.blocks,
@@ -111,6 +117,7 @@ def _heading(survey: Survey) -> Iterator[str]:
         more = [part.image for part in survey.parts[1:]]
         yield f"and {len(more)} more: {cell(', '.join(more))}"
     yield f"{plural(survey.functions, 'function')}, {plural(survey.blocks, 'block')}"
+    yield from map(cell, remark({part.image: part.table.functions for part in survey.parts}))
     if survey.unresolved:
         has = "has an indirect jump" if survey.unresolved == 1 else "have indirect jumps"
         yield f"{plural(survey.unresolved, 'function')} {has} of unknown target"
@@ -139,9 +146,10 @@ def _reasons(survey: Survey) -> Iterator[str]:
 
 def _list(survey: Survey, terminal: bool | None) -> str:
     several = len(survey.parts) > 1
+    learn(row.name for row in survey.rows())
     rows = []
     for row in survey.rows():
-        name = f"{row.image}:{row.name}" if several else row.name
+        name = f"{row.image}:{readable(row.name)}" if several else readable(row.name)
         rows.append([f"{row.address:#x}", row.size, row.blocks, _short(row.pre), _short(row.post), name])
     return table(["address", "size", "blocks", "pre", "post", "function"], rows, terminal)
 

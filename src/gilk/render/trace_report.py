@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from gilk.render.names import named, readable
 from gilk.render.report import RunReport, losses
 from gilk.render.text import cell, left_out, listed, plural
 from gilk.trace.traced import NEVER, Omitted, TraceDescription, Unended, Unfollowed
@@ -48,7 +49,7 @@ class TraceReport:
         if run.restored is False:
             text += "the code is NOT what it was before; see the notes\n"
         text += "this is a partial result\n" if run.partial else ""
-        return text + "".join(f"note: {cell(note)}\n" for note in run.notes)
+        return text + "".join(f"note: {named(note)}\n" for note in run.notes)
 
     def _ready(self) -> str:
         text = f"{plural(self.functions, 'function')} ready, followed within {self.activation_ms:.2f} ms\n"
@@ -80,7 +81,7 @@ def _at_the_edges(calls: Mapping[str, int]) -> dict[str, int]:
 
 def _some(functions: Sequence[Unfollowed | Unended]) -> str:
     """Each with the reason; of many the first."""
-    return listed([f"{each.function} of {each.image} ({each.reason})" for each in functions], _SHOWN)
+    return listed([f"{readable(each.function)} of {each.image} ({each.reason})" for each in functions], _SHOWN)
 
 
 def _omitted(omitted: Sequence[Omitted]) -> str:
@@ -88,5 +89,5 @@ def _omitted(omitted: Sequence[Omitted]) -> str:
         return ""
     text = f"{plural(len(omitted), 'function')} left out, called too often (--all follows them):\n"
     for each in omitted[:_SHOWN]:
-        text += f"  {cell(each.function)} of {cell(each.image)} {left_out(each.calls)}\n"
+        text += f"  {named(each.function)} of {cell(each.image)} {left_out(each.calls)}\n"
     return text + (f"  and {len(omitted) - _SHOWN} more\n" if len(omitted) > _SHOWN else "")

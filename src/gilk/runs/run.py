@@ -258,6 +258,7 @@ class Run:
                 self.notes.append(
                     f"stream-corrupt: the program wrote into gilk's own memory, so it is not known {doubts}"
                 )
+        self.notes += self._asked.stripped()
         refused = [each for session in self.sessions for each in session.refused_points()]
         return Result(
             counts, self._calls(), told, tactics, refusals, restored, self.partial, self.notes, "", refused,

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from gilk.analysis.model import Function
 from gilk.errors import ImageError
+from gilk.image.lookup import is_exact
 from gilk.image.model import Image
+from gilk.image.stripped import remark
 from gilk.targets.base import Code, Loaded
 from gilk.trace.probes import Inlined
 
 _MOST_PLACES = 1000  # that are listed
 _MOST_FUNCTIONS = 20  # that are looked up at the end of a run
-_WILD = frozenset("*?[")
 
 
 def inlined(code: Code, loaded: Loaded, name: str) -> Inlined | None:
@@ -50,24 +51,25 @@ def _place(image: Image, within: str, address: int | None) -> str:
     return within or "?" if span is None or address is None else f"{span.name}:+{address - span.start:#x}"
 
 
-def is_exact(name: str) -> bool:
-    """Whether it names a function, not several by a pattern."""
-    return not _WILD & set(name)
-
-
 class NamedFunctions:
     """The functions that a run names, as far as there are such, for what is to be said of them at its end."""
 
     def __init__(self) -> None:
         self._functions: dict[tuple[Path, str], tuple[Code, Loaded]] = {}
+        self._instrumented: dict[str, set[str]] = {}
 
     def note(self, code: Code, names: Iterable[str], parts: Iterable[tuple[Loaded, Function]]) -> None:
         """``parts``: what carries a probe now, of which ``names`` were asked for."""
         exact = {name for name in names if is_exact(name)}
-        for loaded, function in parts if exact else ():
+        for loaded, function in parts:
+            self._instrumented.setdefault(loaded.name, set()).add(function.name)
             for name in exact.intersection((function.name, *function.aliases)):
                 if len(self._functions) < _MOST_FUNCTIONS:
                     self._functions.setdefault((loaded.path, name), (code, loaded))
+
+    def stripped(self) -> list[str]:
+        """A sentence about images of which most functions that carry a probe have no names, if there are such."""
+        return remark(self._instrumented)
 
     def inlined(self) -> list[Inlined]:
         """The functions of note() that are inlined somewhere as well."""

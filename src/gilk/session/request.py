@@ -10,6 +10,7 @@ from pathlib import Path
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.errors import TargetError, UsageError
+from gilk.image import lookup
 from gilk.image.model import FunctionSpan, Image
 from gilk.session import inlined as inlining
 from gilk.spec import point as point_spec
@@ -112,7 +113,7 @@ def having(process: Code, spec: Spec) -> list[tuple[Loaded, list[FunctionSpan]]]
     errors: list[UsageError] = []
     for loaded in matching:
         try:
-            found.append((loaded, points.spans(process.image(loaded.path), spec.function)))
+            found.append((loaded, lookup.spans(process.image(loaded.path), spec.function)))
         except UsageError as error:
             errors.append(error)
     if not found:

@@ -16,7 +16,7 @@ import numpy as np
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import EVERYTHING
 from gilk.errors import CompileError, MemoryTaken, TargetError
-from gilk.lang.c.advice import SHARED
+from gilk.lang.c.advice import PRIVATE
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.splice.host import Host
 from gilk.splice.instrument import CallWithIid, CallWithRegisters, CallWithValues, Instrument
@@ -64,11 +64,12 @@ class Workspace:
 
     def __init__(
         self, process: Target, blocks: int, data_size: int, counters: int, rings: tuple[tuple[int, int], ...],
-        shared: int = 0,
+        private: int = 0,
     ) -> None:  # fmt: skip
-        """``shared``: where in the data memory what instruments know as ``gilk_shared`` lies."""
+        """``private``: where in the data memory what instruments know as ``gilk_private`` lies."""
         self._process = process
-        self._shared = shared
+        self._private = private
+        self._given: dict[str, int] = {}
         self._blocks = blocks
         self.shape = Shape(counters, rings)
         try:
@@ -159,7 +160,7 @@ class Workspace:
         if key not in site.linked:
             site.linked[key] = self._link(site, compiled, control)
         linked = site.linked[key]
-        calls_out = any(self._resolve(name).function for name in compiled.undefined if name != SHARED)
+        calls_out = any(self._resolve(name).function for name in compiled.undefined if name not in self._data_names)
         if linked.takes_registers or calls_out:
             return lambda iid: CallWithRegisters(linked.entry, iid, calls_out)
         if linked.values:
@@ -175,6 +176,14 @@ class Workspace:
 
     def _site_of(self, ground: PatchContext) -> ArenaSite:
         return next(site for site in self._sites if site.arena is ground.arena)
+
+    @property
+    def _data_names(self) -> set[str]:
+        return {PRIVATE, *self._given}
+
+    def give(self, name: str, address: int) -> None:
+        """From now on instruments know what lies there by this name."""
+        self._given[name] = address
 
     def forget_linked(self, sources: Collection[str]) -> None:
         """Forget the code compiled from these sources: no later patch will call it. It stays where it lies."""
@@ -198,7 +207,7 @@ class Workspace:
 
     def _own(self, site: ArenaSite) -> dict[str, int]:
         """The names that instruments have from gilk itself, beside gilk_control."""
-        return {SHARED: self._process.keeper.data_address() + self._shared}
+        return {PRIVATE: self._process.keeper.data_address() + self._private} | self._given
 
     def _link(self, site: ArenaSite, compiled: CompiledObject, control: int) -> Linked:
         own = self._own(site)

@@ -20,7 +20,7 @@ from gilk.engines.follow.after import After
 from gilk.engines.follow.base import BaseFollower
 from gilk.engines.follow.ended import unless_ended
 from gilk.engines.follow.ready import START, STOP, ReadyTrace
-from gilk.engines.follow.refused import ENTRIES
+from gilk.engines.follow.refused import ENTRIES, stripped
 from gilk.errors import GilkError
 from gilk.runs.outcome import Result
 from gilk.runs.run import Progress
@@ -199,6 +199,7 @@ class Tracing(ReadyTrace):
             except GilkError as error:  # of the analysis that says who calls them
                 self.notes.append(f"{follower.code.who}: functions that are not followed cannot be named: {error}")
             self.unended += follower.unended()
+        self.notes += stripped(self._followers)
         self.unfollowed = list(dict.fromkeys(self.unfollowed))
         self.unended = list(dict.fromkeys(self.unended))
 

@@ -13,6 +13,8 @@ from gilk.analysis.model import FLAGS_LIVE, Block, End, Function
 from gilk.engines.scan.count import PROCESS, Planning, wants
 from gilk.engines.scan.subject import KERNEL, subjects
 from gilk.errors import UsageError
+from gilk.image import lookup
+from gilk.image.demangle import readable
 from gilk.image.elf import load
 from gilk.image.model import FunctionSpan, Image
 from gilk.spec import functions
@@ -68,14 +70,14 @@ def cfg(target: str, function: str, link: Link | None = None) -> Graph:
 def _span(image: Image, name: str) -> FunctionSpan:
     if name.startswith("0x"):
         return _span_at(image, name)
-    return _only(points.spans(image, name), name)
+    return _only(lookup.spans(image, name), name)
 
 
 def _only(found: list[FunctionSpan], name: str) -> FunctionSpan:
     exact = [span for span in found if name in (span.name, *span.aliases)]
     chosen = exact or found
     if len(chosen) > 1:
-        places = ", ".join(f"{span.start:#x} ({span.name})" for span in chosen[:8])
+        places = ", ".join(f"{span.start:#x} ({readable(span.name)})" for span in chosen[:8])
         more = f" and {len(chosen) - 8} more" if len(chosen) > 8 else ""
         raise UsageError(
             "ambiguous-function", f"{len(chosen)} functions match {name!r}", f"name one by its address: {places}{more}"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from gilk.engines.scan.count import Progress, analysed, outcomes, without_collector
 from gilk.engines.scan.subject import KERNEL, Subject, subjects
 from gilk.engines.scan.table import keep, key_of, recall
+from gilk.image import lookup
 from gilk.image.elf import load
-from gilk.splice import points
 from gilk.splice.figures import Survey, SurveyPart, SurveyTable
 from gilk.targets.image import analyse
 
@@ -66,7 +66,7 @@ def _part(subject: Subject, functions: str, progress: Progress) -> tuple[SurveyP
 def _surveyed(subject: Subject, functions: str, progress: Progress) -> tuple[SurveyTable, int]:
     progress("reading", 0, 1)
     image = load(subject.path)
-    spans = points.spans(image, functions)
+    spans = lookup.spans(image, functions)
     with without_collector():
         analysis = analyse(image)
         chosen = analysed(analysis, spans, progress)

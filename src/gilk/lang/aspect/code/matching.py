@@ -14,7 +14,7 @@ from gilk.lang.aspect.checked import (
 )
 from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, OuterFunction, Symbols, first_binders
-from gilk.lang.aspect.code.types import is_array, kept_symbols, seen_symbols
+from gilk.lang.aspect.code.types import is_array, is_text, kept_symbols, seen_symbols
 from gilk.lang.syntax.source import Source, Span
 
 
@@ -127,7 +127,7 @@ def _bind(met: MetElement, step: CheckedBinding, value: str) -> Iterator[str]:
 def _assign(to: str, type_: CheckedType, value: str) -> str:
     if not is_array(type_):
         return f"{to} = ({value});"
-    if type_.text.split("[")[0].replace("unsigned", "").replace("signed", "").replace("const", "").strip() == "char":
+    if is_text(type_):
         return f"gilk_copy_text((char *){to}, (const char *)({value}), sizeof {to});"
     return f"gilk_copy({to}, {value}, sizeof {to});"
 

@@ -40,6 +40,12 @@ def is_array(type_: CheckedType) -> bool:
     return _ARRAY.search(type_.text) is not None
 
 
+def is_text(type_: CheckedType) -> bool:
+    """Whether it is an array of characters, which names are bound to up to the NUL."""
+    words = type_.text.split("[")[0].replace("unsigned", "").replace("signed", "").replace("const", "")
+    return is_array(type_) and words.strip() == "char"
+
+
 def symbol(aspect: NumberedAspect, element: int, alternative: int, name: str) -> str:
     return f"gilk_type_{aspect.number}_{element}_{alternative}_{name}"
 

@@ -79,7 +79,10 @@ def _head(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> Iterat
     yield "#undef proceed\n#undef pass"
     yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
     yield from (_table(one, tables[one.name]) for one in file.tables)
+    yield from (f"#define GILK_GROUP_{one.name} {n}" for n, one in enumerate(file.groups))
     yield "#define report(...) gilk_report(GILK_WHOSE, __VA_ARGS__)"
+    for word, how in (("join", "GILK_JOINS"), ("leave", "GILK_LEAVES")):
+        yield f"#define {word}(group, pid) gilk_regroup(GILK_WHOSE, {how}, GILK_GROUP_##group, pid)"
     yield f'#define jp ((struct gilk_join_point){{"{met.function}", "{met.image}"}})'
     yield "struct gilk_join_point { const char *function, *image; };"
     yield "extern int *__errno_location(void);"
@@ -173,9 +176,9 @@ def _forward(met: MetFunction) -> Iterator[str]:
 
 def _on(met: MetFunction) -> str:
     """An expression with a bit for each aspect that is on; bit 63 is set where control flows ask for the function."""
-    numbers = sorted({one.aspect.number for one in met.elements})
-    bits = [f"(gilk_u64)(gilk_shared.part[{n}].on & 1) << {n}" for n in numbers]
-    return " | ".join([*bits, "1UL << 63"] if met.tracked else bits)
+    mask = sum(1 << number for number in {one.aspect.number for one in met.elements})
+    bits = f"__atomic_load_n(&gilk_shared.on, __ATOMIC_RELAXED) & {mask:#x}UL"
+    return f"({bits}) | 1UL << 63" if met.tracked else bits
 
 
 def _entered(met: MetFunction) -> Iterator[str]:
