@@ -93,8 +93,9 @@ def test_a_scope_may_name_a_library_that_is_opened_later(gilk_on_path: Environme
     assert done.returncode == 0, done.stderr
     calls = Counter(row["function"] for row in read(tmp_path / "trace.parquet").flow.table.to_pylist())
     assert (calls["plugin_hot"], calls["on_load"]) == (1, 1)
-    done = run(gilk_on_path, tmp_path, "--scope", "plugin*:", "--", opens, plugin)
+    done = run(gilk_on_path, tmp_path, "--scope", "plugin*:", "-o", "none.parquet", "--", opens, plugin)
     assert (done.returncode, "(nothing-to-follow)" in done.stderr) == (2, True), done.stderr
+    assert not list(tmp_path.glob("none*"))
 
 
 @pytest.mark.parametrize(

@@ -67,15 +67,17 @@ def report(result: Result) -> RunReport:
     """A run's result in the form that is shown."""
     notes = list(result.notes)
     if result.calls is not None:
-        lost = result.calls.abandoned + result.calls.open + result.calls.orphans + result.calls.cut
-        if lost:
-            lacking = any(each.point.endswith(":post") for each in result.refused_points)
-            how = "a jump, an exception or a return that was refused" if lacking else "a jump or an exception"
-            notes.append(
-                f"{lost} timed calls are not whole: {result.calls.abandoned} left by {how}, "
-                f"{result.calls.open} still under way, {result.calls.orphans} entered before, "
-                f"{result.calls.cut} cut by dropped records"
-            )
+        lacking = any(each.point.endswith(":post") for each in result.refused_points)
+        how = "a jump, an exception or a return that was refused" if lacking else "a jump or an exception"
+        calls = result.calls
+        parts = (
+            (calls.abandoned, f"left by {how}"),
+            (calls.open + calls.orphans, "at the edges: entered before, or still under way"),
+            (calls.cut, "cut by dropped records"),
+        )
+        if any(number for number, _ in parts):
+            text = ", ".join(f"{number} {what}" for number, what in parts if number)
+            notes.append(f"{sum(number for number, _ in parts)} timed calls are not whole: {text}")
     return RunReport(
         counts=result.counts,
         **result.numbers,

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from gilk.cli.mangled import mangled_option
-from gilk.cli.running import carry_out_for_user, command_option, lasting_option, split_command
+from gilk.cli.running import carry_out_for_user, command_option, lasting_option, split_command, verbose_option
 from gilk.errors import UsageError
 
 _HELP = """Put instruments at points of a program while it runs.
@@ -61,11 +61,12 @@ and takes all instruments out.
 )  # fmt: skip
 @click.option("--flight", is_flag=True, help="Of the kernel's records keep the newest, where there is no more room.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
+@verbose_option("the tactics by which points are spliced")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @mangled_option
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None,
-    output: Path | None, as_json: bool, quiet: bool, machine: str, flight: bool,
+    output: Path | None, as_json: bool, quiet: bool, verbose: bool, machine: str, flight: bool,
     command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
@@ -76,4 +77,4 @@ def run(
         raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
     running = runs.prepare_run(requests, pids, words, output, machine, flight)
     seconds = None if lasting is None else lasting / 1e9
-    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, runs.report)
+    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, runs.report, verbose)
