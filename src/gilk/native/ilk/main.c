@@ -9,6 +9,7 @@
 #include <linux/workqueue.h>
 
 #include "ilk.h"
+#include "d/d.h"
 
 DEFINE_MUTEX(ilk_mutex);
 LIST_HEAD(ilk_clients);
@@ -20,6 +21,7 @@ static DECLARE_DELAYED_WORK(orphans, retry);
 /* ilk_mutex is held, and no unit of the client is left. */
 void ilk_client_free(struct ilk_client *client)
 {
+	ilk_d_sites_free(client);
 	ilk_buffers_free(client);
 	ilk_counters_free(client);
 	ilk_arenas_free(client);
@@ -88,6 +90,8 @@ static int ilk_release(struct inode *inode, struct file *file)
 	struct ilk_client *client = file->private_data;
 
 	mutex_lock(&ilk_mutex);
+	ilk_d_detach_all(client);
+	ilk_d_program_free(client);
 	if (ilk_undo_all(client)) {
 		ilk_client_free(client);
 	} else {
@@ -196,6 +200,7 @@ static void __exit stop(void)
 	ilk_xrefs_exit();
 	ilk_branch_targets_exit();
 	ilk_reserved_exit();
+	ilk_d_exit();
 }
 
 module_init(start);
