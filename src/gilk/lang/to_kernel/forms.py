@@ -2,7 +2,7 @@
 """The instructions that code for the kernel is made of, and the driver accepts: a row each.
 
 Nothing else is ever printed, and the driver's checker (native/ilk/d/check.h) decodes by the same rows: they are printed
-into native/abi/ilk_d_forms.h by `python -m gilk.lang.to_kernel.header`. An operand is a register, an immediate, or
+into native/abi/ilk_d_forms.h by tools/d_forms.py. An operand is a register, an immediate, or
 memory at rbx plus a displacement: rbx is the frame, and no form writes it, nor rsp. Branches lead forward. There is no
 division, which may trap: a helper divides.
 """
@@ -39,7 +39,7 @@ _SIZES = (0, 4, 8, 4, 8, 4, 4, 4, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class CheckedForm:
     """``width``: bytes of memory that it reads or writes in the frame."""
 
     name: str
@@ -53,20 +53,20 @@ class Form:
         return len(self.code) + _SIZES[self.operand]
 
 
-def _form(name: str, code: str, operand: Operand = Operand.NONE, width: int = 0) -> Form:
-    return Form(name, bytes.fromhex(code), operand, width)
+def _form(name: str, code: str, operand: Operand = Operand.NONE, width: int = 0) -> CheckedForm:
+    return CheckedForm(name, bytes.fromhex(code), operand, width)
 
 
-def _registers() -> list[Form]:
+def _registers() -> list[CheckedForm]:
     found = []
     for number, name in _NAMES.items():
         high, low = number >> 3, number & 7
         short = bytes([0x41] if high else [])
-        found.append(Form(f"mov {name}, imm", short + bytes([0xB8 + low]), Operand.IMMEDIATE))
+        found.append(CheckedForm(f"mov {name}, imm", short + bytes([0xB8 + low]), Operand.IMMEDIATE))
         load = bytes([0x48 | high << 2, 0x8B, 0x80 | low << 3 | _FRAME])
-        found.append(Form(f"mov {name}, frame", load, Operand.FRAME, 8))
+        found.append(CheckedForm(f"mov {name}, frame", load, Operand.FRAME, 8))
         if number != RAX:
-            found.append(Form(f"mov {name}, rax", bytes([0x48 | high, 0x89, 0xC0 | low])))
+            found.append(CheckedForm(f"mov {name}, rax", bytes([0x48 | high, 0x89, 0xC0 | low])))
     return found
 
 
@@ -107,9 +107,10 @@ def _rows(text: str) -> list[list[str]]:
     return [line.rsplit(maxsplit=1) for line in text.strip().splitlines()]
 
 
-def _all() -> list[Form]:
-    found = [Form("exit", EXIT, Operand.EXIT), _form("call", "4889dfe8", Operand.CALL)]
-    found += [_form("jmp", "e9", Operand.JUMP), _form("jz", "0f84", Operand.BRANCH), _form("jnz", "0f85", Operand.BRANCH)]
+def _all() -> list[CheckedForm]:
+    found = [CheckedForm("exit", EXIT, Operand.EXIT), _form("call", "4889dfe8", Operand.CALL)]
+    found.append(_form("jmp", "e9", Operand.JUMP))
+    found += [_form(name, code, Operand.BRANCH) for name, code in (("jz", "0f84"), ("jnz", "0f85"))]
     found += _registers()
     found.append(_form("mov rax, wide", "48b8", Operand.WIDE))
     found.append(_form("store immediate", "48c783", Operand.FRAME_IMMEDIATE, 8))
@@ -117,10 +118,12 @@ def _all() -> list[Form]:
         name, code = row.rsplit(maxsplit=1)
         found.append(_form(name.strip(), code, Operand.FRAME, int(width)))
     found += [_form(name.strip(), code) for name, code in _rows(_PLAIN)]
-    found += [Form(f"{name} rax, rcx", bytes([0x48, code, 0xC8])) for name, code in _ALU.items()]
-    found += [Form(f"{name} rax, imm", bytes([0x48, code + 4]), Operand.IMMEDIATE) for name, code in _ALU.items()]
+    found += [CheckedForm(f"{name} rax, rcx", bytes([0x48, code, 0xC8])) for name, code in _ALU.items()]
+    found += [
+        CheckedForm(f"{name} rax, imm", bytes([0x48, code + 4]), Operand.IMMEDIATE) for name, code in _ALU.items()
+    ]
     found.append(_form("and ecx, imm", "81e1", Operand.IMMEDIATE))
-    found += [Form(f"set{name} al", bytes([0x0F, 0x90 | code, 0xC0])) for name, code in _CONDITIONS.items()]
+    found += [CheckedForm(f"set{name} al", bytes([0x0F, 0x90 | code, 0xC0])) for name, code in _CONDITIONS.items()]
     return found
 
 
@@ -129,6 +132,6 @@ FORMS = tuple(_all())
 BY_NAME = {form.name: form for form in FORMS}
 
 
-def form_at(code: bytes, at: int) -> Form | None:
+def form_at(code: bytes, at: int) -> CheckedForm | None:
     """The form of the instruction that begins there; None: of no form."""
     return next((form for form in FORMS if code.startswith(form.code, at) and at + form.size <= len(code)), None)
