@@ -46,6 +46,13 @@ class CFunction:
 
 
 @dataclass(frozen=True, slots=True)
+class FiresSite:
+    """What the driver does at its ``site`` of D programs (native/abi/ilk_d_abi.h)."""
+
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One ``-i POINTS=INSTRUMENT``."""
 
@@ -67,6 +74,17 @@ class Wanted:
     point: Point
     instrument: Builtin | CFunction
     kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSite:
+    """The same of a kernel: ``instrument`` fires a site of D programs."""
+
+    loaded: Loaded
+    function: Function
+    point: Point
+    instrument: FiresSite
+    kind: str = "other"
 
 
 def parse(text: str) -> Request:

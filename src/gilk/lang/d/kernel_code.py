@@ -13,7 +13,7 @@ from gilk.lang.nulls import Nulls
 from gilk.lang.to_c.functions import RecordPart
 from gilk.lang.to_kernel import data
 from gilk.lang.to_kernel.clauses import ClausePrinter, PrintedClause, frame_of
-from gilk.lang.to_kernel.forms import EXIT
+from gilk.lang.to_kernel.forms import EXIT, form_at
 from gilk.lang.to_kernel.printing import Printing, Texts
 from gilk.lang.to_kernel.refused import NotInKernel
 from gilk.values import dataclass
@@ -39,6 +39,19 @@ class KernelCode:
     def clause_at(self, where: int) -> int:
         """The number of the clause that a byte of the code belongs to; 0: of none."""
         return next((number for start, number in reversed(self.clauses) if start <= where), 0)
+
+
+    def listing(self) -> str:
+        """The instructions, a line each: where it lies, its form, its operands; a line before each group and clause."""
+        heads = {entry: f"group {number}:\n" for number, entry in enumerate(self.entries)}
+        for start, number in self.clauses:
+            heads[start] = heads.get(start, "") + f"clause {number}:\n"
+        lines, at = [], 0
+        while (form := form_at(self.code, at)) is not None:
+            operand = self.code[at + len(form.code) : at + form.size].hex(" ")
+            lines.append(f"{heads.get(at, '')}\t{at:06x}  {form.name}  {operand}".rstrip())
+            at += form.size
+        return "\n".join(lines) + "\n"
 
 
 class ProgramPrinter:

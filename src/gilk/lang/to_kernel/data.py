@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""CheckedCode that puts data into the frame: strings, with zeroes behind them, the keys that variables are found by, records."""
+"""Data in the frame: strings, with zeroes behind them, keys of variables, and what is recorded."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The text of native/abi/ilk_d_forms.h: the driver knows by it what lang/to_kernel prints. tools/d_forms.py writes it."""
+"""The text of native/abi/ilk_d_forms.h, which tools/d_forms.py writes: the driver knows by it what is printed here."""
 
 from __future__ import annotations
 
