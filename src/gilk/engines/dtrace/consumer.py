@@ -151,6 +151,7 @@ class Consumer:
         yield from acting.aggregated.left()
         yield from (Noted(note) for note in self.tracing.notes)
         yield from self.tracing.corruptions()  # once more, when all has been looked at
+        self.tracing.close()
         yield Exited(1 if self.restored is False else self.exit_status, self.restored)
 
     def _acting(self, outlet: Outlet, formatted: Formatted) -> Acting:
@@ -167,7 +168,6 @@ class Consumer:
         self.tracing.end()
         yield from self._rest()
         yield from self._losses()
-        self.tracing.close()
 
     def _run(self, stop: Callable[[], bool]) -> Iterator[Happening]:
         tracing, options = self.tracing, self.options
