@@ -12,6 +12,7 @@ from gilk.engines.dtrace.enabling import Enabled
 from gilk.errors import TargetError, UsageError
 from gilk.lang.d import tree
 from gilk.lang.d.kernel_code import KernelCode, ProgramPrinter
+from gilk.lang.d.options import Options
 from gilk.lang.d.probes import DProbe
 from gilk.lang.facts import Facts, facts, union
 from gilk.lang.to_kernel.refused import NotInKernel
@@ -43,10 +44,10 @@ class _Place:
     probes: tuple[DProbe, ...]
 
 
-def printed(program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...]]) -> KernelCode:
+def printed(program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...]], options: Options) -> KernelCode:
     """The program's code. Raises UsageError `not-in-kernel`, before anything is loaded."""
     try:
-        return ProgramPrinter(program, enabled.names()).printed(groups)
+        return ProgramPrinter(program, enabled.names(), options.flag("rawbytes")).printed(groups)
     except NotInKernel as refused:
         what = f"clause {refused.clause} cannot run in a kernel: {refused.what}"
         raise UsageError("not-in-kernel", what, "docs/limits.md lists what there is") from None
@@ -55,8 +56,11 @@ def printed(program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...
 class InKernel:
     """The driver's client of one program. Raises TargetError as Driver does."""
 
-    def __init__(self, target: KernelTarget, program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...]]):
-        self._code = printed(program, enabled, groups)
+    def __init__(
+        self, target: KernelTarget, program: tree.Program, enabled: Enabled, groups: list[tuple[int, ...]],
+        options: Options,
+    ) -> None:  # fmt: skip
+        self._code = printed(program, enabled, groups, options)
         self._target, self._enabled, self._groups = target, enabled, groups
         self._needs = {clause.number: facts(clause.function) for clause in program.clauses}
         self._session = KernelSession(target)

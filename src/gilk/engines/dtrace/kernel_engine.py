@@ -26,7 +26,7 @@ class KernelEngine(Engine):
     def __init__(self, program: tree.Program, enabled: Enabled, options: Options, target: KernelTarget) -> None:
         self.program, self.enabled, self._options = program, enabled, options
         self._groups = enabled.groups() or [()]
-        self._here = InKernel(target, program, enabled, self._groups)
+        self._here = InKernel(target, program, enabled, self._groups, options)
         try:
             self._load(options)
         except BaseException:

@@ -55,9 +55,9 @@ class KernelCode:
 
 
 class ProgramPrinter:
-    """``probes``: names by number, from 1."""
+    """``probes``: names by number, from 1. ``whole_keys``: strings take as many bytes of keys as they do elsewhere."""
 
-    def __init__(self, program: tree.Program, probes: Sequence[ProbeName]) -> None:
+    def __init__(self, program: tree.Program, probes: Sequence[ProbeName], whole_keys: bool = False) -> None:
         self._texts = Texts()
         self._nulls = Nulls(clause.function for clause in program.clauses)
         named = [("", "", "", ""), *probes]
@@ -66,7 +66,8 @@ class ProgramPrinter:
         self._longest = (sizes[0], sizes[1], sizes[2], sizes[3])
         self._strsize = program.strsize
         self._this_size = program.this_size
-        self._program = narrowed_keys.narrowed(program, partial(data.longest, self._printing()))
+        longest = partial(data.longest, self._printing())
+        self._program = program if whole_keys else narrowed_keys.narrowed(program, longest)
 
     def printed(self, groups: Sequence[tuple[int, ...]]) -> KernelCode:
         """Raises NotInKernel, with the clause."""

@@ -7,28 +7,9 @@
 #include "d.h"
 #include "check.h"
 
-/* To be put where the instruction lies that ends at `end` of what becomes `code`. */
-static void lead_to(u8 *copy, u32 end, const u8 *code, const void *target)
+static u64 helper(u32 number)
 {
-	s32 distance = (s32)((unsigned long)target - (unsigned long)(code + end));
-
-	memcpy(copy + end - sizeof(distance), &distance, sizeof(distance));
-}
-
-static void link_code(u8 *copy, u32 size, const u8 *code)
-{
-	u32 at = 0, end;
-
-	for (; at < size; at = end) {
-		const struct ilk_d_form *form = ilk_d_form_at(copy + at, size - at);
-		u32 number = ilk_d_number(copy + at + form->size);
-
-		end = at + form->size + ilk_d_operand_size(form->operand);
-		if (form->operand == ILK_D_CALL)
-			lead_to(copy, end, code, ilk_d_helpers[number]);
-		else if (form->operand == ILK_D_EXIT)
-			lead_to(copy, end, code, ilk_d_leave);
-	}
+	return (u64)(unsigned long)ilk_d_helpers[number];
 }
 
 static enum ilk_d_verdict prove(struct ilk_d_code *checked, struct ilk_d_program *message)
@@ -49,7 +30,7 @@ int ilk_d_prove(struct ilk_d_program *message, struct ilk_program *program, cons
 		.frame = message->frame,
 		.clausetime = message->clausetime,
 		.groups = message->groups,
-		.entry = program->entry,
+		.entry = program->clauses.entry,
 	};
 	u8 *copy = kvmalloc(size + 8, GFP_KERNEL | __GFP_ZERO);
 	int error = -ENOMEM;
@@ -66,7 +47,7 @@ int ilk_d_prove(struct ilk_d_program *message, struct ilk_program *program, cons
 	program->code = ilk_code_alloc(PAGE_ALIGN(size));
 	if (!program->code)
 		goto out;
-	link_code(copy, size, program->code);
+	ilk_d_link(copy, size, (u64)(unsigned long)program->code, helper, (u64)(unsigned long)ilk_d_leave);
 	error = ilk_kernel.text_poke_copy(program->code, copy, size) ? 0 : -ENXIO;
 out:
 	kvfree(checked.ways);

@@ -212,4 +212,24 @@ static inline enum ilk_d_verdict ilk_d_check(struct ilk_d_code *c)
 	return cost == ILK_D_NO_WAY ? ILK_D_SOUND : ILK_D_BAD_END;
 }
 
+/*
+ * Make code that was checked the caller's own, at the address `at`: its calls lead to what `helper` says of their numbers,
+ * its exits to `leave`, all of it within 2 GiB. `copy` has 8 bytes behind the code.
+ */
+static inline void ilk_d_link(u8 *copy, u32 size, u64 at, u64 (*helper)(u32 number), u64 leave)
+{
+	u32 from = 0, end, i;
+
+	for (; from < size; from = end) {
+		const struct ilk_d_form *form = ilk_d_form_at(copy + from, size - from);
+		u64 to = form->operand == ILK_D_CALL ? helper(ilk_d_number(copy + from + form->size)) : leave;
+
+		end = from + form->size + ilk_d_operand_size(form->operand);
+		if (form->operand != ILK_D_CALL && form->operand != ILK_D_EXIT)
+			continue;
+		for (i = 0; i < 4; i++)
+			copy[end - 4 + i] = (u8)((to - (at + end)) >> 8 * i);
+	}
+}
+
 #endif

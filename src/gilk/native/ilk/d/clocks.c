@@ -89,7 +89,7 @@ int ilk_d_clock(struct ilk_client *client, struct ilk_d_clock *m)
 
 	if (!p)
 		return -ENXIO;
-	if (m->period < ILK_D_PERIOD_MIN || m->period >> 62 || m->group >= p->sizes.groups || m->reserved ||
+	if (m->period < ILK_D_PERIOD_MIN || m->period >> 62 || m->group >= p->clauses.sizes.groups || m->reserved ||
 	    m->flags & ~ILK_D_EVERY_CPU)
 		return -EINVAL;
 	if (!(m->flags & ILK_D_EVERY_CPU))

@@ -14,37 +14,18 @@
 #include <linux/sched.h>
 
 #include "../ilk.h"
-#include "../../abi/ilk_d_abi.h"
-#include "../../runtime/d/context.h"
+#include "helpers.h"
+#include "run.h"
 
 #define ILK_D_SITES_MAX 65536u
 #define ILK_D_STACK_LEAST 2048u /* bytes */
 
-struct ilk_d_code; /* check.h */
 struct ilk_program {
-	u8 *memory;
-	struct gd_layout layout;
-	struct ilk_d_program sizes; /* as the client gave them: how many of what follows */
+	struct ilk_clauses clauses;
 	void *tables; /* what follows the message's fixed part */
-	const struct ilk_d_aggregation *rows;
-	const u64 *edges;
-	const u32 *entry;
-	const u32 *names;
-	const char *constants;
 	u8 *code; /* executable */
 	u64 __percpu *missed; /* [2]: nested, shallow */
 	struct list_head clocks;
-};
-
-/* One run of a group. The code knows its frame alone, which lies at the end: helpers find the rest before that. */
-struct ilk_run {
-	struct gd_context context;
-	struct gd_event event;
-	const struct ilk_program *program;
-	bool always;
-	bool reserved; /* a record is open, of `room` bytes */
-	u32 room;
-	u64 frame[ILK_D_FRAME_MAX / 8];
 };
 
 /* A program that is attached to a site. */
@@ -108,8 +89,6 @@ int ilk_d_fire(struct ilk_client *client, struct ilk_d_fire *message);
 int ilk_d_clock(struct ilk_client *client, struct ilk_d_clock *message);
 void ilk_d_clocks_stop(struct ilk_program *program);
 
-/* helpers.c */
-extern void *const ilk_d_helpers[];
 
 /* enter.S */
 void ilk_fire(void);

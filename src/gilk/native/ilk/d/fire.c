@@ -9,7 +9,6 @@
 #include <linux/vmalloc.h>
 
 #include "d.h"
-#include "../../runtime/d/deeds.h"
 
 enum level { NORMAL, NMI, LEVELS };
 
@@ -66,14 +65,10 @@ static u64 identity(u32 kind)
 	return ilk_d_identity(current);
 }
 
-static void tell(struct ilk_run *run, const struct ilk_firing *firing)
+static void begin(struct ilk_run *run, const struct ilk_firing *firing)
 {
-	struct ilk_d_event *head = (struct ilk_d_event *)run->frame;
 	u32 kind = kind_of_context();
 
-	run->program = firing->program;
-	run->always = firing->always;
-	run->reserved = false;
 	run->event = (struct gd_event){
 		.thread = identity(kind),
 		.probe = firing->probe,
@@ -83,14 +78,8 @@ static void tell(struct ilk_run *run, const struct ilk_firing *firing)
 		.regs = (const gd_u64 *)firing->regs,
 		.error = firing->error,
 	};
-	gd_begin(&run->context, firing->program->memory, &firing->program->layout, &run->event);
-	memcpy(head->arg, firing->arg, sizeof(head->arg));
-	head->pid = current->tgid;
-	head->tid = current->pid;
-	head->cpu = raw_smp_processor_id();
-	head->probe = firing->probe;
-	head->error = firing->error;
-	head->level = kind;
+	ilk_d_begin(run, &firing->program->clauses, firing->arg, firing->always, kind);
+	ilk_d_prepare(run);
 }
 
 /* Interrupts are off. */
@@ -100,7 +89,7 @@ void ilk_d_run(const struct ilk_firing *firing)
 	enum level level = in_nmi() ? NMI : NORMAL;
 	struct here *me = raw_cpu_ptr(&here);
 
-	if (!firing->always && READ_ONCE(((struct gd_control *)p->memory)->state) != GD_ACTIVE)
+	if (!firing->always && READ_ONCE(((struct gd_control *)p->clauses.memory)->state) != GD_ACTIVE)
 		return;
 	if (me->busy[level] || is_shallow()) {
 		raw_cpu_ptr(p->missed)[!me->busy[level]]++;
@@ -108,8 +97,8 @@ void ilk_d_run(const struct ilk_firing *firing)
 	}
 	me->busy[level] = true;
 	barrier();
-	tell(me->run[level], firing);
-	ilk_d_enter(p->code + p->entry[firing->group], me->run[level]->frame);
+	begin(me->run[level], firing);
+	ilk_d_enter(p->code + p->clauses.entry[firing->group], me->run[level]->frame);
 	barrier();
 	me->busy[level] = false;
 }
@@ -123,7 +112,7 @@ int ilk_d_fire(struct ilk_client *client, struct ilk_d_fire *m)
 
 	if (!client->program)
 		return -ENXIO;
-	if (m->group >= client->program->sizes.groups || m->reserved || m->flags & ~ILK_D_ALWAYS)
+	if (m->group >= client->program->clauses.sizes.groups || m->reserved || m->flags & ~ILK_D_ALWAYS)
 		return -EINVAL;
 	memcpy(firing.arg, m->arg, sizeof(firing.arg));
 	raw_local_irq_save(flags);

@@ -5,32 +5,28 @@
  * Every number is the code's and may be any: places and sizes are looked at here, each time. One that cannot be is an
  * illegal operation of the clause. Interrupts are off.
  */
-#include <linux/cred.h>
-#include <linux/sched.h>
-
+#include "task.h"
+#include "../../abi/ilk_d_forms.h"
 #include "../../runtime/d/deeds.h"
 #include "../../runtime/d/program.h"
-#include "d.h"
-#include "../../abi/ilk_d_forms.h"
-
-typedef u64 (*aggregating_fn)(struct ilk_run *run, const struct ilk_d_aggregation *row, u32 number, const void *key,
-			      s64 value, s64 weight);
+#include "helpers.h"
+#include "run.h"
 
 #define HELPER(name) static u64 d_##name(void *frame, u64 a, u64 b, u64 c, u64 d, u64 e)
 
 static struct ilk_run *run_of(void *frame)
 {
-	return container_of(frame, struct ilk_run, frame);
+	return (struct ilk_run *)((u8 *)frame - offsetof(struct ilk_run, frame));
 }
 
 /* Null: the clause has a fault. */
 static void *at(struct ilk_run *run, u64 place, u64 size)
 {
-	u64 frame = run->program->sizes.frame;
+	u64 frame = run->clauses->sizes.frame;
 
 	if (place > frame || size > frame - place) {
 		gd_fail(&run->context, GD_FAULT_ILLEGAL, place);
-		return NULL;
+		return 0;
 	}
 	return (u8 *)run->frame + place;
 }
@@ -42,13 +38,19 @@ static bool is_in(struct ilk_run *run, u64 place, u64 size, u64 all)
 	return gd_fail(&run->context, GD_FAULT_ILLEGAL, place);
 }
 
+/* Before any helper is called: code that no clause begins has a context of its own program, too. */
+void ilk_d_prepare(struct ilk_run *run)
+{
+	gd_begin(&run->context, run->clauses->memory, &run->clauses->layout, &run->event);
+}
+
 /* A clause's life. */
 
 HELPER(begin)
 {
 	struct ilk_run *run = run_of(frame);
 
-	gd_begin(&run->context, run->program->memory, &run->program->layout, &run->event);
+	gd_begin(&run->context, run->clauses->memory, &run->clauses->layout, &run->event);
 	run->reserved = false;
 	return run->always || gd_active(&run->context);
 }
@@ -96,34 +98,19 @@ HELPER(vtimestamp)
 	return host_thread_time();
 }
 
-/* The parent lives as long as the task does, or is exchanged for one that does: RCU frees it. */
 HELPER(identity)
 {
-	const struct cred *cred = current->cred;
-
-	switch (a) {
-	case 0:
-		return READ_ONCE(current->real_parent)->tgid;
-	case 1:
-		return cred->uid.val;
-	case 2:
-		return cred->gid.val;
-	case 3:
-		return cred->euid.val;
-	case 4:
-		return cred->egid.val;
-	}
-	return 0;
+	return a < ILK_D_IDENTITIES ? ilk_d_task_number(a) : 0;
 }
 
 HELPER(execname)
 {
 	char *to = at(run_of(frame), a, b);
-	u64 size = b < sizeof(current->comm) ? b : sizeof(current->comm);
+	u64 size = b < ILK_D_NAME ? b : ILK_D_NAME;
 
 	if (!to || !b)
 		return 0;
-	gd_put_string(to, current->comm, size);
+	gd_put_string(to, ilk_d_task_name(), size);
 	gd_zero(to + size, b - size);
 	return 1;
 }
@@ -136,16 +123,16 @@ HELPER(probe_text)
 
 	if (!to || !c)
 		return 0;
-	gd_put_string(to, name < run->program->sizes.names ? run->program->constants + run->program->names[name] : "", c);
+	gd_put_string(to, name < run->clauses->sizes.names ? run->clauses->constants + run->clauses->names[name] : "", c);
 	return 1;
 }
 
 /* Aggregations: key, and then value, are looked at before. */
 
-static void add(struct gd_context *ctx, const struct ilk_program *p, const struct ilk_d_aggregation *row, u32 number,
+static void add(struct gd_context *ctx, const struct ilk_clauses *p, const struct ilk_d_aggregation *row, u32 number,
 		const void *key, s64 value, s64 weight)
 {
-	switch (row->function) {
+	switch ((enum ilk_d_function)row->function) {
 	case ILK_D_COUNT:
 		return gd_count(ctx, number, key, row->key_size);
 	case ILK_D_SUM:
@@ -164,13 +151,15 @@ static void add(struct gd_context *ctx, const struct ilk_program *p, const struc
 		return gd_lquantize(ctx, number, key, row->key_size, value, row->low, row->high, row->step, weight);
 	case ILK_D_LLQUANTIZE:
 		return gd_llquantize(ctx, number, key, row->key_size, value, p->edges + row->edge, row->edges, weight);
+	case ILK_D_FUNCTIONS:
+		break;
 	}
 }
 
 HELPER(aggregate)
 {
 	struct ilk_run *run = run_of(frame);
-	const struct ilk_program *p = run->program;
+	const struct ilk_clauses *p = run->clauses;
 	const struct ilk_d_aggregation *row;
 	const void *key;
 
@@ -217,9 +206,9 @@ HELPER(load_global)
 	struct ilk_run *run = run_of(frame);
 	void *to = at(run, b, c);
 
-	if (!to || !is_in(run, a, c, run->program->layout.globals_size))
+	if (!to || !is_in(run, a, c, run->clauses->layout.globals_size))
 		return 0;
-	gd_bcopy(to, run->program->memory + run->program->layout.globals + a, c);
+	gd_bcopy(to, run->clauses->memory + run->clauses->layout.globals + a, c);
 	return 1;
 }
 
@@ -228,9 +217,9 @@ HELPER(store_global)
 	struct ilk_run *run = run_of(frame);
 	const void *from = at(run, a, c);
 
-	if (!from || !is_in(run, b, c, run->program->layout.globals_size))
+	if (!from || !is_in(run, b, c, run->clauses->layout.globals_size))
 		return 0;
-	gd_bcopy(run->program->memory + run->program->layout.globals + b, from, c);
+	gd_bcopy(run->clauses->memory + run->clauses->layout.globals + b, from, c);
 	return 1;
 }
 
@@ -240,7 +229,7 @@ HELPER(reserve)
 {
 	struct ilk_run *run = run_of(frame);
 
-	if (run->reserved || b > run->program->sizes.frame || !gd_reserve(&run->context, a, b))
+	if (run->reserved || b > run->clauses->sizes.frame || !gd_reserve(&run->context, a, b))
 		return 0;
 	run->reserved = true;
 	run->room = b;
@@ -273,9 +262,9 @@ HELPER(constant)
 	struct ilk_run *run = run_of(frame);
 	u8 *to = at(run, c, d);
 
-	if (!to || b > d || !is_in(run, a, b, run->program->sizes.constants))
+	if (!to || b > d || !is_in(run, a, b, run->clauses->sizes.constants))
 		return 0;
-	gd_bcopy(to, run->program->constants + a, b);
+	gd_bcopy(to, run->clauses->constants + a, b);
 	gd_zero(to + b, d - b);
 	return 1;
 }

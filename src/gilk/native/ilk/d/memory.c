@@ -12,7 +12,7 @@
 
 static bool is_within(const struct ilk_program *p, u64 offset, u64 size)
 {
-	return offset <= p->layout.size && size <= p->layout.size - offset;
+	return offset <= p->clauses.layout.size && size <= p->clauses.layout.size - offset;
 }
 
 /* The room that is left of a message behind its ranges, or less than 0. */
@@ -40,7 +40,7 @@ int ilk_d_read(struct ilk_client *client, struct ilk_d_read *m, u32 size)
 		room -= (s64)range->size;
 		if (room < 0)
 			break;
-		memcpy(to, p->memory + range->offset, range->size);
+		memcpy(to, p->clauses.memory + range->offset, range->size);
 		to += range->size;
 	}
 	return room < 0 ? -ENOSPC : 0;
@@ -58,10 +58,10 @@ int ilk_d_lines(struct ilk_client *client, struct ilk_d_lines *m, u32 size)
 	if (m->room > (size - sizeof(*m)) / sizeof(m->line[0]))
 		return -ENOSPC;
 	for (m->count = 0; at < end && m->count < m->room; at += ILK_D_LINE) {
-		if (!memchr_inv(p->memory + at, 0, ILK_D_LINE))
+		if (!memchr_inv(p->clauses.memory + at, 0, ILK_D_LINE))
 			continue;
 		m->line[m->count].offset = at;
-		memcpy(m->line[m->count++].content, p->memory + at, ILK_D_LINE);
+		memcpy(m->line[m->count++].content, p->clauses.memory + at, ILK_D_LINE);
 	}
 	m->next = at;
 	return 0;
@@ -83,7 +83,7 @@ static bool is_limit(const struct gd_layout *l, const struct ilk_d_word *word)
 
 static bool is_consumers(const struct ilk_program *p, const struct ilk_d_word *word)
 {
-	const struct gd_layout *l = &p->layout;
+	const struct gd_layout *l = &p->clauses.layout;
 
 	if ((word->width != 4 && word->width != 8) || word->offset % word->width ||
 	    !is_within(p, word->offset, word->width))
@@ -98,9 +98,9 @@ static bool is_consumers(const struct ilk_program *p, const struct ilk_d_word *w
 static void put(struct ilk_program *p, const struct ilk_d_word *word)
 {
 	if (word->width == 4)
-		WRITE_ONCE(*(u32 *)(p->memory + word->offset), (u32)word->value);
+		WRITE_ONCE(*(u32 *)(p->clauses.memory + word->offset), (u32)word->value);
 	else
-		WRITE_ONCE(*(u64 *)(p->memory + word->offset), word->value);
+		WRITE_ONCE(*(u64 *)(p->clauses.memory + word->offset), word->value);
 }
 
 int ilk_d_put(struct ilk_client *client, struct ilk_d_put *m, u32 size)
@@ -159,12 +159,12 @@ int ilk_d_reap(struct ilk_client *client, struct ilk_d_reap *m)
 	if (!p)
 		return -ENXIO;
 	m->freed = 0;
-	for (slot = 0; slot < p->layout.dynamic_slots; slot++) {
-		word = (u64 *)(p->memory + p->layout.dynamic_words) + slot;
+	for (slot = 0; slot < p->clauses.layout.dynamic_slots; slot++) {
+		word = (u64 *)(p->clauses.memory + p->clauses.layout.dynamic_words) + slot;
 		seen = READ_ONCE(*word);
 		if ((seen & 7) != GD_MEMBER ||
-		    lives(((struct gd_variable *)(p->memory + p->layout.dynamic_first +
-						  slot * p->layout.dynamic_stride))->thread))
+		    lives(((struct gd_variable *)(p->clauses.memory + p->clauses.layout.dynamic_first +
+						  slot * p->clauses.layout.dynamic_stride))->thread))
 			continue;
 		m->freed += gilk_swap(word, seen, ((seen >> GD_SLOT_VERSION) + 1) << GD_SLOT_VERSION);
 	}

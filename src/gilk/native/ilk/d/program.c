@@ -40,8 +40,8 @@ static bool is_distribution(const struct ilk_program *p, const struct ilk_d_aggr
 		return row->low < row->high && row->step > 0 &&
 		       ((u64)row->high - (u64)row->low) / (u64)row->step + 2 <= ILK_D_CELLS_MAX;
 	if (row->function == ILK_D_LLQUANTIZE)
-		return row->edges && row->edges <= ILK_D_CELLS_MAX / 2 && row->edge <= p->sizes.edges &&
-		       row->edges <= p->sizes.edges - row->edge && ascend(p->edges + row->edge, row->edges);
+		return row->edges && row->edges <= ILK_D_CELLS_MAX / 2 && row->edge <= p->clauses.sizes.edges &&
+		       row->edges <= p->clauses.sizes.edges - row->edge && ascend(p->clauses.edges + row->edge, row->edges);
 	return true;
 }
 
@@ -49,10 +49,10 @@ static bool are_rows(const struct ilk_program *p)
 {
 	u32 i;
 
-	for (i = 0; i < p->sizes.rows; i++) {
-		const struct ilk_d_aggregation *row = &p->rows[i];
+	for (i = 0; i < p->clauses.sizes.rows; i++) {
+		const struct ilk_d_aggregation *row = &p->clauses.rows[i];
 
-		if (row->function >= ILK_D_FUNCTIONS || row->key_size > p->sizes.frame || row->key_size % 8 ||
+		if (row->function >= ILK_D_FUNCTIONS || row->key_size > p->clauses.sizes.frame || row->key_size % 8 ||
 		    !is_distribution(p, row))
 			return false;
 	}
@@ -64,21 +64,12 @@ static bool are_names(const struct ilk_program *p)
 {
 	u32 i;
 
-	if (p->constants[p->sizes.constants - 1])
+	if (p->clauses.constants[p->clauses.sizes.constants - 1])
 		return false;
-	for (i = 0; i < p->sizes.names; i++)
-		if (p->names[i] >= p->sizes.constants)
+	for (i = 0; i < p->clauses.sizes.names; i++)
+		if (p->clauses.names[i] >= p->clauses.sizes.constants)
 			return false;
 	return true;
-}
-
-static void place_tables(struct ilk_program *p)
-{
-	p->rows = p->tables;
-	p->edges = (const void *)(p->rows + p->sizes.rows);
-	p->entry = (const void *)(p->edges + p->sizes.edges);
-	p->names = p->entry + p->sizes.groups;
-	p->constants = (const void *)(p->names + p->sizes.names);
 }
 
 static void free_program(struct ilk_program *p)
@@ -86,7 +77,7 @@ static void free_program(struct ilk_program *p)
 	if (p->code)
 		ilk_code_free(p->code);
 	free_percpu(p->missed);
-	vfree(p->memory);
+	vfree(p->clauses.memory);
 	kvfree(p->tables);
 	kfree(p);
 }
@@ -94,27 +85,27 @@ static void free_program(struct ilk_program *p)
 /* As gilk_d.h has it begin. */
 static void initialise(struct ilk_program *p)
 {
-	const struct gd_layout *l = &p->layout;
+	const struct gd_layout *l = &p->clauses.layout;
 	u64 i;
 
 	for (i = 0; i < l->buffers; i++)
-		((struct gd_buffer *)(p->memory + l->buffer_first + i * l->buffer_stride))->limit = l->buffer_size;
+		((struct gd_buffer *)(p->clauses.memory + l->buffer_first + i * l->buffer_stride))->limit = l->buffer_size;
 	for (i = 0; i < GD_BANKS * l->shards; i++)
-		((struct gd_table *)(p->memory + l->table_first + i * l->table_stride))->used = GD_GRANULE;
+		((struct gd_table *)(p->clauses.memory + l->table_first + i * l->table_stride))->used = GD_GRANULE;
 }
 
 static int allocate(struct ilk_program *p, const struct ilk_d_program *m)
 {
-	p->sizes = *m;
-	p->layout = m->layout;
+	p->clauses.sizes = *m;
+	p->clauses.layout = m->layout;
 	INIT_LIST_HEAD(&p->clocks);
-	p->memory = vzalloc(m->layout.size);
+	p->clauses.memory = vzalloc(m->layout.size);
 	p->missed = __alloc_percpu(2 * sizeof(u64), sizeof(u64));
 	p->tables = kvmalloc(size_of_tables(m), GFP_KERNEL);
-	if (!p->memory || !p->missed || !p->tables)
+	if (!p->clauses.memory || !p->missed || !p->tables)
 		return -ENOMEM;
 	memcpy(p->tables, m + 1, size_of_tables(m));
-	place_tables(p);
+	ilk_d_place_tables(&p->clauses, p->tables);
 	initialise(p);
 	return are_rows(p) && are_names(p) ? ilk_d_runs_create() : -EINVAL;
 }
@@ -133,7 +124,7 @@ int ilk_d_program_create(struct ilk_client *client, struct ilk_d_program *messag
 		return -ENOMEM;
 	error = allocate(p, message);
 	if (!error)
-		error = ilk_d_prove(message, p, (const u8 *)p->constants + message->constants);
+		error = ilk_d_prove(message, p, (const u8 *)p->clauses.constants + message->constants);
 	if (error || message->verdict)
 		free_program(p);
 	else
@@ -148,7 +139,7 @@ void ilk_d_program_free(struct ilk_client *client)
 
 	if (!p)
 		return;
-	WRITE_ONCE(((struct gd_control *)p->memory)->state, GD_INACTIVE);
+	WRITE_ONCE(((struct gd_control *)p->clauses.memory)->state, GD_INACTIVE);
 	ilk_d_clocks_stop(p);
 	synchronize_rcu();
 	client->program = NULL;

@@ -56,11 +56,11 @@ static bool is_attachable(const struct ilk_client *client, const struct ilk_d_at
 
 	if (m->site >= ILK_D_SITES_MAX || sites[m->site].client != client || m->kind >= ILK_D_KINDS || m->flags & ~ILK_D_DEEP ||
 	    m->count > (size - sizeof(*m)) / sizeof(m->choice[0]) || (!calls && m->count) ||
-	    m->group >= client->program->sizes.groups)
+	    m->group >= client->program->clauses.sizes.groups)
 		return false;
 	for (i = 0; i < m->count; i++)
 		if (m->choice[i].value >= ILK_D_SYSTEM_CALLS ||
-		    m->choice[i].group >= client->program->sizes.groups)
+		    m->choice[i].group >= client->program->clauses.sizes.groups)
 			return false;
 	return true;
 }
