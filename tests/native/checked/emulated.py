@@ -47,6 +47,7 @@ class Emulator:
         """
         self._engine.mem_write(CODE, b"\xcc" * (len(code) + 64))
         self._engine.mem_write(CODE, code if linked else linked_to(code, CODE, HELPERS, OUT))
+        self._engine.ctl_remove_cache(CODE, CODE + _CODE_SIZE)
         self._random, self._frame, self._most, self._steps, self._wrong = random.Random(seed), frame, most, 0, ""
         self._size = len(code)
         for name in _CLOBBERED:
