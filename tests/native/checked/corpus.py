@@ -13,7 +13,8 @@ from tests.lang.d.sessions import consumer
 
 _TEXTS = (
     'BEGIN /pid == 1 && execname != "x"/ { @[execname, probefunc, arg0] = quantize(arg1 - arg2, 3); }',
-    "BEGIN { self->t = timestamp; x[arg0, pid] = self->t++; } END /self->t/ { @a = avg(timestamp - self->t); self->t = 0; }",
+    "BEGIN { self->t = timestamp; x[arg0, pid] = self->t++; } "
+    "END /self->t/ { @a = avg(timestamp - self->t); self->t = 0; }",
     'BEGIN { printf("%d %s %s", arg0 / arg1 % 7, copyinstr(arg2), probename); exit(arg3 >> 2); }',
 )
 

@@ -95,7 +95,7 @@ def _prepare_there(asked: Asked, options: Options, texts: list[ProgramText]) -> 
     """All of the program runs in the other machine's kernel; $target is a process there."""
     from gilk.engines.dtrace.machine import OtherMachine  # here: few programs are about a kernel
 
-    machine = OtherMachine(asked.machine)
+    machine = OtherMachine.reached(asked.machine)
     try:
         target = machine.start(asked.command) if asked.command else asked.pid or 0
         macros = _macros(asked, options, target)

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
 from collections.abc import Sequence
 from functools import partial
 
-from gilk.errors import TargetError
+from gilk.errors import MachineGone, TargetError
 from gilk.runs.elsewhere import Elsewhere, reach
 from gilk.targets.kernel.channel import RemoteProcess
 from gilk.targets.kernel.target import KernelTarget
@@ -20,13 +21,18 @@ _PATIENCE = 60.0  # seconds for it to say so
 
 
 class OtherMachine:
-    """``where``: ``lab`` or ``ssh:HOST``. Raises UsageError `bad-machine`, TargetError as runs.elsewhere.reach()."""
+    """``target``: its kernel, where that has been read before."""
 
-    def __init__(self, where: str) -> None:
-        self._elsewhere: Elsewhere = reach(where)
-        self.target = KernelTarget(self._elsewhere.link)
+    def __init__(self, elsewhere: Elsewhere, target: KernelTarget | None = None) -> None:
+        self._elsewhere = elsewhere
+        self.target = target or KernelTarget(elsewhere.link)
         self._command: RemoteProcess | None = None
         self._said = b""
+
+    @classmethod
+    def reached(cls, where: str) -> OtherMachine:
+        """``where``: ``lab`` or ``ssh:HOST``. Raises as runs.elsewhere.reach()."""
+        return cls(reach(where))
 
     def start(self, command: Sequence[str]) -> int:
         """The process that will be the command once `release` lets it. Raises TargetError `cannot-launch`."""
@@ -71,7 +77,8 @@ class OtherMachine:
 
     def close(self) -> None:
         """Let go of the machine; one of the lab ends with that."""
-        self.target.link.close()
+        with contextlib.suppress(MachineGone):
+            self.target.link.close_driver()
         self._elsewhere.close()
 
 
