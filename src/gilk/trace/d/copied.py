@@ -80,6 +80,9 @@ class CopiedMemory(ProgramMemory):
     def fetch_table(self, bank: int, shard: int) -> None:
         layout, at = self.layout, self._table_at(bank, shard)
         slots, heap = at + layout.table_slot, at + layout.table_heap
+        self._take([(at, ctypes.sizeof(TableHead))])
+        if self.table(bank, shard).used == GRANULE:
+            return  # nothing has ever been there
         lines = list(self._owner.lines(slots, -(-layout.table_slots * 8 // _LINE) * _LINE))
         self._take([(at, ctypes.sizeof(TableHead)), (at + layout.table_direct, layout.aggregations * 4)])
         for place, line in lines:  # an entry that a slot names lies in what was used before
