@@ -47,7 +47,7 @@ class CFunction:
 
 @dataclass(frozen=True, slots=True)
 class FiresSite:
-    """What the driver does at its ``site`` of D programs (native/abi/ilk_d_abi.h)."""
+    """The instrument that has the driver fire its ``site`` of D programs (native/abi/ilk_d_abi.h)."""
 
     site: int
 

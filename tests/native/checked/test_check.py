@@ -8,7 +8,7 @@ import random
 import iced_x86 as iced
 import pytest
 
-from gilk.lang.to_kernel.code import HEAD, CheckedCode, Label
+from gilk.lang.to_kernel.code import HEAD, FormCode, Label
 from gilk.lang.to_kernel.forms import BY_NAME, EXIT, FORMS, CheckedForm, Operand, form_at
 from gilk.lang.to_kernel.header import header
 from gilk.lang.to_kernel.helpers import HELPERS
@@ -105,7 +105,7 @@ def test_the_dearest_way_counts() -> None:
     """Of two ways, the one through the dear helper, whichever comes first."""
     cost = HELPERS["store_dynamic"].cost + HELPERS["store_dynamic"].per_word * HEAD // 8
     for order in (("store_dynamic", "rand"), ("rand", "store_dynamic")):
-        code = CheckedCode()
+        code = FormCode()
         other, behind = Label(), Label()
         code.branch("jz", other)
         code.call(order[0])

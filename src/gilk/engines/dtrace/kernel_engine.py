@@ -21,7 +21,7 @@ _PATIENCE = 0.05  # seconds between looks at whether the program has ended by it
 
 
 class KernelEngine(Engine):
-    """``target``: the kernel. What is put into it is taken out by take_out(), and close() lets go of its driver."""
+    """``target``: the kernel. take_out() takes the probes out of it, and close() lets go of its driver."""
 
     def __init__(self, program: tree.Program, enabled: Enabled, options: Options, target: KernelTarget) -> None:
         self.program, self.enabled, self._options = program, enabled, options

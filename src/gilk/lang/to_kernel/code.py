@@ -55,7 +55,7 @@ class Label:
         self.branches: list[int] = []  # where their displacements end
 
 
-class CheckedCode:
+class FormCode:
     """Instructions, one behind the other."""
 
     def __init__(self) -> None:

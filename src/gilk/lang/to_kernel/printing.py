@@ -7,7 +7,7 @@ from dataclasses import field
 
 from gilk.lang import ir
 from gilk.lang.nulls import Nulls
-from gilk.lang.to_kernel.code import CheckedCode, KernelFrame, Label
+from gilk.lang.to_kernel.code import FormCode, KernelFrame, Label
 from gilk.lang.to_kernel.refused import NotInKernel
 from gilk.lang.types import Array, Enumeration, Integer, Pointer, Record, Type, signed
 from gilk.values import dataclass
@@ -43,7 +43,7 @@ class Printing:
     longest: tuple[int, int, int, int]
     this: int
     frame: KernelFrame
-    code: CheckedCode = field(default_factory=CheckedCode)
+    code: FormCode = field(default_factory=FormCode)
     fault: Label = field(default_factory=Label)
     bound: dict[int, int] = field(default_factory=dict)
 

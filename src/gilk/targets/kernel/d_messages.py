@@ -128,7 +128,7 @@ class DriverProgram:
         return b"".join(self.read([(at, min(_BYTES_AT_ONCE, offset + size - at))])[0] for at in starts)
 
     def lines(self, offset: int, size: int) -> Iterator[tuple[int, bytes]]:
-        """What is not zero, by lines of LINE bytes."""
+        """The lines, of LINE bytes, in which something is not zero."""
         end = offset + size
         while offset < end:
             head = LINES_BODY.pack(offset, end - offset, 0, _LINES_AT_ONCE, 0)

@@ -144,7 +144,7 @@ class KernelWorkspace:
         return KernelCallWithRegisters(self._stub, iid, self.driver.symbols["ilk_registers"])
 
     def fire(self, site: int) -> Instrument:
-        """What fires a site of D programs."""
+        """The instrument that fires a site of D programs."""
         return KernelCallWithRegisters(0, site, self.driver.symbols["ilk_fire"])
 
     def call(self, source: Path, function: str, iid: int) -> Instrument:

@@ -27,7 +27,7 @@ class MemoryOwner(Protocol):
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]: ...
     def read_long(self, offset: int, size: int) -> bytes: ...
     def lines(self, offset: int, size: int) -> Iterator[tuple[int, bytes]]:
-        """Whatever is not zero in it."""
+        """The lines of it in which something is not zero."""
 
     def put(self, words: Sequence[tuple[int, int, int]]) -> None:
         """Change words by (offset, value, width)."""
