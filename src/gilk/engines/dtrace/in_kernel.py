@@ -112,7 +112,7 @@ class InKernel:
     def insert(self) -> list[tuple[DProbe, str]]:
         """Put in all probes; those that are refused come back, with the reason."""
         refused: dict[DProbe, str] = {}
-        places = list(self._places(refused))
+        places = [place for place in self._places(refused) if not self._join(place)]
         if places:
             loaded = self._target.loaded()[0]
             first = self._program.sites(len(places))
@@ -122,11 +122,20 @@ class InKernel:
                 WantedSite(loaded, place.part, place.point, FiresSite(number))
                 for number, place in enumerate(places, first)
             ]
-            for place, probe in zip(places, self._session.insert_sites(wanted), strict=True):
+            inserted = self._session.insert_sites(wanted)
+            for place, probe in zip(places, inserted, strict=True):
                 if probe.refusal is not None:
                     where = f"{probe.refusal} at {place.point.label}"
                     refused.update((one, where) for one in place.probes)
+            self._program.force([each for each, probe in enumerate(inserted, first) if probe.refusal is None])
         return list(refused.items())
+
+    def _join(self, place: _Place) -> bool:
+        """Attach to a site that is there already, of another program or of this one: whether there is one."""
+        site = self._program.find(place.fire.address, place.fire.kind)
+        if site:
+            self._program.attach(replace(place.fire, site=site))
+        return bool(site)
 
     def start_clocks(self) -> None:
         """Have the clauses of tick-N and profile-N run."""
@@ -137,8 +146,10 @@ class InKernel:
         self._program.fire(self._group(probe), probe.number, arguments, always)
 
     def take_out(self) -> bool | None:
-        """Take the probes out; the program stays. Whether the kernel's code is what it was."""
-        return self._session.take_out()
+        """Take the probes out; the program stays. Whether the kernel's code is what it was; None where another program
+        uses some of them, which then stay as long as it does."""
+        restored = self._session.take_out()
+        return None if not restored and self._program.status().shared else restored
 
     def close(self) -> None:
         """Let go of the driver, which frees all that is left."""
@@ -170,14 +181,15 @@ class InKernel:
         deep = any(number >= _IN_REGISTERS for number in self._used(probe).arguments)
         fire = KernelFire(0, _EDGES[made.edge], self._group(probe), probe.number, made.function.start, deep)
         for part, point in self._points(made):
-            yield _Place(part, point, fire, (probe,))
+            yield _Place(part, point, replace(fire, address=point.address), (probe,))
 
     def _of_calls(self, side: str, found: list[tuple[DProbe, KernelProbe]]) -> Iterator[_Place]:
         """All of them are one site, which looks up what is to run."""
         choice = tuple((made.call or 0, self._group(probe), probe.number) for probe, made in found)
         fire = KernelFire(0, _CALLS[side], choice=choice)
         for part, point in self._points(found[0][1]):
-            yield _Place(part, point, fire, tuple(probe for probe, _ in found))
+            at = replace(fire, address=point.address)
+            yield _Place(part, point, at, tuple(probe for probe, _ in found))
 
     def _points(self, made: KernelProbe) -> Iterator[tuple[Function, Point]]:
         image, analysis = self._target.kernel.image, self._target.analysis()

@@ -25,7 +25,7 @@ class OtherMachine:
 
     def __init__(self, elsewhere: Elsewhere, target: KernelTarget | None = None) -> None:
         self._elsewhere = elsewhere
-        self.target = target or KernelTarget(elsewhere.link)
+        self.target = target or KernelTarget(elsewhere.link, shared=True)
         self._command: RemoteProcess | None = None
         self._said = b""
 

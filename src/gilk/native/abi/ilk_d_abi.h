@@ -21,6 +21,13 @@
  *	CALL	at x64_sys_call(): the system call's own; of `choice` the one whose value is its number runs, or none
  *	CALLED	at syscall_exit_to_user_mode_prepare(): its result twice, and errno
  *
+ * Sites are of whoever asked for them, and any number of programs attach to one. FORCE says of a client's own that their
+ * splices are in force; from then on FIND tells others of them. While a program of another client is attached, UNDO of all
+ * units does nothing, and a client that is closed stays, for the sake of its units alone.
+ *
+ * ORIGINALS tells what units, of all clients, have overwritten: those that lie in others come first. So text can be seen as
+ * it was.
+ *
  * CLOCK. A group runs each `period` ns: on every CPU (ILK_D_EVERY_CPU), or on one. arg0 is the kernel's pc that was
  * interrupted, or 0, arg1 the user's, or 0.
  *
@@ -50,6 +57,9 @@
 #define ILK_D_PUT ILK_REQUEST(19)
 #define ILK_D_STATUS ILK_REQUEST(20)
 #define ILK_D_REAP ILK_REQUEST(21)
+#define ILK_D_FIND ILK_REQUEST(22)
+#define ILK_D_FORCE ILK_REQUEST(23)
+#define ILK_D_ORIGINALS ILK_REQUEST(24)
 
 #define ILK_D_MEMORY_MAX (1ull << 30) /* bytes of a program */
 #define ILK_D_FRAME_MAX 8192u
@@ -144,6 +154,7 @@ struct ilk_d_attach {
 	__u32 count; /* of choices: 0 of ENTRY and RETURN */
 	__u32 flags; /* ILK_D_DEEP */
 	__u64 start; /* of the function */
+	__u64 address; /* of the point */
 	struct ilk_d_choice choice[];
 };
 
@@ -217,7 +228,36 @@ struct ilk_d_status {
 	struct ilk_head head;
 	__u64 nested; /* [out] times that a group did not run, as another ran on that CPU at the same level */
 	__u64 shallow; /* [out] the same, for want of stack */
+	__u64 shared; /* [out] how often programs of others are attached to the client's sites */
 	__u64 wall; /* [out] ns from 1970 to CLOCK_MONOTONIC's 0 */
+};
+
+struct ilk_d_find {
+	struct ilk_head head;
+	__u64 address; /* [in] of a point */
+	__u32 kind; /* [in] */
+	__u32 site; /* [out] one that is in force there; 0: none */
+};
+
+struct ilk_d_force {
+	struct ilk_head head;
+	__u32 count; /* [in] all of it */
+	__u32 reserved;
+	__u32 site[];
+};
+
+struct ilk_d_original {
+	__u64 address;
+	__u32 length;
+	__u32 reserved;
+	__u8 bytes[ILK_WINDOW];
+};
+
+struct ilk_d_originals {
+	struct ilk_head head;
+	__u32 room; /* [in] */
+	__u32 count; /* [out] how many there are: ENOSPC if there is no room for them */
+	struct ilk_d_original original[]; /* [out] */
 };
 
 struct ilk_d_reap {

@@ -129,7 +129,8 @@ static int undo(struct ilk_client *client, void *message, u32 size)
 	if (undo->count) {
 		undo->undone = ilk_undo(client, undo->result, undo->count);
 	} else {
-		ilk_undo_all(client);
+		if (ilk_d_unforce(client))
+			ilk_undo_all(client);
 		undo->undone = before - client->nr_units;
 	}
 	return 0;
@@ -192,6 +193,9 @@ D_HANDLER(d_read, ilk_d_read(client, m, size), ilk_d_read)
 D_HANDLER(d_lines, ilk_d_lines(client, m, size), ilk_d_lines)
 D_HANDLER(d_put, ilk_d_put(client, m, size), ilk_d_put)
 D_HANDLER(d_status, ilk_d_status(client, m), ilk_d_status)
+D_HANDLER(d_find, ilk_d_find(client, m), ilk_d_find)
+D_HANDLER(d_force, ilk_d_force(client, m, size), ilk_d_force)
+D_HANDLER(d_originals, ilk_d_originals(client, m, size), ilk_d_originals)
 D_HANDLER(d_reap, ilk_d_reap(client, m), ilk_d_reap)
 
 static const struct {
@@ -218,6 +222,9 @@ static const struct {
 	[ILK_D_LINES & 0xff] = { d_lines, sizeof(struct ilk_d_lines) },
 	[ILK_D_PUT & 0xff] = { d_put, sizeof(struct ilk_d_put) },
 	[ILK_D_STATUS & 0xff] = { d_status, sizeof(struct ilk_d_status) },
+	[ILK_D_FIND & 0xff] = { d_find, sizeof(struct ilk_d_find) },
+	[ILK_D_FORCE & 0xff] = { d_force, sizeof(struct ilk_d_force) },
+	[ILK_D_ORIGINALS & 0xff] = { d_originals, sizeof(struct ilk_d_originals) },
 	[ILK_D_REAP & 0xff] = { d_reap, sizeof(struct ilk_d_reap) },
 };
 

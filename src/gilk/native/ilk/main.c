@@ -30,7 +30,7 @@ void ilk_client_free(struct ilk_client *client)
 	kfree(client);
 }
 
-/* Units that someone sat on when their client went; each such client holds the module. */
+/* Units that someone sat on, or whose probes others use, when their client went; each such client holds the module. */
 static void retry(struct work_struct *work)
 {
 	struct ilk_client *client, *next;
@@ -41,7 +41,7 @@ static void retry(struct work_struct *work)
 	list_for_each_entry_safe(client, next, &ilk_clients, list) {
 		if (!client->orphan)
 			continue;
-		if (ilk_undo_all(client)) {
+		if (ilk_d_unforce(client) && ilk_undo_all(client)) {
 			ilk_client_free(client);
 			freed++;
 		} else {
@@ -92,7 +92,7 @@ static int ilk_release(struct inode *inode, struct file *file)
 	mutex_lock(&ilk_mutex);
 	ilk_d_detach_all(client);
 	ilk_d_program_free(client);
-	if (ilk_undo_all(client)) {
+	if (ilk_d_unforce(client) && ilk_undo_all(client)) {
 		ilk_client_free(client);
 	} else {
 		client->orphan = true;

@@ -8,12 +8,16 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final
 
+from gilk.errors import TargetError
 from gilk.lang.d.kernel_code import KernelCode
 from gilk.lang.data import Aggregation, Function
 from gilk.targets.kernel.driver import Driver
+from gilk.targets.kernel.driver_abi import WINDOW
 from gilk.values import dataclass
 
-PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP = (0xC008E100 | n for n in range(12, 22))
+PROGRAM, SITES, ATTACH, CLOCK, FIRE, READ, LINES, PUT, STATUS, REAP, FIND, FORCE, ORIGINALS = (
+    0xC008E100 | n for n in range(12, 25)
+)
 LINE: Final = 64
 SYSTEM_CALLS: Final = 512
 EVERY_CPU: Final = 1
@@ -21,17 +25,19 @@ ALWAYS: Final = 1
 DEEP: Final = 1
 PROGRAM_BODY: Final = struct.Struct("<12I")
 AGGREGATION: Final = struct.Struct("<IIIIqqq")
-ATTACH_BODY: Final = struct.Struct("<IIIIIIQ")
+ATTACH_BODY: Final = struct.Struct("<IIIIIIQQ")
 CHOICE: Final = struct.Struct("<III")
 CLOCK_BODY: Final = struct.Struct("<QIIII")
 FIRE_BODY: Final = struct.Struct("<IIII10Q")
 LINES_BODY: Final = struct.Struct("<QQQII")
 LINE_BODY: Final = struct.Struct(f"<Q{LINE}s")
 WORD: Final = struct.Struct("<QQII")
+ORIGINAL: Final = struct.Struct(f"<QII{WINDOW}s")
 _RANGE: Final = struct.Struct("<QQ")
 _LINES_AT_ONCE: Final = 1024
 _WORDS_AT_ONCE: Final = 4096
 _BYTES_AT_ONCE: Final = 1 << 20
+_ORIGINALS_AT_FIRST: Final = 1024
 _FUNCTIONS: Final = tuple(Function)
 
 
@@ -60,25 +66,27 @@ class SiteKind(IntEnum):
 
 @dataclass(frozen=True)
 class KernelFire:
-    """A probe that fires at a site: ``start`` of its function, ``deep``: arg6 to arg9 are wanted. ``choice``: of a
-    system call's number, which group runs, for which probe."""
+    """A probe that fires at a site: ``start`` of its function, ``address`` of the point. ``deep``: arg6 to arg9 are
+    wanted. ``choice``: of a system call's number, which group runs, for which probe."""
 
     site: int
     kind: SiteKind
     group: int = 0
     probe: int = 0
     start: int = 0
+    address: int = 0
     deep: bool = False
     choice: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class ProgramStatus:
-    """``nested``: times that a group did not run, as another ran there. ``shallow``: for want of stack. ``wall``: ns
-    from 1970 to CLOCK_MONOTONIC's 0."""
+    """``nested``: times that a group did not run, as another ran there. ``shallow``: for want of stack. ``shared``: how
+    often others are attached to the client's sites. ``wall``: ns from 1970 to CLOCK_MONOTONIC's 0."""
 
     nested: int
     shallow: int
+    shared: int
     wall: int
 
 
@@ -98,9 +106,18 @@ class DriverProgram:
         """The first of so many numbers for sites."""
         return int.from_bytes(self._driver.ask(SITES, struct.pack("<II", count, 0))[4:8], "little")
 
+    def find(self, address: int, kind: SiteKind) -> int:
+        """A site, of whatever client, that is in force at that point; 0: there is none."""
+        body = self._driver.ask(FIND, struct.pack("<QII", address, kind, 0))
+        return int.from_bytes(body[12:16], "little")
+
+    def force(self, sites: Sequence[int]) -> None:
+        """Have others find these."""
+        self._driver.ask(FORCE, struct.pack(f"<II{len(sites)}I", len(sites), 0, *sites))
+
     def attach(self, fire: KernelFire) -> None:
         body = ATTACH_BODY.pack(
-            fire.site, fire.kind, fire.group, fire.probe, len(fire.choice), DEEP * fire.deep, fire.start
+            fire.site, fire.kind, fire.group, fire.probe, len(fire.choice), DEEP * fire.deep, fire.start, fire.address
         )
         self._driver.ask(ATTACH, body + b"".join(CHOICE.pack(*one) for one in fire.choice))
 
@@ -145,11 +162,27 @@ class DriverProgram:
             self._driver.ask(PUT, struct.pack("<II", len(some), 0) + rows)
 
     def status(self) -> ProgramStatus:
-        return ProgramStatus(*struct.unpack("<QQQ", self._driver.ask(STATUS, bytes(24))))
+        return ProgramStatus(*struct.unpack("<QQQQ", self._driver.ask(STATUS, bytes(32))))
 
     def reap(self) -> int:
         """How many variables of tasks that have ended were freed."""
         return int.from_bytes(self._driver.ask(REAP, bytes(8)), "little")
+
+
+def originals(driver: Driver) -> list[tuple[int, bytes]]:
+    """The bytes that units of all clients have overwritten, by address: to be put back in this order."""
+    room = _ORIGINALS_AT_FIRST
+    while True:
+        try:
+            body = driver.ask(ORIGINALS, struct.pack("<II", room, 0) + bytes(room * ORIGINAL.size))
+            break
+        except TargetError:
+            room *= 8
+            if room > driver.hello.units_max:
+                raise
+    count = int.from_bytes(body[4:8], "little")
+    rows = ORIGINAL.iter_unpack(body[8 : 8 + count * ORIGINAL.size])
+    return [(address, data[:length]) for address, length, _, data in rows]
 
 
 def pack_program(code: KernelCode, layout: Sequence[int], clausetime: int) -> bytes:

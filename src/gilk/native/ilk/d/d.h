@@ -41,6 +41,17 @@ struct ilk_attached {
 	struct ilk_d_choice call[]; /* of system calls: by number; group ~0: none */
 };
 
+/* By its number. `kind` and `address` are what its client has said; others find it while it is in force. */
+struct ilk_d_site {
+	struct ilk_client *client; /* null: free */
+	u64 address;
+	u32 kind;
+	bool in_force;
+	struct ilk_attached __rcu *first;
+};
+
+extern struct ilk_d_site ilk_d_sites[ILK_D_SITES_MAX];
+
 /* What runs, and in what. `regs`: at the place, or null. */
 struct ilk_firing {
 	struct ilk_program *program;
@@ -78,6 +89,13 @@ int ilk_d_attach(struct ilk_client *client, struct ilk_d_attach *message, u32 si
 void ilk_d_detach_all(struct ilk_client *client);
 void ilk_d_sites_free(struct ilk_client *client);
 void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call);
+
+/* shared.c */
+int ilk_d_find(struct ilk_client *client, struct ilk_d_find *message);
+int ilk_d_force(struct ilk_client *client, struct ilk_d_force *message, u32 size);
+int ilk_d_originals(struct ilk_client *client, struct ilk_d_originals *message, u32 size);
+u32 ilk_d_shared(const struct ilk_client *client);
+bool ilk_d_unforce(const struct ilk_client *client);
 
 /* fire.c */
 int ilk_d_runs_create(void);

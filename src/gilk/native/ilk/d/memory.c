@@ -128,6 +128,7 @@ int ilk_d_status(struct ilk_client *client, struct ilk_d_status *m)
 	if (!p)
 		return -ENXIO;
 	m->nested = m->shallow = 0;
+	m->shared = ilk_d_shared(client);
 	m->wall = ktime_get_real_ns() - ktime_get_ns();
 	for_each_possible_cpu(cpu) {
 		m->nested += per_cpu_ptr(p->missed, cpu)[0];

@@ -16,19 +16,14 @@
 #include "d.h"
 #include "../../host/kernel.h"
 
-struct site {
-	struct ilk_client *client; /* null: free */
-	struct ilk_attached __rcu *first;
-};
-
-static struct site sites[ILK_D_SITES_MAX];
+struct ilk_d_site ilk_d_sites[ILK_D_SITES_MAX];
 
 static bool is_free(u32 first, u32 count)
 {
 	u32 i;
 
 	for (i = 0; i < count; i++)
-		if (sites[first + i].client)
+		if (ilk_d_sites[first + i].client)
 			return false;
 	return true;
 }
@@ -44,9 +39,18 @@ int ilk_d_sites_create(struct ilk_client *client, struct ilk_d_sites *m)
 	if (first + m->count > ILK_D_SITES_MAX)
 		return -ENOSPC;
 	for (i = 0; i < m->count; i++)
-		sites[first + i].client = client;
+		ilk_d_sites[first + i] = (struct ilk_d_site){ .client = client };
 	m->first = first;
 	return 0;
+}
+
+/* Its own, or one of somebody else's that fires where the client thinks. */
+static bool may_attach(const struct ilk_client *client, const struct ilk_d_attach *m)
+{
+	const struct ilk_d_site *site = &ilk_d_sites[m->site];
+
+	return site->client == client ||
+	       (site->client && site->in_force && site->address == m->address && site->kind == m->kind);
 }
 
 static bool is_attachable(const struct ilk_client *client, const struct ilk_d_attach *m, u32 size)
@@ -54,7 +58,7 @@ static bool is_attachable(const struct ilk_client *client, const struct ilk_d_at
 	u32 i;
 	bool calls = m->kind == ILK_D_CALL_BEGINS || m->kind == ILK_D_CALL_ENDS;
 
-	if (m->site >= ILK_D_SITES_MAX || sites[m->site].client != client || m->kind >= ILK_D_KINDS || m->flags & ~ILK_D_DEEP ||
+	if (m->site >= ILK_D_SITES_MAX || !may_attach(client, m) || m->kind >= ILK_D_KINDS || m->flags & ~ILK_D_DEEP ||
 	    m->count > (size - sizeof(*m)) / sizeof(m->choice[0]) || (!calls && m->count) ||
 	    m->group >= client->program->clauses.sizes.groups)
 		return false;
@@ -95,37 +99,49 @@ int ilk_d_attach(struct ilk_client *client, struct ilk_d_attach *m, u32 size)
 	attached->deep = m->flags & ILK_D_DEEP;
 	if (calls)
 		choose(attached, m);
-	for (end = &sites[m->site].first; rcu_access_pointer(*end);)
+	if (ilk_d_sites[m->site].client == client) {
+		ilk_d_sites[m->site].address = m->address;
+		ilk_d_sites[m->site].kind = m->kind;
+	}
+	for (end = &ilk_d_sites[m->site].first; rcu_access_pointer(*end);)
 		end = &rcu_dereference_protected(*end, true)->next;
 	rcu_assign_pointer(*end, attached);
 	return 0;
 }
 
-static struct ilk_attached *take_all(struct ilk_client *client)
+/* Those of a program out of a site's list. */
+static struct ilk_attached *take(struct ilk_d_site *site, const struct ilk_program *program, struct ilk_attached *taken)
 {
-	struct ilk_attached *taken = NULL, *each;
-	u32 i;
+	struct ilk_attached __rcu **at = &site->first;
+	struct ilk_attached *each;
 
-	for (i = 0; i < ILK_D_SITES_MAX; i++) {
-		if (sites[i].client != client)
+	while ((each = rcu_dereference_protected(*at, true))) {
+		if (each->program != program) {
+			at = &each->next;
 			continue;
-		each = rcu_dereference_protected(sites[i].first, true);
-		RCU_INIT_POINTER(sites[i].first, NULL);
-		while (each) {
-			struct ilk_attached *next = rcu_dereference_protected(each->next, true);
-
-			each->gone = taken; /* whoever is at it still goes on by `next` */
-			taken = each;
-			each = next;
 		}
+		rcu_assign_pointer(*at, rcu_dereference_protected(each->next, true));
+		each->gone = taken; /* whoever is at it still goes on by `next` */
+		taken = each;
 	}
 	return taken;
 }
 
-/* Nothing of the client's runs at its sites any more when this returns; the sites stay. */
+static struct ilk_attached *take_all(const struct ilk_program *program)
+{
+	struct ilk_attached *taken = NULL;
+	u32 i;
+
+	for (i = 0; i < ILK_D_SITES_MAX; i++)
+		if (rcu_access_pointer(ilk_d_sites[i].first))
+			taken = take(&ilk_d_sites[i], program, taken);
+	return taken;
+}
+
+/* The client's program runs at no site any more when this returns; its sites stay. */
 void ilk_d_detach_all(struct ilk_client *client)
 {
-	struct ilk_attached *taken = take_all(client), *next;
+	struct ilk_attached *taken = take_all(client->program), *next;
 
 	if (!taken)
 		return;
@@ -142,8 +158,8 @@ void ilk_d_sites_free(struct ilk_client *client)
 	u32 i;
 
 	for (i = 0; i < ILK_D_SITES_MAX; i++)
-		if (sites[i].client == client)
-			sites[i].client = NULL;
+		if (ilk_d_sites[i].client == client)
+			ilk_d_sites[i] = (struct ilk_d_site){ .client = NULL };
 }
 
 static void load_arguments(struct ilk_firing *firing, const struct gilk_regs *regs, bool deep)
@@ -233,7 +249,7 @@ void ilk_d_hit(struct gilk_regs *regs, const struct gilk_call *call)
 	regs->rip = call->pc;
 	regs->rsp = (u64)(unsigned long)(call + 1) + call->shift;
 	raw_local_irq_save(flags);
-	for (each = rcu_dereference_raw(sites[call->iid].first); each; each = rcu_dereference_raw(each->next))
+	for (each = rcu_dereference_raw(ilk_d_sites[call->iid].first); each; each = rcu_dereference_raw(each->next))
 		fire(each, regs);
 	raw_local_irq_restore(flags);
 }
