@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from gilk.api.scans import scan as survey
+from gilk.api.scans import sources
 from gilk.cli.mangled import mangled_option
 from gilk.render.names import with_names
 from gilk.render.survey import to_json, to_text
@@ -31,7 +32,9 @@ def scan(target: str, glob: str, listing: bool, as_json: bool) -> None:
     """Functions, blocks and points of TARGET, an ELF file, pid:N or kernel, and how each can be spliced."""
     with Bar() as bar:
         found = survey(target, glob, bar.report)
-    click.echo(json.dumps(with_names(to_json(found, listing))) if as_json else to_text(found, listing), nl=as_json)
+    lines = sources(found) if listing and target != "kernel" else {}
+    told = json.dumps(with_names(to_json(found, listing, lines))) if as_json else to_text(found, listing, lines)
+    click.echo(told, nl=as_json)
 
 
 class Bar:
