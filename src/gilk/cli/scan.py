@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from gilk.activity import Activity
 from gilk.api.scans import scan as survey
 from gilk.api.scans import sources
 from gilk.cli.mangled import mangled_option
+from gilk.cli.progress import Beat, interval, say
 from gilk.render.names import with_names
 from gilk.render.survey import to_json, to_text
 
@@ -38,10 +40,11 @@ def scan(target: str, glob: str, listing: bool, as_json: bool) -> None:
 
 
 class Bar:
-    """Progress on standard error when it is a terminal, once things take long. Gone at the end."""
+    """Progress on standard error, once things take long: on a terminal a bar, which is gone at the end; else lines."""
 
     def __init__(self) -> None:
-        self._begun = time.monotonic()
+        self._begun, self._patience = time.monotonic(), min(_PATIENCE, interval())
+        self._beat = Beat(self._begun, interval())
         self._drawn: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
 
@@ -53,7 +56,11 @@ class Bar:
             self._drawn.stop()
 
     def report(self, what: str, done: int, total: int) -> None:
-        if not sys.stderr.isatty() or time.monotonic() - self._begun < _PATIENCE:
+        now = time.monotonic()
+        if not sys.stderr.isatty():
+            say(self._beat.line(now, Activity(what, done, total, "functions")))
+            return
+        if now - self._begun < self._patience:
             return
         bar = self._drawn or self._draw()
         if what not in self._tasks:

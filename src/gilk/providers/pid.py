@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
+from gilk import activity
 from gilk.analysis.analysis import Analysis
 from gilk.errors import UsageError
 from gilk.image import demangle, lookup
@@ -38,7 +39,9 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
     provider = f"pid{process.pid}"
     if not fnmatch.fnmatchcase(provider, description.provider or "?"):
         return
-    for loaded in process.loaded():
+    images = process.loaded()
+    for number, loaded in enumerate(images):
+        activity.tell("analysing", number, len(images), "images")
         if not loaded.is_meant(description.module):
             continue
         image, module = process.image(loaded.path), "a.out" if loaded.main else loaded.name

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 
+from gilk import activity
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import Function
 from gilk.errors import TargetError, UsageError
@@ -98,7 +99,9 @@ def expand(process: Code, requests: Iterable[Request]) -> Iterator[Wanted]:
             for loaded, function, point in of_line(process, request.spec):
                 yield from probes_at(process, loaded, function, point, request.instrument)
             continue
-        for loaded, spans in having(process, request.spec):
+        meant = having(process, request.spec)
+        for number, (loaded, spans) in enumerate(meant):
+            activity.tell("analysing", number, len(meant), "images")
             yield from _in_image(process, loaded, spans, request)
 
 
