@@ -19,6 +19,7 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import EVERYTHING
 from gilk.errors import CompileError, MemoryTaken, TargetError
 from gilk.lang.c.advice import PASS, PROCEED, PROCEED_WITH, SHARED
+from gilk.splice.access import AccessAdvice
 from gilk.splice.advice import Advised, AdvisedEntry, compared
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.splice.host import Host
@@ -62,6 +63,7 @@ class ArenaSite:
     held_next: int
     linked: dict[tuple[str, str], Linked] = field(default_factory=dict)
     words: dict[int, int] = field(default_factory=dict)  # where addresses are written down
+    accessed: dict[int, AccessAdvice] = field(default_factory=dict)  # by identity of what was compiled
 
 
 class Workspace:
@@ -214,6 +216,15 @@ class Workspace:
         self._store(at, _ADVICE.pack(*numbers))
         thunks = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
         return AdvisedEntry((self._word(site, at),), at, *thunks)
+
+    def accessed(self, ground: PatchContext, compiled: CompiledAdvice) -> AccessAdvice:
+        """Advice on accesses of a variable, by instructions of one image. Raises CompileError `undefined-symbol`."""
+        self._map_advice()
+        site, key = self._site_of(ground), id(compiled)
+        if key not in site.accessed:
+            linked = self._link(site, compiled.compiled, 0)
+            site.accessed[key] = AccessAdvice(linked.plain, compiled.vectors)
+        return site.accessed[key]
 
     def advised_on(self, ground: PatchContext, entry: AdvisedEntry, kind: type[Advised]) -> Advised:
         """The instrument that the same advice has at another point, maybe of another image."""

@@ -56,15 +56,13 @@ def _of_aspect(aspect: NumberedAspect, processes: int) -> Iterator[tuple[Span, s
             yield element.span, "elements in the kernel are not woven", "leave the element out"
         for alternative in element.alternatives:
             if why := _impossible(alternative.point):
-                yield alternative.span, f"{why} not woven", "calls are"
+                yield alternative.span, f"{why} not woven", "calls and accesses of variables are"
         for word in _CHANGES:
             if element.advice is not None and any(calls(element.advice.body.text, word)):
                 yield element.advice.body.span, f"`{word}` is not there: groups stay as they are", "leave it out"
 
 
 def _impossible(point: CheckedPoint) -> str:
-    """"" of calls, and of control flows that end in one."""
+    """"" of calls and accesses of variables, and of control flows that end in one."""
     last = point.last if isinstance(point, CheckedFlow) else point
-    if isinstance(last, CheckedFunction):
-        return ""
-    return "accesses of variables are" if isinstance(last, CheckedGlobal) else "accesses of memory are"
+    return "" if isinstance(last, CheckedFunction | CheckedGlobal) else "accesses of memory are"

@@ -59,7 +59,7 @@ class Shadows:
         of = {group.name: group.of for group in self._file.groups if group.of}
         for aspect in aspects:
             for number, element in enumerate(aspect.elements):
-                if _is_placed(element, of, self._groups):
+                if is_placed(element, of, self._groups):
                     yield from self._of_element(aspect, number)
 
     def _of_element(self, aspect: NumberedAspect, number: int) -> Iterator[_Found]:
@@ -67,8 +67,9 @@ class Shadows:
             point = alternative.point
             for outer in point.outer if isinstance(point, CheckedFlow) else ():
                 yield from (_Found(view, outer) for view in self._views(outer))
-            last = _last(point)
-            yield from (_Found(view, last, aspect, number, which) for view in self._views(last))
+            last = point.last if isinstance(point, CheckedFlow) else point
+            if isinstance(last, CheckedFunction):
+                yield from (_Found(view, last, aspect, number, which) for view in self._views(last))
 
     def _views(self, point: CheckedFunction) -> list[FunctionView]:
         """The functions meant. Without an image: those of the program, and where it has none, of any library."""
@@ -119,14 +120,15 @@ class Shadows:
         element = aspect.elements[number]
         which = sorted({one.alternative for one in found if one.aspect is aspect and one.element == number})
         for moment in Moment:
-            here = tuple(self._way(element, n) for n in which if _moment(element, n) is moment)
+            here = tuple(self.way(element, n) for n in which if moment_of(element, n) is moment)
             if here:
                 yield MetElement(aspect, number, moment, here)
 
-    def _way(self, element: CheckedElement, which: int) -> MetAlternative:
+    def way(self, element: CheckedElement, which: int) -> MetAlternative:
+        """An alternative of the element, with what it asks of the calls around."""
         one = element.alternatives[which]
         around = one.point.outer if isinstance(one.point, CheckedFlow) else ()
-        callers = (self._ranges.place(self._ranges_of(one.callers)),) if one.callers else ()
+        callers = (self._ranges.place(self.ranges_of(one.callers)),) if one.callers else ()
         return MetAlternative(one, tuple(map(self._around, around)), callers)
 
     def _around(self, point: CheckedFunction) -> tuple[OuterFunction, ...]:
@@ -142,7 +144,8 @@ class Shadows:
         for part in self._process.analysis(view.loaded).extents(view.function):
             yield part.start + view.loaded.bias, part.end + view.loaded.bias
 
-    def _ranges_of(self, callers: Sequence[CheckedCode]) -> Iterator[tuple[int, int]]:
+    def ranges_of(self, callers: Sequence[CheckedCode]) -> Iterator[tuple[int, int]]:
+        """The code that is meant, in the process."""
         for one in callers:
             if one.either:
                 yield from self._of_functions(one.either, "*")
@@ -164,17 +167,11 @@ class Shadows:
         return ((one.start, one.end) for one in self._process.loaded() if one.is_meant(name))
 
 
-def _is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
+def is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
     places = {each for place in element.places for each in of.get(place, (place,))}
     return not element.places or bool(places & set(groups))
 
 
-def _last(point: object) -> CheckedFunction:
-    last = point.last if isinstance(point, CheckedFlow) else point
-    assert isinstance(last, CheckedFunction), "refused before"
-    return last
-
-
-def _moment(element: CheckedElement, which: int) -> Moment:
+def moment_of(element: CheckedElement, which: int) -> Moment:
     after = element.advice is not None and element.advice.when == "after"
     return Moment.AFTER if after or element.alternatives[which].returns else Moment.BEFORE

@@ -8,18 +8,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
+from gilk.engines.aspect.members import member_parts
 from gilk.engines.aspect.possible import check_possible
 from gilk.engines.aspect.reports import AspectReport, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import CodeRanges, WovenLayout, WovenState
 from gilk.errors import GilkError, UsageError
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
+from gilk.lang.aspect.code.accessing import MetAccess, woven_access
 from gilk.lang.aspect.code.meeting import numbered
 from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.lower import automata
 from gilk.lang.aspect.woven import DryShadow, TableRow, WovenElement, WovenReport, WovenSummary, WovenTable
 from gilk.session.advised_session import AdvisedSession
-from gilk.session.advising import Advice, check_process, wanted
+from gilk.session.advising import Advice, AdvisedAccess, check_process, wanted
 from gilk.session.base import Probe
 from gilk.targets.process import Process
 
@@ -37,7 +40,10 @@ class WovenProcess:
         self._aspects = numbered(file, automata(file))
         check_possible(file, self._aspects, processes)
         ranges = CodeRanges()
-        self.shadows = Shadows(process, file, groups, ranges).found(self._aspects)
+        calls = Shadows(process, file, groups, ranges)
+        self.shadows = calls.found(self._aspects)
+        parts = member_parts(file)
+        self.accesses = AccessShadows(process, file, groups, calls, parts).found(self._aspects)
         self._layout = WovenLayout(self._aspects, file.tables, ranges)
         self._session: AdvisedSession | None = None
         self.probes: tuple[Probe, ...] = ()
@@ -48,6 +54,17 @@ class WovenProcess:
     def _advice(self, shadow: Shadow) -> Advice:
         made = woven(self._file, shadow.met, self._layout.tables)
         return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
+
+    def accessed(self) -> list[AdvisedAccess]:
+        made: dict[int, Advice] = {}
+        return [
+            access_advice(self.process, one, lambda met: made.get(id(met)) or made.setdefault(id(met), self._on_access(met)))
+            for one in self.accesses
+        ]
+
+    def _on_access(self, met: MetAccess) -> Advice:
+        text = woven_access(self._file, met, self._layout.tables)
+        return Advice(text.text, WOVEN, text.signature, text.when, Path(self._file.source.name), text.declarations)
 
     def dry(self) -> Iterator[DryShadow]:
         """Its functions. Whether their points can be had shows when they are planned; the process is not touched.
@@ -81,7 +98,7 @@ class WovenProcess:
         self._state = WovenState(self._layout, self._aspects, self._session.shared, self._session.clock)
         self._reports = ReportReader(self._session.stored)
         pieces = [(shadow.view.entry, advice) for shadow, advice in self.advice()]
-        self.probes = self._session.advise_all(pieces)
+        self.probes = self._session.advise_all(pieces, self.accessed())
 
     def switch(self, on: bool) -> None:
         """All aspects, from their next match on."""

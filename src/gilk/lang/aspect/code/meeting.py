@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from gilk.lang.aspect.automaton import Automaton, Moment
 from gilk.lang.aspect.checked import (
@@ -70,6 +71,12 @@ class MetAlternative:
     def strict(self) -> bool:
         return isinstance(self.checked.point, CheckedFlow) and self.checked.point.strict
 
+    @property
+    def of_access(self) -> bool:
+        """Whether it matches accesses of a variable, not calls."""
+        point = self.checked.point
+        return not isinstance(point.last if isinstance(point, CheckedFlow) else point, CheckedFunction)
+
 
 @dataclass(frozen=True, slots=True)
 class MetElement:
@@ -101,6 +108,18 @@ class MetElement:
     def place(self) -> str:
         """The same of names that each moment has of its own."""
         return f"{self.name}_{self.moment}"
+
+
+class Met(Protocol):
+    """What elements match at, as the parts of its C have it: calls of a function, or accesses of a variable."""
+
+    @property
+    def point(self) -> CheckedFunction: ...
+
+    @property
+    def elements(self) -> tuple[MetElement, ...]: ...
+
+    def at(self, moment: Moment) -> tuple[MetElement, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.advising import advice_functions, nest, runners
 from gilk.lang.aspect.code.matching import line, match_function
-from gilk.lang.aspect.code.meeting import MetElement, MetFunction, NumberedAspect
+from gilk.lang.aspect.code.meeting import Met, MetElement, MetFunction, NumberedAspect
 from gilk.lang.aspect.code.moving import commits, moments
 from gilk.lang.aspect.code.types import declared, externals, is_array, parameter, structs
 from gilk.lang.c.advice import When
@@ -37,7 +37,7 @@ class WovenText:
     when: When
 
 
-_OLDEST_FIRST = """\
+OLDEST_FIRST = """\
 /* What has matched is put in the order in which the instances began. */
 __attribute__((unused)) static void gilk_oldest_first(struct gilk_matched *list, unsigned from, unsigned to)
 {
@@ -57,7 +57,7 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
     """``tables``: where each lies, from the start of the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
-        *_head(file, met, tables), *_typed(aspects), *_call(met, aspects), _OLDEST_FIRST, *_forward(met),
+        *head(file, met.elements, tables), *_place(met), *typed(aspects), *_call(met, aspects), OLDEST_FIRST, *_forward(met),
         *commits(aspects), *(match_function(one, file.source) for one in met.elements), *moments(met),
         *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
@@ -72,17 +72,20 @@ def signature(met: MetFunction) -> CSignature:
     return CSignature(met.point.result.text, met.function, given, met.point.variadic)
 
 
-def _head(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> Iterator[str]:
-    if not any(_DOUBLES.search(one.advice.body.text) for one in met.elements if one.advice is not None):
+def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, int]) -> Iterator[str]:
+    if not any(_DOUBLES.search(one.advice.body.text) for one in elements if one.advice is not None):
         yield "#define GILK_NO_DOUBLES"
     yield "#include <gilk_aspect.h>"
     yield "#undef proceed\n#undef pass"
     yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
     yield from (_table(one, tables[one.name]) for one in file.tables)
     yield "#define report(...) gilk_report(GILK_WHOSE, __VA_ARGS__)"
+    yield "extern int *__errno_location(void);"
+
+
+def _place(met: MetFunction) -> Iterator[str]:
     yield f'#define jp ((struct gilk_join_point){{"{met.function}", "{met.image}"}})'
     yield "struct gilk_join_point { const char *function, *image; };"
-    yield "extern int *__errno_location(void);"
 
 
 def _table(table: CheckedTable, at: int) -> str:
@@ -104,18 +107,27 @@ for (n = 0; n < GILK_KEY / 8; n++) ((volatile gilk_u64 *)key.words)[n] = 0;
 }}"""
 
 
-def _typed(aspects: Sequence[NumberedAspect]) -> Iterator[str]:
+def typed(aspects: Sequence[NumberedAspect]) -> Iterator[str]:
     for aspect in aspects:
         yield from externals(aspect)
         yield from structs(aspect)
 
 
 def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
-    """The arguments, what has matched at a moment, and a call under way."""
+    """The arguments, and a call under way."""
     yield f"typedef __typeof__({met.point.result.text}) gilk_result_t;"
     arguments = "".join(f"{parameter(one, f'argument_{n}')}; " for n, one in enumerate(met.point.parameters or ()))
     yield f"struct gilk_arguments {{ {arguments}}};"
-    yield from _outer_arguments(met)
+    yield from outer_arguments(met.elements)
+    yield from matched(met, aspects)
+    yield (
+        "struct gilk_woven_call { gilk_u64 on; struct gilk_frame frame; struct gilk_arguments came; unsigned matched; "
+        "struct gilk_matched list[GILK_MATCHED + 1]; };"
+    )
+
+
+def matched(met: Met, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
+    """``struct gilk_matched``: what has matched at a moment, and has advice."""
     names = dict.fromkeys(one.name for one in met.elements)
     bound = "".join(f"struct gilk_bound_{name} bound_{name}; " for name in names)
     words = "".join(f"struct gilk_words_{one.number} words_{one.number}; " for one in aspects)
@@ -124,21 +136,17 @@ def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
         f"union {{ {words}}} words; union {{ {bound}}} bound; }};"
     )
     yield f"#define GILK_MATCHED {_most(met)}"
-    yield (
-        "struct gilk_woven_call { gilk_u64 on; struct gilk_frame frame; struct gilk_arguments came; unsigned matched; "
-        "struct gilk_matched list[GILK_MATCHED + 1]; };"
-    )
 
 
-def _outer_arguments(met: MetFunction) -> Iterator[str]:
+def outer_arguments(elements: Sequence[MetElement]) -> Iterator[str]:
     """Those of functions around, as they are in the C of each."""
-    ways = (way for each in met.elements for way in each.alternatives)
+    ways = (way for each in elements for way in each.alternatives)
     for one in {one.number: one for way in ways for functions in way.outer for one in functions}.values():
         fields = "".join(f"{parameter(each, f'argument_{n}')}; " for n, each in enumerate(one.point.parameters or ()))
         yield f"struct gilk_arguments_{one.number} {{ {fields}}};"
 
 
-def _most(met: MetFunction) -> int:
+def _most(met: Met) -> int:
     """How many matches with advice there may be at one moment."""
     return max(_amount(met.at(moment)) for moment in Moment)
 
@@ -171,11 +179,15 @@ def _forward(met: MetFunction) -> Iterator[str]:
         yield "#define deny(code) do { *__errno_location() = (code); return (gilk_result_t)-1; } while (0)"
 
 
-def _on(met: MetFunction) -> str:
+def on(elements: Sequence[MetElement], *more: str) -> str:
     """Which aspects are on, as bits."""
-    numbers = sorted({one.aspect.number for one in met.elements})
-    bits = [f"(gilk_u64)(gilk_shared.part[{n}].on & 1) << {n}" for n in numbers]
-    return " | ".join([*bits, "1UL << 63"] if met.tracked else bits)
+    numbers = sorted({one.aspect.number for one in elements})
+    bits = (f"(gilk_u64)(gilk_shared.part[{n}].on & 1) << {n}" for n in numbers)
+    return " | ".join((*bits, *more))
+
+
+def _on(met: MetFunction) -> str:
+    return on(met.elements, *(["1UL << 63"] if met.tracked else []))
 
 
 def _entered(met: MetFunction) -> Iterator[str]:

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""All instructions of an image that may read or write a variable.
+
+Compilers seldom name a variable in the access itself. So every address of the object that it lies in is followed, from
+wherever code or data have it, through registers to its uses. Where one gets out of sight, anybody may have it: then the
+instructions that are known are not all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import field
+
+from iced_x86 import Instruction
+
+from gilk.analysis.analysis import Analysis
+from gilk.analysis.followed import SOMEWHERE, AddressRules, Escapes, Held, joined
+from gilk.analysis.memory_uses import Manner, MemoryUse, is_string, memory_use
+from gilk.analysis.model import Block, End, Function
+from gilk.analysis.references import AddressRange, data_pointers, references
+from gilk.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class VariableAccess:
+    """An instruction of ``function`` (a part of it, if it lies in one) that may reach the variable. ``start``: the
+    link-time address of its operand, None if that is known only when it runs."""
+
+    function: Function
+    instruction: Instruction
+    use: MemoryUse
+    start: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Escape:
+    """Where an address of the object gets out of sight: ``address``, of an instruction or of data, in ``function``, ""
+    for none; ``how`` in words."""
+
+    address: int
+    function: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class VariableAccesses:
+    """``complete`` only if nothing escapes."""
+
+    accesses: tuple[VariableAccess, ...]
+    escapes: tuple[Escape, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A ``part`` of an ``object``: all of it, or a member. ``slots``: words of the image that hold an address of the
+    object once it is loaded, each with that, as GOT entries do. An object that lies elsewhere has a range of its own all
+    the same, apart from all that the image has."""
+
+    object: AddressRange
+    part: AddressRange
+    slots: dict[int, int] = field(default_factory=dict)
+
+
+def accesses(analysis: Analysis, variable: Variable) -> VariableAccesses:
+    """In order of address."""
+    return _Search(analysis, variable).result()
+
+
+class _Search:
+    def __init__(self, analysis: Analysis, variable: Variable) -> None:
+        self._analysis, self._image, self._variable = analysis, analysis.image, variable
+        self._rules = AddressRules(variable.object, variable.slots, not self._image.position_independent)
+        self._found: dict[int, VariableAccess] = {}
+        self._escapes: dict[int, Escape] = {}
+
+    def result(self) -> VariableAccesses:
+        for slot in data_pointers(self._image, self._variable.object):
+            if slot not in self._variable.slots:
+                self._escapes[slot] = Escape(slot, "", "in data")
+        for function in self._functions():
+            _Following(self._analysis, function, self).run()
+        return VariableAccesses(
+            tuple(one for _, one in sorted(self._found.items())), tuple(one for _, one in sorted(self._escapes.items()))
+        )
+
+    def _functions(self) -> Iterator[Function]:
+        """Those with code that may name the object, each once, whole."""
+        named = [self._variable.object, *(AddressRange(slot, slot + 8) for slot in self._variable.slots)]
+        seen = set[int]()
+        for at in references(self._image, tuple(named)):
+            span = self._image.span_at(at)
+            if span is None:
+                self._escapes[at] = Escape(at, "", "to code that belongs to no function")
+                continue
+            function = self._analysis.function(span)
+            whole = self._image.span_at(function.whole) if function.whole else span
+            if whole is not None and whole.start not in seen:
+                seen.add(whole.start)
+                yield self._analysis.function(whole)
+
+    def look(self, function: Function, held: Held, instruction: Instruction) -> Held:
+        """One instruction: note the access that it is; what registers hold behind it."""
+        try:
+            self._note(function, held, instruction)
+            return self._rules.after(held, instruction)
+        except Escapes as error:
+            self.escape(function, instruction.ip, str(error))
+            return {}
+
+    def leave(self, function: Function, held: Held, address: int, returns: bool) -> None:
+        try:
+            self._rules.check_leaves(held, returns)
+        except Escapes as error:
+            self.escape(function, address, str(error))
+
+    def escape(self, function: Function, address: int, how: str) -> None:
+        self._escapes.setdefault(address, Escape(address, function.name, how))
+
+    def _note(self, function: Function, held: Held, instruction: Instruction) -> None:
+        use = memory_use(instruction)
+        if use is None:
+            return
+        if is_string(instruction):
+            if 6 in held or 7 in held:
+                self._found[instruction.ip] = VariableAccess(function, instruction, use, None)
+            return
+        address = self._rules.address(held, instruction)
+        if address is None:
+            return
+        start = None if address == SOMEWHERE else address
+        if start is not None and not self._variable.part.meets(start, start + max(use.size, 1)):
+            return
+        known = self._found.get(instruction.ip)
+        if known is not None and known.start != start:
+            start = None
+        self._found[instruction.ip] = VariableAccess(function, instruction, use, start)
+
+
+class _Following:
+    """One function with its parts: what registers hold at the start of each block, until nothing changes."""
+
+    def __init__(self, analysis: Analysis, function: Function, search: _Search) -> None:
+        self._analysis, self._search = analysis, search
+        self._functions = analysis.extents(function)
+        self._blocks = {block.start: (one, block) for one in self._functions for block in one.blocks}
+        self._pads = [block.start for one in self._functions for block in one.blocks if block.landing_pad]
+        self._held: dict[int, Held] = {start: {} for start in self._blocks}
+        self._entered = {one.start for one in self._functions}
+        self._bodies: dict[int, list[Instruction]] = {}
+
+    def run(self) -> None:
+        todo = dict.fromkeys(self._blocks)
+        while todo:
+            start = next(iter(todo))
+            del todo[start]
+            function, block = self._blocks[start]
+            held, thrown = self._through(function, block)
+            for successor in self._successors(block):
+                self._flow(successor, held, todo)
+            for pad in self._pads if thrown else ():
+                self._flow(pad, thrown, todo)
+
+    def _flow(self, start: int, held: Held, todo: dict[int, None]) -> None:
+        old = self._held[start]
+        new = joined(old, held) if start in self._entered else held
+        self._entered.add(start)
+        if new != old:
+            self._held[start] = new
+            todo[start] = None
+
+    def _through(self, function: Function, block: Block) -> tuple[Held, Held]:
+        """What registers hold behind it, and what landing pads may find in them."""
+        held, thrown = self._held[block.start], Held()
+        for instruction in self._body(function, block):
+            before = held
+            held = self._search.look(function, held, instruction)
+            if instruction.ip == block.terminator:
+                self._leave(function, block, before, instruction)
+            if self._pads and instruction.ip != block.terminator and held and instruction.flow_control:
+                thrown = joined(thrown, held) if thrown else held
+        return held, thrown
+
+    def _leave(self, function: Function, block: Block, held: Held, instruction: Instruction) -> None:
+        if block.how is End.RETURN:
+            self._search.leave(function, held, instruction.ip, True)
+        elif block.how in (End.TAIL, End.TAIL_INDIRECT):
+            self._search.leave(function, held, instruction.ip, False)
+        elif block.how is End.INDIRECT and held:
+            self._search.escape(function, instruction.ip, "by a jump whose targets are not known")
+        elif block.target and block.target not in self._blocks and held and block.how in (End.JUMP, End.BRANCH):
+            self._search.leave(function, held, instruction.ip, False)
+
+    def _successors(self, block: Block) -> Iterable[int]:
+        more = (block.target,) if block.target in self._blocks else ()
+        return [each for each in (*block.successors, *more) if each in self._blocks]
+
+    def _body(self, function: Function, block: Block) -> list[Instruction]:
+        known = self._bodies.get(block.start)
+        if known is None:
+            steps = self._analysis.steps(function, block)
+            known = self._bodies[block.start] = [step.instruction for step in steps]
+        return known
