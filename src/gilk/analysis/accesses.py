@@ -8,16 +8,17 @@ instructions that are known are not all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import field
 
 from iced_x86 import Instruction
 
 from gilk.analysis.analysis import Analysis
-from gilk.analysis.followed import SOMEWHERE, AddressRules, Escapes, Held, joined
-from gilk.analysis.memory_uses import Manner, MemoryUse, is_string, memory_use
+from gilk.analysis.followed import RESULTS, SOMEWHERE, AddressRules, Escapes, Held, joined
+from gilk.analysis.memory_uses import MemoryUse, is_string, memory_use
 from gilk.analysis.model import Block, End, Function
 from gilk.analysis.references import AddressRange, data_pointers, references
+from gilk.arch import decode as x86
 from gilk.values import dataclass
 
 
@@ -53,12 +54,13 @@ class VariableAccesses:
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A ``part`` of an ``object``: all of it, or a member. ``slots``: words of the image that hold an address of the
-    object once it is loaded, each with that, as GOT entries do. An object that lies elsewhere has a range of its own all
+    object once it is loaded, each with that, as GOT entries do; ``pointers``: other words that do. An object that lies elsewhere has a range of its own all
     the same, apart from all that the image has."""
 
     object: AddressRange
     part: AddressRange
     slots: dict[int, int] = field(default_factory=dict)
+    pointers: tuple[int, ...] = ()
 
 
 def accesses(analysis: Analysis, variable: Variable) -> VariableAccesses:
@@ -72,46 +74,70 @@ class _Search:
         self._rules = AddressRules(variable.object, variable.slots, not self._image.position_independent)
         self._found: dict[int, VariableAccess] = {}
         self._escapes: dict[int, Escape] = {}
+        self._returning: dict[int, Held] = {}  # what functions may return, by where they start
+        self._todo: dict[int, Function] = {}
 
     def result(self) -> VariableAccesses:
-        for slot in data_pointers(self._image, self._variable.object):
+        for slot in (*self._variable.pointers, *data_pointers(self._image, self._variable.object)):
             if slot not in self._variable.slots:
                 self._escapes[slot] = Escape(slot, "", "in data")
-        for function in self._functions():
-            _Following(self._analysis, function, self).run()
+        self._follow(AddressRange(slot, slot + 8) for slot in self._variable.slots)
+        self._follow([self._variable.object])
+        while self._todo:
+            _Following(self._analysis, self._todo.pop(next(iter(self._todo))), self).run()
         return VariableAccesses(
             tuple(one for _, one in sorted(self._found.items())), tuple(one for _, one in sorted(self._escapes.items()))
         )
 
-    def _functions(self) -> Iterator[Function]:
-        """Those with code that may name the object, each once, whole."""
-        named = [self._variable.object, *(AddressRange(slot, slot + 8) for slot in self._variable.slots)]
-        seen = set[int]()
-        for at in references(self._image, tuple(named)):
+    def _follow(self, ranges: Iterable[AddressRange]) -> None:
+        """Functions with code that may name something there are to be followed, whole."""
+        for at in references(self._image, tuple(ranges)):
             span = self._image.span_at(at)
             if span is None:
                 self._escapes[at] = Escape(at, "", "to code that belongs to no function")
                 continue
-            function = self._analysis.function(span)
-            whole = self._image.span_at(function.whole) if function.whole else span
-            if whole is not None and whole.start not in seen:
-                seen.add(whole.start)
-                yield self._analysis.function(whole)
+            function = self._whole(self._analysis.function(span))
+            self._todo[function.start] = function
+
+    def _whole(self, function: Function) -> Function:
+        whole = self._image.span_at(function.whole) if function.whole else None
+        return function if whole is None else self._analysis.function(whole)
+
+    def returns(self, function: Function, held: Held, address: int) -> None:
+        """The function may return an address: to those that call it, if it is known who does."""
+        whole = self._whole(function)
+        span = self._image.span_at(whole.start)
+        jumps = self._analysis.jumps
+        if span is None or span.exported or whole.start in (*jumps.taken, *jumps.pointers) or whole.start == self._image.entry:
+            self.escape(function, address, "to the caller")
+            return
+        old = self._returning.get(whole.start, Held())
+        new = old | dict.fromkeys(RESULTS & held.keys(), SOMEWHERE)
+        if new != old:
+            self._returning[whole.start] = new
+            self._follow([AddressRange(whole.start, whole.start + 1)])
+
+    def result_of(self, instruction: Instruction) -> Held:
+        """What a function that is called leaves in registers."""
+        return self._returning.get(instruction.near_branch_target, {}) if x86.is_direct_call(instruction) else {}
 
     def look(self, function: Function, held: Held, instruction: Instruction) -> Held:
         """One instruction: note the access that it is; what registers hold behind it."""
         try:
             self._note(function, held, instruction)
-            return self._rules.after(held, instruction)
+            return self._rules.after(held, instruction) | self.result_of(instruction)
         except Escapes as error:
             self.escape(function, instruction.ip, str(error))
             return {}
 
-    def leave(self, function: Function, held: Held, address: int, returns: bool) -> None:
+    def leave(self, function: Function, held: Held, address: int, target: int) -> None:
+        """By a jump to another function; to one that is not known, if ``target`` is 0."""
         try:
-            self._rules.check_leaves(held, returns)
+            self._rules.check_jump(held)
         except Escapes as error:
             self.escape(function, address, str(error))
+        if target in self._returning:
+            self.returns(function, self._returning[target], address)
 
     def escape(self, function: Function, address: int, how: str) -> None:
         self._escapes.setdefault(address, Escape(address, function.name, how))
@@ -182,13 +208,14 @@ class _Following:
 
     def _leave(self, function: Function, block: Block, held: Held, instruction: Instruction) -> None:
         if block.how is End.RETURN:
-            self._search.leave(function, held, instruction.ip, True)
+            if RESULTS & held.keys():
+                self._search.returns(function, held, instruction.ip)
         elif block.how in (End.TAIL, End.TAIL_INDIRECT):
-            self._search.leave(function, held, instruction.ip, False)
+            self._search.leave(function, held, instruction.ip, block.target)
         elif block.how is End.INDIRECT and held:
             self._search.escape(function, instruction.ip, "by a jump whose targets are not known")
         elif block.target and block.target not in self._blocks and held and block.how in (End.JUMP, End.BRANCH):
-            self._search.leave(function, held, instruction.ip, False)
+            self._search.leave(function, held, instruction.ip, block.target)
 
     def _successors(self, block: Block) -> Iterable[int]:
         more = (block.target,) if block.target in self._blocks else ()

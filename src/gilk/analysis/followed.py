@@ -29,7 +29,8 @@ _COMPARES: Final = frozenset({Mnemonic.CMP, Mnemonic.TEST, Mnemonic.BT, Mnemonic
 _SUMS: Final = frozenset({Mnemonic.ADD, Mnemonic.SUB})
 _STEPS: Final = {Mnemonic.INC: 1, Mnemonic.DEC: -1}
 _ARGUMENTS: Final = sum(1 << number for number in (7, 6, 2, 1, 8, 9))
-_RESULTS: Final = (0, 2)
+#: Registers that have what a function returns.
+RESULTS: Final = frozenset({0, 2})
 _STRINGS: Final = (6, 7)  # rsi, rdi
 
 
@@ -179,12 +180,9 @@ class AddressRules:
         if any(registers >> number & 1 for number in held):
             raise Escapes(where)
 
-    def check_leaves(self, held: Held, returns: bool) -> None:
-        """At the end of a function, by a return or a jump to another. Raises Escapes."""
-        if returns and any(number in held for number in _RESULTS):
-            raise Escapes("to the caller")
-        if not returns:
-            self._check_passed(held, _ARGUMENTS, "to a function that is jumped to")
+    def check_jump(self, held: Held) -> None:
+        """To another function. Raises Escapes."""
+        self._check_passed(held, _ARGUMENTS, "to a function that is jumped to")
 
 
 def number_of(register: int) -> int:

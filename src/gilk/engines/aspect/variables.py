@@ -91,10 +91,11 @@ def _as_seen(image: Image, loaded: Loaded, variable: FoundVariable, part: Part) 
     slots = {slot: start for slot, name in image.got.items() if name == symbol.name} if symbol.exported else {}
     if own:
         slots |= _own_slots(image, symbol)
-    if not own and not slots:
+    pointers = tuple(slot for slot, name in image.symbolic.items() if name == symbol.name) if symbol.exported else ()
+    if not own and not slots and not pointers:
         return None
     whole = AddressRange(start, start + symbol.size)
-    return Variable(whole, AddressRange(start + part.offset, start + part.offset + part.size), slots)
+    return Variable(whole, AddressRange(start + part.offset, start + part.offset + part.size), slots, pointers)
 
 
 def _own_slots(image: Image, symbol: ElfSymbol) -> dict[int, int]:
