@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gilk
-from bench.advice import compile_to, timed
+from bench.advice import NOW, compile_to, timed
 
 LIBRARY = """
 long one(long a, long b) { return a + b + 1; }
@@ -23,11 +23,8 @@ long three(long a, long b) { return a - b; }
 long outer(long a, long b) { volatile long kept = a; return one(kept, b) + 1; }
 long opened(long a, long b) { return a + b; }
 """
-MAIN = """
-#include <stdio.h>
-#include <time.h>
+MAIN = NOW + """
 long one(long a, long b), two(long a, long b), three(long a, long b), outer(long a, long b), opened(long a, long b);
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e9 + t.tv_nsec; }
 int main(void)
 {
 	char line[16];
@@ -58,7 +55,7 @@ int main(void)
 """
 _ONE = "call(long one(long a, long b))"
 _THREE = "call(long one(long k, long b)); call(long two(long k, long b)); call(long three(long k, long b))"
-#: What is called in a round, the aspect, and how many instances are open besides.
+#: By name of a row: the calls of a round, the aspect, and how many instances others have open.
 ROWS = {
     "before, a condition that is false": ("1", f"{_ONE} && if (b < 0) then {{ report(\"%ld\", b); }};", 0),
     "before, empty advice": ("1", f"{_ONE} then {{ }};", 0),

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from gilk.cli.duration import Duration
-from gilk.cli.running import carry_out_for_user, one_command, split_command
+from gilk.cli.running import carry_out_for_user, command_option, lasting_option, split_command
 from gilk.errors import UsageError
 
 _HELP = """Put instruments at points of a program while it runs.
@@ -47,13 +46,8 @@ and takes all instruments out.
     help="What to put where; repeatable.",
 )
 @click.option("-p", "--pid", "pids", multiple=True, type=int, help="A running process; repeatable.")
-@click.option(
-    "-c", "--command", "line", multiple=True, callback=one_command,
-    help="A command line to launch, split as a shell would.",
-)  # fmt: skip
-@click.option(
-    "--for", "lasting", type=Duration("2, 1.5s or 500ms"), metavar="TIME", help="Take everything out after so long."
-)
+@command_option()
+@lasting_option
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write samples to a Parquet file."
 )

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import click
 
+from gilk.cli.duration import Duration
 from gilk.cli.failure import INTERRUPTED
 from gilk.cli.progress import progress, working
 from gilk.errors import UsageError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gilk.api import runs
 
 _POLL = 0.02  # seconds
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Report(Protocol):
@@ -84,11 +86,25 @@ class Stop:
             self._at_once = False
 
 
-def one_command(_ctx: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> str | None:
+def _one_command(_ctx: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> str | None:
     """The callback of -c: to take the last of several would be to drop the others in silence."""
     if len(values) > 1:
         raise UsageError("two-commands", "-c is given more than once, and one command is launched")
     return values[0] if values else None
+
+
+def command_option(more: str = "") -> Callable[[_Command], _Command]:
+    """The option -c; ``more`` ends its help."""
+    return click.option(
+        "-c", "--command", "line", multiple=True, callback=_one_command,
+        help=f"A command line to launch, split as a shell would{more}.",
+    )  # fmt: skip
+
+
+#: The option --for.
+lasting_option = click.option(
+    "--for", "lasting", type=Duration("2, 1.5s or 500ms"), metavar="TIME", help="Take everything out after so long."
+)
 
 
 def split_command(line: str | None, command: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gilk.cli.running import carry_out_for_user, one_command, split_command
+from gilk.cli.running import carry_out_for_user, command_option, split_command
 from gilk.errors import UsageError
 
 _HELP = """Follow the flow of control through a program and its libraries, from one event to another.
@@ -32,10 +32,7 @@ which, and from when on; --all follows them too. Ctrl-C ends the trace and takes
 
 @click.command(help=_HELP)
 @click.option("-p", "--pid", "pids", multiple=True, type=int, help="A running process; repeatable.")
-@click.option(
-    "-c", "--command", "line", multiple=True, callback=one_command,
-    help="A command line to launch, split as a shell would.",
-)  # fmt: skip
+@command_option()
 @click.option("--start", default="now", metavar="EVENT", show_default=True, help="When to begin.")
 @click.option("--stop", "end", default="exit", metavar="EVENT", show_default=True, help="When to end.")
 @click.option(

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gilk.cli.duration import Duration
 from gilk.cli.progress import working
-from gilk.cli.running import Stop, one_command, split_command, status_of
+from gilk.cli.running import Stop, command_option, lasting_option, split_command, status_of
 from gilk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,13 +31,8 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
     "-g", "--group", "groups", multiple=True, metavar="GROUP=PID[,PID]",
     help="Processes that are members of a group of the file; repeatable.",
 )  # fmt: skip
-@click.option(
-    "-c", "--command", "line", multiple=True, callback=one_command,
-    help="A command line to launch, split as a shell would; it is a member of all groups.",
-)  # fmt: skip
-@click.option(
-    "--for", "lasting", type=Duration("2, 1.5s or 500ms"), metavar="TIME", help="Take everything out after so long."
-)
+@command_option("; it is a member of all groups")
+@lasting_option
 @click.option("--dry-run", is_flag=True, help="Say what would be woven, and what stands against it. Touch nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print an object for each report, and one at the end.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no counts; reports alone.")
@@ -86,7 +80,7 @@ def _carry_out(
     weaving.unweave()
     for report in weaving.reports(final=True):
         tell(report)
-    summary = [one.summary() for one in weaving.processes], weaving.tables()
+    summary = [one.summary() for one in weaving.processes], weaving.counts(), weaving.tables()
     if as_json:
         sys.stdout.flush()
         click.echo(woven.summary_json(*summary))

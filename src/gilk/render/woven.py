@@ -36,11 +36,15 @@ def dry_json(found: Sequence[DryShadow]) -> str:
     return json.dumps({"shadows": [asdict(one) | {"refused": one.refused or None} for one in found]})
 
 
-def summary_text(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]) -> str:
-    return "".join(f"{line}\n" for line in _summary(processes, tables))
+def summary_text(
+    processes: Sequence[WovenSummary], aspects: Sequence[AspectCounts], tables: Sequence[WovenTable]
+) -> str:
+    return "".join(f"{line}\n" for line in _summary(processes, aspects, tables))
 
 
-def _summary(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]) -> Iterator[str]:
+def _summary(
+    processes: Sequence[WovenSummary], aspects: Sequence[AspectCounts], tables: Sequence[WovenTable]
+) -> Iterator[str]:
     for one in tables:
         yield f"{one.table.name}:"
         for row in one.rows:
@@ -49,12 +53,12 @@ def _summary(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]) ->
             yield f"  {one.lost} not added: the table was full"
     for each in processes:
         yield from _of_process(each)
+    for counts in aspects:
+        yield f"{counts.name}: {_counted(counts)}"
 
 
 def _of_process(one: WovenSummary) -> Iterator[str]:
     yield f"process {one.pid}: {plural(one.functions, 'function')}, {_restored(one)}"
-    for counts in one.aspects:
-        yield f"  {counts.name}: {_counted(counts)}"
     for number, what in ((one.inside, "calls by advice itself"), (one.drops, "reports dropped: a buffer was full"),
                          (one.missed, "calls of threads without a buffer, at least")):  # fmt: skip
         if number:
@@ -78,8 +82,10 @@ def _counted(counts: AspectCounts) -> str:
     return ", ".join((matched, *(f"{name} {value}" for name, value in others if value)))
 
 
-def summary_json(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]) -> str:
-    """``processes`` with the counts of each aspect, ``tables`` with rows of key and value."""
+def summary_json(
+    processes: Sequence[WovenSummary], aspects: Sequence[AspectCounts], tables: Sequence[WovenTable]
+) -> str:
+    """``processes``, ``aspects`` with the counts of each, ``tables`` with rows of key and value."""
     rows = {
         one.table.name: {
             "lost": one.lost,
@@ -87,7 +93,8 @@ def summary_json(processes: Sequence[WovenSummary], tables: Sequence[WovenTable]
         }
         for one in tables
     }
-    return json.dumps({"processes": [asdict(one) for one in processes], "tables": rows})
+    counted = {"processes": [asdict(one) for one in processes], "aspects": [asdict(one) for one in aspects]}
+    return json.dumps(counted | {"tables": rows})
 
 
 def _value(table: CheckedTable, row: TableRow) -> int | float:
@@ -97,7 +104,7 @@ def _value(table: CheckedTable, row: TableRow) -> int | float:
 
 
 def _key(table: CheckedTable, row: TableRow) -> str:
-    """Its parts as their types have them; those of types that only the program knows as bytes."""
+    """The parts of a key as values of their types; as bytes where only the program knows the type."""
     parts, at = list[str](), 0
     for type_ in table.key:
         known = type_.type

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gilk.errors import UsageError
+from gilk.lang.c.advice import SHARED
 from gilk.session import advising
 from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint
 from gilk.session.base import Points, Probe
@@ -17,6 +18,7 @@ from gilk.splice.access import Accessed
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.base import Loaded, Target
+from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 from gilk.toolchain.advice import CompiledAdvice
 from gilk.trace.drain import Chunk
@@ -28,12 +30,12 @@ class AdvisedSession(Session):
     """Use as a context manager; at its end all advice, and all probes, are gone from the target."""
 
     def __init__(
-        self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16, shared: int = 0
+        self, process: Target, points: int = 4096, threads: int = 1024, ring: int = 1 << 16, private: int = 0
     ) -> None:
         """Raises UsageError `advice-alone`, TargetError."""
         if isinstance(process, Process) and isinstance(process.keeper, RemoteTracer):
             raise UsageError("advice-alone", f"another session has {process.who}", "end that first")
-        super().__init__(process, points, threads, ring, shared=shared)
+        super().__init__(process, points, threads, ring, private=private)
         self._made: dict[Advice, CompiledAdvice] = {}
         self._advised: dict[int, int] = {}  # by number of a probe, the address of the function whose calls have advice
 
@@ -48,7 +50,7 @@ class AdvisedSession(Session):
     def advise_all(
         self, advised: Iterable[tuple[Points, Advice]], accesses: Iterable[AdvisedAccess] = ()
     ) -> tuple[Probe, ...]:
-        """The same of several pieces of advice, also on accesses of variables, from one moment on."""
+        """As advise() does, for several pieces of advice, also on accesses of variables, from one moment on."""
         advising.check_process(self.process)
         found = [each for points, advice in advised for each in self._found(points, advice)]
         self._check_new([place for place, _, _ in found])
@@ -125,9 +127,13 @@ class AdvisedSession(Session):
         return [pair for place, wanted, compiled in found for pair in self._wants_at(place, wanted, compiled, left)]
 
     @property
-    def shared(self) -> memoryview:
-        """The memory that the session's C knows as ``gilk_shared``; the program may have written anything there."""
-        return memoryview(self._workspace.data)[self._shared_at :]
+    def private(self) -> memoryview:
+        """The memory that the session's C knows as ``gilk_private``; the program may have written anything there."""
+        return memoryview(self._workspace.data)[self._private_at :]
+
+    def share(self, memory: CommonMemory) -> None:
+        """The session's C knows this memory as ``gilk_shared``. Raises TargetError."""
+        self._workspace.give(SHARED, memory.map_into(self.process))
 
     def _wants_at(
         self, place: Place, wanted: list[AdvisedPoint], compiled: CompiledAdvice, numbers: Iterator[int]

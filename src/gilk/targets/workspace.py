@@ -18,7 +18,7 @@ import numpy as np
 from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import EVERYTHING
 from gilk.errors import CompileError, MemoryTaken, TargetError
-from gilk.lang.c.advice import PASS, PROCEED, PROCEED_WITH, SHARED
+from gilk.lang.c.advice import PASS, PRIVATE, PROCEED, PROCEED_WITH
 from gilk.splice.access import AccessAdvice
 from gilk.splice.advice import Advised, AdvisedEntry, compared
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
@@ -71,11 +71,12 @@ class Workspace:
 
     def __init__(
         self, process: Target, blocks: int, data_size: int, counters: int, rings: tuple[tuple[int, int], ...],
-        shared: int = 0,
+        private: int = 0,
     ) -> None:  # fmt: skip
-        """``shared``: where in the data memory what instruments know as ``gilk_shared`` lies."""
+        """``private``: where in the data memory what instruments know as ``gilk_private`` lies."""
         self._process = process
-        self._shared = shared
+        self._private = private
+        self._given: dict[str, int] = {}
         self._blocks = blocks
         self._side = self._advice = 0
         self.shape = Shape(counters, rings)
@@ -197,7 +198,7 @@ class Workspace:
         if key not in site.linked:
             site.linked[key] = self._link(site, compiled, control)
         linked = site.linked[key]
-        calls_out = any(self._resolve(name).function for name in compiled.undefined if name != SHARED)
+        calls_out = any(self._resolve(name).function for name in compiled.undefined if name not in self._data_names)
         if linked.takes_registers or calls_out:
             return lambda iid: CallWithRegisters(linked.entry, iid, calls_out)
         if linked.values:
@@ -234,7 +235,7 @@ class Workspace:
         return compared(kind, words, lambda name: self.runtime_address(ground, name))
 
     def _word(self, site: ArenaSite, address: int) -> int:
-        """Where in the arena the address is written down."""
+        """The place in the arena at which the address is written down, once for all who need it."""
         if address not in site.words:
             site.words[address] = at = site.arena.allocate(_LINE)
             self._store(at, address.to_bytes(8, "little"))
@@ -242,6 +243,14 @@ class Workspace:
 
     def _site_of(self, ground: PatchContext) -> ArenaSite:
         return next(site for site in self._sites if site.arena is ground.arena)
+
+    @property
+    def _data_names(self) -> set[str]:
+        return {PRIVATE, *self._given}
+
+    def give(self, name: str, address: int) -> None:
+        """From now on instruments know what lies there by this name."""
+        self._given[name] = address
 
     def forget_linked(self, sources: Collection[str]) -> None:
         """Forget the code compiled from these sources: no later patch will call it. It stays where it lies."""
@@ -275,7 +284,7 @@ class Workspace:
 
     def _link(self, site: ArenaSite, compiled: CompiledObject, control: int) -> Linked:
         own = {name: site.host.base + runtime().symbols[name] for name in (PROCEED, PROCEED_WITH, PASS)}
-        own[SHARED] = self._process.keeper.data_address() + self._shared
+        own |= {PRIVATE: self._process.keeper.data_address() + self._private} | self._given
         symbols = {name: own.get(name) or self._resolve(name).address for name in compiled.undefined}
         symbols["gilk_control"] = self._control(site, control)
         room = len(compiled.content) + 4096

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from gilk.analysis.memory_uses import Manner
-from gilk.engines.aspect.shadows import Shadows, is_placed, moment_of
+from gilk.engines.aspect.shadows import Shadows, is_placed
 from gilk.engines.aspect.variables import (
     FoundVariable,
     LoadedAccess,
@@ -19,10 +19,10 @@ from gilk.lang.aspect.automaton import Moment
 from gilk.lang.aspect.checked import (
     CheckedAlternative,
     CheckedFile,
-    CheckedFlow,
     CheckedFunction,
     CheckedGlobal,
     CheckedType,
+    last_of,
 )
 from gilk.lang.aspect.code.accessing import MetAccess
 from gilk.lang.aspect.code.meeting import MetElement, NumberedAspect
@@ -101,8 +101,7 @@ class AccessShadows:
             for number, element in enumerate(aspect.elements):
                 if is_placed(element, of, self._groups):
                     for which, alternative in enumerate(element.alternatives):
-                        point = alternative.point
-                        last = point.last if isinstance(point, CheckedFlow) else point
+                        last = last_of(alternative.point)
                         if isinstance(last, CheckedGlobal):
                             yield _Named(aspect, number, which, last)
 
@@ -174,7 +173,7 @@ class AccessShadows:
             ways = [one for one in named if (one.aspect.number, one.element) == (number, element)]
             aspect = ways[0].aspect
             for moment in Moment:
-                here = [one for one in ways if moment_of(aspect.elements[element], one.which) is moment]
+                here = [one for one in ways if aspect.moment(element, one.which) is moment]
                 if here:
                     met = tuple(self._calls.way(aspect.elements[element], one.which) for one in here)
                     yield MetElement(aspect, element, moment, met)

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gilk.engines.aspect.state import ASPECTS, ELEMENTS
 from gilk.errors import UsageError
-from gilk.lang.aspect.automaton import Sharing
-from gilk.lang.aspect.checked import CheckedFile, CheckedFlow, CheckedFunction, CheckedGlobal, CheckedPoint
+from gilk.lang.aspect.checked import CheckedFile, CheckedFunction, CheckedGlobal, CheckedPoint, last_of
 from gilk.lang.aspect.cnames import calls
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.syntax.source import Span
@@ -17,15 +16,13 @@ _FOLDS = ("count", "sum", "min", "max", "avg")
 _CHANGES = ("join", "leave")
 
 
-def check_possible(file: CheckedFile, aspects: Sequence[NumberedAspect], processes: int) -> None:
-    """``processes``: how many the file is woven into. Raises UsageError `cannot-weave` with the first reason."""
-    for span, why, hint in _reasons(file, aspects, processes):
+def check_possible(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> None:
+    """Raises UsageError `cannot-weave` with the first reason."""
+    for span, why, hint in _reasons(file, aspects):
         raise UsageError("cannot-weave", f"{file.source.name}, line {file.source.line(span)}: {why}", hint)
 
 
-def _reasons(
-    file: CheckedFile, aspects: Sequence[NumberedAspect], processes: int
-) -> Iterator[tuple[Span, str, str]]:
+def _reasons(file: CheckedFile, aspects: Sequence[NumberedAspect]) -> Iterator[tuple[Span, str, str]]:
     nowhere = Span(0, 0)
     if len(aspects) >= ASPECTS:
         yield nowhere, f"there are more than {ASPECTS - 1} aspects", "make two files of it"
@@ -38,10 +35,10 @@ def _reasons(
         if "proceed" in part.text:
             yield part.span, "`proceed` stands in advice only, where it can be seen", "write it there"
     for aspect in aspects:
-        yield from _of_aspect(aspect, processes)
+        yield from _of_aspect(aspect)
 
 
-def _of_aspect(aspect: NumberedAspect, processes: int) -> Iterator[tuple[Span, str, str]]:
+def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
     checked = aspect.checked
     if len(aspect.elements) > ELEMENTS:
         yield checked.span, f"a sequence has more than {ELEMENTS} elements", "make two aspects of it"
@@ -49,8 +46,6 @@ def _of_aspect(aspect: NumberedAspect, processes: int) -> Iterator[tuple[Span, s
         yield checked.span, "`verify` and `walk` are not there: no stack is walked", "leave them out"
     if checked.partial:
         yield checked.span, "`partial` is not there: all of an aspect goes in, or nothing", "leave it out"
-    if aspect.is_sequence and processes > 1 and aspect.automaton.sharing is Sharing.ANY:
-        yield checked.span, "instances are not shared by processes", "say perprocess, or weave into one process"
     for element in aspect.elements:
         if element.kernel:
             yield element.span, "elements in the kernel are not woven", "leave the element out"
@@ -63,6 +58,6 @@ def _of_aspect(aspect: NumberedAspect, processes: int) -> Iterator[tuple[Span, s
 
 
 def _impossible(point: CheckedPoint) -> str:
-    """"" of calls and accesses of variables, and of control flows that end in one."""
-    last = point.last if isinstance(point, CheckedFlow) else point
-    return "" if isinstance(last, CheckedFunction | CheckedGlobal) else "accesses of memory are"
+    """The kind of events that stand against it; "" for calls and accesses of variables, and for control flows that end
+    in one."""
+    return "" if isinstance(last_of(point), CheckedFunction | CheckedGlobal) else "accesses of memory are"

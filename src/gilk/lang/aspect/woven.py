@@ -21,7 +21,7 @@ class WovenReport:
 
 @dataclass(frozen=True, slots=True)
 class AspectCounts:
-    """The counts of an aspect's matches and instances in one process. ``matches``: by element of the sequence.
+    """The counts of an aspect's matches and instances, in all processes. ``matches``: by element of the sequence.
 
     ``lost``: first matches without room for an instance; ``crowded``: matches without room for their advice;
     ``missed``: looks at instances that others were writing for too long.
@@ -100,4 +100,3 @@ class WovenSummary:
     drops: int
     missed: int
     notes: tuple[str, ...]
-    aspects: tuple[AspectCounts, ...]

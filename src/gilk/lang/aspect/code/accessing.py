@@ -39,10 +39,12 @@ class MetAccess:
     elements: tuple[MetElement, ...]
     functions: tuple[tuple[str, str], ...]
 
-    tracked = False
-
     def at(self, moment: Moment) -> tuple[MetElement, ...]:
         return tuple(one for one in self.elements if one.moment is moment)
+
+    @property
+    def is_void(self) -> bool:
+        return self.write
 
     @property
     def replaces(self) -> bool:
@@ -71,7 +73,6 @@ def woven_access(file: CheckedFile, met: MetAccess, tables: dict[str, int]) -> W
 def _head(met: MetAccess) -> Iterator[str]:
     yield "#include <gilk_variable.h>"
     names = ", ".join(f'{{"{function}", "{image}"}}' for image, function in met.functions)
-    yield "struct gilk_join_point { const char *function, *image; };"
     yield f"static const struct gilk_join_point gilk_join_points[] = {{ {names} }};"
     yield "#define jp (gilk_join_points[gilk_own_site()->number])"
     yield f"static const struct gilk_variable gilk_variable = {{ {met.start:#x}UL, {met.size}UL, {int(met.whole)} }};"

@@ -36,8 +36,7 @@ static void gilk_advice_{one.name}(struct gilk_bound_{one.name} *gilk_bound,
 
 def _inplace(one: MetElement, advice: CheckedAdvice, met: Met, source: Source) -> str:
     """Advice whose text ends without ``return`` returns 0."""
-    returns_nothing = met.point.result.text == "void"
-    last = "" if returns_nothing else "{ static const gilk_result_t gilk_nothing; return gilk_nothing; }"
+    last = "" if met.is_void else "{ static const gilk_result_t gilk_nothing; return gilk_nothing; }"
     return f"""\
 #undef GILK_WHOSE
 #define GILK_WHOSE {_whose(one)}
@@ -105,7 +104,7 @@ def nest(met: Met) -> str:
     ``gilk_inner``: the same for advice that proceeds. Others have the words of the instance meanwhile."""
     replacing = [one for one in met.elements if one.advice is not None and one.advice.when == "inplace"]
     wordy = [one for one in replacing if one.aspect.checked.words]
-    void = _is_void(met)
+    void = met.is_void
     return f"""\
 __attribute__((unused)) static gilk_result_t gilk_inner(struct gilk_woven_call *gilk_call, unsigned gilk_at,
 	const struct gilk_arguments *gilk_came)
@@ -129,7 +128,7 @@ struct gilk_matched *gilk_one = gilk_call->list + gilk_at;
 switch (gilk_one->element) {{
 {_cases(replacing, lambda one: _standing(one, met))}}}
 }}
-{'' if _is_void(met) else 'return '}gilk_original(gilk_call, gilk_came);
+{'' if void else 'return '}gilk_original(gilk_call, gilk_came);
 }}
 """
 
@@ -137,10 +136,6 @@ switch (gilk_one->element) {{
 def _standing(one: MetElement, met: Met) -> str:
     bound = f"&gilk_one->bound.bound_{one.name}, &gilk_one->words.words_{one.aspect.number}"
     call = f"gilk_advice_{one.name}(gilk_call, gilk_at, gilk_came, {bound});"
-    if _is_void(met):
+    if met.is_void:
         return f"{_fetch(one)} {call}{_commit(one)} return;"
     return f"{{ gilk_result_t gilk_result; {_fetch(one)} gilk_result = {call}{_commit(one)} return gilk_result; }}"
-
-
-def _is_void(met: Met) -> bool:
-    return met.point.result.text == "void"

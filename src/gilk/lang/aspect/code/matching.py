@@ -12,8 +12,9 @@ from gilk.lang.aspect.checked import (
     CheckedStep,
     CheckedType,
 )
+from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.meeting import MetAlternative, MetElement, OuterFunction, Symbols, first_binders
-from gilk.lang.aspect.code.types import fragment, is_array, kept_symbols, seen_symbols
+from gilk.lang.aspect.code.types import is_array, is_text, kept_symbols, seen_symbols
 from gilk.lang.syntax.source import Source, Span
 
 
@@ -90,7 +91,7 @@ def _step(
 ) -> Iterator[str]:
     if isinstance(step, CheckedDemand):
         yield line(source, step.condition.span)
-        yield f"if (!({fragment(step.condition, names)})) break;"
+        yield f"if (!({renamed(step.condition.text, names)})) break;"
         return
     if step.expression is not None:
         yield line(source, step.expression.span)
@@ -99,7 +100,7 @@ def _step(
 
 def _value(one: MetAlternative, step: CheckedBinding, names: Symbols) -> str:
     if step.expression is not None:
-        return fragment(step.expression, names)
+        return renamed(step.expression.text, names)
     if step.source is BindingSource.RETURN:
         return "*gilk_result"
     if step.source is not BindingSource.ARGUMENT:
@@ -131,7 +132,7 @@ def _bind(met: MetElement, step: CheckedBinding, value: str) -> Iterator[str]:
 def _assign(to: str, type_: CheckedType, value: str) -> str:
     if not is_array(type_):
         return f"{to} = ({value});"
-    if type_.text.split("[")[0].replace("unsigned", "").replace("signed", "").replace("const", "").strip() == "char":
+    if is_text(type_):
         return f"gilk_copy_text((char *){to}, (const char *)({value}), sizeof {to});"
     return f"gilk_copy({to}, {value}, sizeof {to});"
 

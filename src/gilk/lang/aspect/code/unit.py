@@ -38,7 +38,7 @@ class WovenText:
 
 
 OLDEST_FIRST = """\
-/* What has matched is put in the order in which the instances began. */
+/* Put matches in the order in which their instances began. */
 __attribute__((unused)) static void gilk_oldest_first(struct gilk_matched *list, unsigned from, unsigned to)
 {
 struct gilk_matched kept;
@@ -57,9 +57,9 @@ def woven(file: CheckedFile, met: MetFunction, tables: dict[str, int]) -> WovenT
     """``tables``: where each lies, from the start of the state."""
     aspects = list({one.aspect.number: one.aspect for one in met.elements}.values())
     parts = [
-        *head(file, met.elements, tables), *_place(met), *typed(aspects), *_call(met, aspects), OLDEST_FIRST, *_forward(met),
-        *commits(aspects), *(match_function(one, file.source) for one in met.elements), *moments(met),
-        *advice_functions(met, file.source), runners(met), *_entered(met),
+        *head(file, met.elements, tables), *_place(met), *typed(aspects), *_call(met, aspects), OLDEST_FIRST,
+        *_forward(met), *commits(aspects), *(match_function(one, file.source) for one in met.elements),
+        *moments(met), *advice_functions(met, file.source), runners(met), *_entered(met),
     ]  # fmt: skip
     declarations = "".join(f"{line(file.source, code.span)}\n{code.text}\n" for code in file.process_c)
     when = When.BEFORE if met.observes_entries_only else When.INPLACE
@@ -73,6 +73,7 @@ def signature(met: MetFunction) -> CSignature:
 
 
 def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, int]) -> Iterator[str]:
+    """Everything that advice may use besides names, ``proceed`` and ``jp``."""
     if not any(_DOUBLES.search(one.advice.body.text) for one in elements if one.advice is not None):
         yield "#define GILK_NO_DOUBLES"
     yield "#include <gilk_aspect.h>"
@@ -80,12 +81,12 @@ def head(file: CheckedFile, elements: Sequence[MetElement], tables: dict[str, in
     yield from (f"#define GILK_ASPECT_{one.name} {n}" for n, one in enumerate(file.aspects) if one.name)
     yield from (_table(one, tables[one.name]) for one in file.tables)
     yield "#define report(...) gilk_report(GILK_WHOSE, __VA_ARGS__)"
+    yield "struct gilk_join_point { const char *function, *image; };"
     yield "extern int *__errno_location(void);"
 
 
 def _place(met: MetFunction) -> Iterator[str]:
     yield f'#define jp ((struct gilk_join_point){{"{met.function}", "{met.image}"}})'
-    yield "struct gilk_join_point { const char *function, *image; };"
 
 
 def _table(table: CheckedTable, at: int) -> str:
@@ -108,6 +109,7 @@ for (n = 0; n < GILK_KEY / 8; n++) ((volatile gilk_u64 *)key.words)[n] = 0;
 
 
 def typed(aspects: Sequence[NumberedAspect]) -> Iterator[str]:
+    """Types of all that the aspects bind and keep."""
     for aspect in aspects:
         yield from externals(aspect)
         yield from structs(aspect)
@@ -127,7 +129,7 @@ def _call(met: MetFunction, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
 
 
 def matched(met: Met, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
-    """``struct gilk_matched``: what has matched at a moment, and has advice."""
+    """The declaration of what has matched at a moment, and has advice."""
     names = dict.fromkeys(one.name for one in met.elements)
     bound = "".join(f"struct gilk_bound_{name} bound_{name}; " for name in names)
     words = "".join(f"struct gilk_words_{one.number} words_{one.number}; " for one in aspects)
@@ -139,7 +141,7 @@ def matched(met: Met, aspects: Sequence[NumberedAspect]) -> Iterator[str]:
 
 
 def outer_arguments(elements: Sequence[MetElement]) -> Iterator[str]:
-    """Those of functions around, as they are in the C of each."""
+    """Declarations of structs with the arguments of functions around, each laid out as in that function's own C."""
     ways = (way for each in elements for way in each.alternatives)
     for one in {one.number: one for way in ways for functions in way.outer for one in functions}.values():
         fields = "".join(f"{parameter(each, f'argument_{n}')}; " for n, each in enumerate(one.point.parameters or ()))
@@ -175,19 +177,19 @@ def _forward(met: MetFunction) -> Iterator[str]:
             "#define gilk_proceed_with(...) ({ struct gilk_arguments gilk_packed = gilk_pack(__VA_ARGS__); "
             "gilk_inner(gilk_call, gilk_at, &gilk_packed); })"
         )
-    if met.point.result.text != "void":
+    if not met.is_void:
         yield "#define deny(code) do { *__errno_location() = (code); return (gilk_result_t)-1; } while (0)"
 
 
-def on(elements: Sequence[MetElement], *more: str) -> str:
-    """Which aspects are on, as bits."""
-    numbers = sorted({one.aspect.number for one in elements})
-    bits = (f"(gilk_u64)(gilk_shared.part[{n}].on & 1) << {n}" for n in numbers)
-    return " | ".join((*bits, *more))
+def on(elements: Sequence[MetElement]) -> str:
+    """An expression with a bit for each aspect that is on."""
+    mask = sum(1 << number for number in {one.aspect.number for one in elements})
+    return f"__atomic_load_n(&gilk_shared.on, __ATOMIC_RELAXED) & {mask:#x}UL"
 
 
 def _on(met: MetFunction) -> str:
-    return on(met.elements, *(["1UL << 63"] if met.tracked else []))
+    """The same, with bit 63 set where control flows ask for the function."""
+    return f"({on(met.elements)}) | 1UL << 63" if met.tracked else on(met.elements)
 
 
 def _entered(met: MetFunction) -> Iterator[str]:
@@ -212,7 +214,7 @@ gilk_restore_errno;
         return
     yield _original(met, given)
     yield nest(met)
-    void = sign.is_void
+    void = met.is_void
     goes_on = "gilk_advice_proceed(); return;" if void else "return gilk_advice_proceed();"
     missed = goes_on if met.waits else "gilk_advice_pass();"
     last = f"{'' if void else 'return '}gilk_next(&gilk_call, 0, &gilk_call.came);"
@@ -229,7 +231,7 @@ static gilk_result_t gilk_original(struct gilk_woven_call *gilk_call, const stru
 gilk_advice_pass();
 }
 """
-    void = met.point.result.text == "void"
+    void = met.is_void
     kept = "" if void else "gilk_result = "
     names = ", ".join(f"gilk_came->argument_{n}" for n, _ in enumerate(met.point.parameters or ()))
     with_others = f"if (gilk_came != &gilk_call->came) {kept}gilk_advice_proceed_with({names});\nelse "
