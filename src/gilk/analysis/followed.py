@@ -205,12 +205,10 @@ def _written(held: Held, instruction: Instruction, value: int | None) -> Held:
 
 
 def _reads_first(instruction: Instruction) -> bool:
+    """Whether it takes what its first operand has."""
     if instruction.mnemonic in (Mnemonic.XOR, Mnemonic.SUB) and instruction.op0_register == instruction.op1_register:
         return False
-    return any(
-        number_of(one.register) == number_of(instruction.op0_register) and one.access in (OpAccess.READ, OpAccess.READ_WRITE)
-        for one in _information.info(instruction).used_registers()
-    )
+    return _information.info(instruction).op0_access in (OpAccess.READ, OpAccess.READ_WRITE, OpAccess.COND_READ)
 
 
 def _is_difference(instruction: Instruction) -> bool:
