@@ -19,7 +19,7 @@ TYPES = (
 )  # fmt: skip
 SIZES = {
     "signed char": 1, "unsigned char": 1, "short": 2, "unsigned short": 2, "int": 4, "unsigned": 4, "long": 8,
-    "unsigned long": 8, "float": 4, "double": 8, "_Bool": 1, "struct some": 40, "int[6]": 24,
+    "unsigned long": 8, "float": 4, "double": 8, "_Bool": 1, "struct some": 32, "int[6]": 24,
 }  # fmt: skip
 FLOATS = ("float", "double")
 _HEAD = """\
@@ -161,8 +161,8 @@ def seen_by_valgrind(program: Path, place: Path, variables: tuple[AccessedVariab
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     symbols = _symbols(program)
-    bias = int(done.stdout.split()[0], 16) - symbols["main"]
-    ranges = [(symbols[one.name] + bias, one) for one in variables]
+    bias = int(done.stdout.split()[0], 16) - symbols["main"][0]
+    ranges = [(symbols[one.name][0] + bias, one) for one in variables]
     found: dict[str, Counter[tuple[str, int, int]]] = {one.name: Counter() for one in variables}
     for kind, address, size in re.findall(r"^ ([LSM]) ([0-9a-f]+),(\d+)$", log.read_text(), re.MULTILINE):
         at, count = int(address, 16), int(size)
@@ -173,7 +173,14 @@ def seen_by_valgrind(program: Path, place: Path, variables: tuple[AccessedVariab
     return found
 
 
-def _symbols(program: Path) -> dict[str, int]:
-    done = subprocess.run(["nm", program], check=True, capture_output=True, text=True)
+def _symbols(program: Path) -> dict[str, tuple[int, int]]:
+    """Address and size by name."""
+    done = subprocess.run(["nm", "-S", program], check=True, capture_output=True, text=True)
     rows = (line.split() for line in done.stdout.splitlines())
-    return {row[2]: int(row[0], 16) for row in rows if len(row) == 3}
+    return {row[3]: (int(row[0], 16), int(row[1], 16)) for row in rows if len(row) == 4}
+
+
+def kept(program: Path, variables: tuple[AccessedVariable, ...]) -> tuple[AccessedVariable, ...]:
+    """Those that the compiler has left as they are: it may split static ones, or do without."""
+    symbols = _symbols(program)
+    return tuple(one for one in variables if symbols.get(one.name, (0, 0))[1] == one.size)

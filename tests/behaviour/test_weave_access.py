@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gilk.errors import UsageError
-from tests.behaviour.accessed_program import AccessedProgram, AccessedVariable, build, made, seen_by_valgrind
+from tests.behaviour.accessed_program import AccessedVariable, build, kept, made, seen_by_valgrind
 from tests.behaviour.advised import COMPILERS
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
@@ -57,8 +58,8 @@ def weave(program: Path, text: str, place: Path) -> tuple[list[str], dict[str, C
     command = [sys.executable, "-m", "gilk", "weave", file, "--json", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode:
-        error = json.loads(done.stdout.splitlines()[-1])["error"] if "error" in done.stdout else {}
-        raise UsageError(error.get("slug", "failed"), done.stderr)
+        error = json.loads(done.stdout.splitlines()[-1])["error"]
+        raise UsageError(error["slug"], error["message"])
     *lines, last = done.stdout.splitlines()
     summary = json.loads(last)
     assert all(one["restored"] is not False and not one["drops"] for one in summary["processes"])
@@ -76,16 +77,17 @@ def differing(seed: int, compiler: str, options: tuple[str, ...], place: Path) -
     """All that is not as it should be: of counts, of what the program prints, and of that with advice in place."""
     program = made(seed)
     path = build(place, program, compiler, *options)
-    expected = seen_by_valgrind(path, place, program.variables)
+    variables = kept(path, program.variables)
+    expected = seen_by_valgrind(path, place, variables)
     alone = printed(path)
-    observed = weave(path, tables(program.variables) + "".join(map(observers, program.variables)), place)
+    observed = weave(path, tables(variables) + "".join(map(observers, variables)), place)
     counts = [
         f"{name}: lackey {dict(expected[name])}, woven {dict(observed[1].get(name, Counter()))}"
         for name in expected
         if expected[name] != observed[1].get(name, Counter())
     ]
     lines = [line for line in lines_without_addresses(observed[0]) if line not in alone]
-    replaced = weave_in_place(path, program, place)
+    replaced = weave_in_place(path, variables, place)
     return counts, lines, [line for line in lines_without_addresses(replaced) if line not in alone]
 
 
@@ -98,9 +100,9 @@ def lines_without_addresses(lines: list[str]) -> list[str]:
     return [line.split(" ", 1)[1] if number == 0 else line for number, line in enumerate(lines)]
 
 
-def weave_in_place(path: Path, program: AccessedProgram, place: Path) -> list[str]:
+def weave_in_place(path: Path, variables: tuple[AccessedVariable, ...], place: Path) -> list[str]:
     """With advice in place of every access of the variables that are only accessed whole."""
-    left = [one for one in program.variables if one.is_whole]
+    left = [one for one in variables if one.is_whole]
     while True:
         try:
             return weave(path, "".join(map(replacing, left)), place)[0]
@@ -116,3 +118,13 @@ def weave_in_place(path: Path, program: AccessedProgram, place: Path) -> list[st
 def test_every_access_is_seen_as_lackey_sees_it(compiler: str, level: str, tmp_path: Path) -> None:
     seed = LEVELS.index(level) + 10 * COMPILERS.index(compiler)
     assert differing(seed, compiler, (level,), tmp_path) == ([], [], [])
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("seed", range(100, 100 + MANY))
+def test_every_access_of_many_programs_is_seen(seed: int, tmp_path: Path) -> None:
+    chosen = random.Random(seed)
+    options = (chosen.choice(LEVELS), chosen.choice(("-fPIE", "-no-pie", "-mavx2", "-fno-inline", "-Os")))
+    made_by = chosen.choice(COMPILERS)
+    pie = ("-pie",) if "-no-pie" not in options else ("-fno-pie",)
+    assert differing(seed, made_by, (*options, *pie), tmp_path) == ([], [], []), (made_by, options)
