@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from gilk.analysis.accesses import Escape
 from gilk.analysis.memory_uses import Manner
 from gilk.engines.aspect.shadows import Shadows, is_placed
 from gilk.engines.aspect.variables import (
@@ -30,7 +31,7 @@ from gilk.session.advising import Advice, AdvisedAccess
 from gilk.session.places import Place
 from gilk.splice.access import AccessingInstruction, Means
 from gilk.splice.points import Point
-from gilk.targets.base import Code
+from gilk.targets.base import Code, Loaded
 from gilk.values import dataclass
 
 _WORDS = (1, 2, 4, 8)
@@ -74,6 +75,7 @@ class AccessShadows:
         self, process: Code, file: CheckedFile, groups: Collection[str], calls: Shadows, parts: dict[str, Part]
     ) -> None:
         self._process, self._file, self._groups, self._calls, self._parts = process, file, groups, calls, parts
+        self.left_out: list[str] = []  # accesses that aspects miss which permit that, in words
 
     def found(self, aspects: Sequence[NumberedAspect]) -> tuple[AccessShadow, ...]:
         """In order of address. Raises UsageError `no-such-variable`, `ambiguous-variable`, `escapes`, `atomic-access`,
@@ -124,13 +126,7 @@ class AccessShadows:
     def _of_variable(self, variable: FoundVariable, part: Part, named: Sequence[_Named]) -> Iterator[AccessShadow]:
         found, escapes = loaded_accesses(self._process, variable, part)
         if escapes:
-            loaded, one = escapes[0]
-            place = f"{loaded.name}:{one.function or 'data'} at {one.address:#x}"
-            more = f", and {len(escapes) - 1} more" if len(escapes) > 1 else ""
-            raise self._refused(
-                "escapes", named[0].point, f"an address of {named[0].point.path} gets out of sight: {place}, {one.how}{more}",
-                "some code that has it may access the variable unseen",
-            )  # fmt: skip
+            self._refuse(self._escaped(escapes, named[0].point), named)
         functions = tuple(dict.fromkeys((one.loaded.name, one.access.function.name) for one in found))
         mets: dict[tuple[bool, tuple[_Named, ...]], MetAccess | None] = {}
         for where in found:
@@ -143,7 +139,27 @@ class AccessShadows:
                 sides.append(mets[write, here] if (use.writes if write else use.reads) else None)
             if sides[0] is not None or sides[1] is not None:
                 number = functions.index((where.loaded.name, where.access.function.name))
-                yield self._shadow(where, sides[0], sides[1], number, named[0], part)
+                try:
+                    shadow = self._shadow(where, sides[0], sides[1], number, named[0], part)
+                except UsageError as error:
+                    self._refuse(error, named)
+                    continue
+                yield shadow
+
+    def _escaped(self, escapes: Sequence[tuple[Loaded, Escape]], point: CheckedGlobal) -> UsageError:
+        loaded, one = escapes[0]
+        place = f"{loaded.name}:{one.function or 'data'} at {one.address:#x}"
+        more = f", and {len(escapes) - 1} more" if len(escapes) > 1 else ""
+        return self._refused(
+            "escapes", point, f"an address of {point.path} gets out of sight: {place}, {one.how}{more}",
+            "`partial` does without the accesses of those who have it then",
+        )  # fmt: skip
+
+    def _refuse(self, error: UsageError, named: Sequence[_Named]) -> None:
+        """Unless all the aspects permit that some accesses are left out."""
+        if not all(one.aspect.checked.partial for one in named):
+            raise error
+        self.left_out.append(f"{error.message} ({error.slug})")
 
     def _is_in(self, one: _Named, where: LoadedAccess) -> bool:
         """Whether the instruction is of the code that ``in(...)`` says."""

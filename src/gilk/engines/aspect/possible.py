@@ -44,8 +44,8 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
         yield checked.span, f"a sequence has more than {ELEMENTS} elements", "make two aspects of it"
     if checked.verify or checked.walk:
         yield checked.span, "`verify` and `walk` are not there: no stack is walked", "leave them out"
-    if checked.partial:
-        yield checked.span, "`partial` is not there: all of an aspect goes in, or nothing", "leave it out"
+    if checked.partial and not any(_of_variable(each.point) for one in aspect.elements for each in one.alternatives):
+        yield checked.span, "`partial` is for accesses: all calls of an aspect are woven, or none", "leave it out"
     for element in aspect.elements:
         if element.kernel:
             yield element.span, "elements in the kernel are not woven", "leave the element out"
@@ -55,6 +55,10 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
         for word in _CHANGES:
             if element.advice is not None and any(calls(element.advice.body.text, word)):
                 yield element.advice.body.span, f"`{word}` is not there: groups stay as they are", "leave it out"
+
+
+def _of_variable(point: CheckedPoint) -> bool:
+    return isinstance(last_of(point), CheckedGlobal)
 
 
 def _impossible(point: CheckedPoint) -> str:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
@@ -39,7 +40,9 @@ class WovenProcess:
         self._ranges = CodeRanges()
         calls = Shadows(process, file, groups, self._ranges)
         self.shadows = calls.found(self._aspects)
-        self.accesses = AccessShadows(process, file, groups, calls, member_parts(file)).found(self._aspects)
+        accesses = AccessShadows(process, file, groups, calls, member_parts(file))
+        self.accesses = accesses.found(self._aspects)
+        self.left_out = tuple(accesses.left_out)
         self._session: AdvisedSession | None = None
 
     def advice(self) -> list[tuple[Shadow, Advice]]:
@@ -73,14 +76,28 @@ class WovenProcess:
             elements = tuple(WovenElement(one.aspect.label, one.number + 1, str(one.moment)) for one in met.elements)
             why = self._refusal(shadow, advice)
             yield DryShadow(self.process.pid, met.image, met.function, elements, why)
+        yield from self._dry_accesses()
+
+    def _dry_accesses(self) -> Iterator[DryShadow]:
+        """By function, and by elements."""
+        for advice in {id(each): each for one in self.accessed() for each in (one.read, one.write) if each}.values():
+            advice.compiled()
+        found: Counter[tuple[str, str, tuple[WovenElement, ...]]] = Counter()
+        for one in self.accesses:
+            mets = (met for met in (one.read, one.write) if met is not None)
+            every = (each for met in mets for each in met.elements)
+            matching = tuple(WovenElement(each.aspect.label, each.number + 1, str(each.moment)) for each in every)
+            found[one.where.loaded.name, one.where.access.function.name, matching] += 1
+        why = _why(lambda: check_process(self.process))
+        for (image, function, elements), number in found.items():
+            yield DryShadow(self.process.pid, image, function, elements, why, number)
 
     def _refusal(self, shadow: Shadow, advice: Advice) -> str:
-        try:
+        def look() -> None:
             check_process(self.process)
             list(wanted(self.process, shadow.view.entry, advice, advice.compiled().proceeds))
-        except UsageError as error:
-            return f"{error.message} ({error.slug})"
-        return ""
+
+        return _why(look)
 
     @property
     def over(self) -> bool:
@@ -119,7 +136,7 @@ class WovenProcess:
         drain = session.drain
         return WovenSummary(
             self.process.pid, len(self.shadows), session.restored, drain.nested(), drain.drops(), drain.lost(),
-            tuple(session.notes),
+            (*session.notes, *(f"left out: {one}" for one in self.left_out)), len(self.accesses),
         )  # fmt: skip
 
     @property
@@ -131,3 +148,12 @@ class WovenProcess:
         """Everything out. Raises TargetError."""
         if self._session is not None:
             self._session.end()
+
+
+def _why(look: Callable[[], object]) -> str:
+    """The refusal that it raises, in words; "" if it raises none."""
+    try:
+        look()
+    except UsageError as error:
+        return f"{error.message} ({error.slug})"
+    return ""
