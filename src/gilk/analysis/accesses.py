@@ -19,6 +19,7 @@ from gilk.analysis.memory_uses import MemoryUse, is_string, memory_use
 from gilk.analysis.model import Block, End, Function
 from gilk.analysis.references import AddressRange, data_pointers, references
 from gilk.arch import decode as x86
+from gilk.arch.effects import REGISTERS
 from gilk.values import dataclass
 
 
@@ -71,7 +72,9 @@ def accesses(analysis: Analysis, variable: Variable) -> VariableAccesses:
 class _Search:
     def __init__(self, analysis: Analysis, variable: Variable) -> None:
         self._analysis, self._image, self._variable = analysis, analysis.image, variable
-        self._rules = AddressRules(variable.object, variable.slots, not self._image.position_independent)
+        self._rules = AddressRules(
+            variable.object, variable.slots, not self._image.position_independent, self._taken
+        )  # fmt: skip
         self._found: dict[int, VariableAccess] = {}
         self._escapes: dict[int, Escape] = {}
         self._returning: dict[int, Held] = {}  # what functions may return, by where they start
@@ -121,6 +124,13 @@ class _Search:
         """What a function that is called leaves in registers."""
         return self._returning.get(instruction.near_branch_target, {}) if x86.is_direct_call(instruction) else {}
 
+    def _taken(self, target: int) -> int:
+        """The registers that the function at ``target`` reads, as far as that is known."""
+        span = self._image.span_at(target) if target else None
+        if span is None or span.start != target or target in self._image.plt:
+            return REGISTERS
+        return self._analysis.liveness(self._analysis.function(span)).summary().gen & REGISTERS
+
     def look(self, function: Function, held: Held, instruction: Instruction) -> Held:
         """One instruction: note the access that it is; what registers hold behind it."""
         try:
@@ -133,7 +143,7 @@ class _Search:
     def leave(self, function: Function, held: Held, address: int, target: int) -> None:
         """By a jump to another function; to one that is not known, if ``target`` is 0."""
         try:
-            self._rules.check_jump(held)
+            self._rules.check_jump(held, target)
         except Escapes as error:
             self.escape(function, address, str(error))
         if target in self._returning:

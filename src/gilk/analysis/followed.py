@@ -8,6 +8,7 @@ is followed. A comparison, or a difference of two of them, is no address.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register
@@ -28,7 +29,8 @@ _IMMEDIATES: Final = frozenset(range(OpKind.IMMEDIATE8, OpKind.IMMEDIATE32TO64 +
 _COMPARES: Final = frozenset({Mnemonic.CMP, Mnemonic.TEST, Mnemonic.BT, Mnemonic.NOP, Mnemonic.ENDBR64})
 _SUMS: Final = frozenset({Mnemonic.ADD, Mnemonic.SUB})
 _STEPS: Final = {Mnemonic.INC: 1, Mnemonic.DEC: -1}
-_ARGUMENTS: Final = sum(1 << number for number in (7, 6, 2, 1, 8, 9))
+#: Registers that arguments are in.
+ARGUMENTS: Final = sum(1 << number for number in (7, 6, 2, 1, 8, 9))
 #: Registers that have what a function returns.
 RESULTS: Final = frozenset({0, 2})
 _STRINGS: Final = (6, 7)  # rsi, rdi
@@ -49,8 +51,12 @@ class AddressRules:
     """What instructions do with addresses of ``objects``. ``slots``: words of data that hold one each, which nobody
     changes. ``absolute``: numbers in instructions may be addresses."""
 
-    def __init__(self, objects: AddressRange, slots: dict[int, int], absolute: bool) -> None:
-        self._object, self._slots, self._absolute = objects, slots, absolute
+    def __init__(
+        self, objects: AddressRange, slots: dict[int, int], absolute: bool, taken: Callable[[int], int]
+    ) -> None:
+        """``taken``: the registers, a bit each, that the function at an address reads before it writes them; of 0, one
+        that is not known."""
+        self._object, self._slots, self._absolute, self._taken = objects, slots, absolute, taken
 
     def after(self, held: Held, instruction: Instruction) -> Held:
         """What registers hold behind it. Raises Escapes."""
@@ -170,7 +176,8 @@ class AddressRules:
 
     def _across(self, held: Held, instruction: Instruction) -> Held:
         if instruction.flow_control in (x86.CALL, x86.CALL_INDIRECT) and not x86.is_system_call(instruction):
-            self._check_passed(held, _ARGUMENTS, "to a function that is called")
+            target = instruction.near_branch_target if x86.is_direct_call(instruction) else 0
+            self._check_passed(held, ARGUMENTS & self._taken(target), "to a function that is called")
             return {number: value for number, value in held.items() if PRESERVED >> number & 1}
         if x86.is_system_call(instruction):
             self._check_passed(held, (1 << 16) - 1, "to the kernel")
@@ -180,9 +187,9 @@ class AddressRules:
         if any(registers >> number & 1 for number in held):
             raise Escapes(where)
 
-    def check_jump(self, held: Held) -> None:
-        """To another function. Raises Escapes."""
-        self._check_passed(held, _ARGUMENTS, "to a function that is jumped to")
+    def check_jump(self, held: Held, target: int) -> None:
+        """To another function, or to one that is not known, if ``target`` is 0. Raises Escapes."""
+        self._check_passed(held, ARGUMENTS & self._taken(target), "to a function that is jumped to")
 
 
 def number_of(register: int) -> int:
