@@ -154,10 +154,11 @@ def build(place: Path, program: AccessedProgram, compiler: str, *options: str) -
 
 
 def seen_by_valgrind(program: Path, place: Path, variables: tuple[AccessedVariable, ...]) -> dict[str, Counter[tuple[str, int, int]]]:
-    """By name of a variable, how often it was read (r) and written (w) by so many bytes from which on."""
+    """By name of a variable, how often it was read (r) and written (w) by so many bytes from which on. Unoptimised:
+    valgrind leaves out loads of which nobody uses the result."""
     log = place / "lackey.log"
     done = subprocess.run(
-        ["valgrind", "--tool=lackey", "--trace-mem=yes", f"--log-file={log}", program],
+        ["valgrind", "--tool=lackey", "--vex-iropt-level=0", "--trace-mem=yes", f"--log-file={log}", program],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     symbols = _symbols(program)
