@@ -58,6 +58,7 @@ def weave(program: Path, text: str, place: Path) -> tuple[list[str], dict[str, C
     command = [sys.executable, "-m", "gilk", "weave", file, "--json", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode:
+        assert '"error"' in done.stdout, (done.returncode, done.stdout, done.stderr)
         error = json.loads(done.stdout.splitlines()[-1])["error"]
         raise UsageError(error["slug"], error["message"])
     *lines, last = done.stdout.splitlines()
