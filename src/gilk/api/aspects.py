@@ -112,7 +112,7 @@ def tended(weaving: Weaving, members: Members, tell: Callable[[int, GilkError], 
 
 
 class AnswersOfWeaving:
-    """A weaving's answers to `gilk aspect list`, show and the others. ``removed``: one of them has asked for the end."""
+    """A weaving's answers to `gilk aspect list` and the others. ``removed``: one of them has asked for the end."""
 
     def __init__(self, answers: WeavingAnswers, server: ControlServer) -> None:
         self._answers, self._server = answers, server
