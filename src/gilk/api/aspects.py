@@ -10,23 +10,30 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from gilk.api.processes import hold
 from gilk.engines.aspect.checked import check as check_aspects
 from gilk.engines.aspect.explained import explain as explain_aspects
 from gilk.errors import UsageError
+from gilk.outputs import fresh, replaceable
 
 if TYPE_CHECKING:
     from gilk.api.processes import Target
-    from gilk.engines.aspect.membership import MemberChoice, Members
+    from gilk.engines.aspect.asking import WeavingAnswers
+    from gilk.engines.aspect.control import ControlServer
+    from gilk.engines.aspect.membership import MemberChoice as MemberChoice
+    from gilk.engines.aspect.membership import Members
     from gilk.engines.aspect.weaving import Weaving as Weaving
     from gilk.errors import GilkError
     from gilk.lang.aspect.checked import CheckedFile
     from gilk.lang.aspect.woven import WovenReport as WovenReport
+    from gilk.targets.detached import Detached
 
 __all__ = ["check_aspects", "explain_aspects", "choices", "held", "read_aspects", "tended", "weave"]
 
@@ -102,3 +109,46 @@ def tended(weaving: Weaving, members: Members, tell: Callable[[int, GilkError], 
 
     with Tender(weaving, members, tell) as tender:
         yield tender.tend
+
+
+class AnswersOfWeaving:
+    """A weaving's answers to `gilk aspect list` and the others. ``removed``: one of them has asked for the end."""
+
+    def __init__(self, answers: WeavingAnswers, server: ControlServer) -> None:
+        self._answers, self._server = answers, server
+
+    def note(self, report: WovenReport) -> None:
+        self._answers.note(report)
+
+    def serve(self) -> None:
+        """All who have asked since the last call."""
+        self._server.answer()
+
+    @property
+    def removed(self) -> bool:
+        return self._answers.removed
+
+
+@contextmanager
+def answering(weaving: Weaving, file: Path) -> Iterator[AnswersOfWeaving]:
+    """Raises OSError."""
+    from gilk.engines.aspect.asking import WeavingAnswers
+    from gilk.engines.aspect.control import ControlServer
+
+    answers = WeavingAnswers(weaving, str(file.absolute()))
+    with ControlServer(answers.answer) as server:
+        yield AnswersOfWeaving(answers, server)
+
+
+def fresh_text(path: Path) -> IO[str]:
+    """A new file in the place of what is there. Raises OSError."""
+    if not replaceable(path):
+        raise OSError(errno.EEXIST, "is there, and is no file")
+    return os.fdopen(fresh(path), "w", encoding="utf-8")
+
+
+def detached() -> Detached:
+    """Two processes from here on (targets/detached.py)."""
+    from gilk.targets.detached import Detached
+
+    return Detached()

@@ -10,6 +10,7 @@ import subprocess
 import click
 
 from gilk.cli.mangled import mangled_option
+from gilk.cli.progress import working
 from gilk.errors import GilkError, UsageError
 from gilk.render.graph import to_dot, to_json, to_text
 from gilk.render.names import with_names
@@ -28,7 +29,8 @@ def cfg(target: str, function: str, form: str | None, as_json: bool) -> None:
         raise UsageError("usage", f"--{form} and --json are two forms of output", "choose one")
     from gilk.api.scans import cfg as graph_of  # here: --help need not wait for it
 
-    graph = graph_of(target, function)
+    with working("analysing", not as_json):
+        graph = graph_of(target, function)
     if as_json:
         click.echo(json.dumps(with_names(to_json(graph))))
     elif form:

@@ -17,6 +17,7 @@ _HELP = """Put instruments at points of a program while it runs.
 POINTS is [IMAGE:]FUNCTION:WHERE, with shell globs; IMAGE is the main program unless named. The image `kernel` is the
 running kernel with its modules: it takes root, and `gilk driver load`.
 WHERE is entry, return, blocks, blocks-post, @N:pre, @N:post (see gilk cfg) or +0x1c.
+POINTS may also be [IMAGE:]FILE:LINE, a line of the source, as parse.c:123, if there is debug information.
 INSTRUMENT is one of
   count            count hits
   stamp            record the time

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +11,12 @@ import click
 
 from gilk.cli.progress import working
 from gilk.cli.running import Stop, command_option, lasting_option, split_command, status_of
+from gilk.cli.weave_told import WeavingTold
 from gilk.errors import UsageError
+from gilk.values import dataclass
 
 if TYPE_CHECKING:
-    from gilk.api.aspects import Weaving, WovenReport
-    from gilk.errors import GilkError
+    from gilk.api.aspects import AnswersOfWeaving, MemberChoice, Weaving, WovenReport
 
 _HELP = """Weave the aspects of FILE into processes, and print what their advice reports.
 
@@ -43,11 +43,20 @@ time, or the end of the processes takes everything out. docs/aspect/language.md 
 @lasting_option
 @click.option("--dry-run", is_flag=True, help="Say what would be woven, and what stands against it. Touch nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print an object for each report, and one at the end.")
+@click.option(
+    "-d", "--detach", is_flag=True,
+    help="Go on in the background once everything is in, and print the number for `gilk aspect show` and remove.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
+    help="Write what --json prints to FILE, a line each, as it comes.",
+)  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no counts; reports alone.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def weave(
     file: Path, pids: tuple[int, ...], groups: tuple[str, ...], at_least: int | None, line: str | None,
-    lasting: int | None, dry_run: bool, as_json: bool, quiet: bool, command: tuple[str, ...],
+    lasting: int | None, dry_run: bool, as_json: bool, detach: bool, output: Path | None, quiet: bool,
+    command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
     from gilk.api import aspects  # here: --help need not wait for it
@@ -55,74 +64,85 @@ def weave(
     chosen = aspects.choices(groups, pids)
     if not chosen and not words:
         raise UsageError("no-target", "there is nothing to weave into", "give -p PID, -g GROUP=PID, or -c 'COMMAND'")
-    told = _Told(as_json, quiet, bool(words))
+    if detach and (words or dry_run):
+        raise UsageError("usage", "-d is for processes that run already", "leave out -c and --dry-run")
+    asked = _Asked(file, chosen, at_least, tuple(words), None if lasting is None else lasting / 1e9)
+    if dry_run:
+        return _dry(asked, as_json)
+    if detach:
+        return _detached(lambda begun: _weave(asked, WeavingTold(as_json, quiet, False, output), begun))
+    return _weave(asked, WeavingTold(as_json, quiet, bool(words), output), lambda: None)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A file, the processes to weave it into, and how long: in seconds, or None until somebody ends it."""
+
+    file: Path
+    chosen: Sequence[MemberChoice]
+    at_least: int | None
+    words: tuple[str, ...]
+    seconds: float | None
+
+
+def _weave(asked: _Asked, told: WeavingTold, begun: Callable[[], None]) -> int:
+    """``begun`` is called when everything is in."""
+    from gilk.api import aspects
+
+    words = asked.words
     stop = Stop(shared=bool(words))
-    with aspects.held(file, chosen, words, at_least) as (weaving, members):
-        if dry_run:
-            return _dry(weaving, as_json)
+    with told, aspects.held(asked.file, asked.chosen, words, asked.at_least) as (weaving, members):
         stop.install()
         launched = weaving.processes[-1].process if words else None
-        with working("analysing and planning", not (quiet or as_json)), stop.at_once():
+        with working("analysing and planning", told.shows_progress), stop.at_once():
             weaving.weave()
         told.begun(weaving)
-        for pid, error in weaving.refused.items():
-            told.refused(pid, error)
-        with aspects.tended(weaving, members, told.refused) as tend:
-            _carry_out(weaving, None if lasting is None else lasting / 1e9, stop, told, tend)
+        begun()
+        with aspects.tended(weaving, members, told.refused) as tend, aspects.answering(weaving, asked.file) as answers:
+            _carry_out(weaving, asked.seconds, stop, told, tend, answers)
         return status_of(launched.wait, stop) if launched is not None else 0
 
 
-def _dry(weaving: Weaving, as_json: bool) -> int:
+def _detached(work: Callable[[Callable[[], None]], int]) -> int:
+    """In the background from the moment on when everything is in."""
+    from gilk.api import aspects
+
+    both = aspects.detached()
+    if not both.child:
+        return work(both.begun)
+    status = both.wait()
+    if not status:
+        click.echo(both.child)
+    return status
+
+
+def _dry(asked: _Asked, as_json: bool) -> int:
+    from gilk.api import aspects
     from gilk.render import woven
 
-    with working("compiling", not as_json):
+    holding = aspects.held(asked.file, asked.chosen, asked.words, asked.at_least)
+    with holding as (weaving, _), working("compiling", not as_json):
         found = [each for one in weaving.processes for each in one.dry()]
     click.echo(woven.dry_json(found) if as_json else woven.dry_text(found), nl=as_json)
     return 1 if any(one.refused for one in found) else 0
 
 
-class _Told:
-    """Reports, refusals and the end, as they are printed: beside a launched program's own output, or in its place."""
-
-    def __init__(self, as_json: bool, quiet: bool, launched: bool) -> None:
-        from gilk.render import woven  # here: --help need not wait for it
-
-        self._woven, self._json, self._quiet = woven, as_json, quiet
-        self._err = launched and not as_json
-
-    def begun(self, weaving: Weaving) -> None:
-        """Everything is in, and on."""
-        if self._json:
-            click.echo(self._woven.begun_json(weaving.summaries()))
-        elif not self._quiet and not self._err:
-            click.echo(self._woven.begun_text(weaving.summaries()), err=True)
-
-    def report(self, report: WovenReport) -> None:
-        click.echo(self._woven.report_json(report) if self._json else self._woven.report_text(report), err=self._err)
-
-    def refused(self, pid: int, error: GilkError) -> None:
-        """A process that does not take part; the others go on."""
-        if self._json:
-            click.echo(self._woven.refused_json(pid, error))
-        else:
-            click.echo(self._woven.refused_text(pid, error), err=True)
-
-    def end(self, weaving: Weaving) -> None:
-        summary = weaving.summaries(), weaving.counts(), weaving.tables()
-        if self._json:
-            sys.stdout.flush()
-            click.echo(self._woven.summary_json(*summary))
-        elif not self._quiet:
-            click.echo(self._woven.summary_text(*summary), nl=False, err=self._err)
-
-
 def _carry_out(
-    weaving: Weaving, seconds: float | None, stop: Stop, told: _Told, tend: Callable[[], bool]
+    weaving: Weaving, seconds: float | None, stop: Stop, told: WeavingTold, tend: Callable[[], bool],
+    answers: AnswersOfWeaving,
 ) -> None:  # fmt: skip
+    def tell(report: WovenReport) -> None:
+        answers.note(report)
+        told.report(report)
+
+    def look() -> bool:
+        answers.serve()
+        return tend()
+
     for one in weaving.processes:
         one.process.release()
-    weaving.wait(seconds, stop, told.report, tend)
+    weaving.wait(seconds, lambda: stop() or answers.removed, tell, look)
     weaving.unweave()
     for report in weaving.reports(final=True):
-        told.report(report)
+        tell(report)
     told.end(weaving)

@@ -6,8 +6,10 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
+from gilk import activity
 from gilk.analysis.analysis import Analysis
 from gilk.errors import UsageError
 from gilk.image import demangle, lookup
@@ -19,6 +21,7 @@ from gilk.lang.types import UINT64
 from gilk.providers.probe import ProbeSite, ProcessProbe
 from gilk.splice import points
 from gilk.splice.points import Point
+from gilk.targets import lines
 from gilk.targets.base import Target
 
 #: Points, each with the start of the part of the function that it lies in.
@@ -36,7 +39,9 @@ def probes(process: Target, description: Description) -> Iterator[ProcessProbe]:
     provider = f"pid{process.pid}"
     if not fnmatch.fnmatchcase(provider, description.provider or "?"):
         return
-    for loaded in process.loaded():
+    images = process.loaded()
+    for number, loaded in enumerate(images):
+        activity.tell("analysing", number, len(images), "images")
         if not loaded.is_meant(description.module):
             continue
         image, module = process.image(loaded.path), "a.out" if loaded.main else loaded.name
@@ -57,6 +62,8 @@ def _places(
     """
     functions = lookup.matching(image, description.function or "*")
     name = description.name
+    if not functions and name.isdecimal() and lines.has_line(image.path, description.function, int(name)):
+        yield from _of_line(image, analysis(), description.function, int(name))
     entries, inside = fnmatch.fnmatchcase("entry", name or "*"), name != "entry"
     for span in functions:
         if not image.read(span.start, 1):
@@ -65,6 +72,15 @@ def _places(
             yield span, "entry", ((span.start, points.entry(image.name, span)),)
         if inside:
             yield from ((span, *found) for found in _inside(image, analysis(), span, name))
+
+
+def _of_line(image: Image, analysis: Analysis, file: str, line: int) -> Iterator[tuple[FunctionSpan, str, _Where]]:
+    """``pidN:module:FILE:LINE``: the probes where code of that line begins."""
+    with suppress(UsageError):
+        for function, point in lines.at_line(image, analysis, file, line):
+            span = image.span_at(function.start)
+            if span is not None:
+                yield span, f"{point.address - span.start:x}", ((span.start, point),)
 
 
 def _inside(image: Image, analysis: Analysis, span: FunctionSpan, name: str) -> Iterator[tuple[str, _Where]]:

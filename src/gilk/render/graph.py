@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gilk.render.names import named, readable, readable_in
@@ -54,9 +55,13 @@ def _block(graph: Graph, node: GraphNode) -> Iterator[str]:
     pad = "  landing pad" if node.landing_pad else ""
     yield f"@{node.index}  {node.start:#x}-{node.end:#x}{pad}  live: {' '.join(node.live) or 'nothing'}"
     yield f"    @{node.index}:pre   {_outcome(node.pre)}"
+    before = ""
     for line in node.lines:
         if line.address == node.post_address:
             yield f"    @{node.index}:post  {_outcome(node.post)}"
+        if line.source != before:
+            before = line.source
+            yield f"      {cell(PurePosixPath(before).name) or 'no line'}"
         yield _instruction(line)
     if node.post_address == node.end:
         yield f"    @{node.index}:post  {_outcome(node.post)}"
@@ -109,7 +114,10 @@ def _node(node: GraphNode) -> Json:
         "live": list(node.live),
         "points": {"pre": _point(node.pre), "post": {**_point(node.post), "address": node.post_address}},
         "instructions": [
-            {"address": line.address, "bytes": line.code.hex(), "text": line.text, "symbol": line.symbol}
+            {
+                **{"address": line.address, "bytes": line.code.hex(), "text": line.text, "symbol": line.symbol},
+                **({"source": line.source} if line.source else {}),
+            }
             for line in node.lines
         ],
     }

@@ -46,6 +46,8 @@ def dry_text(found: Sequence[DryShadow]) -> str:
 
 def _dry(one: DryShadow) -> str:
     elements = ", ".join(f"{each.aspect} {each.number} {each.moment}" for each in one.elements)
+    if one.accesses:
+        elements += f" ({_accesses(one.accesses)})"
     why = f": refused, {cell(one.refused)}" if one.refused else ""
     return f"process {one.pid}: {cell(one.image)}:{cell(one.function)}: {elements}{why}"
 
@@ -76,13 +78,19 @@ def _summary(
 
 
 def _of_process(one: WovenSummary) -> Iterator[str]:
-    yield f"process {one.pid}: {plural(one.functions, 'function')}, {_restored(one)}"
+    functions = [plural(one.functions, "function")] if one.functions or not one.accesses else []
+    accesses = [_accesses(one.accesses)] if one.accesses else []
+    yield f"process {one.pid}: {', '.join((*functions, *accesses))}, {_restored(one)}"
     for number, what in ((one.inside, "calls by advice itself"), (one.drops, "reports dropped: a buffer was full"),
                          (one.missed, "calls of threads without a buffer, at least")):  # fmt: skip
         if number:
             yield f"  {number} {what}"
     for note in one.notes:
         yield f"  {note}"
+
+
+def _accesses(count: int) -> str:
+    return f"{count} access{'' if count == 1 else 'es'}"
 
 
 def _restored(one: WovenSummary) -> str:

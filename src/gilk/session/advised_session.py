@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 from gilk.errors import UsageError
 from gilk.lang.c.advice import SHARED
 from gilk.session import advising
-from gilk.session.advising import Advice, AdvisedPoint
+from gilk.session.advising import Advice, AdvisedAccess, AdvisedPoint
 from gilk.session.base import Points, Probe
 from gilk.session.broker.client import RemoteTracer
 from gilk.session.entry import Entry
 from gilk.session.places import Place, places_at
 from gilk.session.session import Session
+from gilk.splice.access import Accessed
 from gilk.splice.plan import Want
 from gilk.splice.planner import PatchContext
 from gilk.targets.advised_workspace import AdvisedWorkspace
@@ -50,19 +51,39 @@ class AdvisedSession(Session):
         """
         return self.advise_all([(points, advice)])
 
-    def advise_all(self, advised: Iterable[tuple[Points, Advice]]) -> tuple[Probe, ...]:
-        """As advise() does, for several pieces of advice, from one moment on."""
+    def advise_all(
+        self, advised: Iterable[tuple[Points, Advice]], accesses: Iterable[AdvisedAccess] = ()
+    ) -> tuple[Probe, ...]:
+        """As advise() does, for several pieces of advice, also on accesses of variables, from one moment on."""
         advising.check_process(self.process)
         found = [each for points, advice in advised for each in self._found(points, advice)]
         self._check_new([place for place, _, _ in found])
-        with self._numbered([one.wanted for _, wanted, _ in found for one in wanted]) as numbers:
-            probes = self._put_in(self._wants(found, numbers), numbers)
-        owners = (place for place, wanted, _ in found for _ in wanted)
-        self._advised |= {number: place.address for number, place in zip(numbers, owners, strict=True)}
+        accessed = list(accesses)
+        wanted = [one.wanted for _, points, _ in found for one in points]
+        with self._numbered([*wanted, *(one.wanted for one in accessed)]) as numbers:
+            left = iter(numbers)
+            wants = [*self._wants(found, left), *(self._want_access(one, next(left)) for one in accessed)]
+            probes = self._put_in(wants, numbers)
+        owners = (place for place, points, _ in found for _ in points)
+        self._advised |= {number: place.address for number, place in zip(numbers, owners, strict=False)}
         return probes
 
+    def _advice(self, advice: Advice) -> CompiledAdvice:
+        return self._made.get(advice) or self._made.setdefault(advice, advice.compiled())
+
+    def _want_access(self, one: AdvisedAccess, number: int) -> tuple[Entry, Want]:
+        place = one.place
+        ground = self._ground(place.loaded)
+        read, write = (
+            None if advice is None else self._workspace.accessed(ground, self._advice(advice))
+            for advice in (one.read, one.write)
+        )
+        thunk = self._workspace.runtime_address(ground, "gilk_access_enter")
+        made = Accessed(one.instruction, read, write, one.number, thunk)
+        return self._ledger.entry(ground, place.function), Want(place.point.address, False, made, number)
+
     def _found(self, points: Points, advice: Advice) -> _Found:
-        compiled = self._made.get(advice) or self._made.setdefault(advice, advice.compiled())
+        compiled = self._advice(advice)
         return [
             (place, list(advising.wanted(self.process, place, advice, compiled.proceeds)), compiled)
             for place in places_at(self.process, points)
@@ -106,8 +127,7 @@ class AdvisedSession(Session):
         self._note(changed.outcome, len(numbers))
         return self._outcomes([*made.plans, *changed.plans], numbers)
 
-    def _wants(self, found: _Found, numbers: range) -> list[tuple[Entry, Want]]:
-        left = iter(numbers)
+    def _wants(self, found: _Found, left: Iterator[int]) -> list[tuple[Entry, Want]]:
         return [pair for place, wanted, compiled in found for pair in self._wants_at(place, wanted, compiled, left)]
 
     @property

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 
 from gilk.lang.c.advice import PASS, PROCEED, PROCEED_WITH
+from gilk.splice.access import AccessAdvice
 from gilk.splice.advice import Advised, AdvisedEntry, compared
 from gilk.splice.planner import PatchContext
 from gilk.targets.arena_parameters import ArenaWord
@@ -31,6 +32,15 @@ class AdvisedWorkspace(Workspace):
         self._store(at, _ADVICE.pack(*numbers))
         thunks = (self.runtime_address(ground, name) for name in ("gilk_advice_enter", "gilk_advice_returned"))
         return AdvisedEntry((self._word(site, at),), at, *thunks)
+
+    def accessed(self, ground: PatchContext, compiled: CompiledAdvice) -> AccessAdvice:
+        """Advice on accesses of a variable, by instructions of one image. Raises CompileError `undefined-symbol`."""
+        self._parameters.map_stacks(ArenaWord.ADVICE, self._process.keeper.map_advice, self._blocks)
+        site, key = self._site_of(ground), id(compiled)
+        if key not in site.accessed:
+            linked = self._link(site, compiled.compiled, 0)
+            site.accessed[key] = AccessAdvice(linked.plain, compiled.vectors)
+        return site.accessed[key]
 
     def advised_on(self, ground: PatchContext, entry: AdvisedEntry, kind: type[Advised]) -> Advised:
         """The instrument that the same advice has at another point, maybe of another image."""

@@ -17,6 +17,7 @@ from gilk.analysis.analysis import Analysis
 from gilk.analysis.model import EVERYTHING
 from gilk.errors import CompileError, MemoryTaken, TargetError
 from gilk.lang.c.advice import PRIVATE
+from gilk.splice.access import AccessAdvice
 from gilk.splice.allocator import PAGE, REACH, Arena, OutOfSpace, PunPages
 from gilk.splice.host import Host
 from gilk.splice.instrument import CallWithIid, CallWithRegisters, CallWithValues, Instrument
@@ -57,6 +58,7 @@ class ArenaSite:
     held_next: int
     linked: dict[tuple[str, str], Linked] = field(default_factory=dict)
     words: dict[int, int] = field(default_factory=dict)  # where addresses are written down
+    accessed: dict[int, AccessAdvice] = field(default_factory=dict)  # by identity of what was compiled
 
 
 class Workspace:

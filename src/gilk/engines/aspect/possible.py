@@ -42,19 +42,21 @@ def _of_aspect(aspect: NumberedAspect) -> Iterator[tuple[Span, str, str]]:
         yield checked.span, f"a sequence has more than {ELEMENTS} elements", "make two aspects of it"
     if checked.verify or checked.walk:
         yield checked.span, "`verify` and `walk` are not there: no stack is walked", "leave them out"
-    if checked.partial:
-        yield checked.span, "`partial` is not there: all of an aspect goes in, or nothing", "leave it out"
+    if checked.partial and not any(_of_variable(each.point) for one in aspect.elements for each in one.alternatives):
+        yield checked.span, "`partial` is for accesses: all calls of an aspect are woven, or none", "leave it out"
     for element in aspect.elements:
         if element.kernel:
             yield element.span, "elements in the kernel are not woven", "leave the element out"
         for alternative in element.alternatives:
             if why := _impossible(alternative.point):
-                yield alternative.span, f"{why} not woven", "calls are"
+                yield alternative.span, f"{why} not woven", "calls and accesses of variables are"
+
+
+def _of_variable(point: CheckedPoint) -> bool:
+    return isinstance(last_of(point), CheckedGlobal)
 
 
 def _impossible(point: CheckedPoint) -> str:
-    """The kind of events that stand against it; "" for calls, and for control flows that end in one."""
-    last = last_of(point)
-    if isinstance(last, CheckedFunction):
-        return ""
-    return "accesses of variables are" if isinstance(last, CheckedGlobal) else "accesses of memory are"
+    """The kind of events that stand against it; "" for calls and accesses of variables, and for control flows that end
+    in one."""
+    return "" if isinstance(last_of(point), CheckedFunction | CheckedGlobal) else "accesses of memory are"

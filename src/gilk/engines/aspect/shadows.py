@@ -60,7 +60,7 @@ class Shadows:
         of = {group.name: group.of for group in self._file.groups if group.of}
         for aspect in aspects:
             for number, element in enumerate(aspect.elements):
-                if _is_placed(element, of, self._groups):
+                if is_placed(element, of, self._groups):
                     yield from self._of_element(aspect, number)
 
     def _of_element(self, aspect: NumberedAspect, number: int) -> Iterator[_Found]:
@@ -69,8 +69,8 @@ class Shadows:
             for outer in outer_of(point):
                 yield from (_Found(view, outer) for view in self._views(outer))
             last = last_of(point)
-            assert isinstance(last, CheckedFunction), "refused before"
-            yield from (_Found(view, last, aspect, number, which) for view in self._views(last))
+            if isinstance(last, CheckedFunction):
+                yield from (_Found(view, last, aspect, number, which) for view in self._views(last))
 
     def _views(self, point: CheckedFunction) -> list[FunctionView]:
         """The functions meant: found once, so that libraries which the process opens meanwhile change nothing."""
@@ -127,13 +127,14 @@ class Shadows:
         element = aspect.elements[number]
         which = sorted({one.alternative for one in found if one.aspect is aspect and one.element == number})
         for moment in Moment:
-            here = tuple(self._way(element, n) for n in which if aspect.moment(number, n) is moment)
+            here = tuple(self.way(element, n) for n in which if aspect.moment(number, n) is moment)
             if here:
                 yield MetElement(aspect, number, moment, here)
 
-    def _way(self, element: CheckedElement, which: int) -> MetAlternative:
+    def way(self, element: CheckedElement, which: int) -> MetAlternative:
+        """An alternative of the element, with what it asks of the calls around."""
         one = element.alternatives[which]
-        callers = (self._ranges.place(self._ranges_of(one.callers)),) if one.callers else ()
+        callers = (self._ranges.place(self.ranges_of(one.callers)),) if one.callers else ()
         return MetAlternative(one, tuple(map(self._around, outer_of(one.point))), callers)
 
     def _around(self, point: CheckedFunction) -> tuple[OuterFunction, ...]:
@@ -149,7 +150,8 @@ class Shadows:
         for part in self._process.analysis(view.loaded).extents(view.function):
             yield part.start + view.loaded.bias, part.end + view.loaded.bias
 
-    def _ranges_of(self, callers: Sequence[CheckedCode]) -> Iterator[tuple[int, int]]:
+    def ranges_of(self, callers: Sequence[CheckedCode]) -> Iterator[tuple[int, int]]:
+        """The code that is meant, in the process."""
         for one in callers:
             if one.either:
                 yield from self._of_functions(one.either, "*")
@@ -171,6 +173,6 @@ class Shadows:
         return ((one.start, one.end) for one in self._process.loaded() if one.is_meant(name))
 
 
-def _is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
+def is_placed(element: CheckedElement, of: dict[str, tuple[str, ...]], groups: Collection[str]) -> bool:
     places = {each for place in element.places for each in of.get(place, (place,))}
     return not element.places or bool(places & set(groups))

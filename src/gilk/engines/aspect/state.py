@@ -15,6 +15,7 @@ import numpy as np
 from gilk.lang.aspect.checked import CheckedTable
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.aspect.woven import AspectCounts, TableRow
+from gilk.targets.atomic import set_bit
 from gilk.trace.clock import Clock
 
 ASPECTS, ELEMENTS = 64, 32
@@ -118,6 +119,13 @@ class WovenState:
     def switch(self, on: bool) -> None:
         """All aspects, from their next match on, in all processes at one moment: by one store."""
         self._on[0] = sum(1 << one.number for one in self._aspects) * on
+
+    def turn(self, number: int, on: bool) -> None:
+        """One aspect: no other is touched, whatever advice switches meanwhile. Raises OSError."""
+        set_bit(self._view, 0, number, on)
+
+    def is_on(self, number: int) -> bool:
+        return bool(int(self._on[0]) >> number & 1)
 
     def counts(self) -> tuple[AspectCounts, ...]:
         return tuple(map(self._counted, self._aspects))

@@ -123,6 +123,16 @@ class Weaving:
         if self._memory.there:
             self.state.switch(on)
 
+    def turn(self, name: str, on: bool) -> None:
+        """One aspect, by its name or number (#1), beside what its advice switches. Raises OSError."""
+        for aspect in self._aspects:
+            if aspect.label == name:
+                self.state.turn(aspect.number, on)
+
+    def on(self) -> dict[str, bool]:
+        """Whether each aspect is on, by its name or number."""
+        return {one.label: self.state.is_on(one.number) for one in self._aspects} if self._memory.there else {}
+
     @property
     def state(self) -> WovenState:
         if self._state is None:

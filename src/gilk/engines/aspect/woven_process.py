@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from gilk.engines.aspect.access_shadows import AccessShadows, access_advice
+from gilk.engines.aspect.members import member_parts
 from gilk.engines.aspect.reports import AspectReport, ChangeKind, ReportReader
 from gilk.engines.aspect.shadows import Shadow, Shadows
 from gilk.engines.aspect.state import CodeRanges, WovenLayout, private_part, private_size
 from gilk.errors import UsageError
 from gilk.lang.aspect.checked import CheckedFile
+from gilk.lang.aspect.code.accessing import MetAccess, woven_access
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.aspect.code.unit import WOVEN, woven
 from gilk.lang.aspect.woven import DryShadow, GroupChange, WovenElement, WovenReport, WovenSummary
 from gilk.session.advised_session import AdvisedSession
-from gilk.session.advising import Advice, check_process, wanted
+from gilk.session.advising import Advice, AdvisedAccess, check_process, wanted
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 
@@ -34,7 +38,11 @@ class WovenProcess:
         self._file = file
         self._aspects, self._layout = aspects, layout
         self._ranges = CodeRanges()
-        self.shadows = Shadows(process, file, groups, self._ranges).found(self._aspects)
+        calls = Shadows(process, file, groups, self._ranges)
+        self.shadows = calls.found(self._aspects)
+        accesses = AccessShadows(process, file, groups, calls, member_parts(file))
+        self.accesses = accesses.found(self._aspects)
+        self.left_out = tuple(accesses.left_out)
         self._session: AdvisedSession | None = None
         self._asked: list[AspectReport] = []
 
@@ -43,6 +51,19 @@ class WovenProcess:
 
     def _advice(self, shadow: Shadow) -> Advice:
         made = woven(self._file, shadow.met, self._layout.tables)
+        return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
+
+    def accessed(self) -> list[AdvisedAccess]:
+        made: dict[int, Advice] = {}
+        return [
+            access_advice(
+                self.process, one, lambda met: made.get(id(met)) or made.setdefault(id(met), self._on_access(met))
+            )
+            for one in self.accesses
+        ]
+
+    def _on_access(self, met: MetAccess) -> Advice:
+        made = woven_access(self._file, met, self._layout.tables)
         return Advice(made.text, WOVEN, made.signature, made.when, Path(self._file.source.name), made.declarations)
 
     def dry(self) -> Iterator[DryShadow]:
@@ -56,14 +77,28 @@ class WovenProcess:
             elements = tuple(WovenElement(one.aspect.label, one.number + 1, str(one.moment)) for one in met.elements)
             why = self._refusal(shadow, advice)
             yield DryShadow(self.process.pid, met.image, met.function, elements, why)
+        yield from self._dry_accesses()
+
+    def _dry_accesses(self) -> Iterator[DryShadow]:
+        """By function, and by elements."""
+        for advice in {id(each): each for one in self.accessed() for each in (one.read, one.write) if each}.values():
+            advice.compiled()
+        found: Counter[tuple[str, str, tuple[WovenElement, ...]]] = Counter()
+        for one in self.accesses:
+            mets = (met for met in (one.read, one.write) if met is not None)
+            every = (each for met in mets for each in met.elements)
+            matching = tuple(WovenElement(each.aspect.label, each.number + 1, str(each.moment)) for each in every)
+            found[one.where.loaded.name, one.where.access.function.name, matching] += 1
+        why = _why(lambda: check_process(self.process))
+        for (image, function, elements), number in found.items():
+            yield DryShadow(self.process.pid, image, function, elements, why, number)
 
     def _refusal(self, shadow: Shadow, advice: Advice) -> str:
-        try:
+        def look() -> None:
             check_process(self.process)
             list(wanted(self.process, shadow.view.entry, advice, advice.compiled().proceeds))
-        except UsageError as error:
-            return f"{error.message} ({error.slug})"
-        return ""
+
+        return _why(look)
 
     @property
     def over(self) -> bool:
@@ -82,7 +117,7 @@ class WovenProcess:
     def weave(self) -> None:
         """Everything in, in one change; the common state says what is on. Raises UsageError, CompileError, TargetError;
         then unweave() has to be called."""
-        self.session.advise_all([(shadow.view.entry, advice) for shadow, advice in self.advice()])
+        self.session.advise_all([(shadow.view.entry, advice) for shadow, advice in self.advice()], self.accessed())
 
     def reports(self, final: bool = False) -> list[WovenReport]:
         """The reports since the last call."""
@@ -118,7 +153,7 @@ class WovenProcess:
         drain = session.drain
         return WovenSummary(
             self.process.pid, len(self.shadows), session.restored, drain.nested(), drain.drops(), drain.lost(),
-            tuple(session.notes),
+            (*session.notes, *(f"left out: {one}" for one in self.left_out)), len(self.accesses),
         )  # fmt: skip
 
     @property
@@ -130,3 +165,12 @@ class WovenProcess:
         """Everything out. Raises TargetError."""
         if self._session is not None:
             self._session.end()
+
+
+def _why(look: Callable[[], object]) -> str:
+    """The refusal that it raises, in words; "" if it raises none."""
+    try:
+        look()
+    except UsageError as error:
+        return f"{error.message} ({error.slug})"
+    return ""

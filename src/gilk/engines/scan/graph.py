@@ -24,6 +24,7 @@ from gilk.splice.graph import Edge, Graph, GraphNode, ListingLine, PointOutcome
 from gilk.splice.patch_context import PatchContext
 from gilk.splice.plan import FunctionPlan
 from gilk.targets.image import analyse
+from gilk.targets.lines import source_lines
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class _Names:
     def __init__(self, image: Image) -> None:
         self._image = image
         self._formatter = _formatter()
+        self._lines = source_lines(image.path)
         self._objects = {symbol.address: symbol.name for symbol in reversed(image.symbols) if symbol.name}
 
     def of(self, address: int) -> str:
@@ -190,9 +192,12 @@ class _Names:
     def line(self, function: Function, instruction: Instruction) -> ListingLine:
         begin = instruction.ip - function.start
         code = function.code[begin : begin + instruction.len]
-        return ListingLine(
-            instruction.ip, code, self._formatter.format(instruction), self._referred(function, instruction)
-        )
+        text, symbol = self._formatter.format(instruction), self._referred(function, instruction)
+        return ListingLine(instruction.ip, code, text, symbol, self._source(instruction.ip))
+
+    def _source(self, address: int) -> str:
+        found = self._lines.at(address) if self._lines is not None else None
+        return f"{found.file}:{found.line}" if found is not None else ""
 
     def _referred(self, function: Function, instruction: Instruction) -> str:
         target = instruction.near_branch_target

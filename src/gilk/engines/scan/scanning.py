@@ -13,6 +13,7 @@ from gilk.image import lookup
 from gilk.image.elf import load
 from gilk.splice.figures import Survey, SurveyPart, SurveyTable
 from gilk.targets.image import analyse
+from gilk.targets.lines import source_lines
 
 if TYPE_CHECKING:
     from gilk.targets.kernel.link import Link
@@ -39,6 +40,17 @@ def scan(target: str, glob: str = "*", progress: Progress | None = None, link: L
         parts.append(part)
         recalled &= cached
     return Survey(tuple(parts), time.monotonic() - begun, recalled)
+
+
+def sources(survey: Survey) -> dict[tuple[str, int], str]:
+    """The file and line that each function begins at, by image and address, where they are known."""
+    found: dict[tuple[str, int], str] = {}
+    for part in survey.parts:
+        table = source_lines(part.path)
+        if table is not None:
+            lines = ((row, table.at(row.address)) for row in part.table.rows(part.image))
+            found |= {(row.image, row.address): str(line) for row, line in lines if line is not None}
+    return found
 
 
 def _kernel(link: Link | None, glob: str, progress: Progress, begun: float) -> Survey:

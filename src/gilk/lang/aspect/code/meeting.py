@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from gilk.lang.aspect.automaton import Automaton, Moment
 from gilk.lang.aspect.checked import (
@@ -15,6 +16,7 @@ from gilk.lang.aspect.checked import (
     CheckedFile,
     CheckedFlow,
     CheckedFunction,
+    last_of,
 )
 from gilk.values import dataclass
 
@@ -74,6 +76,11 @@ class MetAlternative:
     def strict(self) -> bool:
         return isinstance(self.checked.point, CheckedFlow) and self.checked.point.strict
 
+    @property
+    def of_access(self) -> bool:
+        """Whether it matches accesses of a variable, not calls."""
+        return not isinstance(last_of(self.checked.point), CheckedFunction)
+
 
 @dataclass(frozen=True, slots=True)
 class MetElement:
@@ -105,6 +112,21 @@ class MetElement:
     def place(self) -> str:
         """The part of names in C that says which it is, and at which moment."""
         return f"{self.name}_{self.moment}"
+
+
+class Met(Protocol):
+    """What elements match at, as the parts of its C have it: calls of a function, or accesses of a variable."""
+
+    @property
+    def point(self) -> CheckedFunction: ...
+
+    @property
+    def is_void(self) -> bool: ...
+
+    @property
+    def elements(self) -> tuple[MetElement, ...]: ...
+
+    def at(self, moment: Moment) -> tuple[MetElement, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)

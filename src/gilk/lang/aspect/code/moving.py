@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from gilk.lang.aspect.automaton import Moment, Sharing
 from gilk.lang.aspect.cnames import renamed
 from gilk.lang.aspect.code.matching import names_of
-from gilk.lang.aspect.code.meeting import MetElement, MetFunction, NumberedAspect, first_binders
+from gilk.lang.aspect.code.meeting import Met, MetElement, NumberedAspect, first_binders
 from gilk.lang.aspect.code.types import binds, is_text, kept_symbols
 
 _SHARED = {
@@ -21,7 +21,7 @@ const struct gilk_arguments *gilk_came, const gilk_result_t *gilk_result,
 	struct gilk_matched *gilk_list, unsigned gilk_count"""
 
 
-def moments(met: MetFunction) -> Iterator[str]:
+def moments(met: Met) -> Iterator[str]:
     """``gilk_at_before`` and ``gilk_at_after``: have all aspects match; how many matches have advice."""
     for moment in Moment:
         found = _by_aspect(met.at(moment))
