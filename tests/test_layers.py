@@ -251,8 +251,8 @@ def test_every_source_file_names_its_licence() -> None:
 
 
 def licence(path: Path) -> str:
-    """The driver's is the kernel's; the header that programs share with it may be used by any."""
-    if path.name == "ilk_abi.h":
+    """The driver's is the kernel's; the headers that programs share with it may be used by any."""
+    if path.name in ("ilk_abi.h", "ilk_d_abi.h", "ilk_d_forms.h"):
         return "GPL-2.0 WITH Linux-syscall-note"
     return "GPL-2.0" if "ilk" in path.parent.parts else "LGPL-2.1-or-later"
 

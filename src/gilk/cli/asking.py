@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gilk.cli.duration import Duration
 from gilk.cli.mangled import mangled_option
 from gilk.cli.progress import working
-from gilk.cli.running import Stop, one_command, split_command
+from gilk.cli.running import Stop, command_option, lasting_option, split_command
 from gilk.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,10 +27,8 @@ def target_options(command: Command) -> Command:
     for option in reversed(
         (
             click.option("-p", "--pid", type=int, help="A running process."),
-            click.option("-c", "--command", "line", multiple=True, callback=one_command,
-                         help="A command line to launch, split as a shell would."),
-            click.option("--for", "lasting", type=Duration("2, 1.5s or 500ms"), metavar="TIME",
-                         help="End after so long."),
+            command_option(),
+            lasting_option,
             click.option("--limit", type=click.IntRange(0), default=25, show_default=True,
                          help="How many rows to print; 0: all."),
             click.option("--json", "as_json", is_flag=True,

@@ -75,6 +75,10 @@ def _program(letter: str, what: str) -> Callable[[Any], Any]:
     help="Run a command, and end when it does; $target is its number.",
 )  # fmt: skip
 @click.option(
+    "--on", "machine", default="", metavar="MACHINE",
+    help="In whose kernel the program runs, and where COMMAND does: lab (a fresh virtual machine) or ssh:HOST.",
+)  # fmt: skip
+@click.option(
     "-o",
     "output",
     type=click.Path(path_type=Path),
@@ -124,7 +128,8 @@ def dtrace(ctx: click.Context, /, **given: Any) -> int:
     if not ctx.obj and not given["listing"] and not given["compile_only"]:
         raise UsageError("no-d-program", "there is no program", "give one with -n or -s")
     mode = _mode(given)
-    ahead.expect(given["pid"] is not None or given["command"] is not None, mode is Mode.RUN)
+    if not given["machine"]:
+        ahead.expect(given["pid"] is not None or given["command"] is not None, mode is Mode.RUN)
     from gilk.cli.dtrace_session import carry_out  # here: the process's keeper starts while this is imported
 
     testing = "_DTRACE_TESTING" in os.environ
@@ -151,6 +156,7 @@ def _request(programs: list[tuple[str, str]], given: dict[str, Any], mode: Mode)
         libraries=given["libraries"],
         preprocess=preprocess,
         objects=given["arguments"] if mode is Mode.LINK else (),
+        machine=given["machine"],
     )
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from gilk.cli.duration import Duration
 from gilk.cli.mangled import mangled_option
-from gilk.cli.running import carry_out_for_user, one_command, split_command
+from gilk.cli.running import carry_out_for_user, command_option, lasting_option, split_command, verbose_option
 from gilk.errors import UsageError
 
 _HELP = """Put instruments at points of a program while it runs.
@@ -49,13 +48,8 @@ and takes all instruments out.
     help="What to put where; repeatable.",
 )
 @click.option("-p", "--pid", "pids", multiple=True, type=int, help="A running process; repeatable.")
-@click.option(
-    "-c", "--command", "line", multiple=True, callback=one_command,
-    help="A command line to launch, split as a shell would.",
-)  # fmt: skip
-@click.option(
-    "--for", "lasting", type=Duration("2, 1.5s or 500ms"), metavar="TIME", help="Take everything out after so long."
-)
+@command_option()
+@lasting_option
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write samples to a Parquet file."
 )
@@ -72,11 +66,12 @@ and takes all instruments out.
 )  # fmt: skip
 @click.option("--flight", is_flag=True, help="Of the kernel's records keep the newest, where there is no more room.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no report.")
+@verbose_option("the tactics by which points are spliced")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @mangled_option
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None,
-    output: Path | None, coverage: Path | None, as_json: bool, quiet: bool, machine: str, flight: bool,
+    output: Path | None, coverage: Path | None, as_json: bool, quiet: bool, verbose: bool, machine: str, flight: bool,
     command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
@@ -92,7 +87,6 @@ def run(
     running = runs.prepare_run(requests, pids, words, output, machine, flight)
     seconds = None if lasting is None else lasting / 1e9
 
-
     def report(result: runs.Result) -> runs.RunReport:
         if coverage is not None:
             from gilk.api.coverage import write_coverage
@@ -100,4 +94,4 @@ def run(
             result.notes += write_coverage(coverage, running, result)
         return runs.report(result)
 
-    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, report)
+    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, report, verbose)

@@ -116,7 +116,7 @@ def _contents(head: Header, segments: tuple[LoadSegment, ...], build_id: str) ->
     tables = _tables(head, dynsym)
     unwinding = eh_frame.locate(head, memory)
     frames = eh_frame.parse(unwinding, memory)
-    names = symbols.names_of(dynsym, moved.named.values())
+    names = symbols.names_of(dynsym, [*moved.named.values(), *moved.symbolic.values()])
     slots = {slot: names[row] for slot, row in moved.named.items() if row in names}
     stubs = plt.parse(head, memory, slots.keys() | moved.resolvers.keys(), frames)
     found = spans(_named(tables), frames, moved.resolvers.values(), _code(head, segments, stubs))
@@ -134,6 +134,7 @@ def _contents(head: Header, segments: tuple[LoadSegment, ...], build_id: str) ->
         plt=_stub_names(stubs, slots, moved, {span.start: span.name for span in found}),
         got=slots,
         relative=moved.relative,
+        symbolic={slot: names[row] for slot, row in moved.symbolic.items() if row in names},
         reserved=rseq.reserved(head, memory, moved.relative),
     )
 

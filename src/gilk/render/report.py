@@ -67,17 +67,17 @@ class RunReport:
             "inlined": [asdict(each) for each in self.inlined],
         }
 
-    def render(self, terminal: bool | None = None) -> str:
-        """Several lines for a person; ends with a newline."""
-        parts = [self._points(), top_counts(self.counts, terminal), histograms(self.latency), self._records()]
+    def render(self, terminal: bool | None = None, verbose: bool = False) -> str:
+        """Several lines for a person; ends with a newline. ``verbose``: also by which tactics points were spliced."""
+        parts = [self._points(verbose), top_counts(self.counts, terminal), histograms(self.latency), self._records()]
         parts += [f"{named(str(each))}, where it is not instrumented\n" for each in self.inlined]
         parts += [f"note: {named(note)}\n" for note in self.notes]
         return "".join(part for part in parts if part)
 
-    def _points(self) -> str:
+    def _points(self, verbose: bool) -> str:
         how = ", ".join(f"{number} by {tactic}" for tactic, number in sorted(self.tactics.items()) if number)
-        text = f"{self.spliced} of {plural(self.asked, 'point')} spliced in {self.activation_ms:.1f} ms"
-        text += f" ({how})\n" if how else "\n"
+        text = f"{self.spliced} of {plural(self.asked, 'point')} instrumented in {self.activation_ms:.1f} ms"
+        text += f" ({how})\n" if how and verbose else "\n"
         if self.refused:
             why = "; ".join(f"{number} {reason}" for reason, number in _most_first(self.refusals))
             text += f"{self.refused} refused: {why}\n" + refused_by_name(self.refused_points)

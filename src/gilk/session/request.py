@@ -49,6 +49,13 @@ class CFunction:
 
 
 @dataclass(frozen=True, slots=True)
+class FiresSite:
+    """The instrument that has the driver fire its ``site`` of D programs (native/abi/ilk_d_abi.h)."""
+
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One ``-i POINTS=INSTRUMENT``."""
 
@@ -70,6 +77,17 @@ class Wanted:
     point: Point
     instrument: Builtin | CFunction
     kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSite:
+    """The same of a kernel: ``instrument`` fires a site of D programs."""
+
+    loaded: Loaded
+    function: Function
+    point: Point
+    instrument: FiresSite
+    kind: str = "other"
 
 
 def parse(text: str) -> Request:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The state of woven aspects, in memory shared with the process (native/include/gilk_aspect.h): laid out, and read.
+"""The state of woven aspects (native/include/gilk_aspect.h), laid out, and read: a common part in memory that all
+processes share, and a part of each process's own.
 
-The process may have written anything there: numbers are bounded before they are used, and are otherwise only shown.
+The processes may have written anything there: numbers are bounded before they are used, and are otherwise only shown.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ import numpy as np
 from gilk.lang.aspect.checked import CheckedTable
 from gilk.lang.aspect.code.meeting import NumberedAspect
 from gilk.lang.aspect.woven import AspectCounts, TableRow
+from gilk.targets.atomic import set_bit
 from gilk.trace.clock import Clock
 
 ASPECTS, ELEMENTS = 64, 32
 _COUNTS = ("begun", "ended", "until", "late", "replaced", "lost", "crowded", "missed")
 _PART = np.dtype(
     [
-        *((name, "<u8") for name in ("on", "limit", "first", "within", "high", "open", "serial", "hint")),
+        *((name, "<u8") for name in ("high", "open", "serial", "hint")), ("unused", "<u8", (4,)),
         ("matches", "<u8", (ELEMENTS,)),
         *((name, "<u8") for name in _COUNTS),
     ]
 )
 _HEAD = 64
 _INSTANCE = 608  # struct gilk_instance
+_LIMITS = struct.Struct("<3Q8x")  # struct gilk_limits
 _ENTRY = np.dtype(
     [
         ("state", "<u8"), ("count", "<u8"), ("sum", "<i8"), ("least", "<i8"), ("most", "<i8"), ("unused", "<u8", (3,)),
@@ -36,26 +39,26 @@ _ENTRY = np.dtype(
 _TABLE_HEAD = 64
 _ENTRIES = 4096  # of a table
 _PAGE = 4096
-_STAGE_AT, _STAGES = np.uint64(1), np.uint64(0x7FFF)
 
 
 def _up(at: int) -> int:
     return -(-at // _PAGE) * _PAGE
 
 
-#: Where sets of ranges of code begin in the state.
-RANGES = _up(_HEAD + ASPECTS * _PART.itemsize)
+_INSTANCES = _up(_HEAD + ASPECTS * _PART.itemsize)
+#: Where sets of ranges of code begin in what a process has of its own.
+RANGES = _up(_HEAD + ASPECTS * _LIMITS.size)
 
 
 class CodeRanges:
-    """Sets of ranges of a process's code, each known by where it lies in the state."""
+    """Sets of ranges of a process's code, each known by where it lies in what the process has of its own."""
 
     def __init__(self) -> None:
         self._words: list[int] = []
         self._places: dict[tuple[tuple[int, int], ...], int] = {}
 
     def place(self, ranges: Iterable[tuple[int, int]]) -> int:
-        """Where a set lies; one that is there already has its place."""
+        """The place of a set, in bytes from the start of the state; equal sets have the same place."""
         key = tuple(sorted(set(ranges)))
         if key not in self._places:
             self._places[key] = RANGES + 8 * len(self._words)
@@ -72,13 +75,10 @@ class CodeRanges:
 
 
 class WovenLayout:
-    """Where everything lies, from the start of the state; ``size`` in bytes."""
+    """Where everything lies, from the start of the common part; ``size`` in bytes."""
 
-    def __init__(
-        self, aspects: Sequence[NumberedAspect], tables: Sequence[CheckedTable], ranges: CodeRanges
-    ) -> None:
-        self.ranges = ranges
-        at = _up(RANGES + ranges.size)
+    def __init__(self, aspects: Sequence[NumberedAspect], tables: Sequence[CheckedTable]) -> None:
+        at = _INSTANCES
         self.instances: dict[int, int] = {}
         for aspect in aspects:
             self.instances[aspect.number] = at
@@ -90,27 +90,42 @@ class WovenLayout:
         self.size = at
 
 
-class WovenState:
-    """One process's."""
+def private_part(
+    layout: WovenLayout, aspects: Sequence[NumberedAspect], ranges: CodeRanges, clock: Clock
+) -> bytes:
+    """struct gilk_woven_private and the sets of ranges behind it; private_size() bytes."""
+    limits = bytearray(ASPECTS * _LIMITS.size)
+    for aspect in aspects:
+        within = aspect.automaton.within
+        ticks = 0 if within is None else max(int(within * clock.ticks_per_ns), 1)
+        limit = aspect.automaton.instances * aspect.is_sequence
+        _LIMITS.pack_into(limits, aspect.number * _LIMITS.size, limit, layout.instances[aspect.number], ticks)
+    head = struct.pack("<Q", int((1 << 32) / clock.ticks_per_ns)).ljust(_HEAD, b"\0")
+    return (head + bytes(limits)).ljust(RANGES, b"\0") + ranges.packed()
 
-    def __init__(self, layout: WovenLayout, aspects: Sequence[NumberedAspect], view: memoryview, clock: Clock) -> None:
+
+def private_size(ranges: CodeRanges) -> int:
+    return RANGES + ranges.size
+
+
+class WovenState:
+    """The common part. ``view``: the weaver's mapping of it."""
+
+    def __init__(self, layout: WovenLayout, aspects: Sequence[NumberedAspect], view: memoryview) -> None:
         self._layout, self._aspects, self._view = layout, aspects, view
+        self._on = np.frombuffer(view, "<u8", 1)
         self._parts = np.frombuffer(view, _PART, ASPECTS, _HEAD)
-        struct.pack_into("<Q", view, 0, int((1 << 32) / clock.ticks_per_ns))
-        for aspect in aspects:
-            part = self._parts[aspect.number]
-            within = aspect.automaton.within
-            part["limit"] = aspect.automaton.instances * aspect.is_sequence
-            part["first"] = layout.instances[aspect.number]
-            part["within"] = 0 if within is None else max(int(within * clock.ticks_per_ns), 1)
-        for at in layout.tables.values():
-            struct.pack_into("<Q", view, at, _ENTRIES)
-        view[RANGES : RANGES + layout.ranges.size] = layout.ranges.packed()
 
     def switch(self, on: bool) -> None:
-        """All aspects of the process, from their next match on."""
-        for aspect in self._aspects:
-            self._parts[aspect.number]["on"] = int(on)
+        """All aspects, from their next match on, in all processes at one moment: by one store."""
+        self._on[0] = sum(1 << one.number for one in self._aspects) * on
+
+    def turn(self, number: int, on: bool) -> None:
+        """One aspect: no other is touched, whatever advice switches meanwhile. Raises OSError."""
+        set_bit(self._view, 0, number, on)
+
+    def is_on(self, number: int) -> bool:
+        return bool(int(self._on[0]) >> number & 1)
 
     def counts(self) -> tuple[AspectCounts, ...]:
         return tuple(map(self._counted, self._aspects))
@@ -133,5 +148,5 @@ class WovenState:
 
     def lost(self, table: str) -> int:
         """How much was not added, for want of room."""
-        (lost,) = struct.unpack_from("<Q", self._view, self._layout.tables[table] + 8)
+        (lost,) = struct.unpack_from("<Q", self._view, self._layout.tables[table])
         return int(lost)

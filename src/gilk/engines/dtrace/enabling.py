@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from gilk.lang.d import tree
 from gilk.lang.d.probes import Description, DProbe, Key, described
-from gilk.providers import IN_PROCESS, own
+from gilk.providers import IN_KERNEL, IN_PROCESS, own
 from gilk.providers.clock import Tick, ticks
 from gilk.values import dataclass
 
 if TYPE_CHECKING:
+    from gilk.providers.kernel.probe import HasKernel, KernelProbe, KernelProvider
     from gilk.providers.probe import ProcessProbe, Provider
     from gilk.targets.base import Target
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _LOOKED_AT = 8  # images in which a function that is not there may be inlined
 #: Providers that DTrace has besides.
 _OF_THE_KERNEL = frozenset(("fbt", "rawfbt", "sdt", "rawtp", "io", "sched", "lockstat", "ip", "tcp", "udp", "cpc"))
+_OF_PROCESSES = ("pid", "usdt", "proc")
 
 
 class NoSuchProbe(Exception):
@@ -49,6 +51,7 @@ class Enabled:
     clauses: dict[int, list[int]] = field(default_factory=dict)
     ticks: list[tuple[DProbe, Tick]] = field(default_factory=list)
     in_process: list[tuple[DProbe, ProcessProbe]] = field(default_factory=list)
+    in_kernel: list[tuple[DProbe, KernelProbe]] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
     unmatched: list[Description] = field(default_factory=list)
     _made: dict[tuple[Key, int], DProbe] = field(default_factory=dict)
@@ -79,16 +82,19 @@ class Enabled:
         return sorted({tuple(each) for each in self.clauses.values()})
 
 
-def enable(program: tree.Program, process: Target | None, zero: bool) -> Enabled:
-    """``zero``: descriptions that match nothing are not an error (-Z). Raises NoSuchProbe."""
+def enable(program: tree.Program, process: Target | None, zero: bool, kernel: HasKernel | None = None) -> Enabled:
+    """``zero``: descriptions that match nothing are not an error (-Z). ``kernel``: with one, no probe is in a process.
+
+    Raises NoSuchProbe.
+    """
     enabled = Enabled()
     for clause in program.clauses:
         enabled.counts[clause.number] = 0
         for text in clause.probes:
             description = described(text)
-            matched = list(_matching(enabled, description, process))
+            matched = list(_matching(enabled, description, process, kernel))
             if not matched and not zero:
-                raise NoSuchProbe(clause, description, _reason(description, process))
+                raise NoSuchProbe(clause, description, _reason(description, process, kernel))
             if not matched:
                 enabled.unmatched.append(description)
             enabled.counts[clause.number] += len(matched)
@@ -99,7 +105,9 @@ def enable(program: tree.Program, process: Target | None, zero: bool) -> Enabled
     return enabled
 
 
-def _matching(enabled: Enabled, description: Description, process: Target | None) -> Iterable[DProbe]:
+def _matching(
+    enabled: Enabled, description: Description, process: Target | None, kernel: HasKernel | None
+) -> Iterable[DProbe]:  # fmt: skip
     yield from (probe for probe in own.PROBES if description.matches(probe))
     if description.number:
         return  # only those have numbers that are known beforehand
@@ -109,6 +117,8 @@ def _matching(enabled: Enabled, description: Description, process: Target | None
         if fresh:
             enabled.ticks.append((probe, tick))
         yield probe
+    if kernel is not None:
+        yield from _matching_there(enabled, description, kernel)
     if process is None:
         return
     for provider in _in_process():
@@ -119,13 +129,25 @@ def _matching(enabled: Enabled, description: Description, process: Target | None
             yield probe
 
 
-def _reason(description: Description, process: Target | None) -> str:
+def _matching_there(enabled: Enabled, description: Description, kernel: HasKernel) -> Iterable[DProbe]:
+    for file in IN_KERNEL:
+        provider: KernelProvider = _module(file).probes
+        for found in provider(kernel, description):
+            probe, fresh = enabled.number(found.key)
+            if fresh:
+                enabled.in_kernel.append((probe, found))
+            yield probe
+
+
+def _reason(description: Description, process: Target | None, kernel: HasKernel | None) -> str:
     """Why there are no such probes, of those that DTrace has."""
     provider = description.provider
+    if kernel is not None and not description.number:
+        return _reason_there(provider)
     if description.number:
         return "only dtrace's own probes have numbers beforehand, others as they are enabled: say their names"
     if provider in _OF_THE_KERNEL:
-        return "it is about the kernel, where no clause runs"
+        return "it is about a kernel, which takes --on"
     if process is None:
         known = provider and provider.rstrip("0123456789") in IN_PROCESS.values()
         return "that takes a process, by -p or -c" if known else ""
@@ -133,6 +155,14 @@ def _reason(description: Description, process: Target | None) -> str:
         return _inlined(description, process)
     files = (_module(file) for file, name in IN_PROCESS.items() if name == provider)
     return next((getattr(each, "NOT_SEEN", {}).get(description.name, "") for each in files), "")
+
+
+def _reason_there(provider: str) -> str:
+    if provider in _OF_THE_KERNEL and provider not in IN_KERNEL.values():
+        return "this provider is not there yet"
+    if provider.rstrip("0123456789") in _OF_PROCESSES:
+        return "it is about a process, in which no clause of a kernel's program runs yet"
+    return ""
 
 
 def _inlined(description: Description, process: Target) -> str:

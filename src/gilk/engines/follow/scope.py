@@ -49,6 +49,11 @@ class TraceScope:
         whole = any(g.function == "*" and loaded.is_meant(g.image) for g in self.excluded)
         return not whole and (not self.included or any(loaded.is_meant(g.image) for g in self.included))
 
+    def awaits(self, images: Iterable[Loaded]) -> bool:
+        """Whether it names an image that is none of ``images``, which the program may yet open."""
+        present = tuple(images)
+        return any(not any(loaded.is_meant(g.image) for loaded in present) for g in self.included)
+
     def starts(self, loaded: Loaded, image: Image) -> set[int]:
         """Where the functions of an image begin that are in the scope."""
         every = (FunctionPattern("*", "*"),)
