@@ -91,7 +91,7 @@ def test_programs_share_probes_and_are_killed_as_they_come(kernel: KernelTarget,
         first.kill()
     assert guest.vm.run([str(calls), str(TIMES)])[0] == 0
     assert text_of(kernel, FUNCTIONS) == spliced
-    assert [cells for cells in consumer.tracing.aggregations.snapshot().values()] == [(TIMES,)] * len(ALL)
+    assert list(consumer.tracing.aggregations.snapshot().values()) == [(TIMES,)] * len(ALL)
     guest.link.close_driver()
     wait_for_none(guest)
     assert text_of(kernel, FUNCTIONS) == before and not guest.complaints()

@@ -21,7 +21,7 @@ _COMPARED = {
 _ALU = {"+": "add", "-": "sub", "&": "and", "|": "or", "^": "xor", "*": "imul"}
 _FAULT_DIVIDE = 4  # enum gd_fault, native/abi/gilk_d.h
 #: Variables that the head of the frame has: their places in struct ilk_d_event, and forms that load them.
-_OF_EVENT = {
+EVENT_PLACES = {
     "pid": (80, "load s32"), "tid": (84, "load s32"), "cpu": (88, "load s32"), "id": (92, "load u32"),
     "errno": (96, "load s32"), "ipl": (100, "load u32"),
 }  # fmt: skip
@@ -269,8 +269,8 @@ def _let(p: Printing, node: ir.Let) -> None:
 
 
 def _call(p: Printing, node: ir.Call) -> None:
-    if node.name in _OF_EVENT:
-        at, form = _OF_EVENT[node.name]
+    if node.name in EVENT_PLACES:
+        at, form = EVENT_PLACES[node.name]
         p.code.emit(form, at)
     elif node.name in _IDENTITY:
         p.code.call("identity", _IDENTITY[node.name])
