@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from gilk.lang import effects, ir
+from gilk.lang.to_c.expressions import applied
 from gilk.lang.to_kernel import data, places
 from gilk.lang.to_kernel.code import WORD, Label, Slot
 from gilk.lang.to_kernel.forms import RCX
 from gilk.lang.to_kernel.printing import Printing, immediate, number, width
 from gilk.lang.to_kernel.refused import NotInKernel
-from gilk.lang.types import String, Void, wide
+from gilk.lang.types import String, Void
 
 #: Conditions of signed and of unsigned operands.
 _COMPARED = {
@@ -217,7 +218,7 @@ def _assign(p: Printing, node: ir.Assign) -> None:
         return
     if node.operator:
         _check_once(target)
-        given = _applied(node)
+        given = applied(node)
     value(p, given)
     p.normalise(target.type)
     places.write(p, target, value)
@@ -226,12 +227,6 @@ def _assign(p: Printing, node: ir.Assign) -> None:
 def _check_once(target: ir.Target) -> None:
     if effects.has(target):
         raise NotInKernel("an assignment in the key of what is read and written")
-
-
-def _applied(node: ir.Assign) -> ir.Binary:
-    """The operation of a compound assignment, in the type of its right side; shifts work in that of the left one."""
-    type_ = wide(node.target.type) if node.operator in ("<<", ">>") else node.value.type
-    return ir.Binary(type_, node.operator, ir.Convert(type_, node.target), node.value)
 
 
 def _step(p: Printing, node: ir.Step) -> None:
