@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The work under way that takes long, and how much of it is done, for whoever shows that to a user.
 
-Those who work tell it here, from whichever thread, and need not know who listens; commands look at it from time to time
-(cli/progress.py).
+Code that works tells it here, from whichever thread, and need not know who listens: commands look at it from time to
+time (cli/progress.py).
 """
 
 from __future__ import annotations

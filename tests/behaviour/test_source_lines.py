@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ int main(void) {
     return 0;
 }
 """
+BRACES = {13, 23}  # which end functions: gcov leaves them out
 STATEMENTS = (4, 7, 9, 10, 12, 15, 17, 19, 21)
 
 
@@ -126,3 +128,55 @@ def test_python_places(program: str) -> None:
         session.insert("collatz.c:12", package.count)
         target.resume()
         wait_for(lambda: sum(session.counts().values()) == 29)
+
+
+def test_coverage_of_lines_is_gcovs(gilk: Any, program: str, tmp_path: Path) -> None:
+    done = gilk("run", "-i", "*:blocks=count", "--coverage", "c.info", "--", program)
+    assert done.returncode == 0, done.stderr
+    (record,) = (tmp_path / "c.info").read_text().split("end_of_record\n")[:-1]
+    rows = [row.partition(":")[::2] for row in record.splitlines()]
+    assert ("SF", str(tmp_path / "collatz.c")) in rows
+    lines = dict(tuple(map(int, value.split(","))) for word, value in rows if word == "DA")
+    expected = told_by_gcov(tmp_path)
+    assert {line: count for line, count in lines.items() if line not in BRACES} == expected
+    assert set(lines) - set(expected) == BRACES
+    assert {value for word, value in rows if word == "FNDA"} == {"29,collatz", "1,main"}
+    assert {value for word, value in rows if word == "FN"} == {"3,collatz", "14,main"}
+    assert ("LF", str(len(lines))) in rows and ("LH", str(len(lines))) in rows
+
+
+def test_lines_that_did_not_run(gilk: Any, program: str, tmp_path: Path) -> None:
+    """As gcov has them, when the loop is never entered: a function that is not called."""
+    source = SOURCE.replace("n < 30", "n < 1")
+    (tmp_path / "collatz.c").write_text(source)
+    subprocess.run(["gcc", "-g", "-O0", "collatz.c", "-o", "collatz"], cwd=tmp_path, check=True)
+    gilk("run", "-i", "*:blocks=count", "--coverage", "c.info", "--", program)
+    text = (tmp_path / "c.info").read_text()
+    missed = {int(line) for line in re.findall(r"^DA:(\d+),0$", text, re.MULTILINE)}
+    told_by_gcov(tmp_path)
+    report = (tmp_path / "collatz.c.gcov").read_text()
+    assert missed - BRACES == {int(line) for line in re.findall(r"^ *#####: *(\d+):", report, re.MULTILINE)}
+    assert "FNDA:0,collatz\n" in text and "FNH:1\n" in text
+
+
+def test_coverage_of_blocks_is_those_that_ran(gilk: Any, program: str, tmp_path: Path) -> None:
+    """Beside the counts of the same run; a block's start and size are those of gilk cfg."""
+    done = gilk("run", "--json", "-i", "collatz=@coverage", "--coverage", "c.drcov", "--", program)
+    counts = json.loads(done.stdout.splitlines()[-1])["counts"]
+    data = (tmp_path / "c.drcov").read_bytes()
+    head, _, rows = data.partition(b" bbs\n")
+    assert head.startswith(b"DRCOV VERSION: 2\nDRCOV FLAVOR: gilk\nModule Table: version 2, count 1\n")
+    assert program.encode() in head and len(rows) == 8 * int(head.rpartition(b" ")[2])
+    blocks = json.loads(gilk("cfg", "--json", program, "collatz").stdout)["blocks"]
+    ran = {each["index"] for each in blocks if counts.get(f"collatz:collatz:@{each['index']}:pre")}
+    assert ran and set(struct.iter_unpack("<IHH", rows)) == {
+        (each["start"], each["end"] - each["start"], 0) for each in blocks if each["index"] in ran
+    }
+
+
+@pytest.mark.parametrize(
+    "words", [["-i", "main:blocks=count", "--coverage", "c.txt"], ["-i", "main:entry=time", "--coverage", "c.info"]]
+)
+def test_what_is_no_coverage(gilk: Any, program: str, words: list[str]) -> None:
+    done = gilk("run", *words, "--", program)
+    assert done.returncode == 2 and "(bad-coverage)" in done.stderr

@@ -54,6 +54,10 @@ and takes all instruments out.
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write samples to a Parquet file."
 )
 @click.option(
+    "--coverage", "coverage", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Write which lines and blocks ran: FILE.info is lcov's, FILE.drcov is drcov's.",
+)  # fmt: skip
+@click.option(
     "--json", "as_json", is_flag=True, help="Print the report as one JSON object, the last line of standard output."
 )
 @click.option(
@@ -67,7 +71,7 @@ and takes all instruments out.
 @mangled_option
 def run(
     inserts: tuple[str, ...], pids: tuple[int, ...], line: str | None, lasting: int | None,
-    output: Path | None, as_json: bool, quiet: bool, verbose: bool, machine: str, flight: bool,
+    output: Path | None, coverage: Path | None, as_json: bool, quiet: bool, verbose: bool, machine: str, flight: bool,
     command: tuple[str, ...],
 ) -> int:  # fmt: skip
     words = split_command(line, command)
@@ -76,6 +80,18 @@ def run(
     requests = [runs.parse_request(text) for text in inserts]
     if not words and not pids and not all(request.of_kernel for request in requests):
         raise UsageError("no-target", "there is nothing to instrument", "give -p PID, -c 'COMMAND' or -- COMMAND")
+    if coverage is not None:
+        from gilk.api.coverage import check_coverage
+
+        check_coverage(coverage, requests)
     running = runs.prepare_run(requests, pids, words, output, machine, flight)
     seconds = None if lasting is None else lasting / 1e9
-    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, runs.report, verbose)
+
+    def report(result: runs.Result) -> runs.RunReport:
+        if coverage is not None:
+            from gilk.api.coverage import write_coverage
+
+            result.notes += write_coverage(coverage, running, result)
+        return runs.report(result)
+
+    return carry_out_for_user(running, seconds, bool(words), as_json, quiet, report, verbose)

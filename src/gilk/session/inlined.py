@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gilk.analysis.model import Function
@@ -56,13 +56,13 @@ class NamedFunctions:
 
     def __init__(self) -> None:
         self._functions: dict[tuple[Path, str], tuple[Code, Loaded]] = {}
-        self._instrumented: dict[str, set[str]] = {}
+        self._instrumented: dict[str, dict[str, set[tuple[Loaded, Function]]]] = {}
 
     def note(self, code: Code, names: Iterable[str], parts: Iterable[tuple[Loaded, Function]]) -> None:
         """``parts``: what carries a probe now, of which ``names`` were asked for."""
         exact = {name for name in names if is_exact(name)}
         for loaded, function in parts:
-            self._instrumented.setdefault(loaded.name, set()).add(function.name)
+            self._instrumented.setdefault(loaded.name, {}).setdefault(function.name, set()).add((loaded, function))
             for name in exact.intersection((function.name, *function.aliases)):
                 if len(self._functions) < _MOST_FUNCTIONS:
                     self._functions.setdefault((loaded.path, name), (code, loaded))
@@ -70,6 +70,13 @@ class NamedFunctions:
     def stripped(self) -> list[str]:
         """A sentence about images of which most functions that carry a probe have no names, if there are such."""
         return remark(self._instrumented)
+
+    def instrumented(self) -> Iterator[tuple[Loaded, Function, bool]]:
+        """The functions that carry a probe, and whether another of the image has the same name."""
+        for named in self._instrumented.values():
+            for functions in named.values():
+                shared = len({(loaded.path, function.start) for loaded, function in functions}) > 1
+                yield from ((loaded, function, shared) for loaded, function in functions)
 
     def inlined(self) -> list[Inlined]:
         """The functions of note() that are inlined somewhere as well."""

@@ -254,4 +254,5 @@ def access_advice(process: Code, one: AccessShadow, made: Callable[[MetAccess], 
     point = Point(one.where.loaded.name, function.name, f"+{address - function.start:#x}", address, False)
     place = Place(process, one.where.loaded, function, point)
     read, write = (None if met is None else made(met) for met in (one.read, one.write))
-    return AdvisedAccess(place, one.instruction, read, write, one.number)
+    replaces = any(met is not None and met.replaces for met in (one.read, one.write))
+    return AdvisedAccess(place, one.instruction, read, write, replaces, one.number)

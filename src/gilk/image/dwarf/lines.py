@@ -106,6 +106,22 @@ class SourceLines:
             at -= 1
         return None
 
+    def within(self, start: int, end: int) -> list[SourceLine]:
+        """The lines that code of [start, end) is of, the first address's first."""
+        first = self.at(start)
+        found = {first: None} if first is not None else {}
+        at = bisect.bisect_right(self._sequences, (start, len(self._units))) - 1
+        numbers = {self._sequences[n][1] for n in range(max(0, at - _LOOKED_AT), at + 1)}
+        for number in sorted(numbers):
+            rows, files = self._program(number), self._units[number].files
+            low = bisect.bisect_left(rows, start, key=lambda row: row.address)
+            high = bisect.bisect_left(rows, end, key=lambda row: row.address)
+            for at in range(low, high):
+                row, empty = rows[at], at + 1 < len(rows) and rows[at + 1].address == rows[at].address
+                if row.line and not row.end and not empty:
+                    found[SourceLine(files.get(row.file, "?"), row.line)] = None
+        return list(found)
+
     def _line_in(self, number: int, address: int) -> SourceLine | None:
         rows = self._program(number)
         at = bisect.bisect_right(rows, address, key=lambda row: row.address) - 1

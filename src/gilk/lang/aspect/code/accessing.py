@@ -203,7 +203,8 @@ if (gilk_site->phase == GILK_ACCESS_BEHIND) {{
 def _last(met: MetAccess) -> str:
     if met.write:
         return (
-            "if (gilk_site->phase == GILK_ACCESS_AHEAD) return;\n"
+            "if (gilk_site->phase == GILK_ACCESS_TRIED) gilk_access_load(gilk_access, gilk_site);\n"
+            "if (gilk_site->phase != GILK_ACCESS_WHOLE) return;\n"
             "gilk_next(&gilk_call, 0, &gilk_call.came);\n"
         )  # fmt: skip
     call = "gilk_next(&gilk_call, 0, &gilk_call.came)"
