@@ -53,7 +53,7 @@ static void one_round(void)
 		for (n = 1;; n++)
 			hit(n), usleep(1000);
 	}
-	printf("%d\n", child);
+	printf("%d\\n", child);
 }
 """
 COUNTED = 'group A; A: call(long hit(long k)) then { report("%ld", k); };'
