@@ -19,10 +19,12 @@ from gilk.lang.aspect.checked import CheckedFile, CheckedTable
 from gilk.lang.aspect.code.meeting import numbered
 from gilk.lang.aspect.lower import automata
 from gilk.lang.aspect.woven import AspectCounts, GroupChange, WovenReport, WovenSummary, WovenTable
+from gilk.targets.alive import has_ended
 from gilk.targets.common_memory import CommonMemory
 from gilk.targets.process import Process
 
 _TICK = 0.05  # seconds between looks
+_SECOND = 1.0
 
 
 class Weaving:
@@ -41,6 +43,7 @@ class Weaving:
         self._memory = CommonMemory(self._layout.size)
         self._state: WovenState | None = None
         self._past: list[WovenSummary] = []
+        self._released = float("-inf")
         self._left_over: list[WovenReport] = []
         self._changes: list[GroupChange] = []
         self.refused: dict[int, GilkError] = {}
@@ -159,6 +162,7 @@ class Weaving:
         until = None if seconds is None else time.monotonic() + seconds
         while not stop():
             more = tend()
+            self.release(time.monotonic())
             for report in self.reports():
                 tell(report)
             if not more and all(one.over for one in self.processes):
@@ -166,6 +170,12 @@ class Weaving:
             if until is not None and time.monotonic() >= until:
                 return
             time.sleep(_TICK)
+
+    def release(self, now: float) -> None:
+        """Note which instances nobody can continue any more, once a second."""
+        if self._memory.there and now - self._released >= _SECOND:
+            self._released = now
+            self.state.release(has_ended)
 
     def summaries(self) -> tuple[WovenSummary, ...]:
         """One for each process that there was, those first that have left."""
